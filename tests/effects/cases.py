@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
-from tests.effects.world import PROJECT, world
+from effects.world import PROJECT, world
 
 from billhook.effects.effect import Command, Effect
 from billhook.effects.families import effects_of_command

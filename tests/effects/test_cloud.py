@@ -1,7 +1,7 @@
 """What the command lines of clouds and clusters destroy."""
 
 import pytest
-from tests.effects.cases import outcome
+from effects.cases import outcome
 
 LOST = ["destroy-infra:remote"]
 FORCED = ["destroy-infra:remote:heavy"]

@@ -1,7 +1,7 @@
 """What container programs destroy."""
 
 import pytest
-from tests.effects.cases import outcome
+from effects.cases import outcome
 
 TRIFLE = ["destroy-container:unknown:light"]
 LOST = ["destroy-container:unknown"]

@@ -1,7 +1,7 @@
 """What database programs destroy."""
 
 import pytest
-from tests.effects.cases import outcome
+from effects.cases import outcome
 
 from billhook.effects.families.databases import destroyed, statements
 

@@ -1,7 +1,7 @@
 """What programs send to other machines."""
 
 import pytest
-from tests.effects.cases import outcome
+from effects.cases import outcome
 
 SENT = ["upload:remote:light"]
 LEAKED = ["upload:remote:heavy"]

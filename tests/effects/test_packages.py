@@ -1,7 +1,7 @@
 """What package managers publish, take back, and remove."""
 
 import pytest
-from tests.effects.cases import outcome
+from effects.cases import outcome
 
 PUBLISHED = ["publish:remote"]
 REMOVED = ["delete:system"]

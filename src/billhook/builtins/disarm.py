@@ -3,22 +3,23 @@
 import os
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from billhook.builtins.guard import Judged
 from billhook.builtins.protected_files import Guarded, Hit
 from billhook.core import client_env
-from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
-from billhook.effects.analysis import Analysis
-from billhook.effects.calls import Touched, touched
-from billhook.effects.effect import Effect, Weight
+from billhook.effects.analysis import Analysis, world_of
+from billhook.effects.calls import Touched
+from billhook.effects.effect import Command, Effect, Weight
+from billhook.effects.families import is_known
 from billhook.effects.paths import LONGEST_PATH
-from billhook.effects.programs import Writes
+from billhook.effects.programs import PYTHON, Touch
 from billhook.effects.protected_paths import Protected
 from billhook.effects.script import UNKNOWN
-from billhook.effects.shell import SimpleCommand
-from billhook.effects.writers import READERS, writes
+from billhook.effects.wrappers import SHELLS
+from billhook.effects.writers import READERS
 
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
@@ -53,47 +54,65 @@ _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 def disarmed(event: Event, found: Analysis, protected: Protected) -> list[Judged]:
     """The row `disarm` of the guard's table: what a call would do to billhook itself."""
-    answer, _ = judged(event, protected)
-    if answer is NOTHING:
-        return []
-    weight: Weight = "heavy" if answer.decision == "deny" else "normal"
-    effect = Effect("disarm", scope="unknown", weight=weight, why=answer.reason or "")
-    return [Judged(effect, answer.decision)]
-
-
-def judged(event: Event, protected: Protected) -> tuple[Answer, Touched]:
-    """The answer to a tool call, and what that call does."""
-    cwd = event.cwd
-    if not cwd.startswith("/") or len(cwd) > _LONGEST_CWD:
-        cwd = _here()
-    found = touched(event, cwd)
+    cwd = world_of(event).cwd
+    touched = touched_by(found, cwd)
     if verb := _own_verb(found, cwd):
         why = f"`billhook {verb}` is for the person: they can run it in a terminal of their own"
-        return deny(why), found
+        return [_judged("deny", why)]
     worst: Hit | None = None
-    if found.paths or found.code:
-        for hit in Guarded(protected, cwd, found).hits():
-            if hit.state:
-                return deny(_state_reason(hit)), found
-            worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
+    for hit in Guarded(protected, cwd, touched).hits() if touched.paths or touched.code else ():
+        if hit.state:
+            return [_judged("deny", _state_reason(hit), hit.path)]
+        worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
     if worst:
-        return ask(_reason(worst, protected)), found
-    if found.unread:
-        return ask(f"This gives a list of files to `{found.unread}` that is too long to read, or unreadable"), found
+        return [_judged("ask", _reason(worst, protected), worst.path)]
     if any(_replaces_us(command, cwd) for command in found.commands):
-        return ask("This would remove or replace billhook, and with it every guard it runs"), found
-    return NOTHING, found
+        return [_judged("ask", "This would remove or replace billhook, and with it every guard it runs")]
+    return []
 
 
-def does_nothing(found: Touched) -> bool:
-    """Whether a plain line was understood, and neither writes nor runs nor goes anywhere."""
-    if found.paths or found.code or found.fed or not found.complete or len(found.commands) != 1:
-        return False
-    command = found.commands[0]
-    return command.name not in _ELSEWHERE and writes(command.words) == Writes()
+def _judged(decision: str, why: str, path: str = "") -> Judged:
+    weight: Weight = "heavy" if decision == "deny" else "normal"
+    return Judged(Effect("disarm", path, weight=weight, why=why), decision)
 
 
-_ELSEWHERE: Final = frozenset({"cd", "pushd", "popd", "chdir", "source", "env", "sudo", "function"})
+_FILE_EFFECTS: Final = frozenset({"write", "overwrite", "delete", "permissions"})
+
+
+def touched_by(found: Analysis, cwd: str) -> Touched:
+    """The files that a call touches, and the code that may touch more."""
+    paths = [_touch(effect) for effect in found.effects if effect.kind in _FILE_EFFECTS]
+    for command in found.commands:
+        paths += _named_by(command)
+    texts = () if found.complete else found.texts
+    return Touched(
+        paths=tuple(dict.fromkeys(paths)),
+        code=(*found.code, *texts),
+        text="\n".join(found.texts),
+        fed=any(effect.why for effect in found.effects),
+        dots=any("dotglob" in text for text in found.texts),
+        complete=found.complete,
+    )
+
+
+def _touch(effect: Effect) -> Touch:
+    deletes = effect.kind == "delete"
+    below = effect.recursive and effect.kind in ("delete", "permissions", "overwrite")
+    return Touch(effect.target, below=below, names=effect.names, itself=deletes)
+
+
+def _named_by(command: Command) -> Iterator[Touch]:
+    """A program that is in no table may write every file that it names."""
+    if command.name in READERS or is_known(command.name) or command.name in SHELLS or PYTHON.fullmatch(command.name):
+        return
+    for word in command.args:
+        path = word.partition("=")[2] if word.startswith("-") else word
+        if path and not path.startswith("-"):
+            yield Touch(absolute(path, command.cwd), maybe=True)
+
+
+def absolute(word: str, cwd: str) -> str:
+    return word if word.startswith(("/", UNKNOWN)) else f"{cwd}/{word}"
 
 
 def _here() -> str:
@@ -125,11 +144,11 @@ def _shown(hit: Hit) -> str:
 # our own verbs
 
 
-def _own_verb(found: Touched, cwd: str) -> str:
+def _own_verb(found: Analysis, cwd: str) -> str:
     """Which of the verbs that are the person's alone the call runs: `trust`, `uninstall`, `daemon stop`."""
-    ours = "billhook" in found.text.lower()
+    ours = any("billhook" in text.lower() for text in found.texts)
     for command in found.commands:
-        runs = command.words and (command.name not in READERS or command.name in ("billhook", "env"))
+        runs = (command.name not in READERS or command.name in ("billhook", "env"))
         if runs and (verb := _verb_of(command, ours, cwd)):
             return verb
     for text in found.code:
@@ -146,8 +165,8 @@ def _named(text: str) -> str:
     return "uninstall" if "uninstall" in said else "daemon stop" if "daemon" in said else "trust"
 
 
-def _verb_of(command: SimpleCommand, ours: bool, cwd: str) -> str:
-    words = command.words
+def _verb_of(command: Command, ours: bool, cwd: str) -> str:
+    words = (command.program, *command.args)
     for place, word in enumerate(words):
         unknown = UNKNOWN in word and ours
         if not unknown and not _is_ours(word, place, cwd):
@@ -189,11 +208,11 @@ def _is_ours(word: str, place: int, cwd: str) -> bool:
         return False
 
 
-def _replaces_us(command: SimpleCommand, cwd: str) -> bool:
+def _replaces_us(command: Command, cwd: str) -> bool:
     """Whether an installer would remove billhook, or put another version in its place."""
     if not _INSTALLERS.fullmatch(command.name):
         return False
-    words = [part for word in command.words[1:] for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+    words = [part for word in command.args for part in (word.split("=", 1) if word[:2] == "--" else [word])]
     said = set(words)
     if any(set(every[1:]) <= said for every in _EVERY_PACKAGE if every[0] == command.name):
         return True

@@ -148,7 +148,7 @@ def _own_verb(found: Analysis, cwd: str) -> str:
     """Which of the verbs that are the person's alone the call runs: `trust`, `uninstall`, `daemon stop`."""
     ours = any("billhook" in text.lower() for text in found.texts)
     for command in found.commands:
-        runs = (command.name not in READERS or command.name in ("billhook", "env"))
+        runs = command.name not in READERS or command.name in ("billhook", "env")
         if runs and (verb := _verb_of(command, ours, cwd)):
             return verb
     for text in found.code:

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 MOST_NAMES: Final = 2_000  # of one folder
 LARGEST_TEXT: Final = 256 * 1024
+_MOST_LINKS: Final = 8  # links that lead to links
 
 
 class FileSystem(Protocol):
@@ -63,3 +64,32 @@ class RealFileSystem:
 
 
 REAL: Final = RealFileSystem()
+
+
+class Overlay:
+    """A file system with what a line itself makes on top: folders, files and links that are not there yet."""
+
+    def __init__(self, fs: FileSystem) -> None:
+        self.fs = fs
+        self.made: dict[str, str] = {}  # path -> dir or file
+        self.links: dict[str, str] = {}  # path -> what it leads to
+
+    def kind(self, path: str) -> str:
+        return "link" if path in self.links else self.made.get(path) or self.fs.kind(path)
+
+    def real(self, path: str) -> str:
+        for _ in range(_MOST_LINKS if self.links else 0):
+            link = next((each for each in self.links if path == each or path.startswith(each + "/")), None)
+            if link is None:
+                break
+            path = os.path.normpath(os.path.join(os.path.dirname(link), self.links[link])) + path[len(link) :]
+        return self.fs.real(path)
+
+    def names(self, folder: str) -> list[str]:
+        found = self.fs.names(folder)
+        above = folder.rstrip("/") + "/"
+        new = (path[len(above) :] for path in (*self.made, *self.links) if path.startswith(above))
+        return [*found, *(name for name in new if "/" not in name)] if self.made or self.links else found
+
+    def read(self, path: str, limit: int = LARGEST_TEXT) -> str | None:
+        return self.fs.read(path, limit)

@@ -11,11 +11,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from billhook.effects import outputs, recipes, script, values, wrappers
 from billhook.effects.blocks import Block, Node, pipelines, structured
 from billhook.effects.effect import Command, Effect, Scope
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.code import effects_of_code
+from billhook.effects.fs import Overlay
 from billhook.effects.places import World, absolute, inside
 from billhook.effects.programs import INTERPRETERS, PYTHON, operand
 from billhook.effects.script import UNKNOWN, Expansion, RawWord, ScriptCommand, ScriptRedirect
@@ -100,7 +103,8 @@ class Interpreter:
     """One line: the commands that it would run, and their effects."""
 
     def __init__(self, world: World) -> None:
-        self.world = world
+        self.made = Overlay(world.fs)
+        self.world = world = msgspec.structs.replace(world, fs=self.made)
         self.scopes: dict[str, Scope] = world.scopes
         self.commands: list[Command] = []
         self.effects: list[Effect] = []
@@ -305,6 +309,10 @@ class Interpreter:
         words = command.words
         if command.name in outputs.DOWNLOADS:
             self._downloaded(command, state)
+        if command.name == "mkdir":
+            self.made.made |= {absolute(word, state.cwd, self.world): "dir" for word in command.args if word[:1] != "-"}
+        if command.name == "ln" and any("s" in word for word in command.args if word[:1] == "-"):
+            self._link([word for word in command.args if word[:1] != "-"], state)
         if command.name == "tee":
             for word in command.args:
                 state.files[absolute(word, state.cwd, self.world)] = fed
@@ -321,6 +329,14 @@ class Interpreter:
         return Value(
             printed.text, printed.origins | (command.origins if command.name in ("echo", "printf") else NOTHING)
         )
+
+    def _link(self, operands: list[str], state: State) -> None:
+        """`ln -s A B`: from here on B is a link."""
+        for source in operands[:-1] or operands:
+            target = absolute(operands[-1] if len(operands) > 1 else ".", state.cwd, self.world)
+            if self.made.kind(self.made.real(target)) == "dir":
+                target = posixpath.join(target, posixpath.basename(source.rstrip("/")))
+            self.made.links[target] = source
 
     def _downloaded(self, command: Command, state: State) -> None:
         """Files that a download makes: what runs them runs something remote."""
@@ -580,7 +596,7 @@ class Interpreter:
         self.commands += there.commands
         for effect in there.effects:
             scope: Scope = "remote" if effect.scope in ("project", "home", "unknown") else effect.scope
-            self.effects.append(_replaced(effect, scope))
+            self.effects.append(msgspec.structs.replace(effect, scope=scope))
         return UNKNOWN_VALUE
 
     def _reverse_shell(self, command: Command) -> None:
@@ -937,9 +953,3 @@ def _bare(word: str) -> str:
 
 def _quoted(word: str) -> str:
     return word if UNKNOWN in word else shlex.quote(word)
-
-
-def _replaced(effect: Effect, scope: Scope) -> Effect:
-    import msgspec
-
-    return msgspec.structs.replace(effect, scope=scope)

@@ -11,7 +11,7 @@ _OPENS: Final = {"{": "}", "if": "fi", "while": "done", "until": "done", "for": 
 _CLOSES: Final = frozenset(_OPENS.values())
 
 
-class Block(msgspec.Struct):
+class ScriptBlock(msgspec.Struct):
     """A compound command: its kind is the word that opens it."""
 
     kind: str
@@ -26,19 +26,19 @@ class Block(msgspec.Struct):
         return self.body if self.items is None else structured(self.items)
 
 
-Node = ScriptCommand | Block | str
+Node = ScriptCommand | ScriptBlock | str
 """A string is a separator: `;`, `&&`, `|` ..."""
 
 
 def structured(items: Sequence[Item]) -> list[Node]:
     """Flat items as a tree. A closing word without its opening one, or none at all, is read as a separator."""
     root: list[Node] = []
-    stack: list[Block] = []
+    stack: list[ScriptBlock] = []
     nodes, function = root, ""
     for item in items:
         if isinstance(item, ScriptCommand):
             last = nodes[-1] if nodes else None
-            if isinstance(last, Block) and not item.words and not item.assignments:
+            if isinstance(last, ScriptBlock) and not item.words and not item.assignments:
                 last.redirects = item.redirects
             else:
                 nodes.append(item)
@@ -47,8 +47,8 @@ def structured(items: Sequence[Item]) -> list[Node]:
         if word == "function":
             function = item.name
         elif word == "(" or word in _OPENS:
-            block = Block(word, [], item.name, item, item.items)
-            nodes.append(Block("function", [block], function) if function else block)
+            block = ScriptBlock(word, [], item.name, item, item.items)
+            nodes.append(ScriptBlock("function", [block], function) if function else block)
             function = ""
             if word != "(":
                 stack.append(block)
@@ -56,16 +56,16 @@ def structured(items: Sequence[Item]) -> list[Node]:
         elif word in _CLOSES and stack:
             stack.pop()
             nodes = stack[-1].body if stack else root
-            if nodes and isinstance(last := nodes[-1], Block) and last.kind == "function":
+            if nodes and isinstance(last := nodes[-1], ScriptBlock) and last.kind == "function":
                 continue
         else:
             nodes.append(word if word in ("|", "|&", "&&", "||", "&") else ";")
     return root
 
 
-def pipelines(nodes: Sequence[Node]) -> Iterator[tuple[list[ScriptCommand | Block], bool]]:
+def pipelines(nodes: Sequence[Node]) -> Iterator[tuple[list[ScriptCommand | ScriptBlock], bool]]:
     """The pipelines of a list of commands, each with whether it runs in the background."""
-    stages: list[ScriptCommand | Block] = []
+    stages: list[ScriptCommand | ScriptBlock] = []
     piped = False
     for node in nodes:
         if not isinstance(node, str):

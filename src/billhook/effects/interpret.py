@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects import outputs, recipes, script, values, wrappers
-from billhook.effects.blocks import Block, Node, pipelines, structured
+from billhook.effects.blocks import ScriptBlock, Node, pipelines, structured
 from billhook.effects.effect import Command, Effect, Scope
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.code import effects_of_code
@@ -63,7 +63,7 @@ class State:
         self.folders: tuple[str, ...] = ()  # where it may be as well: after a `cd` that may have failed
         self.variables: dict[str, Value] = {}
         self.arrays: dict[str, list[Value]] = {}
-        self.functions: dict[str, Block] = {}
+        self.functions: dict[str, ScriptBlock] = {}
         self.aliases: dict[str, str] = {}
         self.arguments: list[Value] | None = None  # `$1` and on; None: those of the caller, which are not known
         self.files: dict[str, Value] = {}  # files that the line itself writes
@@ -145,7 +145,7 @@ class Interpreter:
                 printed.append(value)
         return joined_lines(printed)
 
-    def _pipeline(self, stages: list[ScriptCommand | Block], state: State, run: Run) -> Value:
+    def _pipeline(self, stages: list[ScriptCommand | ScriptBlock], state: State, run: Run) -> Value:
         if len(stages) == 1:
             return self._stage(stages[0], state, run)
         shown, seen = run.shown, []
@@ -157,13 +157,13 @@ class Interpreter:
             fed = self._stage(stage, state.copy(), run.inside(fed=fed, shown=seen.pop()))
         return fed or EMPTY
 
-    def _stage(self, stage: ScriptCommand | Block, state: State, run: Run) -> Value:
+    def _stage(self, stage: ScriptCommand | ScriptBlock, state: State, run: Run) -> Value:
         self.steps -= 1
         return self._command(stage, state, run) if isinstance(stage, ScriptCommand) else self._block(stage, state, run)
 
     # compound commands
 
-    def _block(self, block: Block, state: State, run: Run) -> Value:
+    def _block(self, block: ScriptBlock, state: State, run: Run) -> Value:
         if run.depth > MOST_DEPTH:
             return self._give_up("it is too deeply nested to be read")
         if block.kind == "function":
@@ -186,7 +186,7 @@ class Interpreter:
             state.files[absolute(path, state.cwd, self.world)] = printed
         return EMPTY if holder.hides else printed
 
-    def _rounds(self, block: Block, state: State, run: Run) -> Value:
+    def _rounds(self, block: ScriptBlock, state: State, run: Run) -> Value:
         nodes = block.nodes
         if block.kind == "for" and block.head is not None:
             listed = block.head.words

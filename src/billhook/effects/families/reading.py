@@ -59,7 +59,8 @@ _RG: Final = Reading(
     1, "-e -f -g -t -T -A -B -C -m -j -d -E -M -r --regexp --file --glob --iglob --type --type-not --max-count --sort "
     "--max-depth --replace --context --ignore --max-filesize --max-columns --threads --color --colors --encoding "
     "--engine --pre --ignore-file --sortr --type-add --after-context --before-context",
-    "-e -f --regexp --file --files", filters="-g --glob --iglob", below="always", quiet="-q --quiet -c --count --count-matches -l --files-with-matches --files",
+    "-e -f --regexp --file --files", filters="-g --glob --iglob", below="always",
+    quiet="-q --quiet -c --count --count-matches -l --files-with-matches --files",
 )  # fmt: skip
 
 _READING_TABLE: Final = {

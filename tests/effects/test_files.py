@@ -289,6 +289,11 @@ sed 's/rm -rf/w x/' src/a.py
 sed -e '/e/d' -e 's/w/e/' src/a.py
 sed 'a\\ w old.txt' src/a.py
 jq .scripts package.json
+jq --arg k v .env package.json
+jq -r --argjson k 1 .env package.json
+yq eval .env x.yaml
+yq .env x.yaml
+rg --max-filesize 1M .env src
 wc -l .env
 stat .env
 ls -la ~/.ssh

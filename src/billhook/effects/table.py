@@ -97,6 +97,11 @@ class Call:
         """The same call, its words read with other options that take a value."""
         return Call(self.command, self.world, self.scopes, frozenset(valued.split()))
 
+    def with_words(self, words: tuple[str, ...], valued: str = "") -> "Call":
+        """The same command with other words."""
+        command = msgspec.structs.replace(self.command, args=words)
+        return Call(command, self.world, self.scopes, frozenset(valued.split()))
+
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
         return list(dict.fromkeys(absolute(word, cwd, self.world) for cwd in (self.command.cwd, *self.command.folders)))

@@ -270,7 +270,7 @@ def _dd(call: Call) -> Iterator[Effect]:
 def _sed(call: Call) -> Iterator[Effect]:
     in_place = any(re.match(r"-[nErsuz]*i|--in-p", word) for word in call.command.args)
     words = tuple(word for word in call.command.args if word and not re.match(r"-[nErsuz]*i", word))
-    call = _with_words(call, words, "-e -f -l --expression --file --line-length")
+    call = call.with_words(words, "-e -f -l --expression --file --line-length")
     scripts = call.options.values("-e", "--expression")
     files = call.operands if scripts or call.has("-f", "--file") else call.operands[1:]
     for script in scripts or ([] if call.has("-f", "--file") else call.operands[:1]):
@@ -284,12 +284,6 @@ def _sed(call: Call) -> Iterator[Effect]:
         yield from call.on_path("write", word) if in_place else ()
     if not files:
         yield from pass_on(call, prints=call.command.shown)
-
-
-def _with_words(call: Call, words: tuple[str, ...], valued: str) -> Call:
-    """The same command with other words."""
-    command = msgspec.structs.replace(call.command, args=words)
-    return Call(command, call.world, call.scopes, frozenset(valued.split()))
 
 
 def _sort(call: Call) -> Iterator[Effect]:
@@ -373,7 +367,7 @@ _TAR_VALUES: Final = (
 
 
 def _tar(call: Call) -> Iterator[Effect]:
-    call = _with_words(call, _tar_words(call.command.args), _TAR_VALUES)
+    call = call.with_words(_tar_words(call.command.args), _TAR_VALUES)
     folder = (call.options.values("-C", "--directory") or ["."])[-1]
     members = [_below(folder, member) for member in call.operands]
     if call.has("-x", "--extract", "--get"):
@@ -485,7 +479,7 @@ def _chmod(call: Call) -> Iterator[Effect]:
     """A mode that begins with a dash is no option: `chmod -x file`."""
     modes = [word for word in call.command.args if _MODE.fullmatch(word)]
     words = tuple(word for word in call.command.args if not _MODE.fullmatch(word))
-    call = _with_words(call, words, "--reference")
+    call = call.with_words(words, "--reference")
     if not modes and not call.has("--reference"):
         modes, paths = call.operands[:1], call.operands[1:]
     else:
@@ -511,7 +505,7 @@ def _attributes(call: Call) -> Iterator[Effect]:
     """chattr, chflags, setcap: what changes comes first, with any sign before it."""
     words = call.command.args
     signed = tuple(word for word in words if not re.fullmatch(r"[-+=][a-zA-Z]+", word) or word in ("-R", "-V", "-f"))
-    call = _with_words(call, signed, "-v -p")
+    call = call.with_words(signed, "-v -p")
     named = call.operands if len(signed) < len(words) else call.operands[1:]
     return _permissions(call, named, opens=True)
 

@@ -50,14 +50,17 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 _GREP: Final = Reading(
-    1, "-e -f -A -B -C -m -d -D --regexp --file --include --exclude --exclude-dir --max-count --label --context",
+    1, "-e -f -A -B -C -m -d -D --regexp --file --include --exclude --exclude-dir --max-count --label --context "
+    "--after-context --before-context --binary-files",
     "-e -f --regexp --file", filters="--include", below="-r -R --recursive --dereference-recursive",
     quiet="-q --quiet --silent -c --count -l --files-with-matches -L --files-without-match",
 )  # fmt: skip
 _RG: Final = Reading(
     1, "-e -f -g -t -T -A -B -C -m -j -d -E -M -r --regexp --file --glob --iglob --type --type-not --max-count --sort "
-    "--max-depth --replace --context --ignore", "-e -f --regexp --file --files", filters="-g --glob --iglob",
-    below="always", quiet="-q --quiet -c --count --count-matches -l --files-with-matches --files",
+    "--max-depth --replace --context --ignore --max-filesize --max-columns --threads --color --colors --encoding "
+    "--engine --pre --ignore-file --sortr --type-add --after-context --before-context",
+    "-e -f --regexp --file --files", filters="-g --glob --iglob", below="always",
+    quiet="-q --quiet -c --count --count-matches -l --files-with-matches --files",
 )  # fmt: skip
 
 _READING_TABLE: Final = {
@@ -69,8 +72,8 @@ _READING_TABLE: Final = {
     "grep egrep fgrep ggrep zgrep": _GREP,
     "rg ag ack ugrep": _RG,
     "awk gawk mawk nawk": Reading(1, "-F -v -f -e -i --assign --file --field-separator --source", "-f -e --file"),
-    "jq gojq jaq": Reading(1, "--arg --argjson --indent -f --from-file -L", "-f --from-file"),
-    "yq tomlq xq dasel": Reading(1, "-p -o -f --file -I --indent --input-format --output-format", quiet="-i"),
+    "jq gojq jaq": Reading(1, "--indent -f --from-file -L", "-f --from-file"),
+    "yq tomlq xq": Reading(1, "-p -o -f --file -I --indent --input-format --output-format", quiet="-i"),
     "cut": Reading(values="-d -f -c -b --delimiter --fields --output-delimiter"),
     "sort gsort": Reading(values="-k -t -o -S -T --key --field-separator --output", quiet="-o -c --output --check"),
     "paste": Reading(values="-d --delimiters"),
@@ -97,7 +100,7 @@ _NAME_ONLY = re.compile(r"\^(?:\[\^=\]|\[[\w-]+\]|\\w)[*+]=?")
 def read(call: Call) -> Iterator[Effect]:
     """cat, grep, jq and the like: the files that they name, and a secret that they are fed."""
     how = READS[call.command.name]
-    call = call.with_values(how.values)
+    call = _plain(call).with_values(how.values)
     files = call.operands if _any(call, how.instead) else call.operands[how.skip :]
     files = files[:1] if call.command.name in ("source", ".", "split") else files
     files = files + call.options.values(*how.files.split())
@@ -112,6 +115,22 @@ def read(call: Call) -> Iterator[Effect]:
             yield call.effect("read-secret", name, scope="project", weight="normal" if prints else "light")
     if not files or "-" in files:
         yield from pass_on(call, prints=prints)
+
+
+def _plain(call: Call) -> Call:
+    """`jq --arg NAME VALUE` and `yq eval` without these words, so that the filter is the first operand."""
+    words = call.command.args
+    if call.command.name == "yq" and words[:1] and words[0] in ("e", "eval", "ea", "eval-all"):
+        return call.with_words(words[1:])
+    if call.command.name not in ("jq", "gojq", "jaq"):
+        return call
+    found, rest = [], iter(words)
+    for word in rest:
+        if word in ("--arg", "--argjson", "--slurpfile", "--rawfile"):
+            next(rest, ""), next(rest, "")
+        else:
+            found.append(word)
+    return call.with_words(tuple(found))
 
 
 def pass_on(call: Call, *, prints: bool) -> Iterator[Effect]:

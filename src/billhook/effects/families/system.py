@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-import msgspec
-
 from billhook.effects.effect import Effect, Weight
 from billhook.effects.places import World, inside
 from billhook.effects.script import UNKNOWN
@@ -104,8 +102,8 @@ def _kill(call: Call) -> Iterator[Effect]:
         )
 
 
-_PKILL_VALUES: Final = word_set("-u -U -t -g -G -s -P -F --signal --uid --euid --parent --pgroup --terminal")
-_KILLALL_VALUES: Final = word_set("-u -s -o -y -n -Z --signal --user --older-than --younger-than --context")
+_PKILL_VALUES: Final = "-u -U -t -g -G -s -P -F --signal --uid --euid --parent --pgroup --terminal"
+_KILLALL_VALUES: Final = "-u -s -o -y -n -Z --signal --user --older-than --younger-than --context"
 
 
 def _kill_by_name(call: Call) -> Iterator[Effect]:
@@ -115,7 +113,7 @@ def _kill_by_name(call: Call) -> Iterator[Effect]:
         return
     named = tuple(word for word in words if not _SIGNAL.fullmatch(word))
     valued = _PKILL_VALUES if call.command.name == "pkill" else _KILLALL_VALUES
-    call = Call(msgspec.structs.replace(call.command, args=named), call.world, call.scopes, valued)
+    call = call.with_words(named, valued)
     if call.has("-P", "--parent", "-F", "--pidfile"):
         return
     user = call.has("-u", "-U", "--user", "--uid", "--euid", "-t", "-G")

@@ -48,12 +48,24 @@ def _heavy(effect: Effect, *lost: str) -> Weighed:
 
 def _delete(effect: Effect, cwd: str) -> Iterator[Weighed]:
     """Deleting, re-permissioning: everything at once is heavy, and so is what git can't restore."""
-    if effect.scope == "home":
+    if effect.recursive and not effect.names and _holds_work(effect.target, cwd):
+        yield _heavy(msgspec.structs.replace(effect, scope="outside") if effect.scope == "temp" else effect)
+    elif effect.scope == "home":
         yield _heavy(effect) if _is_top(effect) else (effect, ())
     elif effect.scope == "project" and UNKNOWN not in effect.target:
         yield from _in_project(effect, cwd)
     else:
         yield effect, ()
+
+
+def _holds_work(target: str, cwd: str) -> bool:
+    """Whether the project or the home folder is somewhere below, and not the target itself."""
+    base = base_of(target).rstrip("/") + "/"
+    name = posixpath.basename(target)
+    if UNKNOWN in target or (has_pattern(target) and name not in _EVERYTHING):
+        return False
+    found = gitstate.repository(cwd)
+    return any(each.startswith(base) for each in (found[0] if found else cwd, client_env.expanduser("~")))
 
 
 def _is_top(effect: Effect) -> bool:
@@ -76,7 +88,7 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
         routine = target.startswith(f"{root}/.git/hooks/") or target.endswith(".lock") or not effect.recursive
         yield (effect, ()) if routine and target != f"{root}/.git" else _heavy(effect)
         return
-    if effect.kind != "delete" or not effect.recursive:
+    if effect.kind != "delete" or not effect.recursive or effect.via[-1:] == ("mv",):
         yield effect, ()
         return
     everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)

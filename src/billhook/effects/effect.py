@@ -56,7 +56,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     writes: tuple[str, ...] = ()  # files that its redirections truncate
     appends: tuple[str, ...] = ()
     stdin: str | None = None  # the text on its standard input, where the call shows it
-    origins: frozenset[str] = frozenset()  # where its arguments come from: "remote", "decoded", "secret", "unknown"
+    origins: frozenset[str] = frozenset()  # where its arguments come from: "remote", "decoded", "secret", "computed"
     fed: frozenset[str] = frozenset()  # the same for its standard input
     piped: bool = False  # its standard input is the output of another command
     shown: bool = True  # its output reaches the model: it goes to no file and into no other program

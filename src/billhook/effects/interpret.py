@@ -38,6 +38,7 @@ _DECLARES: Final = frozenset({"export", "declare", "local", "typeset", "readonly
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _DOWNLOAD_TARGETS: Final = frozenset({"-o", "--output", "-O", "--output-document"})
+_CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
 _SUM = re.compile(r"\d{1,9}(?:\s*[-+]\s*\d{1,9})*")
 
 
@@ -152,6 +153,14 @@ class Interpreter:
         for stage in reversed(stages):  # what a filter reads is seen as well
             seen.append(shown)
             shown = shown and isinstance(stage, ScriptCommand) and outputs.prints_input(stage.words)
+        names = {
+            posixpath.basename(stage.words[0]) for stage in stages if isinstance(stage, ScriptCommand) and stage.words
+        }
+        if names & SHELLS and names & _CONNECTIONS:
+            call = self._call(
+                Command("|".join(sorted(names)), cwd=state.cwd, via=run.via, text="a shell and a connection")
+            )
+            self.effects.append(call.effect("remote-shell", scope="remote"))
         fed = run.fed
         for stage in stages[:MOST_STEPS]:
             fed = self._stage(stage, state.copy(), run.inside(fed=fed, shown=seen.pop()))
@@ -309,6 +318,8 @@ class Interpreter:
         words = command.words
         if command.name in outputs.DOWNLOADS:
             self._downloaded(command, state)
+        if command.name == "mktemp":
+            self.made.made[outputs.TEMPORARY] = "dir"
         if command.name == "mkdir":
             self.made.made |= {absolute(word, state.cwd, self.world): "dir" for word in command.args if word[:1] != "-"}
         if command.name == "ln" and any("s" in word for word in command.args if word[:1] == "-"):

@@ -17,6 +17,7 @@ openssl paste pr rev rg sed sort strings tac tail tee tr uniq xxd yq zcat zstd
 """
 FILTERS: Final = frozenset(_FILTERS.split())
 """Programs that print what they read, more or less."""
+TEMPORARY: Final = "/tmp/billhook-mktemp"  # stands for what `mktemp` makes
 DOWNLOADS: Final = frozenset(
     {"curl", "wget", "fetch", "http", "https", "xh", "aria2c", "lwp-request", "GET", "nc", "ncat"}
 )
@@ -25,7 +26,7 @@ _INTERPRETERS: Final = frozenset(
 )
 _SILENT: Final = frozenset({"-q", "-c", "-l", "-L", "--quiet", "--silent", "--count", "--files-with-matches"})
 _SECRETS: Final[tuple[tuple[str, ...], ...]] = (
-    ("env",), ("printenv",), ("gpg", "--export-secret-keys"), ("gcloud", "auth", "print-access-token"), ("op", "read"),
+    ("gpg", "--export-secret-keys"), ("gcloud", "auth", "print-access-token"), ("op", "read"),
     ("security", "find-generic-password"), ("pass", "show"), ("kubectl", "get", "secret"), ("aws", "configure", "get"),
     ("vault", "kv", "get"), ("gh", "auth", "token"), ("heroku", "auth:token"),
 )  # fmt: skip
@@ -78,7 +79,7 @@ def _simple(words: Sequence[str], cwd: str, world: World) -> str | None:
     if name == "pwd":
         return cwd
     if name == "mktemp":
-        return "/tmp/billhook-mktemp"
+        return TEMPORARY
     if name == "whoami" or tuple(words) == ("id", "-un"):
         return posixpath.basename(world.home)
     if tuple(words[:3]) == ("git", "rev-parse", "--show-toplevel"):
@@ -101,8 +102,15 @@ def _filtered(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> V
     files = _files(words) if name in FILTERS else []
     if files:
         return _of_files(words, files, cwd, world)
-    if any(words[: len(secret)] == secret for secret in _SECRETS) or (len(words) == 1 and name in ("set", "export")):
+    packs = name in ("tar", "zip", "7z", "gpg")
+    if packs and any(
+        is_secret_file(f"{absolute(word, cwd, world)}{end}") for word in words[1:] for end in ("", "/id_rsa")
+    ):
         return Value(UNKNOWN, frozenset({"secret"}))
+    if any(words[: len(secret)] == secret for secret in _SECRETS):
+        return Value(UNKNOWN, frozenset({"secret"}))
+    if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export")):
+        return Value(UNKNOWN, frozenset({"environment"}))
     if stdin.known and stdin.text:
         text = values.decoded(words, stdin.text)
         if text is not None:

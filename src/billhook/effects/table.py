@@ -121,10 +121,12 @@ class Call:
         """An effect on what a word names. `itself`: a link is not followed."""
         for named in self.paths(word):
             path = resolved(named, self.world.fs, itself=itself and not word.endswith("/"))
+            scope = scope_of(path, self.scopes)
             yield self.effect(
                 kind,
                 path,
-                scope=scope_of(path, self.scopes),
+                # a project may lie in a temporary folder: its neighbours are work, too
+                scope="outside" if scope == "temp" and word.startswith("..") else scope,
                 recursive=recursive or has_pattern(path),
                 names=names,
                 weight=weight or ("normal" if recursive or has_pattern(path) else "light"),

@@ -57,7 +57,7 @@ _SENDERS: Final[Mapping[str, str]] = {
 def _is_secret(call: Call, files: Iterable[str]) -> bool:
     """Whether a secret flows: by a substitution, on standard input, or as a file that is named."""
     command = call.command
-    if "secret" in command.origins | command.fed:
+    if {"secret", "environment"} & (command.origins | command.fed):
         return True
     return any(is_secret_file(path) for word in (*files, *command.reads) for path in call.paths(word))
 

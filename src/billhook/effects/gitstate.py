@@ -1,0 +1,461 @@
+"""What would be lost: uncommitted work, stashes and unpushed commits of a repository, by reading its files only.
+
+No git process runs, and nothing that a repository configures: no hook, filter, monitor or pager. The index is compared
+with the files and with the current commit as git does it. All is bounded by a time: what isn't known then is uncertain.
+"""
+
+import fnmatch
+import hashlib
+import itertools
+import os
+import stat
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from billhook.effects.gitignore import GENERATED, Rule, is_ignored, read_rules
+from billhook.effects.gitobjects import (
+    BROKEN,
+    LARGEST_OBJECT,
+    Clock,
+    Repository,
+    UnreadableError,
+    offset_number,
+    read_file,
+    repository,
+)
+
+__all__ = [
+    "Work", "current_branch", "default_branches", "has_stash", "is_pushed", "repository", "restorable", "uncommitted",
+    "worktrees",
+]  # fmt: skip
+
+MOST_NAMES: Final = 50
+_MILLISECONDS: Final = 20.0
+_MOST_COMMITS: Final = 64  # that `is_pushed` follows
+_LONGEST_PATH: Final = 4096
+_NUMBERS: Final = struct.Struct(">10I")  # ctime, mtime (seconds, nanoseconds), dev, ino, mode, uid, gid, size
+_ASSUMED, _EXTENDED, _STAGE = 0x8000, 0x4000, 0x3000
+_SKIPPED, _INTENDED = 0x4000, 0x2000  # of the second flags: skip-worktree, `git add -N`
+_LINK, _SUBMODULE, _FOLDER = 0o120000, 0o160000, 0o040000
+
+
+class Work(msgspec.Struct):
+    """What a repository has that no commit has. Names are relative to its root, at most MOST_NAMES of each kind."""
+
+    modified: list[str]  # or deleted, against the index
+    staged: list[str]  # against the current commit
+    untracked: list[str]
+    certain: bool = True
+    why: str = ""
+
+    def doubt(self, why: str) -> None:
+        self.certain, self.why = False, self.why or why
+
+
+class _Entry(NamedTuple):
+    """One file of the index."""
+
+    name: str
+    numbers: tuple[int, ...]
+    oid: bytes
+    flags: int
+    more: int
+
+    @property
+    def mode(self) -> int:
+        return self.numbers[6]
+
+
+class _Index:
+    """The index file: versions 2 to 4."""
+
+    def __init__(self, path: str, repo: Repository) -> None:
+        self.entries: list[_Entry] = []
+        self.trees: dict[str, bytes] = {}  # folders, such as `src/`, whose tree is known to be that of the index
+        self.width, self.clock = repo.width, repo.clock
+        data = read_file(path)
+        if data is None:
+            self.written = (0, 0)
+            return
+        self.written = divmod(os.stat(path).st_mtime_ns, 10**9)
+        self._check(data, repo.algorithm)
+        self._extensions(data, self._read(data))
+
+    def _check(self, data: bytes, algorithm: str) -> None:
+        end = len(data) - self.width
+        if data[:4] != b"DIRC" or end < 12:
+            raise UnreadableError("the index is broken")
+        sums = (bytes(self.width), hashlib.new(algorithm, data[:end], usedforsecurity=False).digest())
+        if data[end:] not in sums:  # zeros: index.skipHash
+            raise UnreadableError("the index is broken")
+
+    def _read(self, data: bytes) -> int:
+        version, count = struct.unpack_from(">II", data, 4)
+        if version not in (2, 3, 4):
+            raise UnreadableError("an unknown version of the index")
+        at, name, fixed = 12, b"", _NUMBERS.size + self.width
+        for number in range(count):
+            if not number % 128:
+                self.clock.check()
+            flags, more = struct.unpack_from(">HH", data, at + fixed)
+            start = at + fixed + (4 if flags & _EXTENDED else 2)
+            kept = b""
+            if version == 4:
+                dropped, start = offset_number(data, start)
+                kept = name[: max(0, len(name) - dropped)]
+            end = data.index(0, start)
+            name = kept + data[start:end]
+            if len(name) > _LONGEST_PATH:
+                raise UnreadableError("the index is broken")
+            self.entries.append(
+                _Entry(
+                    os.fsdecode(name),
+                    _NUMBERS.unpack_from(data, at),
+                    data[at + _NUMBERS.size : at + fixed],
+                    flags,
+                    more if flags & _EXTENDED else 0,
+                )
+            )
+            at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
+        return at
+
+    def _extensions(self, data: bytes, at: int) -> None:
+        while at + 8 <= len(data) - self.width:
+            name, size = struct.unpack_from(">4sI", data, at)
+            if name == b"link":
+                raise UnreadableError("the index is split in two files")
+            if name == b"TREE":
+                self._cached_trees(data[at + 8 : at + 8 + size])
+            at += 8 + size
+        self.trees |= {entry.name: entry.oid for entry in self.entries if entry.mode == _FOLDER}  # a sparse index
+
+    def _cached_trees(self, data: bytes) -> None:
+        """The trees that git remembers: each folder is followed by those in it."""
+        at, above, left = 0, [""], [1]
+        while at < len(data):
+            self.clock.check()
+            end = data.index(0, at)
+            line = data.index(b"\n", end)
+            files, folders = (int(number) for number in data[end + 1 : line].split(b" "))
+            while not left[-1]:
+                above.pop()
+                left.pop()
+            left[-1] -= 1
+            name = f"{above[-1]}{os.fsdecode(data[at:end])}/" if end > at else ""
+            at = line + 1
+            if files >= 0:
+                self.trees[name] = data[at : at + self.width]
+                at += self.width
+            above.append(name)
+            left.append(folders)
+
+
+class _Look:
+    """One look at a worktree, limited to some paths of it."""
+
+    def __init__(self, root: str, gitdir: str, paths: Sequence[str], clock: Clock) -> None:
+        self.root, self.clock = root, clock
+        self.repo = Repository(gitdir, clock)
+        self.index = _Index(os.path.join(gitdir, "index"), self.repo)
+        self.names = [name for path in paths if (name := relative(root, path)) is not None]
+        self.everything = not paths or "" in self.names
+        self._folders = {"": True}
+        self.doubts: list[str] = []
+
+    def wanted(self, name: str) -> bool:
+        return self.everything or any(
+            name == each or name.startswith(each + "/") or (_is_pattern(each) and fnmatch.fnmatchcase(name, each))
+            for each in self.names
+        )
+
+    def modified(self) -> Iterator[str]:
+        last = ""  # a file with conflicts has up to three entries
+        for number, entry in enumerate(self.index.entries):
+            if not number % 64:
+                self.clock.check()
+            spared = entry.flags & _ASSUMED or entry.more & _SKIPPED or entry.mode in (_SUBMODULE, _FOLDER)
+            if not spared and entry.name != last and self.wanted(entry.name) and self._differs(entry):
+                last = entry.name
+                yield last
+
+    def _differs(self, entry: _Entry) -> bool:
+        """Whether a file is not as it was staged; its content is read only where times and numbers don't tell."""
+        numbers, path = entry.numbers, os.path.join(self.root, entry.name)
+        if entry.flags & _STAGE or entry.more & _INTENDED or not self._is_folder(os.path.dirname(entry.name)):
+            return True
+        try:
+            now = os.lstat(path)
+        except OSError:
+            return True
+        executable = stat.S_ISREG(now.st_mode) and self.repo.settings.get("core.filemode") != "false"
+        if stat.S_IFMT(now.st_mode) != stat.S_IFMT(entry.mode) or (executable and (now.st_mode ^ entry.mode) & 0o100):
+            return True
+        if now.st_size & 0xFFFFFFFF != numbers[9] and numbers[9]:
+            return True
+        return not self._is_untouched(numbers, now) and not self._has_content(entry, path, now)
+
+    def _is_folder(self, name: str) -> bool:
+        """Whether a folder is one, and no link to another place."""
+        if name not in self._folders:
+            try:
+                is_one = stat.S_ISDIR(os.lstat(os.path.join(self.root, name)).st_mode)
+            except OSError:
+                is_one = False
+            self._folders[name] = is_one and self._is_folder(os.path.dirname(name))
+        return self._folders[name]
+
+    def _is_untouched(self, numbers: tuple[int, ...], now: os.stat_result) -> bool:
+        """Whether the file is the one that git saw, and not changed in the moment when the index was written."""
+        changed, modified = divmod(now.st_ctime_ns, 10**9), divmod(now.st_mtime_ns, 10**9)
+        return (
+            (numbers[0], numbers[1]) == (changed[0] & 0xFFFFFFFF, changed[1])
+            and (numbers[2], numbers[3]) == (modified[0] & 0xFFFFFFFF, modified[1])
+            and (numbers[5], numbers[9]) == (now.st_ino & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF)
+            and modified < self.index.written
+        )
+
+    def _has_content(self, entry: _Entry, path: str, now: os.stat_result) -> bool:
+        self.clock.check()
+        if entry.mode == _LINK:
+            data = os.fsencode(os.readlink(path))
+        elif now.st_size > LARGEST_OBJECT:
+            self.doubts.append(f"{entry.name} is too large to compare")
+            return True
+        else:
+            data = read_file(path, LARGEST_OBJECT, os.O_NOFOLLOW) or b""
+        blob = hashlib.new(self.repo.algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
+        blob.update(data)
+        return blob.digest() == entry.oid
+
+    def staged(self) -> Iterator[str]:
+        """The files of the index that are not those of the current commit; folders with the same tree are left out."""
+        files = {entry.name: entry for entry in self.index.entries if not entry.more & _INTENDED}
+        seen, same = set(), set()
+        head = self.repo.head_tree()
+        folders = [("", head)] if head else []
+        while folders:
+            folder, oid = folders.pop()
+            if self.index.trees.get(folder) == oid:
+                same.add(folder)
+                continue
+            for mode, name, item in self.repo.tree(oid):
+                if mode == _FOLDER:
+                    folders.append((f"{folder}{name}/", item))
+                    continue
+                seen.add(folder + name)
+                if mode != _SUBMODULE and not _is_staged_as(files.get(folder + name), mode, item):
+                    yield folder + name
+        for name, entry in files.items():
+            spared = name in seen or entry.flags & _STAGE or entry.mode in (_SUBMODULE, _FOLDER)
+            if not spared and same.isdisjoint(_above(name)):
+                yield name
+
+    def untracked(self, ignored: bool) -> Iterator[str]:
+        """Files that git doesn't know; a repository inside counts as one. What is generated is left out."""
+        tracked = {entry.name: entry.mode for entry in self.index.entries}
+        rules = read_rules(os.path.join(self.repo.common, "info/exclude"), "")
+        stack: list[tuple[str, list[Rule], bool]] = [("", rules, False)]
+        while stack:
+            folder, rules, inside = stack.pop()
+            rules = [*rules, *read_rules(os.path.join(self.root, folder, ".gitignore"), folder)]
+            for entry in self._entries_of(folder):
+                name, is_folder = folder + entry.name, entry.is_dir(follow_symlinks=False)
+                known = name in tracked and not (is_folder and tracked[name] != _SUBMODULE)
+                if known or entry.name == ".git" or not self._leads_to(name):
+                    continue
+                spared = inside or is_ignored(rules, name, is_folder)
+                if (spared and not ignored) or (is_folder and entry.name in GENERATED):
+                    continue
+                if is_folder and not os.path.lexists(os.path.join(entry.path, ".git")):
+                    stack.append((name + "/", rules, spared))
+                elif is_folder:
+                    yield name + "/"
+                elif self.wanted(name) and (entry.is_symlink() or entry.is_file()):
+                    yield name
+
+    def _entries_of(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        with os.scandir(os.path.join(self.root, folder)) as entries:
+            for number, entry in enumerate(entries):
+                if not number % 64:
+                    self.clock.check()
+                yield entry
+
+    def _leads_to(self, name: str) -> bool:
+        """Whether a name is wanted, or the folder of something wanted."""
+        return self.wanted(name) or any(each.startswith(name + "/") or _is_pattern(each) for each in self.names)
+
+
+def _is_staged_as(entry: _Entry | None, mode: int, oid: bytes) -> bool:
+    if entry is None:
+        return False
+    return bool(entry.flags & _STAGE) or (entry.oid == oid and not (entry.mode ^ mode) & 0o170100)
+
+
+def _above(name: str) -> Iterator[str]:
+    """The folders of a name, as `""` and `src/`."""
+    yield ""
+    yield from (name[: place + 1] for place, letter in enumerate(name) if letter == "/")
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
+
+
+def relative(root: str, path: str) -> str | None:
+    """A path as a name in the worktree, "" for its root; None where it is elsewhere."""
+    for base in (root, os.path.realpath(root)):
+        if path == base or path.startswith(base.rstrip("/") + "/"):
+            return path[len(base) :].strip("/")
+    return None
+
+
+def uncommitted(
+    root: str,
+    paths: Sequence[str] = (),
+    *,
+    untracked: bool = False,
+    ignored: bool = False,
+    deadline_ms: float = _MILLISECONDS,
+) -> Work:
+    """The work below some paths (files, folders, patterns; none: the whole worktree) that no commit has.
+
+    `ignored` adds what git ignores to the untracked files, but never what is generated.
+    """
+    work = Work([], [], [])
+    try:
+        look = _Look(root, _gitdir_of(root), paths, Clock(deadline_ms))
+    except BROKEN as error:
+        work.doubt(_reason(error))
+        return work
+    _fill(work, work.modified, look.modified)
+    _fill(work, work.staged, lambda: filter(look.wanted, look.staged()))
+    if untracked:
+        _fill(work, work.untracked, lambda: look.untracked(ignored))
+    for doubt in look.doubts:
+        work.doubt(doubt)
+    return work
+
+
+def _fill(work: Work, names: list[str], find: Callable[[], Iterator[str]]) -> None:
+    try:
+        for name in itertools.islice(find(), MOST_NAMES):
+            names.append(name)  # one by one: those before an error count
+    except BROKEN as error:
+        work.doubt(_reason(error))
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) if isinstance(error, UnreadableError) else "the repository can't be read"
+
+
+def _gitdir_of(root: str) -> str:
+    found = repository(root)
+    if found is None or os.path.realpath(found[0]) != os.path.realpath(root):
+        raise UnreadableError("no git repository")
+    return found[1]
+
+
+def restorable(root: str, path: str, *, deadline_ms: float = _MILLISECONDS) -> bool | None:
+    """Whether all below a path is tracked and unmodified, or ignored or generated; None where that isn't known.
+
+    Then a delete of it loses nothing that git or a build can't bring back. The root, with `.git` in it, never is.
+    """
+    name = relative(root, path)
+    if not name or ".git" in name.split("/"):
+        return False
+    if not os.path.lexists(path):
+        return True
+    work = uncommitted(root, [path], untracked=True, deadline_ms=deadline_ms)
+    if work.untracked or any(os.path.lexists(os.path.join(root, each)) for each in work.modified):
+        return False
+    return True if work.certain and not _has_repository(root, path, deadline_ms) else None
+
+
+def _has_repository(root: str, path: str, deadline_ms: float) -> bool:
+    """Whether a submodule is below a path: what it holds is its own affair."""
+    look = _Look(root, _gitdir_of(root), [path], Clock(deadline_ms))
+    return any(entry.mode == _SUBMODULE and look.wanted(entry.name) for entry in look.index.entries)
+
+
+def _opened(root: str) -> Repository:
+    return Repository(_gitdir_of(root), Clock(_MILLISECONDS))
+
+
+def current_branch(root: str) -> str:
+    """The branch that is checked out; "" where it is none, or not known."""
+    try:
+        name = _opened(root).symbolic("HEAD")
+    except BROKEN:
+        return ""
+    return name.removeprefix("refs/heads/") if name.startswith("refs/heads/") else ""
+
+
+def default_branches(root: str) -> set[str]:
+    """The branches that others work on: the usual names, and those that the repository says."""
+    found = {"main", "master"}
+    try:
+        repo = _opened(root)
+        found.add(repo.symbolic("refs/remotes/origin/HEAD").removeprefix("refs/remotes/origin/"))
+        found.add(repo.settings.get("init.defaultbranch", ""))
+    except BROKEN:
+        pass  # the usual names remain
+    return found - {""}
+
+
+def has_stash(root: str) -> bool:
+    """Whether something is stashed. True where that can't be told: a stash is easily lost."""
+    try:
+        return bool(_opened(root).commit_of("refs/stash"))
+    except UnreadableError as error:
+        return str(error) != "no git repository"
+    except BROKEN:
+        return True
+
+
+def is_pushed(root: str, ref: str = "HEAD") -> bool | None:
+    """Whether a remote branch is at the commit of a ref; False if some remote branch is behind it; None: unknown."""
+    try:
+        repo = _opened(root)
+        names = (ref, f"refs/heads/{ref}", f"refs/tags/{ref}")
+        commit = next((found for name in names if (found := repo.commit_of(name))), "")
+        remote = repo.remote_commits() if commit else set()
+        if not commit or not remote:
+            return False
+        return True if commit in remote else _is_ahead(repo, commit, remote)
+    except BROKEN:
+        return None
+
+
+def _is_ahead(repo: Repository, commit: str, remote: set[str]) -> bool | None:
+    seen, waiting = {commit}, [commit]
+    while waiting and len(seen) < _MOST_COMMITS:
+        parents = [parent for parent in repo.parents(waiting.pop(0)) if parent not in seen]
+        if not remote.isdisjoint(parents):
+            return False
+        seen.update(parents)
+        waiting += parents
+    return None
+
+
+def worktrees(gitdir: str) -> list[str]:
+    """The linked worktrees of a repository. One that doesn't point back doesn't count: any folder may be claimed."""
+    try:
+        common = Repository(gitdir, Clock(_MILLISECONDS)).common
+        with os.scandir(os.path.join(common, "worktrees")) as entries:
+            folders = [entry.path for entry, _ in zip(entries, range(MOST_NAMES), strict=False)]
+        return sorted(filter(None, map(_worktree, folders)))
+    except BROKEN:
+        return []
+
+
+def _worktree(folder: str) -> str:
+    try:
+        link = os.fsdecode((read_file(os.path.join(folder, "gitdir"), _LONGEST_PATH) or b"").strip())
+    except BROKEN:
+        return ""
+    root = os.path.dirname(os.path.normpath(os.path.join(folder, link)))
+    found = repository(root) if link else None
+    return root if found and found[0] == root and os.path.realpath(found[1]) == os.path.realpath(folder) else ""

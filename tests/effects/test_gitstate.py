@@ -39,17 +39,43 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-def write(root: Path, **files: str) -> None:
+def write(root: Path, **files: str) -> bool:
     """Files by name, `__` for a slash and `_d_` for a dot."""
     for name, text in files.items():
         path = root / name.replace("__", "/").replace("_d_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    return True
 
 
-def commit(root: Path, message: str = "x") -> None:
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", message)
+def commit(root: Path, message: str = "x") -> str:
+    return git(root, "add", "-A") + git(root, "commit", "-qm", message)
+
+
+def replace_by_link(path: Path, target: str) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "x").write_text("x")
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_executable(path: Path) -> bool:
+    path.chmod(0o755)
+    return True
+
+
+def links(root: Path) -> None:
+    (root / "link").symlink_to("/nowhere")
+    (root / "loop").symlink_to(".")
 
 
 @pytest.fixture
@@ -119,7 +145,7 @@ IGNORED = {
     "signs": ("f[0-9]\ng[^a]\ng[!b]x\nh?\n*.py[co]\nm/n\n*\\.q", "f1 fa ga gb gax gbx h hh x.pyc x.py m/n k/m/n a.q"),
     "everything": ("*\n", "x src/y"),
     "everything except": ("/*\n!/src\n", "x src/y docs/z"),
-    "odd lines": ("/\n!\n//\n/**/\nx\r\n[\n", "w x x/y"),
+    "odd lines": ("/\n!\n//\n/**/\nx\r\n[\n", "w x v/x"),
 }
 
 
@@ -152,8 +178,8 @@ EDITS: dict[str, Callable[[Path], object]] = {
     "deleted": lambda root: (root / "a").unlink(),
     "folder deleted": lambda root: shutil.rmtree(root / "src"),
     "folder replaced by a link": replaced_by_link,
-    "file replaced by a link": lambda root: ((root / "a").unlink(), (root / "a").symlink_to("b")),
-    "file replaced by a folder": lambda root: ((root / "a").unlink(), write(root, a__x="x")),
+    "file replaced by a link": lambda root: replace_by_link(root / "a", "b"),
+    "file replaced by a folder": lambda root: replace_by_folder(root / "a"),
     "executable": lambda root: (root / "a").chmod(0o755),
     "staged": lambda root: (write(root, src__a="x"), git(root, "add", "-A")),
     "staged and changed": lambda root: (write(root, a="x"), git(root, "add", "a"), write(root, a="y")),
@@ -161,16 +187,16 @@ EDITS: dict[str, Callable[[Path], object]] = {
     "new folder staged": lambda root: (write(root, new__deep__x="x"), git(root, "add", "-A")),
     "removed": lambda root: git(root, "rm", "-rq", "src"),
     "moved": lambda root: git(root, "mv", "a", "src/moved"),
-    "staged mode": lambda root: ((root / "a").chmod(0o755), git(root, "add", "a")),
+    "staged mode": lambda root: (make_executable(root / "a"), git(root, "add", "a")),
     "intent to add": lambda root: (write(root, new="x"), git(root, "add", "-N", "new")),
     "only in the index": lambda root: git(root, "rm", "-q", "--cached", "a"),
     "untracked": lambda root: write(root, new="x", src__new="y", other__deep__x="z"),
     "odd names": lambda root: write(root, **{"a b": "x", "ü": "y", "-n": "z", "[x]": "w"}),
     "excluded": lambda root: ((root / ".git/info/exclude").write_text("x\n"), write(root, x="", src__x="")),
     "ignored, but tracked": lambda root: (write(root, _d_gitignore="a\nsrc\n", src__new=""), write(root, a="changed")),
-    "links": lambda root: ((root / "link").symlink_to("/nowhere"), (root / "loop").symlink_to(".")),
+    "links": links,
     "pipe": lambda root: os.mkfifo(root / "pipe"),
-    "pipe for a file": lambda root: ((root / "a").unlink(), os.mkfifo(root / "a")),
+    "pipe for a file": lambda root: replace_by_pipe(root / "a"),
     "assumed": lambda root: (git(root, "update-index", "--assume-unchanged", "a"), write(root, a="x")),
     "skipped": lambda root: (git(root, "update-index", "--skip-worktree", "a"), write(root, a="x")),
     "conflict": conflict,

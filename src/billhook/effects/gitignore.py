@@ -43,8 +43,8 @@ def read_rules(path: str, base: str) -> list[Rule]:
         text = read_file(path, 1 << 18, os.O_NOFOLLOW) or b""
     except BROKEN:
         return []
-    lines = os.fsdecode(text).splitlines()[:_MOST_RULES]
-    return [rule for line in lines if (rule := _rule(line, base))]
+    lines = os.fsdecode(text).split("\n")[:_MOST_RULES]
+    return [rule for line in lines if (rule := _rule(line.removesuffix("\r"), base))]
 
 
 def _rule(line: str, base: str) -> Rule | None:

@@ -40,6 +40,7 @@ _NUMBERS: Final = struct.Struct(">10I")  # ctime, mtime (seconds, nanoseconds), 
 _ASSUMED, _EXTENDED, _STAGE = 0x8000, 0x4000, 0x3000
 _SKIPPED, _INTENDED = 0x4000, 0x2000  # of the second flags: skip-worktree, `git add -N`
 _LINK, _SUBMODULE, _FOLDER = 0o120000, 0o160000, 0o040000
+_KIND, _EXECUTABLE = 0o170000, 0o100
 
 
 class Work(msgspec.Struct):
@@ -75,12 +76,11 @@ class _Index:
     def __init__(self, path: str, repo: Repository) -> None:
         self.entries: list[_Entry] = []
         self.trees: dict[str, bytes] = {}  # folders, such as `src/`, whose tree is known to be that of the index
-        self.width, self.clock = repo.width, repo.clock
+        self.width, self.clock, self.written = repo.width, repo.clock, 0
         data = read_file(path)
         if data is None:
-            self.written = (0, 0)
             return
-        self.written = divmod(os.stat(path).st_mtime_ns, 10**9)
+        self.written = os.stat(path).st_mtime_ns
         self._check(data, repo.algorithm)
         self._extensions(data, self._read(data))
 
@@ -112,7 +112,7 @@ class _Index:
                 raise UnreadableError("the index is broken")
             self.entries.append(
                 _Entry(
-                    os.fsdecode(name),
+                    name.decode("utf-8", "surrogateescape"),
                     _NUMBERS.unpack_from(data, at),
                     data[at + _NUMBERS.size : at + fixed],
                     flags,
@@ -162,6 +162,7 @@ class _Look:
         self.index = _Index(os.path.join(gitdir, "index"), self.repo)
         self.names = [name for path in paths if (name := relative(root, path)) is not None]
         self.everything = not paths or "" in self.names
+        self.compared = _KIND if self.repo.settings.get("core.filemode") == "false" else _KIND | _EXECUTABLE
         self._folders = {"": True}
         self.doubts: list[str] = []
 
@@ -183,19 +184,18 @@ class _Look:
 
     def _differs(self, entry: _Entry) -> bool:
         """Whether a file is not as it was staged; its content is read only where times and numbers don't tell."""
-        numbers, path = entry.numbers, os.path.join(self.root, entry.name)
-        if entry.flags & _STAGE or entry.more & _INTENDED or not self._is_folder(os.path.dirname(entry.name)):
+        name, numbers, _, flags, more = entry
+        if flags & _STAGE or more & _INTENDED or not self._is_folder(name.rpartition("/")[0]):
             return True
         try:
-            now = os.lstat(path)
+            now = os.lstat(f"{self.root}/{name}")
         except OSError:
             return True
-        executable = stat.S_ISREG(now.st_mode) and self.repo.settings.get("core.filemode") != "false"
-        if stat.S_IFMT(now.st_mode) != stat.S_IFMT(entry.mode) or (executable and (now.st_mode ^ entry.mode) & 0o100):
+        if (now.st_mode ^ numbers[6]) & (_KIND if numbers[6] == _LINK else self.compared):
             return True
         if now.st_size & 0xFFFFFFFF != numbers[9] and numbers[9]:
             return True
-        return not self._is_untouched(numbers, now) and not self._has_content(entry, path, now)
+        return not self._is_untouched(numbers, now) and not self._has_content(entry, now)
 
     def _is_folder(self, name: str) -> bool:
         """Whether a folder is one, and no link to another place."""
@@ -204,21 +204,22 @@ class _Look:
                 is_one = stat.S_ISDIR(os.lstat(os.path.join(self.root, name)).st_mode)
             except OSError:
                 is_one = False
-            self._folders[name] = is_one and self._is_folder(os.path.dirname(name))
+            self._folders[name] = is_one and self._is_folder(name.rpartition("/")[0])
         return self._folders[name]
 
     def _is_untouched(self, numbers: tuple[int, ...], now: os.stat_result) -> bool:
         """Whether the file is the one that git saw, and not changed in the moment when the index was written."""
-        changed, modified = divmod(now.st_ctime_ns, 10**9), divmod(now.st_mtime_ns, 10**9)
         return (
-            (numbers[0], numbers[1]) == (changed[0] & 0xFFFFFFFF, changed[1])
-            and (numbers[2], numbers[3]) == (modified[0] & 0xFFFFFFFF, modified[1])
-            and (numbers[5], numbers[9]) == (now.st_ino & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF)
-            and modified < self.index.written
+            now.st_ctime_ns == numbers[0] * 10**9 + numbers[1]
+            and now.st_mtime_ns == numbers[2] * 10**9 + numbers[3]
+            and now.st_ino & 0xFFFFFFFF == numbers[5]
+            and now.st_size & 0xFFFFFFFF == numbers[9]
+            and now.st_mtime_ns < self.index.written
         )
 
-    def _has_content(self, entry: _Entry, path: str, now: os.stat_result) -> bool:
+    def _has_content(self, entry: _Entry, now: os.stat_result) -> bool:
         self.clock.check()
+        path = os.path.join(self.root, entry.name)
         if entry.mode == _LINK:
             data = os.fsencode(os.readlink(path))
         elif now.st_size > LARGEST_OBJECT:
@@ -260,8 +261,13 @@ class _Look:
         stack: list[tuple[str, list[Rule], bool]] = [("", rules, False)]
         while stack:
             folder, rules, inside = stack.pop()
-            rules = [*rules, *read_rules(os.path.join(self.root, folder, ".gitignore"), folder)]
-            for entry in self._entries_of(folder):
+            entries = self._entries_of(folder)
+            if ".git" in entries and folder:
+                yield folder
+                continue
+            if ".gitignore" in entries:
+                rules = [*rules, *read_rules(entries[".gitignore"].path, folder)]
+            for entry in entries.values():
                 name, is_folder = folder + entry.name, entry.is_dir(follow_symlinks=False)
                 known = name in tracked and not (is_folder and tracked[name] != _SUBMODULE)
                 if known or entry.name == ".git" or not self._leads_to(name):
@@ -269,19 +275,19 @@ class _Look:
                 spared = inside or is_ignored(rules, name, is_folder)
                 if (spared and not ignored) or (is_folder and entry.name in GENERATED):
                     continue
-                if is_folder and not os.path.lexists(os.path.join(entry.path, ".git")):
+                if is_folder:
                     stack.append((name + "/", rules, spared))
-                elif is_folder:
-                    yield name + "/"
                 elif self.wanted(name) and (entry.is_symlink() or entry.is_file()):
                     yield name
 
-    def _entries_of(self, folder: str) -> Iterator[os.DirEntry[str]]:
+    def _entries_of(self, folder: str) -> dict[str, os.DirEntry[str]]:
+        found: dict[str, os.DirEntry[str]] = {}
         with os.scandir(os.path.join(self.root, folder)) as entries:
             for number, entry in enumerate(entries):
                 if not number % 64:
                     self.clock.check()
-                yield entry
+                found[entry.name] = entry
+        return found
 
     def _leads_to(self, name: str) -> bool:
         """Whether a name is wanted, or the folder of something wanted."""
@@ -291,7 +297,7 @@ class _Look:
 def _is_staged_as(entry: _Entry | None, mode: int, oid: bytes) -> bool:
     if entry is None:
         return False
-    return bool(entry.flags & _STAGE) or (entry.oid == oid and not (entry.mode ^ mode) & 0o170100)
+    return bool(entry.flags & _STAGE) or (entry.oid == oid and not (entry.mode ^ mode) & (_KIND | _EXECUTABLE))
 
 
 def _above(name: str) -> Iterator[str]:

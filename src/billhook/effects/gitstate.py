@@ -130,7 +130,7 @@ class _Index:
             if name == b"TREE":
                 self._cached_trees(data[at + 8 : at + 8 + size])
             at += 8 + size
-        self.trees |= {entry.name: entry.oid for entry in self.entries if entry.mode == _FOLDER}  # a sparse index
+        self.trees |= {entry.name: entry.oid for entry in self.entries if entry.numbers[6] == _FOLDER}  # a sparse index
 
     def _cached_trees(self, data: bytes) -> None:
         """The trees that git remembers: each folder is followed by those in it."""
@@ -231,12 +231,18 @@ class _Look:
         blob.update(data)
         return blob.digest() == entry.oid
 
+    def has_submodule(self) -> bool:
+        """Whether there is one: what it holds is known to its own repository only."""
+        return any(entry.mode == _SUBMODULE and self.wanted(entry.name) for entry in self.index.entries)
+
     def staged(self) -> Iterator[str]:
         """The files of the index that are not those of the current commit; folders with the same tree are left out."""
-        files = {entry.name: entry for entry in self.index.entries if not entry.more & _INTENDED}
-        seen, same = set(), set()
         head = self.repo.head_tree()
+        if head and self.index.trees.get("") == head:
+            return
+        files = {entry.name: entry for entry in self.index.entries if not entry.more & _INTENDED}
         folders = [("", head)] if head else []
+        seen, same = set(), set()
         while folders:
             folder, oid = folders.pop()
             if self.index.trees.get(folder) == oid:
@@ -374,16 +380,14 @@ def restorable(root: str, path: str, *, deadline_ms: float = _MILLISECONDS) -> b
         return False
     if not os.path.lexists(path):
         return True
-    work = uncommitted(root, [path], untracked=True, deadline_ms=deadline_ms)
-    if work.untracked or any(os.path.lexists(os.path.join(root, each)) for each in work.modified):
-        return False
-    return True if work.certain and not _has_repository(root, path, deadline_ms) else None
-
-
-def _has_repository(root: str, path: str, deadline_ms: float) -> bool:
-    """Whether a submodule is below a path: what it holds is its own affair."""
-    look = _Look(root, _gitdir_of(root), [path], Clock(deadline_ms))
-    return any(entry.mode == _SUBMODULE and look.wanted(entry.name) for entry in look.index.entries)
+    try:
+        look = _Look(root, _gitdir_of(root), [path], Clock(deadline_ms))
+        changed = (each for each in look.modified() if os.path.lexists(os.path.join(root, each)))
+        if next(changed, None) or next(look.untracked(ignored=False), None):
+            return False
+        return None if look.doubts or look.has_submodule() else True
+    except BROKEN:
+        return None
 
 
 def _opened(root: str) -> Repository:

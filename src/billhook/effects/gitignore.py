@@ -20,7 +20,7 @@ _LONGEST_RULE: Final = 500
 _CHAR_CLASS = re.compile(r"\[\^")
 
 
-class Rule(NamedTuple):
+class IgnoreRule(NamedTuple):
     """One line of a `.gitignore`."""
 
     base: str  # the folder of the file: "" or `src/`
@@ -37,7 +37,7 @@ class Rule(NamedTuple):
         return _match(name[len(self.base) :].split("/"), self.segments)
 
 
-def read_rules(path: str, base: str) -> list[Rule]:
+def read_rules(path: str, base: str) -> list[IgnoreRule]:
     """The rules of one file, in order; none where it can't be read. A link is not followed, as git doesn't."""
     try:
         text = read_file(path, 1 << 18, os.O_NOFOLLOW) or b""
@@ -47,7 +47,7 @@ def read_rules(path: str, base: str) -> list[Rule]:
     return [rule for line in lines if (rule := _rule(line.removesuffix("\r"), base))]
 
 
-def _rule(line: str, base: str) -> Rule | None:
+def _rule(line: str, base: str) -> IgnoreRule | None:
     text = line.rstrip(" ") + (" " if line.rstrip(" ").endswith("\\") else "")
     if not text or text.startswith("#") or len(text) > _LONGEST_RULE:
         return None
@@ -57,10 +57,10 @@ def _rule(line: str, base: str) -> Rule | None:
     if not body.strip("/"):
         return None
     segments = tuple(body.removeprefix("/").split("/"))
-    return Rule(base, segments, negated, text.endswith("/"), "/" in body)
+    return IgnoreRule(base, segments, negated, text.endswith("/"), "/" in body)
 
 
-def is_ignored(rules: Sequence[Rule], name: str, is_folder: bool) -> bool:
+def is_ignored(rules: Sequence[IgnoreRule], name: str, is_folder: bool) -> bool:
     """Whether the last rule that matches a name ignores it. The folders above it must not be ignored."""
     for rule in reversed(rules):
         if rule.matches(name, is_folder):

@@ -20,7 +20,7 @@ _LONGEST_RULE: Final = 500
 _CHAR_CLASS = re.compile(r"\[\^")
 
 
-class Rule(NamedTuple):
+class IgnoreRule(NamedTuple):
     """One line of a `.gitignore`."""
 
     base: str  # the folder of the file: "" or `src/`
@@ -37,17 +37,17 @@ class Rule(NamedTuple):
         return _match(name[len(self.base) :].split("/"), self.segments)
 
 
-def read_rules(path: str, base: str) -> list[Rule]:
+def read_rules(path: str, base: str) -> list[IgnoreRule]:
     """The rules of one file, in order; none where it can't be read. A link is not followed, as git doesn't."""
     try:
         text = read_file(path, 1 << 18, os.O_NOFOLLOW) or b""
     except BROKEN:
         return []
-    lines = os.fsdecode(text).splitlines()[:_MOST_RULES]
-    return [rule for line in lines if (rule := _rule(line, base))]
+    lines = os.fsdecode(text).split("\n")[:_MOST_RULES]
+    return [rule for line in lines if (rule := _rule(line.removesuffix("\r"), base))]
 
 
-def _rule(line: str, base: str) -> Rule | None:
+def _rule(line: str, base: str) -> IgnoreRule | None:
     text = line.rstrip(" ") + (" " if line.rstrip(" ").endswith("\\") else "")
     if not text or text.startswith("#") or len(text) > _LONGEST_RULE:
         return None
@@ -57,10 +57,10 @@ def _rule(line: str, base: str) -> Rule | None:
     if not body.strip("/"):
         return None
     segments = tuple(body.removeprefix("/").split("/"))
-    return Rule(base, segments, negated, text.endswith("/"), "/" in body)
+    return IgnoreRule(base, segments, negated, text.endswith("/"), "/" in body)
 
 
-def is_ignored(rules: Sequence[Rule], name: str, is_folder: bool) -> bool:
+def is_ignored(rules: Sequence[IgnoreRule], name: str, is_folder: bool) -> bool:
     """Whether the last rule that matches a name ignores it. The folders above it must not be ignored."""
     for rule in reversed(rules):
         if rule.matches(name, is_folder):
@@ -93,7 +93,7 @@ def _glob(pattern: str) -> Callable[[str], object]:
     rest = pattern[1:]
     if pattern.startswith("*") and not any(sign in rest for sign in "*?[\\"):
         return lambda name: name.endswith(rest)
-    escaped = re.sub(r"\\(.)", r"[\1]", pattern)
+    escaped = re.sub(r"\\(.)", lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], pattern)
     try:
         # fnmatch writes atomic groups: no pattern takes exponential time
         return re.compile(fnmatch.translate(_CHAR_CLASS.sub("[!", escaped))).match

@@ -9,20 +9,30 @@ import hashlib
 import itertools
 import os
 import stat
-import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from billhook.effects.gitignore import GENERATED, Rule, is_ignored, read_rules
+from billhook.effects.gitignore import GENERATED, IgnoreRule, is_ignored, read_rules
+from billhook.effects.gitindex import (
+    ASSUMED,
+    FOLDER,
+    INTENDED,
+    LINK,
+    LONGEST_PATH,
+    SKIPPED,
+    STAGE,
+    SUBMODULE,
+    Index,
+    IndexEntry,
+)
 from billhook.effects.gitobjects import (
     BROKEN,
     LARGEST_OBJECT,
     Clock,
     Repository,
     UnreadableError,
-    offset_number,
     read_file,
     repository,
 )
@@ -35,11 +45,7 @@ __all__ = [
 MOST_NAMES: Final = 50
 _MILLISECONDS: Final = 20.0
 _MOST_COMMITS: Final = 64  # that `is_pushed` follows
-_LONGEST_PATH: Final = 4096
-_NUMBERS: Final = struct.Struct(">10I")  # ctime, mtime (seconds, nanoseconds), dev, ino, mode, uid, gid, size
-_ASSUMED, _EXTENDED, _STAGE = 0x8000, 0x4000, 0x3000
-_SKIPPED, _INTENDED = 0x4000, 0x2000  # of the second flags: skip-worktree, `git add -N`
-_LINK, _SUBMODULE, _FOLDER = 0o120000, 0o160000, 0o040000
+_KIND, _EXECUTABLE = 0o170000, 0o100
 
 
 class Work(msgspec.Struct):
@@ -55,113 +61,16 @@ class Work(msgspec.Struct):
         self.certain, self.why = False, self.why or why
 
 
-class _Entry(NamedTuple):
-    """One file of the index."""
-
-    name: str
-    numbers: tuple[int, ...]
-    oid: bytes
-    flags: int
-    more: int
-
-    @property
-    def mode(self) -> int:
-        return self.numbers[6]
-
-
-class _Index:
-    """The index file: versions 2 to 4."""
-
-    def __init__(self, path: str, repo: Repository) -> None:
-        self.entries: list[_Entry] = []
-        self.trees: dict[str, bytes] = {}  # folders, such as `src/`, whose tree is known to be that of the index
-        self.width, self.clock = repo.width, repo.clock
-        data = read_file(path)
-        if data is None:
-            self.written = (0, 0)
-            return
-        self.written = divmod(os.stat(path).st_mtime_ns, 10**9)
-        self._check(data, repo.algorithm)
-        self._extensions(data, self._read(data))
-
-    def _check(self, data: bytes, algorithm: str) -> None:
-        end = len(data) - self.width
-        if data[:4] != b"DIRC" or end < 12:
-            raise UnreadableError("the index is broken")
-        sums = (bytes(self.width), hashlib.new(algorithm, data[:end], usedforsecurity=False).digest())
-        if data[end:] not in sums:  # zeros: index.skipHash
-            raise UnreadableError("the index is broken")
-
-    def _read(self, data: bytes) -> int:
-        version, count = struct.unpack_from(">II", data, 4)
-        if version not in (2, 3, 4):
-            raise UnreadableError("an unknown version of the index")
-        at, name, fixed = 12, b"", _NUMBERS.size + self.width
-        for number in range(count):
-            if not number % 128:
-                self.clock.check()
-            flags, more = struct.unpack_from(">HH", data, at + fixed)
-            start = at + fixed + (4 if flags & _EXTENDED else 2)
-            kept = b""
-            if version == 4:
-                dropped, start = offset_number(data, start)
-                kept = name[: max(0, len(name) - dropped)]
-            end = data.index(0, start)
-            name = kept + data[start:end]
-            if len(name) > _LONGEST_PATH:
-                raise UnreadableError("the index is broken")
-            self.entries.append(
-                _Entry(
-                    os.fsdecode(name),
-                    _NUMBERS.unpack_from(data, at),
-                    data[at + _NUMBERS.size : at + fixed],
-                    flags,
-                    more if flags & _EXTENDED else 0,
-                )
-            )
-            at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
-        return at
-
-    def _extensions(self, data: bytes, at: int) -> None:
-        while at + 8 <= len(data) - self.width:
-            name, size = struct.unpack_from(">4sI", data, at)
-            if name == b"link":
-                raise UnreadableError("the index is split in two files")
-            if name == b"TREE":
-                self._cached_trees(data[at + 8 : at + 8 + size])
-            at += 8 + size
-        self.trees |= {entry.name: entry.oid for entry in self.entries if entry.mode == _FOLDER}  # a sparse index
-
-    def _cached_trees(self, data: bytes) -> None:
-        """The trees that git remembers: each folder is followed by those in it."""
-        at, above, left = 0, [""], [1]
-        while at < len(data):
-            self.clock.check()
-            end = data.index(0, at)
-            line = data.index(b"\n", end)
-            files, folders = (int(number) for number in data[end + 1 : line].split(b" "))
-            while not left[-1]:
-                above.pop()
-                left.pop()
-            left[-1] -= 1
-            name = f"{above[-1]}{os.fsdecode(data[at:end])}/" if end > at else ""
-            at = line + 1
-            if files >= 0:
-                self.trees[name] = data[at : at + self.width]
-                at += self.width
-            above.append(name)
-            left.append(folders)
-
-
 class _Look:
     """One look at a worktree, limited to some paths of it."""
 
     def __init__(self, root: str, gitdir: str, paths: Sequence[str], clock: Clock) -> None:
         self.root, self.clock = root, clock
         self.repo = Repository(gitdir, clock)
-        self.index = _Index(os.path.join(gitdir, "index"), self.repo)
+        self.index = Index(os.path.join(gitdir, "index"), self.repo)
         self.names = [name for path in paths if (name := relative(root, path)) is not None]
         self.everything = not paths or "" in self.names
+        self.compared = _KIND if self.repo.settings.get("core.filemode") == "false" else _KIND | _EXECUTABLE
         self._folders = {"": True}
         self.doubts: list[str] = []
 
@@ -172,28 +81,29 @@ class _Look:
         )
 
     def modified(self) -> Iterator[str]:
+        last = ""  # a file with conflicts has up to three entries
         for number, entry in enumerate(self.index.entries):
             if not number % 64:
                 self.clock.check()
-            spared = entry.flags & _ASSUMED or entry.more & _SKIPPED or entry.mode in (_SUBMODULE, _FOLDER)
-            if not spared and self.wanted(entry.name) and self._differs(entry):
-                yield entry.name
+            spared = entry.flags & ASSUMED or entry.more & SKIPPED or entry.mode in (SUBMODULE, FOLDER)
+            if not spared and entry.name != last and self.wanted(entry.name) and self._differs(entry):
+                last = entry.name
+                yield last
 
-    def _differs(self, entry: _Entry) -> bool:
+    def _differs(self, entry: IndexEntry) -> bool:
         """Whether a file is not as it was staged; its content is read only where times and numbers don't tell."""
-        numbers, path = entry.numbers, os.path.join(self.root, entry.name)
-        if entry.flags & _STAGE or entry.more & _INTENDED or not self._is_folder(os.path.dirname(entry.name)):
+        name, numbers, _, flags, more = entry
+        if flags & STAGE or more & INTENDED or not self._is_folder(name.rpartition("/")[0]):
             return True
         try:
-            now = os.lstat(path)
+            now = os.lstat(f"{self.root}/{name}")
         except OSError:
             return True
-        executable = stat.S_ISREG(now.st_mode) and self.repo.settings.get("core.filemode") != "false"
-        if stat.S_IFMT(now.st_mode) != stat.S_IFMT(entry.mode) or (executable and (now.st_mode ^ entry.mode) & 0o100):
+        if (now.st_mode ^ numbers[6]) & (_KIND if numbers[6] == LINK else self.compared):
             return True
         if now.st_size & 0xFFFFFFFF != numbers[9] and numbers[9]:
             return True
-        return not self._is_untouched(numbers, now) and not self._has_content(entry, path, now)
+        return not self._is_untouched(numbers, now) and not self._has_content(entry, now)
 
     def _is_folder(self, name: str) -> bool:
         """Whether a folder is one, and no link to another place."""
@@ -202,22 +112,23 @@ class _Look:
                 is_one = stat.S_ISDIR(os.lstat(os.path.join(self.root, name)).st_mode)
             except OSError:
                 is_one = False
-            self._folders[name] = is_one and self._is_folder(os.path.dirname(name))
+            self._folders[name] = is_one and self._is_folder(name.rpartition("/")[0])
         return self._folders[name]
 
     def _is_untouched(self, numbers: tuple[int, ...], now: os.stat_result) -> bool:
         """Whether the file is the one that git saw, and not changed in the moment when the index was written."""
-        changed, modified = divmod(now.st_ctime_ns, 10**9), divmod(now.st_mtime_ns, 10**9)
         return (
-            (numbers[0], numbers[1]) == (changed[0] & 0xFFFFFFFF, changed[1])
-            and (numbers[2], numbers[3]) == (modified[0] & 0xFFFFFFFF, modified[1])
-            and (numbers[5], numbers[9]) == (now.st_ino & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF)
-            and modified < self.index.written
+            now.st_ctime_ns == numbers[0] * 10**9 + numbers[1]
+            and now.st_mtime_ns == numbers[2] * 10**9 + numbers[3]
+            and now.st_ino & 0xFFFFFFFF == numbers[5]
+            and now.st_size & 0xFFFFFFFF == numbers[9]
+            and now.st_mtime_ns < self.index.written
         )
 
-    def _has_content(self, entry: _Entry, path: str, now: os.stat_result) -> bool:
+    def _has_content(self, entry: IndexEntry, now: os.stat_result) -> bool:
         self.clock.check()
-        if entry.mode == _LINK:
+        path = os.path.join(self.root, entry.name)
+        if entry.mode == LINK:
             data = os.fsencode(os.readlink(path))
         elif now.st_size > LARGEST_OBJECT:
             self.doubts.append(f"{entry.name} is too large to compare")
@@ -228,64 +139,79 @@ class _Look:
         blob.update(data)
         return blob.digest() == entry.oid
 
+    def has_submodule(self) -> bool:
+        """Whether there is one: what it holds is known to its own repository only."""
+        return any(entry.mode == SUBMODULE and self.wanted(entry.name) for entry in self.index.entries)
+
     def staged(self) -> Iterator[str]:
         """The files of the index that are not those of the current commit; folders with the same tree are left out."""
-        files = {entry.name: entry for entry in self.index.entries if not entry.more & _INTENDED}
-        seen, same = set(), set()
         head = self.repo.head_tree()
+        if head and self.index.trees.get("") == head:
+            return
+        files = {entry.name: entry for entry in self.index.entries if not entry.more & INTENDED}
         folders = [("", head)] if head else []
+        seen, same = set(), set()
         while folders:
             folder, oid = folders.pop()
             if self.index.trees.get(folder) == oid:
                 same.add(folder)
                 continue
             for mode, name, item in self.repo.tree(oid):
-                if mode == _FOLDER:
+                if mode == FOLDER:
                     folders.append((f"{folder}{name}/", item))
                     continue
                 seen.add(folder + name)
-                if mode != _SUBMODULE and not _is_staged_as(files.get(folder + name), mode, item):
+                if mode != SUBMODULE and not _is_staged_as(files.get(folder + name), mode, item):
                     yield folder + name
         for name, entry in files.items():
-            if name not in seen and entry.mode not in (_SUBMODULE, _FOLDER) and same.isdisjoint(_above(name)):
+            spared = name in seen or entry.flags & STAGE or entry.mode in (SUBMODULE, FOLDER)
+            if not spared and same.isdisjoint(_above(name)):
                 yield name
 
     def untracked(self, ignored: bool) -> Iterator[str]:
         """Files that git doesn't know; a repository inside counts as one. What is generated is left out."""
-        tracked = {entry.name for entry in self.index.entries}
+        tracked = {entry.name: entry.mode for entry in self.index.entries}
         rules = read_rules(os.path.join(self.repo.common, "info/exclude"), "")
-        stack: list[tuple[str, list[Rule], bool]] = [("", rules, False)]
+        stack: list[tuple[str, list[IgnoreRule], bool]] = [("", rules, False)]
         while stack:
             folder, rules, inside = stack.pop()
-            rules = [*rules, *read_rules(os.path.join(self.root, folder, ".gitignore"), folder)]
-            for entry in self._entries_of(folder):
+            entries = self._entries_of(folder)
+            if ".git" in entries and folder:
+                yield folder
+                continue
+            if ".gitignore" in entries:
+                rules = [*rules, *read_rules(entries[".gitignore"].path, folder)]
+            for entry in entries.values():
                 name, is_folder = folder + entry.name, entry.is_dir(follow_symlinks=False)
-                if name in tracked or entry.name == ".git" or not self._leads_to(name):
+                known = name in tracked and not (is_folder and tracked[name] != SUBMODULE)
+                if known or entry.name == ".git" or not self._leads_to(name):
                     continue
                 spared = inside or is_ignored(rules, name, is_folder)
                 if (spared and not ignored) or (is_folder and entry.name in GENERATED):
                     continue
-                if is_folder and not os.path.lexists(os.path.join(entry.path, ".git")):
+                if is_folder:
                     stack.append((name + "/", rules, spared))
-                elif is_folder:
-                    yield name + "/"
                 elif self.wanted(name) and (entry.is_symlink() or entry.is_file()):
                     yield name
 
-    def _entries_of(self, folder: str) -> Iterator[os.DirEntry[str]]:
+    def _entries_of(self, folder: str) -> dict[str, os.DirEntry[str]]:
+        found: dict[str, os.DirEntry[str]] = {}
         with os.scandir(os.path.join(self.root, folder)) as entries:
             for number, entry in enumerate(entries):
                 if not number % 64:
                     self.clock.check()
-                yield entry
+                found[entry.name] = entry
+        return found
 
     def _leads_to(self, name: str) -> bool:
         """Whether a name is wanted, or the folder of something wanted."""
         return self.wanted(name) or any(each.startswith(name + "/") or _is_pattern(each) for each in self.names)
 
 
-def _is_staged_as(entry: _Entry | None, mode: int, oid: bytes) -> bool:
-    return entry is not None and entry.oid == oid and not (entry.mode ^ mode) & 0o170100
+def _is_staged_as(entry: IndexEntry | None, mode: int, oid: bytes) -> bool:
+    if entry is None:
+        return False
+    return bool(entry.flags & STAGE) or (entry.oid == oid and not (entry.mode ^ mode) & (_KIND | _EXECUTABLE))
 
 
 def _above(name: str) -> Iterator[str]:
@@ -362,16 +288,14 @@ def restorable(root: str, path: str, *, deadline_ms: float = _MILLISECONDS) -> b
         return False
     if not os.path.lexists(path):
         return True
-    work = uncommitted(root, [path], untracked=True, deadline_ms=deadline_ms)
-    if work.untracked or any(os.path.lexists(os.path.join(root, each)) for each in work.modified):
-        return False
-    return True if work.certain and not _has_repository(root, path, deadline_ms) else None
-
-
-def _has_repository(root: str, path: str, deadline_ms: float) -> bool:
-    """Whether a submodule is below a path: what it holds is its own affair."""
-    look = _Look(root, _gitdir_of(root), [path], Clock(deadline_ms))
-    return any(entry.mode == _SUBMODULE and look.wanted(entry.name) for entry in look.index.entries)
+    try:
+        look = _Look(root, _gitdir_of(root), [path], Clock(deadline_ms))
+        changed = (each for each in look.modified() if os.path.lexists(os.path.join(root, each)))
+        if next(changed, None) or next(look.untracked(ignored=False), None):
+            return False
+        return None if look.doubts or look.has_submodule() else True
+    except BROKEN:
+        return None
 
 
 def _opened(root: str) -> Repository:
@@ -447,7 +371,7 @@ def worktrees(gitdir: str) -> list[str]:
 
 def _worktree(folder: str) -> str:
     try:
-        link = os.fsdecode((read_file(os.path.join(folder, "gitdir"), _LONGEST_PATH) or b"").strip())
+        link = os.fsdecode((read_file(os.path.join(folder, "gitdir"), LONGEST_PATH) or b"").strip())
     except BROKEN:
         return ""
     root = os.path.dirname(os.path.normpath(os.path.join(folder, link)))

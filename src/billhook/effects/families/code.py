@@ -17,6 +17,7 @@ from billhook.effects.families.python_code import LARGEST_CODE, PythonReader
 from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Call, word_set
 
+MOST_TOKENS: Final = 60  # of one call's arguments
 _LANGUAGES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("python", "python2", "python3", "py", "pypy", "pypy3", "ipython"), "python"),
     **dict.fromkeys(("node", "nodejs", "deno", "bun", "js", "javascript", "tsx", "ts-node"), "js"),
@@ -44,7 +45,7 @@ def effects_of_code(
 
 
 class _Meaning(msgspec.Struct, frozen=True):
-    """What the calls of one language do; names without their module, `*` where all below goes too."""
+    """What the calls of one language do, by their names."""
 
     acts: Mapping[str, tuple[Kind, int]]  # name -> kind, and which argument is the path
     shell: frozenset[str]
@@ -86,7 +87,7 @@ _MEANINGS: Final[Mapping[str, _Meaning]] = {
         ),
         word_set("system exec spawn popen capture2 capture2e capture3 Kernel.system Kernel.exec"),
         word_set("eval instance_eval class_eval"),
-        r"#[^\n{]*",
+        r"\#[^\n{]*",
         word_set("FileUtils.rm_r FileUtils.rm_rf FileUtils.rmtree FileUtils.remove_dir FileUtils.remove_entry rm_rf"),
         bare=True,
     ),
@@ -94,7 +95,7 @@ _MEANINGS: Final[Mapping[str, _Meaning]] = {
         _kinds("unlink rmdir rmtree remove_tree File.Path.rmtree", "truncate", "mkdir", "rename copy move"),
         word_set("system exec"),
         word_set("eval"),
-        r"#[^\n]*",
+        r"\#[^\n]*",
         word_set("rmtree remove_tree File.Path.rmtree"),
         bare=True,
     ),
@@ -112,7 +113,9 @@ _MEANINGS: Final[Mapping[str, _Meaning]] = {
     ),
     "awk": _Meaning({}, word_set("system"), frozenset(), r"\#[^\n]*"),
 }
-_DECODERS: Final = word_set("atob Buffer.from Base64.decode64 Base64.strict_decode64 decode64 base64_decode decode_base64")
+_DECODERS: Final = word_set(
+    "atob Buffer.from Base64.decode64 Base64.strict_decode64 decode64 base64_decode decode_base64"
+)
 _REMOTE_READS: Final = word_set("fetch get axios URI.open open-uri urlopen LWP file_get_contents curl_exec")
 _TOKEN: Final = r"""
     (?P<comment>{comment})
@@ -124,7 +127,8 @@ _TOKEN: Final = r"""
   | (?P<sign>>>|\|&|<<|[^\s])
 """
 _PATTERNS: Final = {
-    name: re.compile(_TOKEN.format(comment=meaning.comment), re.VERBOSE | re.DOTALL) for name, meaning in _MEANINGS.items()
+    name: re.compile(_TOKEN.format(comment=meaning.comment), re.VERBOSE | re.DOTALL)
+    for name, meaning in _MEANINGS.items()
 }
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INSIDE = re.compile(r"[#$]\{[^}]*\}|(?<!\\)\$[A-Za-z_]\w*")
@@ -175,9 +179,7 @@ class _Literals:
             following = tokens[place + 1 : place + 2]
             if token.kind == "name":
                 self._name(token.text, tokens, place, following, processes=processes)
-            elif token.kind == "ticks" and self.language != "js":
-                self.shell.append(self._literal(token))
-            elif token.kind == "quoted" and token.text.startswith(("%x", "qx")):
+            elif (token.kind == "ticks" and self.language != "js") or (token.kind == "quoted" and token.text.startswith(("%x", "qx"))):
                 self.shell.append(self._literal(token))
             elif self.language == "awk":
                 self._awk(tokens, place)
@@ -191,7 +193,12 @@ class _Literals:
         opened = sign == "("
         if not opened and not (self._meaning.bare and following and following[0].kind in ("string", "name", "quoted")):
             return
-        self._called(name, list(self._arguments(tokens, place + 1 + opened)), tokens[place:], processes=processes)
+        self._called(
+            name,
+            list(self._arguments(tokens, place + 1 + opened)),
+            tokens[place : place + MOST_TOKENS],
+            processes=processes,
+        )
 
     def _called(self, full: str, args: list[str], rest: list[_Token], *, processes: bool) -> None:
         meaning = self._meaning
@@ -215,7 +222,9 @@ class _Literals:
         recursive = name in self._meaning.recursive or ("recursive" in words and "false" not in words)
         targets = args[place:] if self._meaning.bare and not place else args[place : place + 1]
         if place:  # a rename: the old name is gone
-            self.effects += self.call.on_path("delete", args[0], itself=True) if "ename" in name or name == "move" else ()
+            self.effects += (
+                self.call.on_path("delete", args[0], itself=True) if "ename" in name or name == "move" else ()
+            )
         for word in targets or [UNKNOWN]:
             self.effects += self.call.on_path(kind, word, recursive=recursive, itself=kind == "delete")
 
@@ -257,11 +266,13 @@ class _Literals:
         if names & _REMOTE_READS:
             self.effects.append(self.call.effect("run-remote", scope="remote"))
         elif names & _DECODERS or rest[0].text in self._meaning.code:
-            self.effects.append(self.call.effect("run-opaque", certain=bool(names & _DECODERS), why="the code is computed"))
+            decoded = bool(names & _DECODERS)
+            self.effects.append(self.call.effect("run-opaque", certain=decoded, why="the code is computed"))
 
     def _arguments(self, tokens: list[_Token], place: int) -> Iterator[str]:
         """The arguments of a call, each as its literal text; UNKNOWN for what is computed."""
-        while place < len(tokens):
+        last = min(len(tokens), place + MOST_TOKENS)
+        while place < last:
             before = place
             value, place = self._argument(tokens, place)
             if place > before:
@@ -273,15 +284,14 @@ class _Literals:
     def _argument(self, tokens: list[_Token], place: int) -> tuple[str, int]:
         """One argument: literals and variables that are put together; lists are given as their first parts."""
         value, depth = "", 0
-        while place < len(tokens):
+        last = min(len(tokens), place + MOST_TOKENS)
+        while place < last:
             token = tokens[place]
             if token.text in ("[", "(", "{", "<"):
                 depth += 1
             elif token.text in ("]", ")", "}", ">") and depth:
                 depth -= 1
-            elif token.text in (",", ")", "]", "}", ";") and (not depth or token.text in (",", ";")):
-                if token.text != "," or "[" not in (tokens[place - 2].text, tokens[place - 1].text):
-                    break
+            elif token.text in (",", ";") or (not depth and token.text in (")", "]", "}")):
                 break
             elif token.text in _DECODERS or token.text.rpartition(".")[2] in _DECODERS:
                 return self._decoded(tokens, place)
@@ -299,7 +309,8 @@ class _Literals:
     def _decoded(self, tokens: list[_Token], place: int) -> tuple[str, int]:
         """`atob("...")`, `Buffer.from("...", "base64").toString()`."""
         literal = next((t for t in tokens[place : place + 3] if t.kind == "string"), None)
-        while place < len(tokens) and tokens[place].text not in (";", "}"):
+        last = min(len(tokens), place + MOST_TOKENS)
+        while place < last and tokens[place].text not in (";", "}"):
             place += 1
         try:
             return (base64.b64decode(self._literal(literal)).decode() if literal else UNKNOWN), place
@@ -336,7 +347,9 @@ class _Literals:
     def _osascript(self, text: str) -> None:
         self.shell += [_unescaped(found) for found in re.findall(r'do shell script "([^"\\]*(?:\\.[^"\\]*)*)"', text)]
         if re.search(r"\b(?:delete|empty (?:the )?trash|move .{0,80} to trash)\b", text):
-            self.effects.append(self.call.effect("delete", UNKNOWN, certain=False, why="Finder chooses what it deletes"))
+            self.effects.append(
+                self.call.effect("delete", UNKNOWN, certain=False, why="Finder chooses what it deletes")
+            )
         self.understood = "do shell script" not in text or bool(self.shell)
 
     def _powershell(self, text: str) -> None:
@@ -349,8 +362,8 @@ class _Literals:
             words = _POWERSHELL_WORD.findall(part)
             verb = words[0].lower() if words else ""
             if verb in ("iex", "invoke-expression"):
-                remote = re.search(r"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|curl|wget)\b", " ".join(parts).lower())
-                self.effects.append(self.call.effect("run-remote" if remote else "run-opaque", scope="remote" if remote else "unknown"))
+                remote = _DOWNLOADS.search(" ".join(parts).lower())
+                self.effects.append(self.call.effect("run-remote" if remote else "run-opaque"))
             elif verb in _CMDLETS:
                 self._cmdlet(_CMDLETS[verb], words[1:], source if part is not source else "")
 
@@ -364,13 +377,16 @@ class _Literals:
         targets = [word.strip("'\"") for word in words if not word.startswith("-")]
         if not targets and source:
             targets = [word.strip("'\"") for word in _POWERSHELL_WORD.findall(source)[1:] if not word.startswith("-")]
-        recursive = any("-recurse".startswith(option) and len(option) > 1 for option in options) or "-recurse" in source.lower()
+        recursive = "-recurse" in source.lower() or any(
+            "-recurse".startswith(option) for option in options if option[1:]
+        )
         for word in targets[:1] or [UNKNOWN]:
-            path = word.replace("\\", "/").replace("$HOME", "~").replace("$env:HOME", "~").replace("$env:USERPROFILE", "~")
+            path = re.sub(r"^\$(?:HOME|env:HOME|env:USERPROFILE)", "~", word.replace("\\", "/"))
             self.effects += self.call.on_path(kind, UNKNOWN if "$" in path else path, recursive=recursive)
 
 
 _POWERSHELL_WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s\"',]+")
+_DOWNLOADS = re.compile(r"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|curl|wget)\b")
 _CMDLETS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("remove-item", "ri", "rm", "rmdir", "del", "erase", "rd"), "delete"),
     **dict.fromkeys(("set-content", "sc", "out-file", "clear-content", "clc"), "overwrite"),

@@ -17,7 +17,7 @@ from typing import Final, Union
 
 import msgspec
 
-from billhook.effects.effect import Effect, Kind
+from billhook.effects.effect import Effect, Kind, Weight
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.network import is_here
 from billhook.effects.places import absolute
@@ -28,7 +28,7 @@ from billhook.effects.table import Call, word_set
 Value = Union[str, bytes, int, tuple["Value", ...], None]  # noqa: UP007, `|` takes no forward reference
 
 LARGEST_CODE: Final = 64 * 1024
-MOST_STEPS: Final = 20_000
+MOST_STEPS: Final = 50_000  # nodes that are looked at; a text of 64 KiB that computes needs fewer
 MOST_ITEMS: Final = 32
 DEEPEST: Final = 4
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
@@ -66,6 +66,8 @@ _SENDS: Final = word_set("requests.post requests.put requests.patch httpx.post h
 _SENDING_METHODS: Final = word_set("send sendall sendto sendmail send_message storbinary storlines")
 _PRINTS: Final = word_set("print sys.stdout.write sys.stderr.write pprint.pprint")
 _DROPS: Final = word_set("drop_all drop_database flushall flushdb dropDatabase")
+_SOCKETS: Final = word_set("socket.socket socket.create_connection")
+_ATTACHES: Final = word_set("os.dup2 pty.spawn fileno")
 _OPENS: Final = word_set("open io.open codecs.open gzip.open")
 _TEMPORARY: Final = word_set("tempfile.mkdtemp tempfile.mktemp tempfile.TemporaryDirectory tempfile.NamedTemporaryFile")
 
@@ -208,8 +210,8 @@ class PythonReader:
                 self._enter(name, [])
         except (RecursionError, MemoryError):
             self.understood = False
-        if self._called & {"socket.socket", "socket.create_connection"} and self._called & {"os.dup2", "pty.spawn", "fileno"}:
-            self.effects.append(self.call.effect("remote-shell", scope="remote"))
+        if self._called & _SOCKETS and self._called & _ATTACHES:
+            self._add(self.call.effect("remote-shell", scope="remote"))
 
     def _run(self, text: str) -> None:
         if len(text) > LARGEST_CODE or self._depth > DEEPEST:
@@ -225,6 +227,9 @@ class PythonReader:
         self._depth += 1
         self._children(tree)
         self._depth -= 1
+
+    def _add(self, effect: Effect) -> None:
+        self.effects.append(effect)
 
     # ----- statements, in their order
 
@@ -242,7 +247,8 @@ class PythonReader:
 
     def _on_import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self._names[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+            first = alias.name.split(".")[0]
+            self._names[alias.asname or first] = alias.name if alias.asname else first
 
     def _on_importfrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
@@ -265,7 +271,8 @@ class PythonReader:
     def _on_augassign(self, node: ast.AugAssign) -> None:
         self._visit(node.value)
         key = self._dotted(node.target)
-        self._set(node.target, _text(self._values.get(key)) + _text(self._value(node.value)), self._origins_of(node.value))
+        value = _text(self._values.get(key)) + _text(self._value(node.value))
+        self._set(node.target, value, self._origins_of(node.value) | self._origins.get(key, frozenset()))
 
     def _on_withitem(self, node: ast.withitem) -> None:
         self._visit(node.context_expr)
@@ -301,7 +308,7 @@ class PythonReader:
 
     def _bind(self, target: ast.expr, node: ast.expr) -> None:
         name = self._dotted(node)
-        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in self._names.values() or name == "__builtins__")
+        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in self._names.values())
         if isinstance(target, ast.Name):
             self._names.pop(target.id, None)
             if known and self._value(node) is None:
@@ -321,6 +328,9 @@ class PythonReader:
 
     def _dotted(self, node: ast.AST) -> str:
         """The name of a function or module, whatever way it is reached: `os.system`; "" where it has none."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            return ""
         if isinstance(node, ast.Name):
             return self._names.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
@@ -437,7 +447,8 @@ class PythonReader:
         if name == "map" and len(node.args) == 2:
             items = self._value(node.args[1])
             compute = _COMPUTED.get(self._dotted(node.args[0]))
-            return tuple(self._computed(compute, [i]) for i in items) if compute and isinstance(items, tuple | bytes) else None
+            known = compute is not None and isinstance(items, tuple | bytes)
+            return tuple(self._computed(compute, [item]) for item in items) if known else None
         return self._computed(compute, args + [self._value(arg) for arg in node.args]) if compute else None
 
     @staticmethod
@@ -460,6 +471,8 @@ class PythonReader:
         found: set[str] = set()
         for inner in ast.walk(node):
             self._steps += 1
+            if self._steps > MOST_STEPS:
+                break
             if isinstance(inner, ast.Name | ast.Attribute):
                 found |= self._origins.get(self._dotted(inner), frozenset())
             elif isinstance(inner, ast.Call):
@@ -472,7 +485,9 @@ class PythonReader:
             return {"remote"}
         if name in _DECODERS and name != "chr":
             return {"decoded"}
-        path = node.args[0] if name in _OPENS and node.args else node.func.value if method.startswith("read_") else None  # type: ignore[attr-defined]
+        path = node.args[0] if name in _OPENS and node.args else None
+        if isinstance(node.func, ast.Attribute) and method.startswith("read_"):
+            path = node.func.value
         return {"secret"} if path is not None and is_secret_file(self._path(self._value(path))) else set()
 
     # ----- calls
@@ -481,7 +496,7 @@ class PythonReader:
         self._children(node)
         name = self._dotted(node.func)
         method = node.func.attr if isinstance(node.func, ast.Attribute) else name
-        self._called |= {name, method} & ({"os.dup2", "pty.spawn", "fileno"} | {n for n in (name,) if n.startswith("socket.")})
+        self._called |= {name, method} & (_SOCKETS | _ATTACHES)
         if name in self._functions or (method in self._functions and "." in (name or ".")):
             self._enter(method, node.args)
         elif name in _ON_FILES:
@@ -518,7 +533,12 @@ class PythonReader:
                 return
             kind = "device"
         self.effects += self.call.on_path(
-            kind, word, recursive=recursive, itself=kind == "delete", certain=self._certain, weight="normal" if kind == "device" else None
+            kind,
+            word,
+            recursive=recursive,
+            itself=kind == "delete",
+            certain=self._certain,
+            weight="normal" if kind == "device" else None,
         )
 
     def _on_files(self, name: str, node: ast.Call) -> None:
@@ -570,7 +590,7 @@ class PythonReader:
             self._change_folder(self._value(self._argument(node, 0)))
         elif name in ("os.kill", "os.killpg"):
             everything = isinstance(node.args[:1] and node.args[0], ast.UnaryOp)
-            self.effects.append(self.call.effect("kill", weight="heavy" if everything else "light", certain=self._certain))
+            self._add(self.call.effect("kill", weight="heavy" if everything else "light", certain=self._certain))
         elif name in _SHELL_TEXT | _PROCESS | _SPREAD | _LISTED:
             self._starts(name, node)
         elif name.startswith(("ctypes.", "cffi.")):
@@ -604,7 +624,8 @@ class PythonReader:
             if given and given[0] and posixpath.basename(text.split()[0]) in _SHELLS:
                 self.shell.append(self._folder + _text(given[0]))
         elif "remote" in origins:
-            self.effects.append(self.call.effect("run-remote", scope="remote", certain=self._certain))
+            self._add(self.call.effect("run-remote", scope="remote", certain=self._certain))
+            self.understood = False
         else:
             self.understood = False
 
@@ -616,7 +637,7 @@ class PythonReader:
             return
         self.understood = False
         kind: Kind = "run-remote" if "remote" in origins else "run-opaque"
-        self.effects.append(self.call.effect(kind, certain=self._certain and bool(origins), why="the code is computed"))
+        self._add(self.call.effect(kind, certain=self._certain and bool(origins), why="the code is computed"))
 
     def _change_folder(self, path: Value) -> None:
         command = msgspec.structs.replace(self.call.command, cwd=self._path(path), folders=())
@@ -626,33 +647,36 @@ class PythonReader:
     # ----- what sends or destroys data
 
     def _on_data(self, name: str, method: str, node: ast.Call) -> bool:
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        leaks = any("secret" in self._origins_of(arg) for arg in given)
         if name in _PRINTS:
-            if leaks:
+            if self._leaks(node):
                 self.effects += self._shown()
         elif name in _SENDS or name in _REMOTE or method in _SENDING_METHODS:
-            self._sends(name, node, leaks=leaks)
+            self._sends(name, node)
         elif method in ("connect", "create_engine") and node.args:
             self._databases.append(_text(self._value(node.args[0])))
         elif method in ("execute", "executescript", "executemany") and node.args:
             self.effects += effects_of_sql(self.call, _text(self._value(node.args[0])), self._databases)
         elif method in _DROPS:
-            self.effects.append(self.call.effect("destroy-data", method, scope="remote", certain=self._certain))
+            self._add(self.call.effect("destroy-data", method, scope="remote", certain=self._certain))
         elif method.startswith(("delete_", "terminate_")) and "boto3" in self._names:
-            self.effects.append(self.call.effect("destroy-infra", method, scope="remote", certain=self._certain))
+            self._add(self.call.effect("destroy-infra", method, scope="remote", certain=self._certain))
         else:
             return False
         return True
 
+    def _leaks(self, node: ast.Call) -> bool:
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        return any("secret" in self._origins_of(arg) for arg in given)
+
     def _shown(self) -> Iterator[Effect]:
         for path in self._secrets:
-            weight = "normal" if self.call.command.shown else "light"
-            yield from self.call.on_path("read-secret", path, weight=weight, certain=self._certain)  # type: ignore[arg-type]
+            weight: Weight = "normal" if self.call.command.shown else "light"
+            yield from self.call.on_path("read-secret", path, weight=weight, certain=self._certain)
 
-    def _sends(self, name: str, node: ast.Call, *, leaks: bool) -> None:
+    def _sends(self, name: str, node: ast.Call) -> None:
+        leaks = self._leaks(node)
         address = _text(self._value(node.args[0])) if node.args else UNKNOWN
         sends = name in _SENDS or any(keyword.arg in ("data", "json", "files") for keyword in node.keywords)
         if (leaks or sends) and not is_here(address):
-            weight = "heavy" if leaks or "secret" in self.call.command.origins else "light"
-            self.effects.append(self.call.effect("upload", address, scope="remote", weight=weight, certain=self._certain))  # type: ignore[arg-type]
+            weight: Weight = "heavy" if leaks or "secret" in self.call.command.origins else "light"
+            self._add(self.call.effect("upload", address, scope="remote", weight=weight, certain=self._certain))

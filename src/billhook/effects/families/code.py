@@ -17,7 +17,9 @@ from billhook.effects.families.python_code import LARGEST_CODE, PythonReader
 from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Call, word_set
 
-MOST_TOKENS: Final = 60  # of one call's arguments
+MOST_TOKENS: Final = 40  # of one call's arguments
+MOST_CALLS: Final = 2_000  # and assignments
+LONGEST_VALUE: Final = 4_096  # of a variable
 _LANGUAGES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("python", "python2", "python3", "py", "pypy", "pypy3", "ipython"), "python"),
     **dict.fromkeys(("node", "nodejs", "deno", "bun", "js", "javascript", "tsx", "ts-node"), "js"),
@@ -66,7 +68,7 @@ def _kinds(delete: str = "", overwrite: str = "", write: str = "", second: str =
 _MEANINGS: Final[Mapping[str, _Meaning]] = {
     "js": _Meaning(
         _kinds(
-            "rmSync rm rmdirSync rmdir unlinkSync unlink rimraf rimrafSync removeSync remove emptyDirSync Deno.removeSync",
+            "rmSync rm rmdirSync rmdir unlinkSync unlink rimraf rimrafSync removeSync remove emptyDirSync",
             "writeFileSync writeFile createWriteStream truncateSync truncate writeTextFileSync outputFileSync",
             "appendFileSync appendFile mkdirSync",
             "renameSync rename copyFileSync copyFile cpSync",
@@ -119,9 +121,9 @@ _DECODERS: Final = word_set(
 _REMOTE_READS: Final = word_set("fetch get axios URI.open open-uri urlopen LWP file_get_contents curl_exec")
 _TOKEN: Final = r"""
     (?P<comment>{comment})
-  | (?P<quoted>%[xqQ][\[\(\{{][^\]\)\}}]*[\]\)\}}] | q[qx]?\{{[^\}}]*\}} | q[qx]?\([^\)]*\) )
-  | (?P<string>"[^"\\]*(?:\\.[^"\\]*)*" | '[^'\\]*(?:\\.[^'\\]*)*' )
-  | (?P<ticks>`[^`\\]*(?:\\.[^`\\]*)*`)
+  | (?P<quoted>(?:%[xqQ]|\bq[qx]?)(?:\[[^\]]*(?:\]|\Z) | \([^\)]*(?:\)|\Z) | \{{[^\}}]*(?:\}}|\Z)) )
+  | (?P<string>"(?:[^"\\]|\\.)*(?:"|\\?\Z) | '(?:[^'\\]|\\.)*(?:'|\\?\Z) )
+  | (?P<ticks>`(?:[^`\\]|\\.)*(?:`|\\?\Z))
   | (?P<name>[$@]?[A-Za-z_][\w]*(?:(?:\.|::|->)[A-Za-z_]\w*[!?]?)*)
   | (?P<number>\d+)
   | (?P<sign>>>|\|&|<<|[^\s])
@@ -156,7 +158,7 @@ class _Literals:
         self.shell: list[str] = []
         self.understood = True
         self._variables: dict[str, str] = {}
-        self._depth = 0
+        self._depth = self._calls = 0
 
     def read(self, text: str) -> None:
         if self.language == "powershell":
@@ -179,16 +181,20 @@ class _Literals:
             following = tokens[place + 1 : place + 2]
             if token.kind == "name":
                 self._name(token.text, tokens, place, following, processes=processes)
-            elif (token.kind == "ticks" and self.language != "js") or (token.kind == "quoted" and token.text.startswith(("%x", "qx"))):
+            elif token.text.startswith(("%x", "qx", "`")) and token.kind != "sign" and self.language != "js":
                 self.shell.append(self._literal(token))
             elif self.language == "awk":
                 self._awk(tokens, place)
 
     def _name(self, name: str, tokens: list[_Token], place: int, following: list[_Token], *, processes: bool) -> None:
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            self.understood = False
+            return
         sign = following[0].text if following else ""
         if sign == "=" and [t.text for t in tokens[place + 2 : place + 3]] != ["="]:
             value, _ = self._argument(tokens, place + 2)
-            self._variables[name] = value
+            self._variables[name] = value if len(value) <= LONGEST_VALUE else UNKNOWN
             return
         opened = sign == "("
         if not opened and not (self._meaning.bare and following and following[0].kind in ("string", "name", "quoted")):
@@ -393,4 +399,4 @@ _CMDLETS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("add-content", "ac", "new-item", "ni"), "write"),
     **dict.fromkeys(("format-volume", "clear-disk", "initialize-disk"), "device"),
     **dict.fromkeys(("stop-process", "spps", "kill"), "kill"),
-}  # type: ignore[assignment]
+}

@@ -50,7 +50,7 @@ _METHODS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("write_text", "write_bytes"), "overwrite"),
     **dict.fromkeys(("touch", "symlink_to", "hardlink_to"), "write"),
     "chmod": "permissions",
-}  # type: ignore[assignment]
+}
 """Methods of a path."""
 
 _SHELL_TEXT: Final = word_set("os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
@@ -293,14 +293,14 @@ class PythonReader:
 
     _on_asyncfor = _on_for
 
-    def _on_comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> None:
+    def _on_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> None:
         for generator in node.generators:
             self._visit(generator.iter)
         for item in self._each(node.generators[0].iter):
             self._set(node.generators[0].target, item, frozenset())
             self._visit(node.elt)
 
-    _on_listcomp = _on_generatorexp = _on_setcomp = _on_comprehension
+    _on_generatorexp = _on_setcomp = _on_listcomp
 
     def _each(self, node: ast.expr) -> Sequence[Value]:
         items = self._value(node)
@@ -359,6 +359,8 @@ class PythonReader:
         return None if isinstance(value, str | bytes | tuple) and len(value) > LARGEST_CODE else value
 
     def _of_constant(self, node: ast.Constant) -> Value:
+        if isinstance(node.value, int) and abs(node.value) > 1 << 32:
+            return None  # no index and no character; writing it out may take long
         return node.value if isinstance(node.value, str | bytes | int) else None
 
     def _of_name(self, node: ast.Name) -> Value:
@@ -426,15 +428,21 @@ class PythonReader:
             return "~"
         value, place = self._value(node.value), node.slice
         if isinstance(place, ast.Slice):
-            bounds = [self._value(part) if part else None for part in (place.lower, place.upper)]
-            step = -1 if isinstance(place.step, ast.UnaryOp) else self._value(place.step) if place.step else None
-            if isinstance(value, str | bytes | tuple) and all(isinstance(b, int | None) for b in (*bounds, step)):
-                return value[slice(*bounds, step or None)]
-            return None
+            return self._sliced(value, place)
         index = self._value(place)
         if isinstance(value, str | tuple) and isinstance(index, int) and -len(value) <= index < len(value):
             return value[index]
         return None
+
+    def _sliced(self, value: Value, place: ast.Slice) -> Value:
+        """`text[::-1]` and `argv[1:]`; other steps are not needed."""
+        backwards = isinstance(place.step, ast.UnaryOp)
+        first, last = (self._value(part) for part in (place.lower, place.upper))
+        if not isinstance(first, int | None) or not isinstance(last, int | None):
+            return None
+        if not isinstance(value, str | bytes | tuple):
+            return None
+        return value[first:last:-1] if backwards else value[first:last]
 
     def _of_call(self, node: ast.Call) -> Value:
         name, func = self._dotted(node.func), node.func
@@ -445,11 +453,13 @@ class PythonReader:
                 return self._content(func.value)
             compute, args = _TEXT_METHODS.get(func.attr), [self._value(func.value)]
         if name == "map" and len(node.args) == 2:
-            items = self._value(node.args[1])
-            compute = _COMPUTED.get(self._dotted(node.args[0]))
-            known = compute is not None and isinstance(items, tuple | bytes)
-            return tuple(self._computed(compute, [item]) for item in items) if known else None
+            return self._mapped(_COMPUTED.get(self._dotted(node.args[0])), self._value(node.args[1]))
         return self._computed(compute, args + [self._value(arg) for arg in node.args]) if compute else None
+
+    def _mapped(self, compute: Callable[..., Value] | None, items: Value) -> Value:
+        if compute is None or not isinstance(items, tuple | bytes):
+            return None
+        return tuple(self._computed(compute, [item]) for item in items)
 
     @staticmethod
     def _computed(compute: Callable[..., Value], args: list[Value]) -> Value:
@@ -621,7 +631,7 @@ class PythonReader:
         if text.strip(UNKNOWN + "' "):
             self.shell.append(self._folder + text)
             given = [self._value(k.value) for k in node.keywords if k.arg == "input"]
-            if given and given[0] and posixpath.basename(text.split()[0]) in _SHELLS:
+            if given and given[0] and posixpath.basename("".join(text.split()[:1])) in _SHELLS:
                 self.shell.append(self._folder + _text(given[0]))
         elif "remote" in origins:
             self._add(self.call.effect("run-remote", scope="remote", certain=self._certain))

@@ -3,10 +3,9 @@
 import shlex
 from collections.abc import Mapping
 
-from effects.world import PROJECT, world
-
 from billhook.effects.effect import Command, Effect
 from billhook.effects.families import effects_of_command
+from effects.world import PROJECT, world
 
 
 def told(effects: list[Effect]) -> list[str]:

@@ -1,6 +1,7 @@
 """What the command lines of clouds and clusters destroy."""
 
 import pytest
+
 from effects.cases import outcome
 
 LOST = ["destroy-infra:remote"]

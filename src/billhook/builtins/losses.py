@@ -15,6 +15,7 @@ import msgspec
 from billhook.core import client_env
 from billhook.effects import gitstate
 from billhook.effects.effect import Effect
+from billhook.effects.families import git
 from billhook.effects.gitignore import GENERATED
 from billhook.effects.places import base_of, has_pattern
 from billhook.effects.script import UNKNOWN
@@ -138,8 +139,8 @@ def _discard(effect: Effect, cwd: str) -> Iterator[Weighed]:
         return
     root = found[0]
     paths = [path for path in effect.target.split(" ") if path and path.startswith("/")]
-    cleans = "clean" in effect.cause.split()
-    work = gitstate.uncommitted(root, paths, untracked=cleans, ignored=cleans)
+    cleans = effect.why in (git.UNTRACKED, git.IGNORED, git.UNTRACKED_AND_IGNORED)
+    work = gitstate.uncommitted(root, paths, untracked=cleans, ignored=cleans and effect.why != git.UNTRACKED)
     lost = work.untracked if cleans else [*work.modified, *work.staged]
     if lost:
         yield effect, tuple(dict.fromkeys(lost))[:_MOST_SHOWN]

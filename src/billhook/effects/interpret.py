@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects import outputs, recipes, script, values, wrappers
-from billhook.effects.blocks import ScriptBlock, Node, pipelines, structured
+from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
 from billhook.effects.effect import Command, Effect, Scope
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.code import effects_of_code

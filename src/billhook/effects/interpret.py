@@ -551,7 +551,10 @@ class Interpreter:
     def _interpreter(self, language: str, command: Command, fields: list[Value], state: State, run: Run) -> None:
         """python, node, perl ...: code behind an option, a script, or what it reads."""
         path, code, module, rest = _program_of(language, command.args)
-        if code is not None:
+        if module and language == "python":  # `python -m pip` is pip
+            words = [Value(module), *fields[command.args.index(module) + 2 :]]
+            self.run_words(words, state, run.inside(command.name, fed=run.fed), None, (), command.text)
+        elif code is not None:
             value = next((field for field in fields[1:] if field.text == code), Value(code))
             self._foreign_value(language, value, command, rest, state, run)
         elif path and path != "-":

@@ -222,7 +222,7 @@ def _selected(row: Row, operands: list[str]) -> int | None:
 
 
 def _applies(row: Row, call: Call) -> bool:
-    if call.wants_help or _given(row.dry, call):
+    if not (_HELP - word_set(row.values)).isdisjoint(call.before_dashes) or _given(row.dry, call):
         return False
     return not row.needs or _given(row.needs, call)
 

@@ -1,5 +1,6 @@
 """What the dialects share: the shape of a codec, the environment of a child, and the failures that all know."""
 
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -84,6 +85,9 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     if meanings.hook_variables:
         env |= _hook_variables(event, meanings, input_text)
     env |= ctx.env
+    together = "".join(env.values())
+    if together.isascii() and len(together) <= ENV_LIMIT and "\0" not in together:  # then so is each of them
+        return env
     marks: dict[str, str] = {}
     for key, value in env.items():
         env[key], cut = fit(value)
@@ -110,7 +114,9 @@ def inherited(*, hook_variables: bool = True) -> Mapping[str, str]:
     """The environment of the caller. `hook_variables=False`: without those that an outer hook got, so that no guard
     gets a stale tool name."""
     environ = _callers_environment()
-    return environ if hook_variables else {key: value for key, value in environ.items() if key not in _STALE}
+    if hook_variables or _STALE.isdisjoint(environ):
+        return environ
+    return {key: value for key, value in environ.items() if key not in _STALE}
 
 
 _STALE = {*HOOK_VARIABLES, *(f"{name}_TRUNCATED" for name in HOOK_VARIABLES)}
@@ -214,11 +220,13 @@ def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, byt
     """One line of JSON, because seed 003's guard reads one line. `texts` are fields whose text is there already."""
     if not texts:
         return strictjson.written(payload, spaced=meanings.spaced_json) + b"\n"
-    parts = [
-        strictjson.written(key) + b": " + (texts.get(key) or strictjson.written(value))
-        for key, value in payload.items()
-    ]
+    parts = [_written_key(key) + (texts.get(key) or strictjson.written(value)) for key, value in payload.items()]
     return b"{" + b", ".join(parts) + b"}\n"
+
+
+@functools.lru_cache(256)
+def _written_key(key: str) -> bytes:
+    return strictjson.written(key) + b": "
 
 
 def event_line(event: Event, meanings: Meanings) -> bytes:

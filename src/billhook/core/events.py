@@ -171,12 +171,14 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return copy
 
     def _fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        for name in type(self).__struct_fields__:
-            value = getattr(self, name)
-            if value is not None or name in self.nullable or name in JSON_FIELDS:
-                fields[name] = value
-        return {**{k: fields.pop(k) for k in _BASE if k in fields}, "hook_event_name": self.hook_event_name, **fields}
+        own = msgspec.structs.asdict(self)
+        base = {name: value for name in _BASE if (value := own.pop(name)) is not None}
+        rest = {
+            name: getattr(self, name) if name in JSON_FIELDS else value  # which may be undecoded
+            for name, value in own.items()
+            if value is not None or name in JSON_FIELDS or name in self.nullable
+        }
+        return {**base, "hook_event_name": self.hook_event_name, **rest}
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, Event) and self.payload == other.payload

@@ -217,13 +217,18 @@ class Child:
             raise
         return self._finish(timed_out=not in_time)
 
+    def _has_exited(self) -> bool:
+        return self._exited
+
     def _enough(self, stdout: bytearray, until: Callable[[bytes], bool] | None) -> Callable[[], bool]:
         """Whether there is nothing more to wait for: the exit, or an `until` that is content with the new output."""
+        if until is None:
+            return self._has_exited
         seen = 0
 
         def enough() -> bool:
             nonlocal seen
-            if until is None or len(stdout) == seen:
+            if len(stdout) == seen:
                 return self._exited
             seen = len(stdout)
             return until(bytes(stdout)) or self._exited
@@ -236,29 +241,28 @@ class Child:
             return True
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bool] = loop.create_future()
+        fd = self._poll.fileno() if self._listening else self._watch
 
         def step() -> None:
-            if done.done():
-                return
             try:
                 self._move()
                 if enough():
-                    done.set_result(True)
+                    stop(True)
             except Exception as error:  # a broken `until` belongs to the waiter, not to the loop
-                done.set_exception(error)
+                stop(False, error)
 
-        def late() -> None:
+        def stop(in_time: bool, error: Exception | None = None) -> None:
+            loop.remove_reader(fd)  # now, or the loop reports it once more before the waiter goes on
             if not done.done():
-                done.set_result(False)
+                done.set_result(in_time) if error is None else done.set_exception(error)
 
-        fd = self._poll.fileno() if self._listening else self._watch
         loop.add_reader(fd, step)
-        timer = loop.call_later(seconds, late)
+        timer = loop.call_later(seconds, stop, False)
         try:
             return await done
         finally:
             timer.cancel()
-            if not loop.is_closed():
+            if (done.cancelled() or not done.done()) and not loop.is_closed():
                 loop.remove_reader(fd)
 
     def _listen(self) -> None:
@@ -289,13 +293,11 @@ class Child:
             return 0
         if not chunk:
             self._close_output(fd)
+            return 0
         kept = self._kept[fd]
         room = self._room[fd] - len(kept)
-        if len(chunk) > room:
-            self._truncated = True
-            kept += chunk[:room]
-        else:
-            kept += chunk
+        self._truncated = self._truncated or len(chunk) > room
+        kept += chunk[:room]
         return len(chunk)
 
     def _drain(self) -> None:
@@ -343,7 +345,7 @@ class Child:
         """TERM and CONT; whether all are dead within so long."""
         self._tree.signal(signal.SIGTERM, signal.SIGCONT)
         end, pause = time.monotonic() + seconds, 0.005
-        await self._pump(lambda: self._exited, seconds)
+        await self._pump(self._has_exited, seconds)
         self._tree.reserved = not self._is_lost()
         while self._tree.signal():
             left = end - time.monotonic()

@@ -213,7 +213,7 @@ def is_error(event: Event) -> bool:
         return True
     response = getattr(event, "tool_response", None) if event.hook_event_name == "PostToolUse" else None
     flagged = isinstance(response, dict) and response.get("is_error") is True
-    return flagged or event.payload.get("tool_result_is_error") is True
+    return flagged or event.given("tool_result_is_error") is True
 
 
 def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, bytes] | None = None) -> bytes:

@@ -96,6 +96,11 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
             kept = own["payload"] = self._fields() if source is None else _read(source)
         return kept
 
+    def given(self, field: str) -> Any:
+        """A field that came with the event, whether its type knows it or not; None when there is none."""
+        own = self.__dict__
+        return self.payload.get(field) if "payload" in own or "source" in own else getattr(self, field, None)
+
     @property
     def was_read(self) -> bool:
         """It was read from JSON, so all of it can be written as JSON."""

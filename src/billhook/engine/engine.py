@@ -230,7 +230,7 @@ class Engine:
                 rewritten_by = steps.index(step)
         if rewritten_by and over is None:
             await self._run_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, outcomes)
-        if self._closes or rewritten_by or ctx.shared is not None:  # a hook may have reserved the verdict's id
+        if self._closes or rewritten_by or (ctx.shared is not None and ctx.shared.id):  # the verdict's id is reserved
             return await self._close(event, outcomes, began, ctx)
         took = (now - began) * 1e3
         return (

@@ -1,6 +1,5 @@
 """What the dialects share: the shape of a codec, the environment of a child, and the failures that all know."""
 
-import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -74,7 +73,7 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     event = ctx.event
     sequence = ctx.turn_sequence
     env = {
-        "CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
+        "CLAUDE_PROJECT_DIR": _callers_environment().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
         "CLAUDE_SESSION_NAME": ctx.session_name,
         "CLAUDE_TURN_ID": ctx.turn_id,
@@ -220,13 +219,19 @@ def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, byt
     """One line of JSON, because seed 003's guard reads one line. `texts` are fields whose text is there already."""
     if not texts:
         return strictjson.written(payload, spaced=meanings.spaced_json) + b"\n"
-    parts = [_written_key(key) + (texts.get(key) or strictjson.written(value)) for key, value in payload.items()]
+    parts: list[bytes] = []
+    others: dict[str, Any] = {}  # since the last text: they are written together
+    for key, value in payload.items():
+        if not (text := texts.get(key)):
+            others[key] = value
+            continue
+        if others:
+            parts.append(strictjson.written(others)[1:-1])
+        parts.append(strictjson.written(key) + b": " + text)
+        others = {}
+    if others:
+        parts.append(strictjson.written(others)[1:-1])
     return b"{" + b", ".join(parts) + b"}\n"
-
-
-@functools.lru_cache(256)
-def _written_key(key: str) -> bytes:
-    return strictjson.written(key) + b": "
 
 
 def event_line(event: Event, meanings: Meanings) -> bytes:

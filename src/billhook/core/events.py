@@ -128,7 +128,8 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         """The same on one line of UTF-8, made once: large inputs go to several places."""
         kept = self.__dict__.get(f"json of {field}")
         if kept is None:
-            kept = _one_line(bytes(self._raw(field) or b"")) or strictjson.written(getattr(self, field))
+            raw = self._raw(field)
+            kept = (_one_line(bytes(raw)) if raw else b"") or strictjson.written(getattr(self, field))
             self.__dict__[f"json of {field}"] = kept
         return cast("bytes", kept)
 

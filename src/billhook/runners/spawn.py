@@ -314,10 +314,10 @@ def _bad_script(path: str, name: str, cwd: Folder) -> tuple[int, str] | None:
 
 def _find(name: str, env: Mapping[str, str], cwd: Folder) -> str:
     """The file that would be run; for a name in no directory of PATH the name itself."""
-    if "\0" in name:
-        raise ValueError("embedded null byte")
     if "/" in name and not cwd:
         return name
+    if b"\0" in os.fsencode(name):
+        raise ValueError("embedded null byte")
     base = os.fsdecode(cwd or "")
     if "/" in name:
         return os.path.join(base, name)

@@ -605,9 +605,7 @@ class _LazyField:
     def __get__(self, event: Event | None, kind: type[Event]) -> Any:
         if event is None:
             return self
-        kept = event.__dict__
-        if self.field in kept:
-            return kept[self.field]
+        kept = event.__dict__  # what is in it is found without us
         value = self.member.__get__(event, kind)
         if type(value) is Raw:
             whole = kept.get("payload")

@@ -161,7 +161,20 @@ def _key(base: Mapping[str, str]) -> _Key:
     home = base.get("HOME", "")
     folder = _identity(_FOLDER)
     files = "/etc/profile", f"{home}/.profile", *_profiles(folder)
-    return (folder, *map(_identity, files), frozenset(base.items()))
+    return (folder, *map(_identity, files), _variables(base))
+
+
+def _variables(base: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """All of an environment. The same object as for the call before when nothing changed: that compares at once."""
+    global _last  # noqa: PLW0603
+    before, made = _last
+    if base != before:
+        made = frozenset(base.items())
+        _last = dict(base), made
+    return made
+
+
+_last: tuple[dict[str, str], frozenset[tuple[str, str]]] = {}, frozenset()
 
 
 def _profiles(folder: _Key) -> list[str]:

@@ -70,13 +70,13 @@ class Dialect(Protocol):
 
 def environment(ctx: Context, meanings: Meanings, input_text: str | None = None) -> dict[str, str]:
     """The variables for one event: those of seed 002 in every dialect, and the dialect's own."""
-    event = ctx.event
-    sequence = ctx.turn_sequence
+    event, turn = ctx.event, ctx.turn_id
+    sequence = ctx.turn_sequence if turn else None
     env = {
         "CLAUDE_PROJECT_DIR": _callers_environment().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
         "CLAUDE_SESSION_NAME": ctx.session_name,
-        "CLAUDE_TURN_ID": ctx.turn_id,
+        "CLAUDE_TURN_ID": turn,
         "CLAUDE_TURN_SEQUENCE": "" if sequence is None else str(sequence),
         "CLAUDE_EVENT_TYPE": event.hook_event_name,
         "CLAUDE_CWD": event.cwd,
@@ -99,7 +99,7 @@ def _hook_variables(event: Event, meanings: Meanings, input_text: str | None) ->
     env = {"HOOK_EVENT": event.hook_event_name}
     name = getattr(event, "tool_name", None)
     if name is not None:
-        env["HOOK_TOOL_NAME"] = tools.called(tools.canonical(name), meanings.naming)
+        env["HOOK_TOOL_NAME"] = tools.called(name, meanings.naming)
         env["HOOK_TOOL_INPUT"] = event.text_of("tool_input", _GLIMPSE) if input_text is None else input_text
         output = output_text(event)
         if output is not None:

@@ -1,7 +1,7 @@
 """One event in, one verdict out: run the steps of an event, fold their outcomes, notify the observers."""
 
 import time
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from msgspec.structs import replace
@@ -69,7 +69,7 @@ async def tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedE
     from billhook.core import drive
 
     try:
-        await drive.finish(_awaiting(told), None, max(1.0, min(_OBSERVING, ends - time.monotonic())))
+        await drive.finish(drive.awaiting(told), None, max(1.0, min(_OBSERVING, ends - time.monotonic())))
     except drive.RaisedError as raised:
         return _not_observed(raised.error, verdict)
     except drive.ExpiredError as expired:
@@ -99,10 +99,6 @@ def _log(error: BaseException, verdict: Verdict) -> None:
     import logging
 
     logging.getLogger("billhook").error("an observer failed on verdict %s", verdict.id, exc_info=error)
-
-
-async def _awaiting(something: Awaitable[Any]) -> Any:
-    return await something
 
 
 # One event in, one verdict out:

@@ -52,9 +52,6 @@ class Plan:
         self.idle = frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in self.hooks))
         """The events that no hook wants, whatever they are about."""
         self._observed = False
-        self._forget()
-
-    def _forget(self) -> None:
         self.by_type: dict[Any, EventList] = {}  # the events that were met and that have a type of their own
         self._by_name: dict[str, EventList] = {}
 
@@ -62,8 +59,7 @@ class Plan:
     def observed(self) -> "Plan":
         """The same for an engine with listeners, which are told of every call."""
         made = copy.copy(self)
-        made._observed = True
-        made._forget()
+        made._observed, made.by_type, made._by_name = True, {}, {}
         return made
 
     def steps(self, event: Event) -> Steps:

@@ -22,7 +22,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from billhook.core.answers import Exit
 from billhook.core.lazy import later
@@ -55,6 +55,7 @@ LAST_WORDS = 0.1
 LINGER = 0.1  # seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing
 
 _CHUNK = 1 << 16
+_Child = TypeVar("_Child", bound="Child")
 
 
 def shell_argv(command: str, platform: str = sys.platform) -> tuple[str, ...]:
@@ -95,47 +96,48 @@ def start(
         from billhook.runners import process_windows
 
         return process_windows.start(argv, stdin=stdin, env=env, cwd=cwd)
-    marker = os.urandom(8).hex()
-    env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
-    with starting():
-        return _start(argv, stdin, env, cwd, marker, keep)
-
-
-def _start(
-    argv: Sequence[str],
-    stdin: bytes,
-    env: Mapping[str, str],
-    cwd: str | bytes | os.PathLike[str] | None,
-    marker: str,
-    keep: bytearray | None,
-) -> "Child":
-    pipes: list[int] = []
-    try:
-        for _ in range(3):
-            pipes += pipe()
-        in_read, in_write, out_read, out_write, err_read, err_write = pipes
-        widen(out_write, len(stdin))  # an echo of the payload must not have to wait for us
-        rest = prefill(in_write, stdin)
-        pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
-    except (OSError, ValueError) as error:
-        for fd in pipes:
-            os.close(fd)
-        return Child.failed(explain(error, argv, env, cwd))
-    os.close(out_write)
-    os.close(err_write)
-    try:
-        child = Child(pid, marker, out_read, err_read, keep)
-    except OSError as error:
-        Tree(pid, marker).abandon()
-        for fd in (in_read, in_write, out_read, err_read):
-            os.close(fd)
-        return Child.failed(explain(error, argv, env, cwd))
+    started = launch(Child, argv, stdin, env, cwd)
+    if isinstance(started, str):
+        return Child.failed(started)
+    child, (in_read, in_write), rest = started
+    if keep is not None:
+        child._kept[child._out] = keep
     if rest:
         child.feed(in_write, in_read, rest)
     else:
         os.close(in_read)
         os.close(in_write)
     return child
+
+
+def launch(
+    kind: type[_Child],
+    argv: Sequence[str],
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: str | bytes | os.PathLike[str] | None,
+) -> tuple[_Child, tuple[int, int], memoryview] | str:
+    """A command that runs, both ends of its standard input, and what did not fit into that; or why there is none."""
+    marker, pipes, pid = os.urandom(8).hex(), list[int](), 0
+    env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
+    with starting():
+        try:
+            for _ in range(3):
+                pipes += pipe()
+            in_read, in_write, out_read, out_write, err_read, err_write = pipes
+            widen(out_write, len(stdin))  # an echo of the payload must not have to wait for us
+            rest = prefill(in_write, stdin)
+            pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
+            child = kind(pid, marker, out_read, err_read)
+        except (OSError, ValueError) as error:
+            if pid:
+                Tree(pid, marker).abandon()
+            for fd in pipes:
+                os.close(fd)
+            return explain(error, argv, env, cwd)
+    os.close(out_write)
+    os.close(err_write)
+    return child, (in_read, in_write), rest
 
 
 class Child:
@@ -145,11 +147,11 @@ class Child:
     loop of another thread. One `wait` at a time.
     """
 
-    def __init__(self, pid: int, marker: str, out: int, err: int, keep: bytearray | None = None) -> None:
+    def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
         self._pid = pid
         self._tree = Tree(pid, marker)
         self._out, self._err = out, err
-        self._kept = {out: bytearray() if keep is None else keep, err: bytearray()}
+        self._kept = {out: bytearray(), err: bytearray()}
         self._room = {out: STDOUT_CAP, err: STDERR_CAP}
         self._open = {out, err}
         self._truncated = False

@@ -124,30 +124,25 @@ def _signals_are_odd() -> bool:
 def _inheritable() -> list[int]:
     """The descriptors that a child would inherit.
 
-    Listing the open ones takes longest. Linux tells their number as the size of the folder (from 6.2 on): when it is
-    the same as before, and each that was open then still is, they are the same.
+    Listing the open ones takes longest. Linux tells their number as the size of the folder (from 6.2 on, before it is
+    0): when it is the same as before, and each that was open then still is, they are the same.
     """
     global _open_before  # noqa: PLW0603
     folder, before = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd", _open_before
     try:
-        if os.stat(folder).st_size == len(before):
+        if before and sys.platform == "linux" and os.stat(folder).st_size == len(before):
             return [fd for fd in before if os.get_inheritable(fd) and fd > 2]
-    except OSError:
+    except OSError:  # one of them was closed
         pass
-    found = {fd: inherits for fd in map(int, os.listdir(folder)) if (inherits := _inherits(fd)) is not None}
+    found: dict[int, bool] = {}
+    for fd in map(int, os.listdir(folder)):
+        with suppress(OSError):  # the descriptor of the listing itself
+            found[fd] = os.get_inheritable(fd)
     _open_before = tuple(found)
     return [fd for fd, inherits in found.items() if inherits and fd > 2]
 
 
 _open_before: tuple[int, ...] = ()
-
-
-def _inherits(fd: int) -> bool | None:
-    """None: it is not open, as that of the listing itself is not any more."""
-    try:
-        return os.get_inheritable(fd)
-    except OSError:
-        return None
 
 
 def watch_exit(pid: int) -> tuple[int, tuple[int, int]]:

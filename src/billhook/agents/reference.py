@@ -190,7 +190,9 @@ _written: dict[tuple[object, ...], Written] = {}
 
 def _plain(answer: Answer) -> tuple[object, ...] | None:
     """What an answer says, when that is short, holds no objects, and is here now."""
-    if answer.rewrites or answer.extras or answer.data is not None or answer.background:
+    if answer.updated_input is not None or answer.updated_output is not UNSET:
+        return None
+    if answer.extras or answer.data is not None or answer.background:
         return None
     reason, context, message, stop_reason = answer.reason, answer.context, answer.message, answer.stop_reason
     if len(reason) + len(context) + len(message) + len(stop_reason) > 1024:

@@ -173,7 +173,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
     # -- the tool's input --
 
     def _called(self, event: Event) -> str:
-        return tools.called(tools.canonical(str(getattr(event, "tool_name", ""))), self.meanings.naming)
+        return tools.called(str(getattr(event, "tool_name", "")), self.meanings.naming)
 
     def _input_json(self, event: Event) -> str:
         value = getattr(event, "tool_input", None)

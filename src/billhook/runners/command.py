@@ -4,6 +4,7 @@ The engine sees only the callables they make. A handler is a frozen record with 
 do the same compare equal. Functions become handlers in `billhook.core.functions`.
 """
 
+import functools
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,7 @@ class Command(msgspec.Struct, frozen=True):
         base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
             base = login.known(base) or await _login_environment(base, ctx.seconds_left / 2)
-        argv = [fit_argument(word) for word in self.argv]
+        argv = _fitted(self.argv)
         env = {**base, **call.env}
         cwd = self.cwd or event.cwd or _folder_of_caller()
         if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
@@ -111,10 +112,10 @@ _NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denie
 """`/bin/sh: 1: ./guard.sh: not found`."""
 
 
-def fit_argument(word: str) -> str:
-    """An argument that execve takes; too long is an error of its own and stays."""
-    fitted, cut = fit(word)
-    return word if cut else fitted
+@functools.lru_cache(256)
+def _fitted(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Arguments that execve takes; too long is an error of its own and stays."""
+    return tuple(word if cut else fitted for word in argv for fitted, cut in (fit(word),))
 
 
 def command(text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = "") -> Command:

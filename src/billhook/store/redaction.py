@@ -6,7 +6,6 @@ same event always comes out the same. What is beyond is taken out whole: nothing
 
 import functools
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -17,7 +16,7 @@ import msgspec
 
 from billhook.core.lazy import later, pattern
 from billhook.store.files import StoreError, create_once, opened, read_in
-from billhook.store.secrets.names import FLAGS_RULE, SecretNames, SecretSearch, may_be_key, quick_look, worth_trying
+from billhook.store.secrets.names import FLAGS_RULE, SecretNames, SecretSearch, may_be_key
 from billhook.store.secrets.shapes import Span, looks_random
 
 if TYPE_CHECKING:
@@ -126,8 +125,7 @@ _HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "
 _ROUNDS: Final = 8  # more than any text has needed, hostile ones included
 _LONG: Final = 64 << 10  # characters of a text that gets two rounds only: hostile ones of a megabyte would take seconds
 _SHORTEST: Final = 16  # characters of a key of an object in which a secret could stand
-_NARROW: Final = 4096  # characters of a text that is worth a look of its own at which rules could find something in it
-_LOOK: Final = 40  # steps for each character of such a look
+_LOOK: Final = 40  # steps for each character of a look at which rules could find something
 _CALL: Final = 64  # steps of one comparison with a short text
 _ARGUMENT: Final = 12_000
 _MOST_FOUND: Final = 2 * MOST_SECRETS  # by one rule in one text: marks are found as well
@@ -171,9 +169,7 @@ class Redactor:
         data = _as_bytes(value)
         if data is not None and len(data) > MOST_CHARACTERS:
             data = None
-        if data is not None and "re2" in sys.modules and not self._quick_look(data):
-            return Redacted(value, 0)
-        rules, triggers = worth_trying(data, self._names.triggers)
+        rules, triggers = self._names.worth_trying(data)
         if not rules and not triggers:
             return Redacted(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)
@@ -181,17 +177,12 @@ class Redactor:
         self.count += work.count
         return Redacted(copy if work.count else value, work.count)
 
-    @functools.cached_property
-    def _quick_look(self) -> Callable[[bytes], object]:
-        return quick_look(self._names.triggers)
-
     def _digest(self, data: bytes) -> str:
         if self._key is None:
             self._key = self._found_key()
         return hashlib.blake2b(data, key=self._key[:64], digest_size=6).hexdigest()
 
     def _found_key(self) -> bytes:
-
         try:
             return own_key() if self._root is None else kept_key(self._root)
         except StoreError as error:
@@ -218,7 +209,6 @@ class _Pass:
         self._names = names
         self._rules = rules
         self._triggers = triggers
-        self._hints = [hint for rule in rules for hint in rule.hints]
         self._flags = FLAGS_RULE in rules
         self._left = RedactionBudget()
         self.count = 0
@@ -314,18 +304,10 @@ class _Pass:
 
     def _in_rules(self, text: str) -> str:
         """As far as one of the rules could find something in it."""
-        rules, triggers, hints = self._rules, self._triggers, self._hints
-        needles = len(hints) + len(triggers)
-        narrow = len(text) >= _NARROW and needles > _LOOK
-        if not self._left.take_steps(len(text) * _LOOK if narrow else (len(text) + _CALL) * needles):
+        if not self._left.take_steps((len(text) + _CALL) * _LOOK):
             return self._mark(text, TOO_LONG)
-        if narrow:
-            rules, triggers = worth_trying(text.encode("utf-8", "surrogatepass"), self._names.triggers)
-            return self._searched(text, rules, triggers) if rules or triggers else text
-        low = _lower(text) if triggers else ""
-        if any(trigger in low for trigger in triggers) or any(hint in text for hint in hints):
-            return self._searched(text, rules, triggers)
-        return text
+        rules, triggers = self._names.worth_trying(text.encode("utf-8", "surrogatepass"), self._rules)
+        return self._searched(text, rules, triggers) if rules or triggers else text
 
     def _searched(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> str:
         """Again and again while something is found: what was hidden by a secret may be one itself."""

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from billhook.core.errors import BillhookError
 from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
 from billhook.serve import places, protocol
 from billhook.serve.protocol import DaemonStatus
-from billhook.store.files import StoreError
+from billhook.store.files import LockedError, StoreError, locked
 
 _GOODBYE = b"."
 
@@ -292,22 +292,13 @@ def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
 @contextmanager
 def _only_one(folder: Path) -> Iterator[bool]:
     """Whether nobody else starts a daemon here just now; then nobody does meanwhile."""
-    import fcntl
-
-    path = folder / "starting"
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        hint = "set BILLHOOK_HOME to a folder that you can write"
-        raise StoreError(f"can't open it: {error.strerror}", place=str(path), hint=hint) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(file)
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder / "starting", root=folder, seconds=0.0))
+            first = True
+        except LockedError:
+            first = False
+        yield first
 
 
 def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:

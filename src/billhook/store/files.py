@@ -284,7 +284,7 @@ def explained(doing: str, path: Path) -> Iterator[None]:
 
 def failed(doing: str, path: Path, error: OSError) -> StoreError:
     """The system's error in our words."""
-    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write")
+    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write, on a disk of this machine")
     message = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
     return StoreError(f"can't {doing} it: {message}", place=str(path), hint=hint)
 
@@ -478,17 +478,14 @@ class LockFile:
 
 def _opened(path: Path, root: Path) -> int:
     """A lock file, made when it is missing. Nothing but a regular file of our own is believed to be one."""
-    with opened(path.parent, root, create=True) as folder:
-        try:
-            file = os.open(path.name, _OPEN, 0o600, dir_fd=folder)
-        except OSError as error:
-            raise _unusable(path, error) from error
-    found = os.fstat(file)
-    if stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()):
-        return file
-    os.close(file)
-    what = "it belongs to another user" if stat.S_ISREG(found.st_mode) else "it is not a file"
-    raise StoreError(f"{what}, so it is no lock", place=str(path), hint=f"move it away: {path}")
+    with opened(path.parent, root, create=True) as folder, explained("lock", path):
+        file = os.open(path.name, _OPEN, 0o600, dir_fd=folder)
+    try:
+        refuse_strange(os.fstat(file), path, "so it is no lock")
+    except StoreError:
+        os.close(file)
+        raise
+    return file
 
 
 def _try(file: int, path: Path) -> bool:
@@ -499,7 +496,7 @@ def _try(file: int, path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:  # some network file systems have no locks
-        raise _unusable(path, error) from error
+        raise failed("lock", path, error) from error
     return True
 
 
@@ -509,14 +506,7 @@ def _same(file: int, path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:  # nobody can tell, and to try again would not help
-        raise _unusable(path, error) from error
-
-
-def _unusable(path: Path, error: OSError) -> StoreError:
-    if error.errno == errno.ELOOP:
-        return StoreError("the lock is a symbolic link", place=str(path), hint=f"remove it: rm {path}")
-    hint = "set BILLHOOK_HOME to a folder that you can write, on a disk of this machine"
-    return StoreError(f"can't lock it: {error.strerror or error}", place=str(path), hint=hint)
+        raise failed("lock", path, error) from error
 
 
 def _holder(file: int) -> str:

@@ -23,7 +23,7 @@ from billhook.serve.control import guarded, stand_alone
 from billhook.serve.engine_pool import Served
 from billhook.serve.places import AlreadyError, DaemonOptions
 from billhook.serve.protocol import DaemonStatus, memory_in_use
-from billhook.serve.socket import Server
+from billhook.serve.socket import Server, stamp
 from billhook.store.files import StoreError, log_folder
 from billhook.store.log import verify
 
@@ -50,9 +50,8 @@ class Daemon:
         self.folder = folder
         self.options = options
         self.idle = options.idle_exit
-        self.leaving = ""  # why it takes no more requests
         self.served = Served()
-        self.server = Server(self.served.begin, refuse=self._refuse, about=self._about)
+        self.server = Server(self.served.begin, about=self._about, changed=self._changed)
         self.http: Http | None = None
         self.heads = HeadExports()
         self._again, self._detached = again, detached
@@ -62,7 +61,8 @@ class Daemon:
         self._lock = places.lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket: tuple[int, ...] = ()
-        self._made_from = {file: _stamp(file) for file in (billhook.__file__, sys.executable)}
+        self._made_from = {file: stamp(file) for file in (billhook.__file__, sys.executable)}
+        self.server.files = {file: stamp(file) for file in (billhook.__file__, self._path)}
         self._began = time.time()
         self._ended = asyncio.Event()
 
@@ -124,7 +124,7 @@ class Daemon:
         here: the socket and the lock are given up at once."""
         if self.leaving:
             return
-        self.leaving = why
+        self.server.leaving = why
         server_log.log.info("leaving: %s; %d requests are being answered", why, self.server.busy)
         self._remove_socket()
         self._lock.close()
@@ -181,6 +181,7 @@ class Daemon:
                 finally:
                     os.umask(before)
             self._socket = self._at_socket()
+            self.server.files[self._path] = stamp(self._path)
         except OSError as error:
             sock.close()
             place, hint = str(self.folder / places.SOCKET), "move away what lies there, or set BILLHOOK_HOME"
@@ -209,7 +210,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOKED)
-            if not self._refuse() and not self._lock.is_at_its_path():
+            if not self.server.refuse() and not self._lock.is_at_its_path():
                 self.leave("its lock was removed")
             if not self.leaving and _changed(self._made_from):
                 self.leave("billhook or its interpreter has changed")
@@ -233,14 +234,13 @@ class Daemon:
         touched = max(self.server.touched, 0.0 if self.http is None else self.http.app.touched)
         return asyncio.get_running_loop().time() - touched
 
-    def _refuse(self) -> str:
-        """Why no new request is taken."""
-        if not self.leaving:
-            if _stamp(billhook.__file__) != self._made_from[billhook.__file__]:
-                self.leave("billhook has changed")
-            elif _stamp(self._path)[:2] != self._socket:
-                self.leave("its folder was moved, or its socket was removed")
-        return self.leaving
+    @property
+    def leaving(self) -> str:
+        return self.server.leaving
+
+    def _changed(self, file: str) -> None:
+        is_socket = file == self._path
+        self.leave("its folder was moved, or its socket was removed" if is_socket else "billhook has changed")
 
     def _about(self) -> bytes:
         busy = self._busy
@@ -262,19 +262,11 @@ class Daemon:
         return msgspec.json.encode(status)
 
 
-def _stamp(path: str) -> tuple[int, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
-
-
 def _changed(known: dict[str, tuple[int, ...]]) -> bool:
     """Whether the interpreter or a module of ours is not the file any more that it was when it was first seen here."""
     files = [module.__file__ for name, module in list(sys.modules.items()) if name.startswith("billhook.")]
     files += known
-    return any(known.setdefault(file, stamp) != stamp for file in files if file for stamp in [_stamp(file)])
+    return any(known.setdefault(file, found) != found for file in files if file for found in [stamp(file)])
 
 
 def run(

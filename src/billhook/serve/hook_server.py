@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from billhook.agents import AGENTS, dialect_of
 from billhook.agents.child import Dialect
-from billhook.agents.inbound import OTHERS, who_calls, with_sent_names
+from billhook.agents.inbound import DOUBTFUL, OTHERS, who_calls, with_sent_names
 from billhook.core import client_env
 from billhook.core.answers import NOTHING, Answer, Decision, Verdict
 from billhook.core.errors import BillhookError, ContradictionError, EventError, UsageError
@@ -203,6 +203,8 @@ def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str
         return received(dialect, stdin, env, argument), said
     try:
         event = received(dialect, stdin, env, argument)
+        if event.hook_event_name in EVENTS and DOUBTFUL.isdisjoint(event.payload):
+            return event, said
         agent = who_calls(said, event.payload, env)
     except BillhookError:  # what Claude Code never sends another agent may well
         agent = who_calls(said, _object_in(stdin) or {}, env)

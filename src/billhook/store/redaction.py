@@ -6,6 +6,7 @@ same event always comes out the same. What is beyond is taken out whole: nothing
 
 import functools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -16,7 +17,7 @@ import msgspec
 
 from billhook.core.lazy import later, pattern
 from billhook.store.files import StoreError, create_once, opened, read_in
-from billhook.store.secrets.names import FLAGS_RULE, SecretNames, SecretSearch, may_be_key
+from billhook.store.secrets.names import FLAGS_RULE, RULES, SecretNames, SecretSearch, may_be_key
 from billhook.store.secrets.shapes import Span, looks_random
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ _LOOK: Final = 40  # steps for each character of a look at which rules could fin
 _CALL: Final = 64  # steps of one comparison with a short text
 _ARGUMENT: Final = 12_000
 _MOST_FOUND: Final = 2 * MOST_SECRETS  # by one rule in one text: marks are found as well
+_WORTH_LOADING: Final = 16 << 10
+"""Bytes in which looking for each hint in turn takes longer than loading the library that looks for all of them."""
 _LONGEST_WORD: Final = 512
 """Characters by which a text is cut back to its last space, so that no half of a token is left."""
 
@@ -169,7 +172,7 @@ class Redactor:
         data = _as_bytes(value)
         if data is not None and len(data) > MOST_CHARACTERS:
             data = None
-        rules, triggers = self._names.worth_trying(data)
+        rules, triggers = worth_trying(data, self._names)
         if not rules and not triggers:
             return Redacted(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)
@@ -193,6 +196,25 @@ class Redactor:
 def redactor(root: Path, *, more_keys: Iterable[str] = ()) -> Redactor:
     """A redactor with the user's key, `billhook/redaction.key` below `root`, which is made when it is needed first."""
     return Redactor(root=root, more_keys=more_keys)
+
+
+def worth_trying(
+    data: bytes | None, names: SecretNames, among: Sequence[SecretSearch] = RULES
+) -> tuple[Sequence[SecretSearch], Sequence[str]]:
+    """The rules and triggers that could find something in a text; all of them if the text is not known."""
+    if data is None:
+        return RULES, names.triggers
+    if "re2" not in sys.modules and len(data) < _WORTH_LOADING:
+        text = data.decode("utf-8", "surrogatepass")
+        low = text.lower()
+        return [rule for rule in among if rule.may_find(text)], [one for one in names.triggers if one in low]
+    found = names.looks(data)
+    if len(found) == 1:
+        return (), ()
+    if not found:  # it had no room for so many at once
+        return RULES, names.triggers
+    rules = [RULES[number] for number in sorted(found) if number < len(RULES)]
+    return rules, [trigger for number, trigger in enumerate(names.triggers, len(RULES)) if number in found]
 
 
 class _Pass:
@@ -306,7 +328,7 @@ class _Pass:
         """As far as one of the rules could find something in it."""
         if not self._left.take_steps((len(text) + _CALL) * _LOOK):
             return self._mark(text, TOO_LONG)
-        rules, triggers = self._names.worth_trying(text.encode("utf-8", "surrogatepass"), self._rules)
+        rules, triggers = worth_trying(text.encode("utf-8", "surrogatepass"), self._names, self._rules)
         return self._searched(text, rules, triggers) if rules or triggers else text
 
     def _searched(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> str:

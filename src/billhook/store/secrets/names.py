@@ -6,8 +6,7 @@ RE2, which is compared with the whole event, as encoded JSON, in one pass.
 
 import functools
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -150,13 +149,10 @@ RULES: Final = (
     SecretSearch(key_bodies, ("-----END ", *KEY_BODIES)),
     *(SecretSearch(functools.partial(matching, one), one.hints, kind=one) for one in PATTERNS),
 )
-_WORTH_LOADING: Final = 16 << 10
-"""Bytes in which looking for each hint in turn takes longer than loading the library that looks for all of them."""
 
 
 @functools.lru_cache(maxsize=8)
 def _looks(triggers: tuple[str, ...]) -> Callable[[bytes], list[int]]:
-    """Tells the numbers of what a text is worth: of the rules, then of the triggers, and last one of every text."""
     import re2
 
     options = re2.Options()
@@ -291,23 +287,6 @@ class SecretNames:
         return is_secret(name) or (bool(self._added) and "".join(words_of(name)) in self._added)
 
     @functools.cached_property
-    def _match(self) -> Callable[[bytes], list[int]]:
+    def looks(self) -> Callable[[bytes], list[int]]:
+        """Tells the numbers of what a text is worth: of the rules, then of the triggers, and last one of every text."""
         return _looks(self.triggers)
-
-    def worth_trying(
-        self, data: bytes | None, among: Sequence[SecretSearch] = RULES
-    ) -> tuple[Sequence[SecretSearch], Sequence[str]]:
-        """The rules and triggers that could find something in a text; all of them if the text is not known."""
-        if data is None:
-            return RULES, self.triggers
-        if "re2" not in sys.modules and len(data) < _WORTH_LOADING:
-            text = data.decode("utf-8", "surrogatepass")
-            low = text.lower()
-            return [rule for rule in among if rule.may_find(text)], [one for one in self.triggers if one in low]
-        found = self._match(data)
-        if len(found) == 1:
-            return (), ()
-        if not found:  # it had no room for so many at once
-            return RULES, self.triggers
-        rules = [RULES[number] for number in sorted(found) if number < len(RULES)]
-        return rules, [trigger for number, trigger in enumerate(self.triggers, len(RULES)) if number in found]

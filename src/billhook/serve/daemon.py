@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import billhook
-from billhook.core.errors import BillhookError
+from billhook.core.errors import BillhookError, UsageError
 from billhook.runners import process_tree, worker
 from billhook.serve import places, server_log
 from billhook.serve.control import guarded, stand_alone
@@ -94,10 +94,14 @@ class Daemon:
         now = time.monotonic()
         if not self.options.http or self.http is not None or now < self._http_next:
             return
-        from billhook.serve.http import address, serve
-
         try:
-            host, port = address(self.options.http)
+            from billhook.serve.http import serve
+        except ImportError as error:
+            from billhook.core.extras import install_command
+
+            raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
+        try:
+            host, port = places.address(self.options.http)
             self.http = await serve(self.served, host, port, self.folder, exposed=self.options.exposed)
         except BillhookError as error:
             if not self._again:

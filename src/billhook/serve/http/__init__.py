@@ -16,6 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from uvicorn.config import Config as ServerConfig
+from uvicorn.server import ServerState
 
 from billhook import __version__
 from billhook.core import client_env, strictjson
@@ -23,7 +25,7 @@ from billhook.core.client_env import Caller
 from billhook.core.errors import BillhookError, UsageError
 from billhook.runners.process_tree import MARKER
 from billhook.serve.hook_server import DIALECTS, HookResponse
-from billhook.serve.http.access import PLAIN, drain, problem, said
+from billhook.serve.http.access import LARGEST_HEAD, PLAIN, Careful, Door, drain, problem, said, token_in
 from billhook.serve.http.answer import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
 from billhook.serve.http.stream import EventResponse, EventStream, hung_up
 
@@ -271,39 +273,17 @@ class Http:
         await asyncio.sleep(0)
 
 
-def address(text: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:8123`, `localhost:8123` or `[::1]:8123`; port 0 takes a free one. Raises
-    UsageError."""
-    host, colon, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    sound = colon and bare and (":" not in bare or bare != host) and port.isascii() and port.isdecimal()
-    if not sound or int(port) > 65535:
-        raise UsageError(f"`{text}` is no address", hint="HOST:PORT, as in 127.0.0.1:8123 or [::1]:8123")
-    return bare, int(port)
-
-
 async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed: bool = False) -> Http:
     """Listen, in the running loop, and answer with the engines of `served`; `folder` is the daemon's, for the token.
 
-    Raises UsageError when the extra is not installed, when the port is taken, and when the address is not on the
-    loopback and `exposed` does not say that this is meant; StoreError when the token's file can't be made or believed.
+    Raises UsageError when the port is taken, and when the address is not on the loopback and `exposed` does not say
+    that this is meant; StoreError when the token's file can't be made or believed.
     """
-    try:
-        import uvicorn
-        from uvicorn.server import ServerState
-
-        from billhook.serve.http.access import Careful
-    except ImportError as error:
-        from billhook.core.extras import install_command
-
-        raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
-    from billhook.serve.http.access import LARGEST_HEAD, Door, token_in
-
     token, file = token_in(folder)
     sock = await _bound(host, port, exposed=exposed)
     app = App(served)
     bound = sock.getsockname()[1]
-    config = uvicorn.Config(
+    config = ServerConfig(
         Door(app, token, host=host, port=bound, exposed=exposed),
         http=Careful,
         ws="none",

@@ -123,8 +123,11 @@ def stand_alone() -> None:
     """Put right what this process inherited: streams, signals, limits, variables."""
     for name in _HANDED_DOWN:
         os.environ.pop(name, None)
-    for descriptor in range(3):
-        _open_at_least(descriptor)
+    for descriptor in range(3):  # a closed standard stream would be the next file that is opened
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -140,14 +143,6 @@ def let_go_of_streams() -> None:
         os.dup2(nowhere, descriptor)
     if nowhere > 2:
         os.close(nowhere)
-
-
-def _open_at_least(descriptor: int) -> None:
-    """A closed standard stream would be the next file that is opened."""
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        os.open(os.devnull, os.O_RDWR)  # the lowest that is free
 
 
 def _raise_limit() -> None:

@@ -335,18 +335,15 @@ class HeadExports:
         for config in configs:
             options = {} if config.recording is None else config.recording.options
             target, folder = options.get("export_head_to", ""), log_folder(Path(config.root), config.project)
-            last = self._last.get((target, folder), 0.0)
-            if target and (now or time.monotonic() - last >= options["export_head_every"]):
-                self._begin(target, folder, Path(config.root))
-
-    def _begin(self, target: str, folder: Path, root: Path) -> None:
-        running = self._running.get(target)
-        if running is not None and running.is_alive():
-            return
-        self._last[target, folder] = time.monotonic()
-        thread = threading.Thread(target=self._export, args=(target, folder, root), daemon=True)
-        self._running[target] = thread
-        thread.start()
+            since = time.monotonic() - self._last.get((target, folder), 0.0)
+            running = self._running.get(target)
+            if not target or (running is not None and running.is_alive()):
+                continue
+            if now or since >= options["export_head_every"]:
+                self._last[target, folder] = time.monotonic()
+                arguments = target, folder, Path(config.root)
+                self._running[target] = threading.Thread(target=self._export, args=arguments, daemon=True)
+                self._running[target].start()
 
     def _export(self, target: str, folder: Path, root: Path) -> None:
         problem = ""

@@ -95,13 +95,11 @@ class Served:
 
     async def answer(self, asked: protocol.CallerRequest) -> HookResponse:
         """The same, waited for."""
-        said = self.begin(asked)
-        return said if isinstance(said, HookResponse) else await said
+        return await _waited_for(self.begin(asked))
 
     async def _in_turn(self, loading: _PendingLoad, number: int, asked: protocol.CallerRequest) -> HookResponse:
         await self._wait(loading, number, asked)
-        said = self._begin(asked)
-        return said if isinstance(said, HookResponse) else await said
+        return await _waited_for(self._begin(asked))
 
     async def _once_loaded(
         self, loading: _PendingLoad, answering: Answering, asked: protocol.CallerRequest
@@ -173,6 +171,10 @@ class Served:
     def later(self) -> int:
         """How many engines have hooks that are still at work on a late answer."""
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
+
+
+async def _waited_for(said: HookResponse | Awaitable[HookResponse]) -> HookResponse:
+    return said if isinstance(said, HookResponse) else await said
 
 
 async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: Answering, whom: Caller) -> HookResponse:

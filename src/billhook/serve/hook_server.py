@@ -362,6 +362,7 @@ class Answering:
         """`stdin` gives the bytes of the event, `fire` asks the hooks."""
         self.arguments = Arguments()
         self.agent = ""  # who really calls, once the event was read
+        self.over = ""  # how the event came, where it did not come to a command hook
         self._stdin, self._ask = stdin, fire
         self.stdin: bytes | None = None
         self.event: Event | None = None
@@ -387,7 +388,7 @@ class Answering:
     def prepare(self, argv: list[str]) -> HookResponse | None:
         """Read command line, event and configuration. An answer means that the hooks can't be asked."""
         began = time.monotonic()
-        self.arguments.take(argv)
+        self._take(argv)
         if self.arguments.seconds is not None:
             ends = began + self.arguments.seconds
             self.ends = ends if self.ends is None else min(ends, self.ends)
@@ -409,6 +410,9 @@ class Answering:
         self.config = self._load(folder, read_files=self.read_files)
         doubt = self._doubt()
         return self.fail(doubt) if doubt else None
+
+    def _take(self, argv: list[str]) -> None:
+        self.arguments.take(argv)
 
     @property
     def nobody_waits(self) -> bool:
@@ -473,7 +477,7 @@ class Answering:
     @property
     def host(self) -> str:
         """Whom we serve, for the log."""
-        return self.agent or self.arguments.dialect
+        return self.over or self.agent or self.arguments.dialect
 
     @property
     def spoken(self) -> str:

@@ -147,10 +147,6 @@ def answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
     """The frame with the answer."""
     if not (code or stdout or stderr):
         return _NOTHING
-    return _answer(code, stdout, stderr)
-
-
-def _answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
     body = bytes([code & 0xFF]) + _text(stdout) + _text(stderr)
     return b"A" + _NUMBER.pack(len(body)) + body
 
@@ -188,7 +184,7 @@ def _text(data: bytes) -> bytes:
     return _NUMBER.pack(len(data)) + data
 
 
-_NOTHING: Final = _answer(0, b"", b"")
+_NOTHING: Final = b"A" + _NUMBER.pack(9) + bytes(9)  # the answer that objects to nothing
 
 
 class _RequestReader:

@@ -90,14 +90,9 @@ class Server:
             self.loop.remove_reader(listener.fileno())
             self.loop.call_later(_PAUSE, self._again)
             return
-        if self.silent:
-            self._hear_earlier()
-        Connection(self, Socket(_FAMILY, _STREAM, 0, file)).begin()
-
-    def _hear_earlier(self) -> None:
-        """Take those who came before, if they have asked by now: events of one session begin in their order."""
         for connection in list(self.silent)[-_EARLIER:]:
-            connection.read()
+            connection.read()  # those who came before, if they have asked by now: events of a session begin in order
+        Connection(self, Socket(_FAMILY, _STREAM, 0, file)).begin()
 
     def _again(self) -> None:
         if self._listener is not None:
@@ -142,7 +137,7 @@ class Connection:
         if self.is_closed:
             return
         self.server.connections.add(self)
-        if self.task is None and not self._writes:
+        if self.is_waited_for:
             self.server.silent[self] = None
             self._reads = True
             self.server.loop.add_reader(self._sock.fileno(), self.read)

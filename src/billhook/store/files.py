@@ -99,13 +99,13 @@ def create_once(path: Path, data: bytes, *, root: Path) -> None:
             os.unlink(temporary, dir_fd=folder)
 
 
-def read_bytes(path: Path, limit: int, *, root: Path | None = None) -> bytes | None:
+def read_bytes(path: Path, limit: int, *, root: Path | None = None, private: bool = False) -> bytes | None:
     """The content of a regular file that belongs to us or to root; None when there is none.
 
     Never waits for a pipe. Raises StoreError for anything else than a file, or one of more than `limit` bytes.
     """
     with opened(path.parent, root) as folder:
-        return None if folder is None else read_in(folder, path, limit)
+        return None if folder is None else read_in(folder, path, limit, private=private)
 
 
 def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> bytes | None:

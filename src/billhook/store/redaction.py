@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.core.lazy import later, pattern
-from billhook.store.files import StoreError, create_once, opened, read_in
+from billhook.store.files import StoreError, create_once, read_bytes
 from billhook.store.secrets.names import FLAGS_RULE, RULES, SecretNames, SecretSearch, may_be_key
 from billhook.store.secrets.shapes import Span, looks_random
 
@@ -78,19 +78,15 @@ class RedactionBudget:
 KEY_BYTES: Final = 32
 
 
-def key_file(root: Path) -> Path:
-    """Where the key lies."""
-    return root / "billhook" / "redaction.key"
-
-
 def kept_key(root: Path) -> bytes:
     """The user's key, made if there is none: all who come at the same time get the same one. Raises StoreError."""
-    path = key_file(root)
-    found = _read(path, root)
+    path = root / "billhook" / "redaction.key"
+    read = functools.partial(read_bytes, path, KEY_BYTES, root=root, private=True)
+    found = read()
     if found is None:
         create_once(path, os.urandom(KEY_BYTES), root=root)
     for _ in range(20):  # where there are no hard links, another process may be about to write it
-        found = found or _read(path, root)
+        found = found or read()
         if found:
             break
         time.sleep(0.005)
@@ -98,11 +94,6 @@ def kept_key(root: Path) -> bytes:
         size = 0 if found is None else len(found)
         raise StoreError(f"it has {size} bytes and not {KEY_BYTES}", place=str(path), hint=f"remove it: rm {path}")
     return found
-
-
-def _read(path: Path, root: Path) -> bytes | None:
-    with opened(path.parent, root) as folder:
-        return None if folder is None else read_in(folder, path, KEY_BYTES, private=True)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +54,6 @@ NOTE: Final = "X-Billhook-Note"
 INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME", MARKER)
 """The variables of the daemon's own environment that hooks get; who asks over HTTP sends none. The last is the mark of
 everything that this daemon starts."""
-_MOST_ENVIRONMENTS: Final = 64
 _MOST_NOTES: Final = 8
 _LONGEST_NOTE: Final = 400
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]+")
@@ -67,9 +67,10 @@ class App:
         self.busy = self.taken = 0  # events that are being judged now, and all that came
         self.touched = asyncio.get_running_loop().time()  # when a client with the token last asked
         self.stream = EventStream()
+        self._environment = lru_cache(maxsize=64)(_environment)
+        """The same object for the same project: what is worked out from it is found again by that."""
         self._served = served
         served.observers.append(self.stream.tell)
-        self._environments: dict[str, dict[str, str]] = {}
         routes = [
             Route("/healthz", self._health),
             Route("/openapi.json", self._openapi),
@@ -169,17 +170,10 @@ class App:
         finally:
             self.busy -= 1
 
-    def _environment(self, project: str) -> dict[str, str]:
-        """The same object for the same project: what is worked out from it is found again by that."""
-        kept = self._environments.get(project)
-        if kept is None:
-            if len(self._environments) >= _MOST_ENVIRONMENTS:
-                self._environments.clear()
-            kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-            if project:
-                kept["CLAUDE_PROJECT_DIR"] = project
-            self._environments[project] = kept
-        return kept
+
+def _environment(project: str) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {**inherited, "CLAUDE_PROJECT_DIR": project} if project else inherited
 
 
 async def _sent(request: Request) -> Sent:

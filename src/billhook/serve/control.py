@@ -112,7 +112,6 @@ def _keep_only(descriptor: int) -> None:
 
 # A process that depends on nobody:
 
-
 _FILES: Final = 8192
 """Open files that are enough. More are not asked for: hooks inherit the limit, and old programs close that many."""
 _HANDED_DOWN: Final = (MARKER, "BILLHOOK_DEPTH")
@@ -164,7 +163,6 @@ def speak_utf8() -> None:
 
 
 # Starting a daemon, asking how it is, and ending it, from another process.
-
 
 ANSWERS: Final = 3.0  # seconds in which a daemon that is well says how it is, on a busy machine
 BEGINS: Final = 20.0  # seconds in which one that was started serves

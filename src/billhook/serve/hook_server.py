@@ -150,7 +150,6 @@ def hold(root: str, event: Event, text: str) -> str:
 
 # The folder in which a session began:
 
-
 KIND: Final = "folders"
 _MOST: Final = 1024
 _known: dict[tuple[str, str], str] = {}
@@ -175,7 +174,6 @@ def began_in(session: str, folder: str) -> str:
 
 
 # The event as an agent hands it to its hook, whatever its spelling of the event's name.
-
 
 _NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
@@ -324,7 +322,6 @@ def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
 
 
 # One event of an agent, from its bytes to the answer of its hook.
-
 
 Fire = Callable[["Config", Event], Awaitable[Verdict]]  # asks the hooks of a configuration about an event
 

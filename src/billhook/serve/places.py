@@ -71,7 +71,6 @@ def address(text: str) -> tuple[str, int]:
 
 # Where the daemon of a user and a state root lies:
 
-
 SOCKET: Final = "s"
 LOCK: Final = "lock"
 LOG: Final = "log"

@@ -39,7 +39,6 @@ def memory_in_use() -> int:
 
 # What client and daemon say to each other.
 
-
 MAGIC: Final = b"bh\x00\x01"
 HEAD: Final = len(MAGIC) + 4
 ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"  # the question how the daemon is, whole: no agent's call begins like that

@@ -47,6 +47,10 @@ class StoreError(BillhookError):
     """A file of ours that can't be read, written or believed."""
 
 
+class TooLargeError(StoreError):
+    """A file has more bytes than it may have."""
+
+
 def state_root(home: str | os.PathLike[str] | None = None) -> Path:
     """Where everything of ours lies: `home`, else `$BILLHOOK_HOME`, else `~/.claude`. Absolute; it need not exist."""
     chosen = os.fspath(home) if home is not None else client_env.environ().get("BILLHOOK_HOME") or "~/.claude"
@@ -125,7 +129,7 @@ def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> by
         finally:
             os.close(file)
     if len(data) > limit:
-        raise StoreError(f"more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
+        raise TooLargeError(f"more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
     return data
 
 
@@ -300,7 +304,6 @@ _HINTS = {
 
 # Where things lie below the state root.
 
-
 _PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _RESERVED = pattern(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
 _LONGEST = 200  # bytes of a folder's name: file systems take 255, and something is added to some
@@ -344,7 +347,6 @@ def _folds_case(folder: Path) -> bool:
 
 
 # Locks between processes:
-
 
 PATIENCE: Final = 5.0  # seconds for which a lock is waited for when nobody says otherwise
 _SHORTEST, _LOCKS_LONGEST = 0.0002, 0.01

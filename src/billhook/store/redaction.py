@@ -74,7 +74,6 @@ class RedactionBudget:
 
 # The key of the digests that stand for what was redacted:
 
-
 KEY_BYTES: Final = 32
 
 
@@ -103,7 +102,6 @@ def own_key() -> bytes:
 
 
 # Secrets are taken out of what the event log keeps:
-
 
 TOO_LONG: Final = ", too long to search"  # what the mark of a text says that was not searched
 _MARKS: Final = pattern(rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]")

@@ -44,7 +44,6 @@ def every() -> Iterator[str]:
 
 # The names of sessions:
 
-
 KEPT: Final = 500  # how many recent sessions of a project are remembered by name
 _LONGEST: Final = 1 << 19  # characters of session ids in that list: ids may be of any length
 VERBS: Final = frozenset({"list", "search", "show", "files", "stats", "rename", "verify", "export"})

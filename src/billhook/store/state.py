@@ -193,7 +193,6 @@ def listed(record: Value | None, name: str, kind: type[T]) -> list[T]:
 
 # Calls that are being judged, or were judged just now:
 
-
 SHORT_PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
 LARGEST_CALL: Final = 256 << 10  # Bytes of what was said. Nobody keeps more: the other one then judges the call itself.
 _MOST: Final = 32  # calls of one session that are remembered
@@ -312,7 +311,6 @@ def _is_alive(process: int) -> bool:
 
 
 # Context that one event of a session could not carry to the model, and that waits for one which can.
-
 
 KIND: Final = "held"
 MOST: Final = 16  # texts of one session

@@ -45,7 +45,6 @@ def described(url: str) -> dict[str, Any]:
 
 # The routes:
 
-
 LARGEST: Final = 8 * 1024 * 1024  # bytes of a body
 _TOO_LARGE: Final = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
 SLOWEST: Final = 30.0  # seconds for a body to come in
@@ -235,7 +234,6 @@ async def _crashed(request: Request, error: Exception) -> Response:
 
 
 # The daemon over HTTP:
-
 
 PATIENCE: Final = 30.0  # seconds that those who still wait for an answer have, when the server is closed
 _BACKLOG: Final = 512

@@ -114,7 +114,6 @@ class Careful(H11Protocol):
 
 # Who is let in:
 
-
 TOKEN: Final = "token"
 _SHORTEST: Final = 32
 LARGEST_HEAD: Final = 32 * 1024  # bytes of a request's head

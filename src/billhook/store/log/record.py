@@ -8,7 +8,6 @@ follow the chain. `tests/store/test_lines.py` holds the two ends and `record.Rec
 """
 
 import os
-import stat
 import time
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -79,7 +78,6 @@ def note(kind: str, reason: str, detail: Mapping[str, Any] | None = None) -> byt
 
 
 # One record of the event log:
-
 
 VERSION: Final = 1
 LARGEST_LINE: Final = 64 << 10  # Bytes. What a record has beyond that lies in a side file.
@@ -254,19 +252,26 @@ def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 
 
-def read_side(folder: Path, root: Path, side: Side) -> bytes | None:
-    """The bytes of a side file; None when it is missing or not what the line says it is. Raises StoreError."""
+def read_side(folder: Path, root: Path, side: Side) -> tuple[bytes, str]:
+    """The bytes of a side file, and what is wrong with it. Never raises."""
+    if not is_hash(side.sha256):
+        return b"", "can't be read: the record gives no digest"
     path = side_path(folder, side.sha256)
+    data, wrong = read_hashed(path, root, side.sha256, max(0, min(side.bytes, LARGEST_SIDE)))
+    return data, wrong or ("" if len(data) == side.bytes else "was changed")
+
+
+def read_hashed(path: Path, root: Path, digest: str, limit: int) -> tuple[bytes, str]:
+    """The bytes of a file that is named by their digest, and what became of it: nothing where it is as it was."""
     try:
-        found = os.stat(path, follow_symlinks=False)
-    except (OSError, ValueError):
-        found = None
-    if found is not None and stat.S_ISREG(found.st_mode) and found.st_size > side.bytes:
-        return None  # it was added to, which need not be read to know that
-    data = files.read_bytes(path, min(side.bytes, LARGEST_SIDE), root=root)
-    if data is None or len(data) != side.bytes or sha256(data).hexdigest() != side.sha256:
-        return None
-    return data
+        data = files.read_bytes(path, limit, root=root)
+    except files.TooLargeError:
+        return b"", "was changed"  # it was added to, which need not be read to its end to know that
+    except StoreError as error:
+        return b"", f"can't be read: {error.message}"
+    if data is None:
+        return b"", "is missing"
+    return (data, "") if sha256(data).hexdigest() == digest else (b"", "was changed")
 
 
 def _sweep(folder: Path, root: Path) -> None:
@@ -307,7 +312,6 @@ def _object(encoded: Mapping[str, bytes]) -> bytes:
 
 # Where configurations are kept that records name by their hash, and whether one is still what it was.
 
-
 LARGEST_SNAPSHOT: Final = 64 << 20
 _HASH: Final = pattern(r"[0-9a-f]{64}")
 
@@ -320,14 +324,3 @@ def snapshot_path(root: Path, hash: str) -> Path:  # noqa: A002 (the word that r
 def is_hash(text: object) -> bool:
     """Whether it could be the hash of a configuration."""
     return isinstance(text, str) and _HASH.fullmatch(text) is not None
-
-
-def what_is_wrong(root: Path, hash: str) -> str:  # noqa: A002
-    """What became of the configuration that has this hash; empty when it is there as it was. Never raises."""
-    try:
-        data = files.read_bytes(snapshot_path(root, hash), LARGEST_SNAPSHOT, root=root)
-    except StoreError as error:
-        return f"can't be read: {error.message}"
-    if data is None:
-        return "is missing"
-    return "" if sha256(data).hexdigest() == hash else "was changed"

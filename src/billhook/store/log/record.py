@@ -10,6 +10,7 @@ follow the chain. `tests/store/test_lines.py` holds the two ends and `record.Rec
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -214,7 +215,6 @@ LARGEST_SIDE: Final = 1 << 30
 _STAY: Final = frozenset({"id", "time", "mono", "event"})  # without these a line is no record
 _OLD: Final = 3600  # seconds after which a file that is still called temporary was left by a writer that died
 _LOOK_AT: Final = 2000  # names in the folder that are looked at for that: a process may write one side file and end
-_swept: Final[set[Path]] = set()
 _SIDE_ROOM: Final = 400  # bytes that `side` takes in the line
 
 
@@ -244,11 +244,7 @@ def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool
 
     The first time in a process, what writers that died left half written there is removed.
     """
-    if folder not in _swept:
-        if len(_swept) > 100:
-            _swept.clear()
-        _swept.add(folder)
-        _sweep(side_path(folder, sha256).parent, root)
+    _sweep(side_path(folder, sha256).parent, root)
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 
 
@@ -274,8 +270,9 @@ def read_hashed(path: Path, root: Path, digest: str, limit: int) -> tuple[bytes,
     return (data, "") if sha256(data).hexdigest() == digest else (b"", "was changed")
 
 
+@lru_cache(maxsize=100)
 def _sweep(folder: Path, root: Path) -> None:
-    """Remove temporary files of ours that nobody has been writing for an hour. Whatever goes wrong, it can wait."""
+    """Remove temporary files of ours that nobody has been writing for an hour, once. Whatever goes wrong can wait."""
     try:
         with files.opened(folder, root) as opened:
             if opened is None:

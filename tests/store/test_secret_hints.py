@@ -54,3 +54,10 @@ def test_a_record_that_names_a_file_of_hooks_is_clean(with_re2: bool) -> None:
     for place in ("/home/me/x/.claude/hooks.yaml", "/home/me/.claude/hooks/guard.py", "hooks.jsonl"):
         rules, triggers = worth_trying(b'{"source":"%b"}' % place.encode(), NAMES)
         assert not rules and not triggers
+
+
+def test_where_the_look_fails_everything_is_tried() -> None:
+    """RE2 gives up when it has no room: that must not pass for a clean text."""
+    names = SecretNames(())
+    names.__dict__["looks"] = lambda data: []
+    assert worth_trying(b"ls", names) == (RULES, names.triggers)

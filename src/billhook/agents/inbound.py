@@ -99,6 +99,8 @@ _FOREIGN: Final = frozenset(
     ("timestamp", "turn_id", "conversation_id", "cursor_version", "hookEventName", "sessionId", "original_event_name")
 )
 """Fields that Claude Code does not send."""
+DOUBTFUL: Final = _FOREIGN | {"model"}
+"""A known event without any of these fields comes from Claude Code, if it was said to: it is not looked at closer."""
 
 
 def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> str:

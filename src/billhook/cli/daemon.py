@@ -71,7 +71,7 @@ def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
     if value is None:
         return ""
-    from billhook.serve.http import address
+    from billhook.serve.places import address
 
     address(value)
     return value
@@ -190,7 +190,7 @@ def _compare(found: DaemonStatus, http: str, idle: float | None, quiet: bool) ->
 
 def _listens_at(url: str, wanted: str) -> bool:
     """Whether a daemon's address is the one that is meant; port 0 is any."""
-    from billhook.serve.http import address
+    from billhook.serve.places import address
 
     if not url:
         return False

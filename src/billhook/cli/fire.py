@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ from click.core import ParameterSource
 
 from billhook.agents import DIALECTS
 from billhook.agents.inbound import others
-from billhook.cli.options import json_of, json_or_text, one_of, seconds, text_of
+from billhook.cli.options import json_of, one_of, seconds, text_of
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -20,7 +21,7 @@ from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision, Status, Verdict
 from billhook.core.dialect_traits import meanings
-from billhook.core.errors import EventError, UsageError
+from billhook.core.errors import EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Event, decode, parse
 from billhook.core.hook import Hook, Source
 from billhook.core.match import compile_matcher
@@ -165,7 +166,9 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
                 hint=f"{name} has {', '.join(_own_fields(name)) or 'no fields of its own'}",
             )
     if given["output"] is not None:
-        output = json_or_text(given["output"], "--output")
+        output: Any = text_of(given["output"], "--output")
+        with suppress(StrictJSONError):
+            output = strictjson.loads(output, max_depth=400, max_bytes=None)
         if name == "PostToolUseFailure":
             fields["error"] = output if isinstance(output, str) else strictjson.compact(output)
         elif _applies("--output", "tool_response", name, known):

@@ -9,14 +9,13 @@ from typing import Any
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.options import agent_around
+from billhook.cli.options import agent_around, refuse_agents
 from billhook.cli.screen import hint, note, say, say_json, shown_path
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.loader import load_config
 from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
-from billhook.core.errors import UsageError
 from billhook.core.text import counted, visible
 from billhook.store import files
 
@@ -50,12 +49,9 @@ def verb(force: bool, as_json: bool) -> int:
         say(f"{visible(shown_path(str(path)))} is there already; nothing was changed")
         hint("edit it, or --force replaces it and keeps a copy")
         return 1
+    if there:
+        refuse_agents("--force", "would replace hooks that judge it")
     agent = agent_around()
-    if there and agent:
-        raise UsageError(
-            f"--force is refused here: this runs inside {agent}, and would replace hooks that judge it",
-            hint="run it yourself, in a terminal of your own",
-        )
     backup = _write(path)
     after = load_config(builtins=False)
     written = [entry for entry in after.entries if entry.declared.file == str(path)]

@@ -25,15 +25,12 @@ from billhook.core.events import EVENTS
 from billhook.core.text import suggest
 from billhook.serve.hook_server import canonical
 
-_FURTHER = {
+MARKS: Mapping[str, str] = {
+    **{mark: title or agent.title for agent in AGENTS.values() for mark, title in agent.marks.items()},
     "AUGMENT_AGENT": "Augment",
     "AI_AGENT": "an agent",
     "HOOK_EVENT": "a hook",
     "CLAUDE_EVENT_TYPE": "a hook",
-}
-MARKS: Mapping[str, str] = {
-    **{mark: title or agent.title for agent in AGENTS.values() for mark, title in agent.marks.items()},
-    **_FURTHER,
 }
 """What agents put into the environment of the commands they run."""
 
@@ -59,15 +56,22 @@ def agent_around() -> str:
     return ""
 
 
+def refuse_agents(what: str, why: str = "consent is a person's to give", otherwise: str = "") -> None:
+    """Raises UsageError inside an agent: hooks judge it, so it must not approve, add, remove or test them."""
+    if agent := agent_around():
+        hint = "run it yourself, in a terminal of your own"
+        hint += f"; {otherwise} is open to everybody" if otherwise else ""
+        raise UsageError(f"{what} is refused here: this runs inside {agent}, and {why}", hint=hint)
+
+
 def agent_of(argv: Sequence[str]) -> str:
     """The agent that a command line is; empty for anything else."""
     if not argv:
         return ""
     program, rest = argv[0], list(argv[1:])
-    name = _plain(program)
-    if _INTERPRETER.fullmatch(name):
+    if _INTERPRETER.fullmatch(_plain(program)):
         program, rest = _script(rest)
-        name = _plain(program)
+    name = _plain(program)
     if name == "billhook" and rest[:1] in (["agent"], ["hook"], ["daemon"]):
         return f"billhook {rest[0]}"
     parts = program.split("/")
@@ -175,20 +179,10 @@ def json_of(text: str, option: str, value: str) -> Any:
     try:
         return strictjson.loads(text, max_depth=400, max_bytes=None)
     except StrictJSONError as error:
-        read = value.startswith("@")
-        raise UsageError(
-            f"{option} is not JSON: {error.message}: {strictjson.preview(text)}",
-            place=value if read else "",
-            hint="it must hold exactly one JSON document" if read else _QUOTING[option],
-        ) from None
-
-
-def json_or_text(value: str, option: str) -> Any:
-    text = text_of(value, option)
-    try:
-        return strictjson.loads(text, max_depth=400, max_bytes=None)
-    except StrictJSONError:
-        return text
+        message = f"{option} is not JSON: {error.message}: {strictjson.preview(text)}"
+        if value.startswith("@"):
+            raise UsageError(message, place=value, hint="it must hold exactly one JSON document") from None
+        raise UsageError(message, hint=_QUOTING[option]) from None
 
 
 _taken: list[str] = []
@@ -211,14 +205,8 @@ def _bytes_of(path: str) -> bytes:
 
 def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
     """`--config FILE`: one more file of hooks, beside those that are found."""
-    option = click.option(
-        "--config",
-        "configs",
-        metavar="FILE",
-        multiple=True,
-        help="One more file with hooks, beside those that are found here. May be repeated.",
-    )
-    return option(verb)
+    text = "One more file with hooks, beside those that are found here. May be repeated."
+    return click.option("--config", "configs", metavar="FILE", multiple=True, help=text)(verb)
 
 
 def loaded(files: Iterable[str]) -> Config:
@@ -246,15 +234,11 @@ def event_named(text: str, config: Config) -> str:
 
     Events that only configured hooks know count, too.
     """
-    known = canonical(text)
-    if known:
-        return known
-    return text if any(text in entry.declared.events for entry in config.entries) else ""
+    return canonical(text) or (text if any(text in entry.declared.events for entry in config.entries) else "")
 
 
 def checked_event(text: str, config: Config) -> str:
     """The canonical name of an event; UsageError with the nearest when there is none."""
-    name = event_named(text, config)
-    if not name:
-        raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))
-    return name
+    if name := event_named(text, config):
+        return name
+    raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))

@@ -22,9 +22,9 @@ from billhook.cli.doctor.entries import (
     program_finding,
 )
 from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings, is_logged, log_findings, trust_findings
-from billhook.cli.install import ANOTHER, named, project_here, refuse_agents
+from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
-from billhook.cli.options import loaded
+from billhook.cli.options import loaded, refuse_agents
 from billhook.cli.screen import filled, first_problem, note, say, shown_path
 from billhook.cli.times import ago
 from billhook.core import strictjson

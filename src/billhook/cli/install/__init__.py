@@ -27,7 +27,7 @@ from billhook.cli.install.plan import (
     plan_uninstall,
     widened,
 )
-from billhook.cli.options import agent_around, one_of
+from billhook.cli.options import one_of, refuse_agents
 from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -40,6 +40,7 @@ from billhook.core.text import counted, suggest, visible
 from billhook.store.files import state_root
 
 ALL = "all"
+_CHANGES = "its hooks are a person's to change"
 ANOTHER = [*AGENTS][1]  # for examples: an agent that is not Claude Code
 _NO_FILE = "{} has no file of its own: it reads those of {} and of Claude Code, so name `{}` or `claude`"
 READS_OTHERS = {
@@ -63,15 +64,6 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
     ours = click.option("--user", is_flag=True, help="Your own settings, for every project.  [default]")
     theirs = click.option("--project", is_flag=True, help="The settings of this project, for everybody.")
     return ours(theirs(chosen))
-
-
-def refuse_agents(verb: str, why: str = "its hooks are a person's to change", otherwise: str = "--dry-run") -> None:
-    """Raises UsageError inside an agent: hooks judge it, so it must not add, remove or test them."""
-    if agent := agent_around():
-        raise UsageError(
-            f"{verb} is refused here: this runs inside {agent}, and {why}",
-            hint=f"run it yourself, in a terminal of your own; {otherwise} is open to everybody",
-        )
 
 
 def project_here(scope: Scope) -> str:
@@ -246,7 +238,7 @@ def verb(
     """
     hosts, everybody = named(agents)
     if not dry:
-        refuse_agents("install")
+        refuse_agents("install", _CHANGES, "--dry-run")
     project = project_here(scope)
     options = _options(scope, http, if_missing, program)
     asked = _InstallRequest(scope=scope, project=project, options=options, dry=dry, **given)
@@ -394,7 +386,7 @@ def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bo
     """
     hosts, _ = named(agents)
     if not dry:
-        refuse_agents("uninstall")
+        refuse_agents("uninstall", _CHANGES, "--dry-run")
     project = project_here(scope)
     return one_by_one(hosts, partial(_uninstall, scope=scope, project=project, dry=dry, as_json=as_json))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from billhook.cli.options import agent_around
+from billhook.cli.options import agent_around, refuse_agents
 from billhook.cli.screen import hint, note, picked, say, say_json, shown_path, unreadable
 from billhook.cli.trust import screen
 from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
@@ -247,27 +247,19 @@ def verb(
     if listing:
         return list_approvals(config, hooks, everywhere=everything, as_json=as_json)
     if revoking:
-        _refuse_agents("--revoke")
+        refuse_agents("--revoke")
         return revoke(config, hooks, everything=everything, as_json=as_json)
     if acknowledge:
-        _refuse_agents("--acknowledge")
+        refuse_agents("--acknowledge")
         return acknowledge_gone(config, hooks, as_json=as_json)
     if yes and not hooks and not everything:
         raise UsageError("--yes approves what?", hint="name hooks, or say --all")
     whole = [word for word in hooks if _WHOLE.fullmatch(word)]
     if yes or whole:
-        _refuse_agents("--yes" if yes else "a hash")
+        refuse_agents("--yes" if yes else "a hash")
     wanted = _wanted(config, hooks)
     sure = wanted if yes else [one for one in wanted if one.hash in whole]
     return _Going(config, wanted, sure, as_json=as_json).through()
-
-
-def _refuse_agents(what: str) -> None:
-    if agent := agent_around():
-        raise UsageError(
-            f"{what} is refused here: this runs inside {agent}, and consent is a person's to give",
-            hint="run it yourself, in a terminal of your own",
-        )
 
 
 def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:

@@ -16,11 +16,11 @@ from billhook.cli.events.query import (
     LogScope,
     SessionNames,
     Slice,
-    as_logged,
     chosen,
     filter_options,
     here,
     json_options,
+    line_of,
     newest_session,
     plain_hook,
     slice_options,
@@ -117,7 +117,7 @@ class Printer:
         """Print one that just came."""
         if self.in_json:
             few = strictjson.encode(picked(entry.record, _MINIMAL)) if self.minimal else None
-            click.echo(few or as_logged(entry, logs))
+            click.echo(few or line_of(entry, logs.whole(entry)))
             return
         row = EventRow(logs.whole(entry))
         say(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
@@ -127,15 +127,11 @@ class Printer:
         alone = len({record.session_id for record in records}) == 1 and records[0].session_id != ""
         table = Table(rows, self.names, hook=self.hook, alone=alone)
         if alone:
-            yield self._session(records[0])
+            name, id_ = one_line(self.names.name(records[0]), 64), one_line(records[0].session_id, 80)
+            yield f"session {click.style(name or id_, bold=True)}{f'  {id_}' if name else ''}"
         yield table.head()
         for row in rows:
             yield from table.lines(row)
-
-    def _session(self, record: Record) -> str:
-        name = one_line(self.names.name(record), 64)
-        id_ = one_line(record.session_id, 80)
-        return f"session {click.style(name or id_, bold=True)}{f'  {id_}' if name else ''}"
 
     def count(self, logs: Logs, shown: int, part: Slice, *, filters: bool) -> None:
         """Say on standard error how much of the log that was. In JSON only what somebody must know."""

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import click
 
@@ -57,7 +57,9 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     """
     reader = here().reader()
     target = head_folder()
-    heads = [expect] if expect else _known_heads(reader.folder, reader.root, target)
+    printed = exported_head(reader.folder, reader.root)
+    kept = [one.head for one in exported(Path(target), reader.folder)] if target and not expect else []
+    heads = [expect] if expect else [*([printed] if printed else []), *kept]
     expected = max(heads, key=lambda head: head.seq, default=None)
     with progress("checking the log") as bar:
         found = verify(reader.folder, reader.root, progress=bar, expected=heads)
@@ -85,13 +87,6 @@ def head_folder() -> str:
     except BillhookError as error:
         note(f"the configuration can't be read, so exported heads are not used: {error.message}")
         return ""
-
-
-def _known_heads(folder: Path, root: Path, target: str) -> list[Head]:
-    """Every head that was given out: the one that was printed last, and those in the folder for heads."""
-    printed = exported_head(folder, root)
-    kept = [one.head for one in exported(Path(target), folder)] if target else []
-    return [*([printed] if printed else []), *kept]
 
 
 def _export(head: Head, folder: Path, root: Path, target: str) -> None:
@@ -123,18 +118,15 @@ def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str
     hidden = max(0, len(found.findings) - _SHOWN) + found.more
     if hidden:
         yield f"and {hidden:,} more (--json lists {'them' if not found.more else 'the first thousand'})"
-    if found.findings:
-        yield ""
+    yield from [""] if found.findings else []
     yield from _summary(found, expected, target)
 
 
 def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
     size = f"{counted(found.records, 'record')} in {counted(found.files, 'file')}"
-    if not found.ok:
-        yield f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
-        return
-    if found.head is None:
-        yield "the log is empty: nothing to check"
+    if not found.ok or found.head is None:
+        findings = f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
+        yield findings if not found.ok else "the log is empty: nothing to check"
         return
     yield f"{size}: {click.style('all as they were written', fg='green')}"
     if found.torn:
@@ -152,12 +144,6 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
 
 
 # `billhook events export`:
-
-
-class ExportResult(NamedTuple):
-    records: int
-    bytes: int
-    with_side_files: int
 
 
 @click.command(
@@ -190,23 +176,25 @@ def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, 
     return 0
 
 
-def _write(entries: Iterable[LogEntry], stream: IO[bytes]) -> ExportResult:
-    records = size = aside = 0
+def _write(entries: Iterable[LogEntry], stream: IO[bytes]) -> dict[str, int]:
+    """Write the lines; what that was, as it is reported."""
+    done = {"records": 0, "bytes": 0, "with_side_files": 0}
     for entry in entries:
-        stream.write(entry.line + b"\n")
-        records, size, aside = records + 1, size + len(entry.line) + 1, aside + (entry.record.side is not None)
+        done["records"] += 1
+        done["bytes"] += stream.write(entry.line + b"\n")
+        done["with_side_files"] += entry.record.side is not None
     stream.flush()
-    return ExportResult(records, size, aside)
+    return done
 
 
-def _report(done: ExportResult, output: str | None, foreign: int | None, *, as_json: bool) -> None:
+def _report(done: dict[str, int], output: str | None, foreign: int | None, *, as_json: bool) -> None:
     to_file = output not in (None, "-")
     if as_json and to_file:
-        say_json({"output": os.path.abspath(output or ""), **done._asdict(), "skipped": foreign})
+        say_json({"output": os.path.abspath(output or ""), **done, "skipped": foreign})
     elif to_file:
-        say(visible(f"wrote {counted_records(done.records)}, {done.bytes:,} bytes, to {output}"))
-    if done.with_side_files:
-        what = "1 record has a part" if done.with_side_files == 1 else f"{done.with_side_files} records have parts"
+        say(visible(f"wrote {counted_records(done['records'])}, {done['bytes']:,} bytes, to {output}"))
+    if aside := done["with_side_files"]:
+        what = "1 record has a part" if aside == 1 else f"{aside} records have parts"
         note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")
     if foreign:
         note(f"skipped {counted(foreign, 'line')} that billhook did not write")

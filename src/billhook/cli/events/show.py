@@ -101,24 +101,18 @@ def _screen(records: list[Record], query: str, printer: Printer) -> Iterator[str
 def hits(record: Record, query: str) -> Iterator[tuple[str, str]]:
     """Where in a record a text occurs: the place as `jq` would name it, and the text around it."""
     fields = {name: getattr(record, name) for name in Record.__struct_fields__ if name not in _NOT_SAID}
-    for place, text in _texts(msgspec.to_builtins(fields), ""):
-        if query in text:
-            yield place.removeprefix("."), text
-
-
-def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Every text, key and number in a JSON value, in order, with its place. Deep values are no trouble."""
-    left: list[tuple[str, Any]] = [(place, value)]
-    while left:
-        where, one = left.pop()
-        if isinstance(one, dict):
-            if where:
-                yield from ((where, str(key)) for key in one)
-            left += [(f"{where}.{key}", part) for key, part in reversed(one.items())]
-        elif isinstance(one, list | tuple):
-            left += [(f"{where}[{number}]", part) for number, part in reversed(list(enumerate(one)))]
-        elif one is not None and not isinstance(one, bool):
-            yield where, str(one)
+    left: list[tuple[str, Any]] = [("", msgspec.to_builtins(fields))]
+    while left:  # deep values are no trouble
+        place, value = left.pop()
+        texts: list[str] = []
+        if isinstance(value, dict):
+            texts = [str(key) for key in value] if place else []
+            left += [(f"{place}.{key}", part) for key, part in reversed(value.items())]
+        elif isinstance(value, list | tuple):
+            left += [(f"{place}[{number}]", part) for number, part in reversed(list(enumerate(value)))]
+        elif value is not None and not isinstance(value, bool):
+            texts = [str(value)]
+        yield from ((place.removeprefix("."), text) for text in texts if query in text)
 
 
 def marked(text: str, query: str, used: int) -> str:
@@ -299,32 +293,24 @@ def _hooks(record: Record) -> Iterator[str]:
     not_asked = {said.hook: said.error or "skipped" for said in record.outcomes if said.status == "skipped"}
     not_asked |= record.not_asked
     column = min(32, max(map(len, [said.hook for said in asked] + list(not_asked)), default=0))
-    if asked:
-        yield from ("", click.style("hooks that were asked", bold=True))
+    yield from ("", click.style("hooks that were asked", bold=True)) if asked else ()
     for said in asked:
         yield from _asked(said, column)
-    if not_asked:
-        yield from ("", click.style("hooks that were not asked", bold=True))
+    yield from ("", click.style("hooks that were not asked", bold=True)) if not_asked else ()
     for name, why in not_asked.items():
         yield f"  {cut(name, column):<{column}}  {cut(why, width() - column - 4)}"
 
 
 def _asked(said: OutcomeRecord, column: int) -> Iterator[str]:
     failed = said.status in FAILED
-    shown = word_of(said)
-    tone = "failed" if failed else said.decision
     name = click.style(f"{cut(said.hook, column):<{column}}", fg="cyan")
-    source = shown_path(said.source) if said.source else ""
-    line = f"  {name}  {coloured(f'{flat(shown):<15}', tone)}  {said.duration_ms:>8.1f} ms  {flat(source)}"
-    yield line.rstrip()
+    shown = coloured(f"{flat(word_of(said)):<15}", "failed" if failed else said.decision)
+    yield f"  {name}  {shown}  {said.duration_ms:>8.1f} ms  {flat(shown_path(said.source or ''))}".rstrip()
     texts = [said.reason if not failed else None, said.error]
     texts.append("went on without its answer (on_failure: allow)" if said.failed_open else None)
     texts += [f"note: {lost}" for lost in said.lost]
-    if said.data is not None:
-        texts.append(strictjson.compact(said.data))
-    for text in texts:
-        if text:
-            yield from filled(text, column + 4, width())
+    texts.append(strictjson.compact(said.data) if said.data is not None else None)
+    yield from (line for text in texts if text for line in filled(text, column + 4, width()))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:
@@ -338,7 +324,5 @@ def _labelled(label: str, text: str | None) -> Iterator[str]:
 def _value(value: Any) -> Iterator[str]:
     """A value as people read it: text as it is, everything else as JSON in lines."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    shown = (
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters (--json)"
-    )
-    yield from (f"  {visible(line)}".rstrip() for line in shown.split("\n"))
+    more = f"\n... {len(text) - _LONGEST:,} more characters (--json)" if len(text) > _LONGEST else ""
+    yield from (f"  {visible(line)}".rstrip() for line in (text[:_LONGEST] + more).split("\n"))

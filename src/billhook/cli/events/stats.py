@@ -112,18 +112,15 @@ def sessions(
 
 def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
     titles = ["NAME", "ID", "FIRST", "LAST", "EVENTS", "DENIED", "ASKED", "FAILED OPEN", *(["PROJECT"] * everywhere)]
-    rows = [
-        [one.name or "-", one.session_id or "-", times.minute(one.first), _last(one), f"{one.events:,}",
-         f"{one.denied:,}", f"{one.asked:,}", f"{one.failed_open:,}", shown_path(one.project, here=False)]
-        for one in shown
-    ]  # fmt: skip
+    rows = []
+    for one in shown:
+        first, last = times.minute(one.first), times.minute(one.last)
+        last = last.split(" ")[-1] if last[:10] == first[:10] else last  # on the same day only the time of it
+        numbers = (f"{number:,}" for number in (one.events, one.denied, one.asked, one.failed_open))
+        rows.append(
+            [one.name or "-", one.session_id or "-", first, last, *numbers, shown_path(one.project, here=False)]
+        )
     return aligned(titles, [row[: len(titles)] for row in rows], right=(4, 5, 6, 7), flexible=1)
-
-
-def _last(one: Summary) -> str:
-    """Only the time of day where the day is that of the first record."""
-    last = times.minute(one.last)
-    return last.split(" ")[-1] if last[:10] == times.minute(one.first)[:10] else last
 
 
 # `billhook events files`:
@@ -167,7 +164,7 @@ def files_verb(filters: Filters, last: int | None, in_json: bool) -> int:
         return show_nothing(logs, in_json=in_json)
     with progress("reading the log") as bar:
         found = touched(logs.whole(entry) for entry in logs.forward(bar) if entry.record.event in _TELLING)
-    return show_list(found, _table, last, in_json=in_json, thing="file")
+    return show_list(found, _files_table, last, in_json=in_json, thing="file")
 
 
 def touched(records: Iterable[Record]) -> list[TouchedFile]:
@@ -212,13 +209,10 @@ def _count(one: TouchedFile, record: Record) -> None:
         one.other += 1
 
 
-def _table(shown: list[TouchedFile]) -> list[str]:
-    rows = [
-        [shown_path(one.path), f"{one.reads:,}", f"{one.writes:,}", f"{one.other:,}", f"{one.denied:,}",
-         times.minute(one.last)]
-        for one in shown
-    ]  # fmt: skip
-    return aligned(("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4), flexible=0)
+def _files_table(shown: list[TouchedFile]) -> list[str]:
+    numbers = [(f"{number:,}" for number in (one.reads, one.writes, one.other, one.denied)) for one in shown]
+    rows = [[shown_path(one.path), *some, times.minute(one.last)] for one, some in zip(shown, numbers, strict=True)]
+    return aligned(("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4))
 
 
 # `billhook events stats`:

@@ -37,8 +37,6 @@ Format = Callable[[Sequence[Finding], int, int], str]
 
 
 # Findings as people and machines read them:
-
-
 def shown(file: str) -> str:
     """A path as people write it: relative when it is below the folder that we are in."""
     try:
@@ -150,8 +148,6 @@ FORMATS: dict[str, Format] = {
 
 
 # `billhook check --host NAME`:
-
-
 _DEADLINE: Final = re.compile(r"(?:--deadline |[?&]deadline=)(\d{1,9})\b")
 
 
@@ -254,8 +250,6 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 
 # `billhook check`:
-
-
 class Checked(msgspec.Struct, frozen=True):
     """What was looked at, and what was found there."""
 
@@ -468,8 +462,6 @@ def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
 
 
 # `billhook rule`:
-
-
 @click.command(
     "rule",
     epilog="""\b
@@ -511,8 +503,6 @@ def _heading(section: Section) -> str:
 
 
 # `billhook schema`:
-
-
 @click.command(
     "schema",
     epilog="""\b

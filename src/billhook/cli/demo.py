@@ -122,8 +122,6 @@ def _sweep() -> None:
 
 
 # `billhook demo`:
-
-
 LIFECYCLE: Final = (
     "Setup", "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
     "SubagentStart", "SubagentStop", "PreCompact", "Stop", "TaskCompleted", "TeammateIdle", "Notification",

@@ -31,20 +31,9 @@ from billhook.cli.screen import (
     word_of,
 )
 from billhook.cli.times import ago, shown_time
-from billhook.config import loader
+from billhook.config import explain, loader
 from billhook.config.builtin_options import filled as with_defaults
 from billhook.config.config import Config, as_data, content, kept
-from billhook.config.explain import (
-    Considered,
-    Explained,
-    Explanation,
-    FieldChange,
-    Outlook,
-    Past,
-    event_of,
-    explain,
-    look_back,
-)
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
@@ -94,7 +83,7 @@ def verb(
     if is_record and explain_record(about[0].lower(), configs, as_json=as_json):
         return 0
     config = loaded(configs)
-    found = explain(config, _event(about, tool, input_, config))
+    found = explain.explain(config, _event(about, tool, input_, config))
     if as_json:
         say_json(_as_data(found, everything))
         return 0
@@ -147,7 +136,7 @@ def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
         raise UsageError("the command is empty", hint="billhook explain 'git push --force'")
 
 
-def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
+def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
     shown = (*found.hooks, *found.others) if everything else found.hooks
     return {
         "event": found.event.hook_event_name,
@@ -158,12 +147,12 @@ def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
     }
 
 
-def outlook_data(outlook: Outlook) -> dict[str, Any]:
+def outlook_data(outlook: explain.Outlook) -> dict[str, Any]:
     """What can be said about the verdict, as JSON."""
     return {**picked(outlook, "decision certain by"), "depends_on": outlook.open, **picked(outlook, "gates fail_open")}
 
 
-def _hook_data(one: Explained) -> dict[str, Any]:
+def _hook_data(one: explain.Explained) -> dict[str, Any]:
     return {
         "name": one.row.name,
         **picked(one, "runs blocks"),
@@ -178,7 +167,7 @@ def _hook_data(one: Explained) -> dict[str, Any]:
     }
 
 
-def _screen(found: Explanation, everything: bool) -> Iterator[str]:
+def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
     yield click.style(heading(found.event), bold=True)
     spoken = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(spoken, 1):
@@ -211,7 +200,7 @@ def heading(event: Event) -> str:
     return one_line(f"{head}: {about}" if about else head, width())
 
 
-def _hook(one: Explained, place: int) -> Iterator[str]:
+def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     word, colour = ("asked", "green") if one.runs else ("blocks", "red") if one.blocks else ("not asked", "yellow")
     number = f"{place}" if one.order is not None else "-"
     name = click.style(one_line(one.row.name, width() - 20), fg="cyan")
@@ -234,7 +223,7 @@ def _hook(one: Explained, place: int) -> Iterator[str]:
     yield from facts(_facts(one), _INDENT)
 
 
-def _facts(one: Explained) -> Iterator[str]:
+def _facts(one: explain.Explained) -> Iterator[str]:
     row, configured = one.row, one.row.layer != "built-in"
     yield from facts_of(row, ("part match if " if one.runs else "") + ("dialect" if configured else ""))
     if one.runs and one.failure:
@@ -244,14 +233,14 @@ def _facts(one: Explained) -> Iterator[str]:
     yield from facts_of(row, "always source")
 
 
-def _others(others: Sequence[Explained]) -> str:
+def _others(others: Sequence[explain.Explained]) -> str:
     want = "wants" if len(others) == 1 else "want"
     named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
     more = f", and {len(others) - 8} more" if len(others) > 8 else ""
     return f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)"
 
 
-def _conclusion(found: Explanation) -> Iterator[str]:
+def _conclusion(found: explain.Explanation) -> Iterator[str]:
     outlook = found.outlook
     yield from (click.style(line, bold=True) for line in filled(verdict_line(outlook, found.event), 0))
     if outlook.gates:
@@ -262,7 +251,7 @@ def _conclusion(found: Explanation) -> Iterator[str]:
         yield "hooks that don't wait for each other run at once (parallelExecution)"
 
 
-def verdict_line(outlook: Outlook, event: Event) -> str:
+def verdict_line(outlook: explain.Outlook, event: Event) -> str:
     """What can be said about the verdict."""
     by = ", ".join(outlook.by)
     if outlook.decision is Decision.DENY:
@@ -278,8 +267,6 @@ def verdict_line(outlook: Outlook, event: Event) -> str:
 
 
 # A past decision:
-
-
 _COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _FEWEST = 8  # digits by which an id is named
 
@@ -300,7 +287,7 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
-    past = look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
+    past = explain.look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
     if as_json:
         say_json(_past_data(past))
     else:
@@ -320,7 +307,7 @@ def _as_kept(config: Config) -> dict[str, Any]:
     return form
 
 
-def _past_data(past: Past) -> dict[str, Any]:
+def _past_data(past: explain.Past) -> dict[str, Any]:
     record = past.record
     return {
         **picked(
@@ -342,13 +329,13 @@ def _past_data(past: Past) -> dict[str, Any]:
     }
 
 
-def _considered_data(one: Considered) -> dict[str, Any]:
+def _considered_data(one: explain.Considered) -> dict[str, Any]:
     today = None if one.today is None else picked(one.today, "runs why?")
     return {**picked(one, "name standing why? decided own said then now changes"), "today": today}
 
 
-def _past_screen(past: Past) -> Iterator[str]:
-    event, record = event_of(past.record), past.record
+def _past_screen(past: explain.Past) -> Iterator[str]:
+    event, record = explain.event_of(past.record), past.record
     title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", width())
     yield click.style(title, bold=True)
     yield from facts(_about(past.record), 2)
@@ -382,11 +369,11 @@ def _about(record: Record) -> Iterator[str]:
         yield f"asked by {record.host}"
 
 
-def _silent(one: Considered) -> bool:
+def _silent(one: explain.Considered) -> bool:
     return one.said is not None and one.said.source == "built-in" and word_of(one.said) == "no objection"
 
 
-def _considered(one: Considered, place: int) -> Iterator[str]:
+def _considered(one: explain.Considered, place: int) -> Iterator[str]:
     word = word_of(one.said) if one.said is not None else one.standing
     well = one.said is not None and one.said.status == "ok"
     colour = _COLOURS.get(word, "green") if well else "yellow"
@@ -406,11 +393,11 @@ def _considered(one: Considered, place: int) -> Iterator[str]:
         yield from facts(["a hook of the program that asked"], _INDENT)
 
 
-def _took(one: Considered) -> str:
+def _took(one: explain.Considered) -> str:
     return f"{one.said.duration_ms:.1f} ms" if one.said is not None else ""
 
 
-def _said(one: Considered) -> Iterator[str]:
+def _said(one: explain.Considered) -> Iterator[str]:
     if one.said is None:
         return
     told = (("to model: ", one.said.context), ("to user: ", one.said.message))
@@ -423,7 +410,7 @@ def _said(one: Considered) -> Iterator[str]:
         yield from filled("the event went on without its answer", _INDENT)
 
 
-def _verdict(past: Past) -> Iterator[str]:
+def _verdict(past: explain.Past) -> Iterator[str]:
     for line in filled(f"verdict: {_decision(past)}", 0):
         yield click.style(line, bold=True)
     if past.record.reason:
@@ -432,7 +419,7 @@ def _verdict(past: Past) -> Iterator[str]:
         yield f"{counted(past.record.failed_open, 'hook')} failed and let the event pass"
 
 
-def _decision(past: Past) -> str:
+def _decision(past: explain.Past) -> str:
     record = past.record
     if not record.judged:
         did = "the event passed" if record.decision == "none" else f"the answer was {record.decision}"
@@ -443,7 +430,7 @@ def _decision(past: Past) -> str:
     return f"{what}{because}{did}, after {record.duration_ms:.1f} ms"
 
 
-def _today(past: Past) -> Iterator[str]:
+def _today(past: explain.Past) -> Iterator[str]:
     yield click.style("Today", bold=True)
     lines = list(_differences(past))
     if not lines and past.known:
@@ -455,7 +442,7 @@ def _today(past: Past) -> Iterator[str]:
         yield from hanging(line, 2)
 
 
-def _differences(past: Past) -> Iterator[str]:
+def _differences(past: explain.Past) -> Iterator[str]:
     for one in past.hooks:
         if one.own:
             continue
@@ -472,7 +459,7 @@ def _differences(past: Past) -> Iterator[str]:
         yield _change(change)
 
 
-def _outcome(one: Considered) -> str:
+def _outcome(one: explain.Considered) -> str:
     if one.today is None:
         return ""
     if one.standing in ("asked", "background") and not one.today.runs:
@@ -481,7 +468,7 @@ def _outcome(one: Considered) -> str:
     return ", so it would be asked" if own_condition and one.today.runs else ""
 
 
-def _change(change: FieldChange) -> str:
+def _change(change: explain.FieldChange) -> str:
     if change.field == "hash":
         return "what it runs has changed"
     field = "what it does" if change.field == "what" else change.field

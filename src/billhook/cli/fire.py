@@ -217,8 +217,6 @@ def _own_fields(name: str) -> list[str]:
 
 
 # `billhook fire`:
-
-
 @click.command(
     "fire",
     epilog="""\b

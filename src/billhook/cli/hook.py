@@ -90,8 +90,6 @@ def hang_up() -> None:
 
 
 # `billhook hook`:
-
-
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO")
 """Signals that would end us without an answer."""
 _LAST = 0.2  # seconds before the end of the agent's patience when KILL comes to what our hooks left behind

@@ -124,8 +124,6 @@ def _marks_of(pid: int) -> list[str]:
 
 
 # The values of options:
-
-
 _QUOTING = {
     "--input": 'quote it for the shell, as in --input \'{"command": "ls"}\'',
     "--event": 'quote it for the shell, as in --event \'{"hook_event_name": "Stop"}\'',
@@ -201,8 +199,6 @@ def _bytes_of(path: str) -> bytes:
 
 
 # The configuration that a verb works with, and the names of events as people type them.
-
-
 def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
     """`--config FILE`: one more file of hooks, beside those that are found."""
     text = "One more file with hooks, beside those that are found here. May be repeated."

@@ -84,8 +84,6 @@ class _Bar:
 
 
 # Rows of facts on a screen that has a width.
-
-
 _WIDEST = 120
 _LONGEST = 1000  # characters of one text: a path is shown whole, and no file fills the screen
 _GAP = "   "
@@ -170,8 +168,6 @@ def _real(folder: str) -> str:
 
 
 # What people see:
-
-
 _LEFT_OUT = ("built-in", Status.SKIPPED)
 _COLOURS = {"deny": "red", "allow": "green"} | dict.fromkeys(
     ("ask", "defer", "failed", "timed out", "could not start"), "yellow"

@@ -83,8 +83,6 @@ def _what_there_is(names: Iterable[str]) -> str:
 
 
 # `billhook agent`:
-
-
 def _mode(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None and value not in MODES:
         raise UsageError(f"unknown --permission-mode `{value}`", hint=suggest(value, MODES))

@@ -201,8 +201,6 @@ class Interrupts:
 
 
 # A plain chat in the terminal:
-
-
 IDLE: Final = 60.0  # seconds without a word after which the person is notified that the agent waits
 PROMPT: Final = "> "
 COMMANDS: Final = {

@@ -11,16 +11,7 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.cli import times
-from billhook.cli.doctor.entries import (
-    DoctorFinding,
-    InstalledEntries,
-    SettingsPair,
-    all_well,
-    by_another_file,
-    entry_findings,
-    path_of,
-    program_finding,
-)
+from billhook.cli.doctor import entries
 from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings, is_logged, log_findings, trust_findings
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
@@ -40,12 +31,12 @@ class AgentReport(msgspec.Struct, frozen=True):
     """What was found about one agent."""
 
     host: Agent
-    installed: tuple[InstalledEntries, ...]
-    findings: tuple[DoctorFinding, ...]
+    installed: tuple[entries.InstalledEntries, ...]
+    findings: tuple[entries.DoctorFinding, ...]
 
     @property
     def well(self) -> bool:
-        return all_well(self.findings)
+        return entries.all_well(self.findings)
 
 
 def hosts_here(project: str, root: Path) -> list[Agent]:
@@ -54,7 +45,7 @@ def hosts_here(project: str, root: Path) -> list[Agent]:
     return [
         host
         for host in AGENTS.values()
-        if seen[host.name] or path_of(host) or SettingsPair(host, project, root).installed
+        if seen[host.name] or entries.path_of(host) or entries.SettingsPair(host, project, root).installed
     ]
 
 
@@ -63,10 +54,10 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 
     `asked`: it is the agent's own turn; else it is only one of those that are here.
     """
-    files = SettingsPair(host, project, root)
-    others = by_another_file(host, project, root)
+    files = entries.SettingsPair(host, project, root)
+    others = entries.by_another_file(host, project, root)
     installed = (*files.installed, *others)
-    findings = [program_finding(host), *entry_findings(files, others, asked=asked)]
+    findings = [entries.program_finding(host), *entries.entry_findings(files, others, asked=asked)]
     if installed:
         findings += daemon.listens(call.address for one in installed for call in one.calls() if call.address)
         findings += trust_findings(host, project, installed)
@@ -76,15 +67,13 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 
 
 # What `billhook doctor` shows.
-
-
 _COLOURS: Final = {"ok": "green", "unknown": None, "warn": "yellow", "fail": "red"}
 _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
 _LONGEST_PATH: Final = 300
 
 
-def screen(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
+def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """Every agent with its findings, the daemon, and the sum of it."""
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
@@ -97,7 +86,7 @@ def screen(project: str, general: Sequence[DoctorFinding], reports: Sequence[Age
     yield _sum([*general, *(one for report in reports for one in report.findings)])
 
 
-def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
+def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
     """A line or more for each finding, and its remedy below it."""
     for one in findings:
         word = click.style(f"{_WORDS.get(one.level, one.level):<5}", fg=_COLOURS[one.level])
@@ -109,8 +98,8 @@ def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
             yield from filled(f"-> {one.remedy}", _INDENT)
 
 
-def _sum(findings: Sequence[DoctorFinding]) -> str:
-    if all_well(findings):
+def _sum(findings: Sequence[entries.DoctorFinding]) -> str:
+    if entries.all_well(findings):
         return click.style("all is well", fg="green")
     levels = [one.level for one in findings]
     return ", ".join(f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels)
@@ -135,12 +124,12 @@ def beginning(project: str, reports: Sequence[AgentReport], step: str) -> Iterat
     yield from ("", "begin with", f"  billhook install {names}", f"  {step}")
 
 
-def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
+def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
     """The same for programs."""
     return {
         "version": __version__,
         "project": project,
-        "ok": bool(reports) and all_well(general) and all(report.well for report in reports),
+        "ok": bool(reports) and entries.all_well(general) and all(report.well for report in reports),
         "daemon": msgspec.to_builtins(general),
         "agents": [
             {
@@ -157,15 +146,13 @@ def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[Ag
     }
 
 
-def proved(found: Sequence[tuple[Agent, DoctorFinding]], *, asked: bool) -> bool:
+def proved(found: Sequence[tuple[Agent, entries.DoctorFinding]], *, asked: bool) -> bool:
     """Whether hooks have fired: in every agent that was asked for, or in all of those here that can be started."""
     levels = [one.level for _, one in found]
     return "ok" in levels and all(level == "ok" or (level == "unknown" and not asked) for level in levels)
 
 
 # `billhook doctor`:
-
-
 def _readable(field: str) -> list[str]:
     """The names or titles of the agents whose transcripts can be read."""
     return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
@@ -242,13 +229,13 @@ class _DoctorScope:
             say("\n".join(screen(self.project, self.general, reports)))
         else:
             say("\n".join(beginning(self.project, reports, _first_step())))
-        return 0 if reports and all(report.well for report in reports) and all_well(self.general) else 1
+        return 0 if reports and all(report.well for report in reports) and entries.all_well(self.general) else 1
 
     def show_canary(self, as_json: bool) -> int:
         """One agent after the other: each takes the time it needs."""
         found = []
         for report in map(self.report, self.hosts):
-            if not self.asked and not (report.installed and path_of(report.host)):
+            if not self.asked and not (report.installed and entries.path_of(report.host)):
                 continue
             one = self._canary(report, as_json)
             found.append((report.host, one))
@@ -261,7 +248,7 @@ class _DoctorScope:
             say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
         return 0 if proved(found, asked=self.asked) else 1
 
-    def _canary(self, report: AgentReport, as_json: bool) -> DoctorFinding:
+    def _canary(self, report: AgentReport, as_json: bool) -> entries.DoctorFinding:
         from billhook.cli.doctor.canary import canary_finding, not_possible
 
         events = [event for one in report.installed for event in one.events]

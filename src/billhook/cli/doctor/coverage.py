@@ -112,8 +112,6 @@ def moment(text: str) -> float:
 
 
 # Why no hook saw a call:
-
-
 class Reasons:
     """Says of one call after another why it was not seen."""
 
@@ -171,8 +169,6 @@ _COMMON: Final = (
 
 
 # `billhook doctor --coverage`:
-
-
 MOST_SHOWN: Final = 1000  # unseen calls that are kept one by one; beyond that they are counted
 _STILL_OPEN: Final = 600.0  # seconds since a transcript was written in which a call without a result may yet get one
 _MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs are read as well
@@ -331,8 +327,6 @@ _LONGEST: Final = 300
 
 
 # What is shown of it:
-
-
 _SHOWN: Final = 20  # calls on the screen; --json has more
 _COUNTS: Final = ["transcripts", "sessions", "calls", "judged", "unjudged", "afterwards", "not_run", "open", "unseen"]
 

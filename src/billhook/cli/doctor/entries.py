@@ -16,18 +16,7 @@ import msgspec
 from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install.entries import (
-    PROGRAM,
-    UNGUARDED,
-    EntryCall,
-    EntryOptions,
-    Handler,
-    IfMissing,
-    by_hand,
-    ours,
-    parse,
-    wanted,
-)
+from billhook.cli.install import entries as install_entries
 from billhook.cli.install.files import notes_about, on_path
 from billhook.cli.install.plan import Needs, Target
 from billhook.config.edit_json import measured
@@ -103,15 +92,13 @@ def version_of(path: str) -> str:
 
 
 # The entries in an agent's files:
-
-
 class InstalledEntries(msgspec.Struct, frozen=True):
     """Our entries in one file of an agent."""
 
     host: Agent
     scope: Scope
     path: str
-    entries: tuple[Handler, ...]
+    entries: tuple[install_entries.Handler, ...]
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -120,8 +107,8 @@ class InstalledEntries(msgspec.Struct, frozen=True):
         return tuple(name for name, spelling in self.host.spellings.items() if spelling in own)
 
     @property
-    def if_missing(self) -> IfMissing:
-        return "allow" if any(UNGUARDED in str(one.data) for one in self.entries) else "deny"
+    def if_missing(self) -> install_entries.IfMissing:
+        return "allow" if any(install_entries.UNGUARDED in str(one.data) for one in self.entries) else "deny"
 
     @property
     def command(self) -> str:
@@ -132,8 +119,8 @@ class InstalledEntries(msgspec.Struct, frozen=True):
         words += ["--if-missing allow"] if self.if_missing == "allow" else []
         return " ".join(words)
 
-    def calls(self) -> list[EntryCall]:
-        return [call for one in self.entries if (call := parse(one.data)) is not None]
+    def calls(self) -> list[install_entries.EntryCall]:
+        return [call for one in self.entries if (call := install_entries.parse(one.data)) is not None]
 
 
 class SettingsPair:
@@ -154,8 +141,8 @@ class SettingsPair:
     def _read(self, target: Target) -> None:
         document = measured(target.text())
         self._targets.append(target)
-        written = ours(document, target.host)
-        if entries := written or by_hand(document, target.host):
+        written = install_entries.ours(document, target.host)
+        if entries := written or install_entries.by_hand(document, target.host):
             self.installed.append(InstalledEntries(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
             if "switches" in text or "will not start" in text:
@@ -238,7 +225,7 @@ def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
 
 
 def _is_this(path: str) -> bool:
-    beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
+    beside = os.path.join(os.path.dirname(sys.executable), install_entries.PROGRAM)
     return os.path.realpath(path) == os.path.realpath(beside)
 
 
@@ -260,7 +247,7 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Every agent lets a call pass when a hook is too late: our deadline has to lie below its time-out."""
     late = []
     for entry in one.entries:
-        said = parse(entry.data)
+        said = install_entries.parse(entry.data)
         number = entry.data.get(one.host.timeout_key)
         plain = isinstance(number, int | float) and not isinstance(number, bool)
         seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
@@ -273,13 +260,13 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
 def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Whether `install` would write the same, but for the times, which hooks of any folder may have made longer."""
     calls = one.calls()
-    options = EntryOptions(
+    options = install_entries.EntryOptions(
         scope=one.scope,
-        program=next((said.program for said in calls if said.program), PROGRAM),
+        program=next((said.program for said in calls if said.program), install_entries.PROGRAM),
         if_missing=one.if_missing,
         http=next((said.address for said in calls if said.address), ""),
     )
-    today = wanted(one.host, one.events, options)
+    today = install_entries.wanted(one.host, one.events, options)
     if all(_timeless(entry.entry, one.host) == _timeless(today.get(entry.event), one.host) for entry in one.entries):
         return
     if calls:

@@ -70,8 +70,6 @@ def _invalid_files(host: Agent, project: str) -> Iterator[DoctorFinding]:
 
 
 # Hooks of Claude Code's plugins.
-
-
 _MOST: Final = 200  # plugins that are looked at
 
 
@@ -125,8 +123,6 @@ def _hooks_in(folder: str) -> Iterator[Declared]:
 
 
 # Whether the daemon answers, and whether it is the one that entries ask.
-
-
 class DaemonState:
     """The daemon of a state root, asked once."""
 
@@ -174,8 +170,6 @@ class DaemonState:
 
 
 # Which hooks apply inside an agent, and when it last asked.
-
-
 _NEWEST: Final = 8 << 20  # bytes of the log that are looked at, from its end
 
 

@@ -10,21 +10,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from billhook.cli.events.query import (
-    Filters,
-    Logs,
-    LogScope,
-    SessionNames,
-    Slice,
-    chosen,
-    filter_options,
-    here,
-    json_options,
-    line_of,
-    newest_session,
-    plain_hook,
-    slice_options,
-)
+from billhook.cli.events import query
 from billhook.cli.events.table import EventRow, Table, joined, minimal
 from billhook.cli.options import words
 from billhook.cli.screen import filled, hint, note, picked, progress, say, say_json, shown_path
@@ -51,17 +37,17 @@ def format_options(verb: Any) -> Any:
     """How the records are printed: `--json`, `--human`, `--minimal`."""
     text = "One short line for each record; in JSON, a few fields."
     verb = click.option("--minimal", "-m", is_flag=True, help=text)(verb)
-    return json_options(
+    return query.json_options(
         "JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."
     )(verb)  # fmt: skip
 
 
-@filter_options
-@slice_options("100 in the table")
+@query.filter_options
+@query.slice_options("100 in the table")
 @format_options
 @click.option("--follow", "-f", "--tail", "follow", is_flag=True,
               help="Show the last 10, or --last N, and then what comes, until Ctrl-C.")  # fmt: skip
-def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bool) -> int:
+def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool, follow: bool) -> int:
     """Show what happened: every event that hooks were asked about, and what became of it.
 
     SESSION is `.` (the newest of this project), a session's name, an id or the first 6 characters of one, or several
@@ -75,18 +61,18 @@ def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bo
         raise UsageError(f"options stand before `{filters.sessions[0]}`", hint=behind)
     if follow and (part.first is not None or part.limit or part.offset or filters.until):
         raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
-    where = here()
-    if follow and set(words(filters.sessions)) == {"."} and not newest_session(where):
+    where = query.here()
+    if follow and set(words(filters.sessions)) == {"."} and not query.newest_session(where):
         filters = msgspec.structs.replace(filters, sessions=())  # none has begun yet: the first one is waited for
-    logs = chosen(filters, where)
-    printer = Printer(where, in_json=in_json, minimal=minimal, hook=plain_hook(filters.hook))
+    logs = query.chosen(filters, where)
+    printer = Printer(where, in_json=in_json, minimal=minimal, hook=query.plain_hook(filters.hook))
     if follow:
         return _follow(logs, part, printer)
     if not in_json and not part.given:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
     with progress("reading the log", prints=in_json and part.end is None) as bar:
         shown = printer.show(logs, logs.chosen(part, bar))
-    printer.count(logs, shown, part, filters=filters != Filters())
+    printer.count(logs, shown, part, filters=filters != query.Filters())
     return 0
 
 
@@ -94,12 +80,12 @@ class Printer:
     """Prints records as they were asked for."""
 
     def __init__(
-        self, where: LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
+        self, where: query.LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
     ) -> None:
         self.in_json, self.minimal, self.hook = in_json, minimal, hook
-        self.names = SessionNames(where)
+        self.names = query.SessionNames(where)
 
-    def show(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
+    def show(self, logs: query.Logs, entries: Iterable[LogEntry]) -> int:
         """Print them all; how many there were."""
         if self.in_json:
             number = 0
@@ -113,11 +99,11 @@ class Printer:
             say("\n".join(short if self.minimal else self._table(records)))
         return len(records)
 
-    def one(self, logs: Logs, entry: LogEntry, table: Table | None = None) -> None:
+    def one(self, logs: query.Logs, entry: LogEntry, table: Table | None = None) -> None:
         """Print one that just came."""
         if self.in_json:
             few = strictjson.encode(picked(entry.record, _MINIMAL)) if self.minimal else None
-            click.echo(few or line_of(entry, logs.whole(entry)))
+            click.echo(few or query.line_of(entry, logs.whole(entry)))
             return
         row = EventRow(logs.whole(entry))
         say(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
@@ -133,7 +119,7 @@ class Printer:
         for row in rows:
             yield from table.lines(row)
 
-    def count(self, logs: Logs, shown: int, part: Slice, *, filters: bool) -> None:
+    def count(self, logs: query.Logs, shown: int, part: query.Slice, *, filters: bool) -> None:
         """Say on standard error how much of the log that was. In JSON only what somebody must know."""
         there = logs.count()
         if not there:
@@ -149,7 +135,7 @@ class Printer:
         if not shown and self.hook is not None:
             self._hint_hook(logs, self.hook)
 
-    def _hint_hook(self, logs: Logs, name: str) -> None:
+    def _hint_hook(self, logs: query.Logs, name: str) -> None:
         """No record names that hook, or none that passes the other filters: which did they mean?"""
         newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
         known = {name for entry in newest for name in hooks_of(entry.record)}
@@ -157,7 +143,7 @@ class Printer:
             hint(f"no recent record names the hook `{visible(name)}`; {visible(suggest(name, sorted(known)))}")
 
 
-def show_nothing(logs: Logs, *, in_json: bool) -> int:
+def show_nothing(logs: query.Logs, *, in_json: bool) -> int:
     """Nothing is in the log: where it was looked for, and how it would get there. The exit code."""
     folders = [reader.folder for reader in logs.readers] or [logs.here.reader().folder]
     path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
@@ -209,11 +195,11 @@ def counted_records(number: int) -> str:
     return f"{number:,} record" if number == 1 else f"{number:,} records"
 
 
-def _follow(logs: Logs, part: Slice, printer: Printer) -> int:
+def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
     table = Table([], printer.names, hook=printer.hook)
     if not printer.in_json and not printer.minimal:
         say(table.head())
-    newest = Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
+    newest = query.Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
     with suppress(KeyboardInterrupt):  # the only way in which it ends
         for entry in logs.followed(newest):
             printer.one(logs, entry, table)
@@ -221,8 +207,6 @@ def _follow(logs: Logs, part: Slice, printer: Printer) -> int:
 
 
 # The group of commands:
-
-
 COMMANDS = {
     "list": "The sessions of this project, with what happened in each.",
     "search": "The events in which a text occurs.",

@@ -144,8 +144,6 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
 
 
 # `billhook events export`:
-
-
 @click.command(
     "export",
     epilog="""\b

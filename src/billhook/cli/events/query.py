@@ -211,8 +211,6 @@ def _all_but_last(entries: Iterator[LogEntry], number: int) -> Iterator[LogEntry
 
 
 # Which session somebody means:
-
-
 FEWEST: Final = 6  # characters of an id that name it
 _RECORD = re.compile(r"[1-9][0-9]*|0[0-9a-f]{11,31}")
 _NAMED = 8  # sessions that a hint names
@@ -355,8 +353,6 @@ def _unknown(word: str, here: LogScope) -> UsageError:
 
 
 # The filters of `billhook events` and its commands:
-
-
 _DECISIONS = {one.value: one.value for one in Decision} | {
     "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
     "asked": "ask", "deferred": "defer",

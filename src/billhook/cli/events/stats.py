@@ -10,23 +10,7 @@ import msgspec
 
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
-from billhook.cli.events import show_list, show_nothing
-from billhook.cli.events.query import (
-    Filters,
-    Logs,
-    LogScope,
-    SessionNames,
-    chosen,
-    every_log,
-    filter_options,
-    here,
-    is_logged,
-    json_options,
-    known_sum,
-    number,
-    plain_hook,
-    sessions_called,
-)
+from billhook.cli.events import query, show_list, show_nothing
 from billhook.cli.events.table import TRUST, aligned
 from billhook.cli.screen import Progress, note, progress, say, say_json, shown_path, width
 from billhook.cli.times import shown_time
@@ -74,27 +58,27 @@ Examples:
 @click.option("--all", "everywhere", is_flag=True, help="Those of every project.")
 @times.option("--since", "since", end=False, help="Only what happened from then on: 1h, 2d, a day, ISO 8601.")
 @times.option("--until", "until", end=True, help="Only what happened up to then.")
-@click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The newest N sessions.")
-@json_options()
+@click.option("--last", "-n", "last", type=int, metavar="N", callback=query.number, help="The newest N sessions.")
+@query.json_options()
 def list_verb(everywhere: bool, since: str | None, until: str | None, last: int | None, in_json: bool) -> int:
     """Show the sessions of this project: name, id, when, how many events, and how many of them were denied or let
     pass because a hook failed. The newest is last."""
-    where = here()
+    where = query.here()
     with progress("reading the log") as bar:
         found, foreign = sessions(where, Wanted(since=since, until=until), bar, everywhere=everywhere)
     if not found and not foreign and not where.reader().bytes:
-        return show_nothing(Logs({}, where), in_json=in_json)
+        return show_nothing(query.Logs({}, where), in_json=in_json)
     return show_list(
         found, lambda shown: _sessions_table(shown, everywhere), last, in_json=in_json, thing="session", foreign=foreign
     )
 
 
 def sessions(
-    where: LogScope, wanted: Wanted, bar: Progress | None, *, everywhere: bool
+    where: query.LogScope, wanted: Wanted, bar: Progress | None, *, everywhere: bool
 ) -> tuple[list[Summary], int | None]:
     """The sessions in the order of their newest record; and the lines that are none of ours, where that is known."""
-    names, found = SessionNames(where), dict[tuple[str, str], Summary]()
-    readers = every_log(where) if everywhere else [where.reader()]
+    names, found = query.SessionNames(where), dict[tuple[str, str], Summary]()
+    readers = query.every_log(where) if everywhere else [where.reader()]
     for reader in readers:
         for entry in reader.forward(wanted, bar):
             record = entry.record
@@ -107,7 +91,7 @@ def sessions(
                     last=record.time,
                 )  # fmt: skip
             found[key].add(record)
-    return sorted(found.values(), key=lambda one: one.last), known_sum(reader.skipped for reader in readers)
+    return sorted(found.values(), key=lambda one: one.last), query.known_sum(reader.skipped for reader in readers)
 
 
 def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
@@ -124,8 +108,6 @@ def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
 
 
 # `billhook events files`:
-
-
 _READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS", "LSP"})
 _TELLING: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
 
@@ -150,16 +132,16 @@ Examples:
   billhook events files jolly-squid --json | jq -r 'select(.writes > 0) | .path'""",
 )
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
-@filter_options
-@click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The N files touched last.")
-@json_options()
-def files_verb(filters: Filters, last: int | None, in_json: bool) -> int:
+@query.filter_options
+@click.option("--last", "-n", "last", type=int, metavar="N", callback=query.number, help="The N files touched last.")
+@query.json_options()
+def files_verb(filters: query.Filters, last: int | None, in_json: bool) -> int:
     """Show the files that tools named: how often each was read and written, and how often that was denied.
 
     Told from the input of tools such as Read, Write, Edit and Grep, after hooks rewrote it. What a shell command
     touches is not known. The file that was touched last stands last.
     """
-    logs = chosen(msgspec.structs.replace(filters, events=filters.events or tuple(_TELLING)), here())
+    logs = query.chosen(msgspec.structs.replace(filters, events=filters.events or tuple(_TELLING)), query.here())
     if not logs.count():
         return show_nothing(logs, in_json=in_json)
     with progress("reading the log") as bar:
@@ -216,8 +198,6 @@ def _files_table(shown: list[TouchedFile]) -> list[str]:
 
 
 # `billhook events stats`:
-
-
 _LONGEST_NAME = 40
 _HEADS = ("hook    ", "runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
 _STARTED = 2  # the column of starts in the background, which is left out where there are none
@@ -235,7 +215,7 @@ class Stats:
         self.failed_open = 0
         self.first = self.last = ""
 
-    def add_all(self, logs: Logs) -> None:
+    def add_all(self, logs: query.Logs) -> None:
         with progress("counting") as bar:
             for entry in logs.forward(bar):
                 record = entry.record
@@ -265,9 +245,9 @@ Examples:
 Exit code: 0, whatever was found.""",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
-@filter_options
-@json_options("One line of JSON. This is what a pipe gets.")
-def stats_verb(filters: Filters, in_json: bool) -> int:
+@query.filter_options
+@query.json_options("One line of JSON. This is what a pipe gets.")
+def stats_verb(filters: query.Filters, in_json: bool) -> int:
     """Show how often each hook ran, how often it failed and how long it took, the slowest first.
 
     SESSION is `.` (the newest here), a name, an id, or several with commas between; without: the whole log of this
@@ -275,9 +255,9 @@ def stats_verb(filters: Filters, in_json: bool) -> int:
     Percentiles are exact up to 4,096 runs of a hook, and beyond that within 2 percent. Of what runs in the background
     the starts are counted.
     """
-    logs = chosen(filters, here())
+    logs = query.chosen(filters, query.here())
     warn_ms = budget_of(loader.load_for_cwd("."))
-    stats = Stats(plain_hook(filters.hook))
+    stats = Stats(query.plain_hook(filters.hook))
     stats.add_all(logs)
     if in_json:
         say_json({**_as_data(stats, warn_ms), "foreign": logs.foreign})
@@ -368,8 +348,6 @@ def _totals(stats: Stats) -> Iterator[str]:
 
 
 # `billhook events rename`:
-
-
 _NAMED = 8
 
 
@@ -389,10 +367,10 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
     SESSION is `.` (the newest of this project), its name, its id or the first 6 characters of that. Hooks get the new
     name from the next event on. The log keeps what it has; it is found and shown by the new name.
     """
-    where = here()
+    where = query.here()
     sessions = Sessions(FileState(where.root))
     project, session_id, others = _meant(session, where, sessions)
-    if name not in (session_id, "") and is_logged(name, where):
+    if name not in (session_id, "") and query.is_logged(name, where):
         raise is_an_id(name)
     before = sessions.get(session_id)
     renamed = sessions.rename(session_id, name, project)
@@ -407,9 +385,9 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
     return 0
 
 
-def _meant(word: str, where: LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
+def _meant(word: str, where: query.LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
     """Project and id of the session, and the ids of others that have its name: those it had before it was cleared."""
-    found = sessions_called(word, where)
+    found = query.sessions_called(word, where)
     elsewhere = "`billhook events list --all` shows those elsewhere"
     if not found:
         raise UsageError("no session is recorded here yet", hint=elsewhere)

@@ -177,8 +177,6 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 
 
 # The table of events:
-
-
 COLOURS: Final = {
     "deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow", "allow": "green", "keep going": "cyan",
     "failed open": "magenta", "failed": "magenta",

@@ -14,19 +14,8 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install import files
+from billhook.cli.install import files, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.install.plan import (
-    FileChange,
-    InstallChange,
-    Needs,
-    Target,
-    carry_out,
-    chosen_events,
-    plan_install,
-    plan_uninstall,
-    widened,
-)
 from billhook.cli.options import one_of, refuse_agents
 from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
 from billhook.config import sources
@@ -103,12 +92,10 @@ def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
 
 
 # What a person sees of a change to an agent's file:
-
-
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
 
 
-def report(change: InstallChange, *, dry: bool, as_json: bool) -> None:
+def report(change: plan.InstallChange, *, dry: bool, as_json: bool) -> None:
     """Print what was done, or would be."""
     if as_json:
         say(strictjson.dumps(as_data(change, dry=dry)))
@@ -118,14 +105,14 @@ def report(change: InstallChange, *, dry: bool, as_json: bool) -> None:
         note(with_shown_paths(text))
 
 
-def show_difference(change: InstallChange) -> None:
+def show_difference(change: plan.InstallChange) -> None:
     """Print what changes in which file."""
     if change.state not in ("already", "absent"):
         for line in (line for one in change.files for line in diff(one)):
             say(line)
 
 
-def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
+def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
     title, file, backup = change.target.host.title, visible(shown_path(change.file)), change.target.shelf.backup
     if change.state in ("already", "absent"):
         yield f"{title}: {'already' if change.state == 'already' else 'not'} installed in {file}; nothing was changed"
@@ -148,13 +135,13 @@ def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
         yield "  nothing was written (--dry-run)"
 
 
-def _as_before(change: InstallChange) -> str:
+def _as_before(change: plan.InstallChange) -> str:
     if change.files[0].after is None:
         return ", and the file, which was made for them"
     return "; it is what it was before, byte for byte" if change.target.untouched else ""
 
 
-def diff(change: FileChange) -> Iterator[str]:
+def diff(change: plan.FileChange) -> Iterator[str]:
     """A unified difference, as `diff -u` and Git have it."""
     name = visible(shown_path(change.path))
     before, after = _split(change.before), _split(change.after)
@@ -175,7 +162,7 @@ def _split(data: bytes | None) -> list[str]:
     return [*lines, last + "\n\\ No newline at end of file"] if last else lines
 
 
-def as_data(change: InstallChange, *, dry: bool) -> dict[str, Any]:
+def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
     """The same for programs."""
     wrote = change.state not in ("already", "absent")
     target, backup = change.target, change.target.shelf.backup
@@ -195,8 +182,6 @@ def as_data(change: InstallChange, *, dry: bool) -> dict[str, Any]:
 
 
 # `billhook install`:
-
-
 _ADDRESS = "127.0.0.1:8123"
 
 
@@ -258,7 +243,7 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
     dry: bool
     adopt: bool
     as_json: bool
-    done: list[InstallChange] = []
+    done: list[plan.InstallChange] = []
 
     def finish(self) -> None:
         """Say what is left for the person to do."""
@@ -307,16 +292,16 @@ def _install(host: Agent, asked: _InstallRequest, here: dict[str, str] | None) -
             raise UsageError(f"--http is refused for {host.title}: {why}", hint="leave out --http")
         _skipped(host, why, asked)
         return False
-    target = Target(host, asked.scope, asked.project, state_root())
-    needs = Needs(target)
-    events = chosen_events(host, asked.events) if asked.events else needs.events
-    change = plan_install(target, events, asked.options, adopt=asked.adopt, seconds=needs.seconds)
+    target = plan.Target(host, asked.scope, asked.project, state_root())
+    needs = plan.Needs(target)
+    events = plan.chosen_events(host, asked.events) if asked.events else needs.events
+    change = plan.plan_install(target, events, asked.options, adopt=asked.adopt, seconds=needs.seconds)
     if not asked.as_json:
         show_difference(change)
     if not asked.dry:
-        carry_out(change)
+        plan.carry_out(change)
         _approve(change, asked)
-    if wider := widened(host, asked.events):
+    if wider := plan.widened(host, asked.events):
         change = msgspec.structs.replace(change, notes=(*wider, *change.notes))
     asked.done.append(change)
     report(change, dry=asked.dry, as_json=asked.as_json)
@@ -330,7 +315,7 @@ def _skipped(host: Agent, why: str, asked: _InstallRequest) -> None:
         say(f"{host.title}: skipped, {with_shown_paths(why)}")
 
 
-def _approve(change: InstallChange, asked: _InstallRequest) -> None:
+def _approve(change: plan.InstallChange, asked: _InstallRequest) -> None:
     """Hooks that a person moves here run on: they were shown, and the agent has run them so far."""
     if not change.adopted or change.target.scope != "project":
         return
@@ -342,7 +327,7 @@ def _approve(change: InstallChange, asked: _InstallRequest) -> None:
     acknowledge(config, missing(config))
 
 
-def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
+def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[str]:
     host, own = change.target.host, change.target.scope
     if change.state == "already":
         return
@@ -361,8 +346,6 @@ def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
 
 
 # `billhook uninstall`:
-
-
 @click.command(
     "uninstall",
     epilog=f"""\b
@@ -392,13 +375,13 @@ def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bo
 
 
 def _uninstall(host: Agent, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
-    change = plan_uninstall(Target(host, scope, project, state_root()))
+    change = plan.plan_uninstall(plan.Target(host, scope, project, state_root()))
     if change.state == "absent":
         change = msgspec.structs.replace(change, notes=(*change.notes, *_elsewhere(host, scope, project)))
     if not as_json:
         show_difference(change)
     if not dry:
-        carry_out(change)
+        plan.carry_out(change)
     report(change, dry=dry, as_json=as_json)
     return True
 
@@ -407,7 +390,7 @@ def _elsewhere(host: Agent, scope: Scope, project: str) -> list[str]:
     """Where it is installed instead."""
     other: Scope = "project" if scope == "user" else "user"
     with suppress(BillhookError):
-        target = Target(host, other, project, state_root())
+        target = plan.Target(host, other, project, state_root())
         if target.path != host.file(scope, project) and ours(measured(target.text()), host):
             return [f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"]
     return []

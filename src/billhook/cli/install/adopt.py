@@ -165,8 +165,6 @@ def _number(seconds: float) -> int | float:
 
 
 # What an adopted hook says about where it came from, in the hooks.yaml itself.
-
-
 def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
     """What a hooks.yaml says was moved there from an agent's file; None when nothing was. Raises FaultyFileError."""
     hooks = hooks_in(data, file)

@@ -57,8 +57,6 @@ def _disabled(file: str, document: Document, host: Agent) -> Iterator[str]:
 
 
 # Where billhook-hook is, and whether it will still be there tomorrow.
-
-
 _REMEDY: Final = "install it to stay (`uv tool install billhook`, or pipx), and run that one"
 _TEMPORARY: Final = "a folder for temporary files"
 _SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders")
@@ -150,8 +148,6 @@ def _seen(host: Agent, scope: Scope, project: str) -> str:
 
 
 # Agents' files on disk:
-
-
 _NEW: Final = {"user": 0o600, "project": 0o666}
 """The mode of a new file: the user's own is nobody else's business; a project's is as the umask has it."""
 
@@ -283,8 +279,6 @@ _HINTS: Final = {
 
 
 # What `install` remembers, in the user's own state:
-
-
 _LARGEST: Final = 4 << 20
 _RECORD: Final = "record.json"
 _BEFORE: Final = "before"

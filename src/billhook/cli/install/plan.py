@@ -11,20 +11,8 @@ import msgspec
 
 from billhook.agents.base import Agent, Scope
 from billhook.agents.inbound import NARROWER, canonical_event
-from billhook.cli.install import files
+from billhook.cli.install import entries, files
 from billhook.cli.install.adopt import Adoption, moved_into
-from billhook.cli.install.entries import (
-    SECONDS,
-    EntryOptions,
-    checked,
-    handlers,
-    holds,
-    is_written,
-    ours,
-    wanted,
-    with_entries,
-    without,
-)
 from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, digest, notes_about
 from billhook.config import sources
 from billhook.config.declaration import Declared, Layer, needs_consent
@@ -82,7 +70,7 @@ class Target:
     @functools.cached_property
     def moved(self) -> Moved | None:
         """What was adopted from it: as we remember, or, when somebody else installed it, as the hooks.yaml says."""
-        if self.kept is not None or not ours(measured(self.text()), self.host):
+        if self.kept is not None or not entries.ours(measured(self.text()), self.host):
             return self.kept.moved if self.kept is not None else None
         real = files.behind(hooks_file(self.scope, self.project), self.scope, self.project)
         data = files.content(real)
@@ -91,7 +79,7 @@ class Target:
     def text(self) -> str:
         """What stands in it. Raises FaultyFileError."""
         text = self.settings(self.data)
-        checked(text, self.host, self.path)
+        entries.checked(text, self.host, self.path)
         return text
 
     def settings(self, data: bytes | None) -> str:
@@ -106,9 +94,9 @@ class Target:
     def clean(self) -> str:
         """Its text without our entries."""
         text = self.text()
-        if not ours(measured(text), self.host):
+        if not entries.ours(measured(text), self.host):
             return text
-        return without(text, self.host, lambda one: is_written(one.data), self._original())
+        return entries.without(text, self.host, lambda one: entries.is_written(one.data), self._original())
 
     def _original(self) -> str | None:
         data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
@@ -118,7 +106,7 @@ class Target:
         """The file as it shall be without us; None: there shall be none."""
         if self.untouched and self.kept is not None:
             return self.shelf.restored() if self.kept.existed else None
-        if self.moved is None and (self.data is None or not ours(measured(self.text()), self.host)):
+        if self.moved is None and (self.data is None or not entries.ours(measured(self.text()), self.host)):
             return self.data
         text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
         text = as_it_was(text, self._original() if self.moved else None, self.host)
@@ -136,11 +124,11 @@ def _is_empty(text: str) -> bool:
 
 def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:
     """The text with handlers where they came from, as far as they are not there."""
-    there = [(one.event, one.data) for one in handlers(measured(text), host)]
+    there = [(one.event, one.data) for one in entries.handlers(measured(text), host)]
     for one in adopted:
         data = one.entry["hooks"][0] if host.shape == "nested" else one.entry
         if (one.event, data) not in there:
-            text = with_entries(text, host, {one.event: one.entry})
+            text = entries.with_entries(text, host, {one.event: one.entry})
     return text
 
 
@@ -157,11 +145,13 @@ def as_it_was(text: str, original: str | None, host: Agent) -> str:
 
 def _each(document: Document, host: Agent) -> list[str]:
     """Every handler with its group, sorted."""
-    return sorted(json.dumps([one.event, one.group, one.data], sort_keys=True) for one in handlers(document, host))
+    return sorted(
+        json.dumps([one.event, one.group, one.data], sort_keys=True) for one in entries.handlers(document, host)
+    )
 
 
 def plan_install(
-    target: Target, events: Iterable[str], options: EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
+    target: Target, events: Iterable[str], options: entries.EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
 ) -> InstallChange:
     """What installing would change. `events` are canonical names, `seconds` what configured hooks need."""
     host = target.host
@@ -172,23 +162,23 @@ def plan_install(
         names += [event for event in adoption.seconds if event not in names]
         seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
         # what only held them stays, empty, so that `hooks` and its events keep their places
-        clean = without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
-    entries = wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
-    found = ours(measured(target.text()), host)
+        clean = entries.without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
+    wanted = entries.wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
+    found = entries.ours(measured(target.text()), host)
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
-    there = holds(measured(target.text()), host, entries) and target.file(target.text()) == target.data
+    there = entries.holds(measured(target.text()), host, wanted) and target.file(target.text()) == target.data
     if there and not (adoption and adoption.picked):
         same = (target.change(target.data),)
-        return InstallChange(target=target, state="already", files=same, events=tuple(entries), notes=notes)
+        return InstallChange(target=target, state="already", files=same, events=tuple(wanted), notes=notes)
     if target.untouched and target.moved is None and not (adoption and adoption.picked):
         clean = target.settings(target.restored())  # byte for byte what was there before us
-    after = target.file(with_entries(clean, host, entries))
-    _understood(after, target, entries)
+    after = target.file(entries.with_entries(clean, host, wanted))
+    _understood(after, target, wanted)
     return InstallChange(
         target=target,
         state="updated" if found else "installed",
         files=(target.change(after), *([moving[0]] if moving else ())),
-        events=tuple(entries),
+        events=tuple(wanted),
         adopted=tuple(adoption.hooks) if adoption else (),
         notes=notes,
         kept=_kept(target, after, moving[1] if moving else target.moved),
@@ -197,10 +187,10 @@ def plan_install(
     )
 
 
-def _understood(after: bytes, target: Target, entries: Mapping[str, dict[str, object]]) -> None:
+def _understood(after: bytes, target: Target, wanted: Mapping[str, dict[str, object]]) -> None:
     """Make sure that what is going to be written can be read, and says what it should."""
-    document = checked(target.settings(after), target.host, target.path)
-    if not holds(document, target.host, entries):
+    document = entries.checked(target.settings(after), target.host, target.path)
+    if not entries.holds(document, target.host, wanted):
         raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
 
 
@@ -229,7 +219,7 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
     path = hooks_file(target.scope, target.project)
     real = files.behind(path, target.scope, target.project)
     data = files.content(real)
-    adoption = Adoption(target.host, handlers(measured(clean), target.host), names_in(data, path))
+    adoption = Adoption(target.host, entries.handlers(measured(clean), target.host), names_in(data, path))
     if not adoption.picked:
         return adoption, None
     after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
@@ -340,8 +330,6 @@ def _made_for(one: FileChange, kept: InstallBackup | None) -> list[str]:
 
 
 # Which events an agent shall ask about, and how long each may take.
-
-
 _MARGIN = 2.0
 _OF_A_PROJECT: tuple[Layer, ...] = ("project", "local")
 
@@ -388,11 +376,11 @@ def _standing(target: Target) -> list[tuple[str, float]]:
     """What was installed before: hooks of another folder may need it."""
     host = target.host
     found = []
-    for one in ours(measured(target.text()), host):
+    for one in entries.ours(measured(target.text()), host):
         event = next((name for name, own in host.spellings.items() if own == one.event), "")
         number = one.data.get(host.timeout_key)
         seconds = number / host.unit_per_second if isinstance(number, int | float) else 0
-        usual = host.ending[0] if event == "SessionEnd" else SECONDS
+        usual = host.ending[0] if event == "SessionEnd" else entries.SECONDS
         found.append((event, seconds - _MARGIN if seconds > usual else 0.0))
     return found
 

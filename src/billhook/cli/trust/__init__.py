@@ -196,8 +196,6 @@ def _data(one: Approval, config: Config) -> dict[str, Any]:
 
 
 # `billhook trust`:
-
-
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _CHOICES = """\
 y       approve exactly what is shown

@@ -81,8 +81,6 @@ def warning(texts: Iterable[str]) -> str:
 
 
 # Which hooks a word of the command line means:
-
-
 _HASH = re.compile(r"[0-9a-f]{8,64}")
 _SHORT = 12
 _NAMED = 8  # hooks that a hint names; the rest is counted
@@ -121,8 +119,6 @@ def refuse_several(word: str, found: Iterable[tuple[str, str]]) -> None:
 
 
 # Allow rules that came with a project:
-
-
 _LABEL = 12
 
 
@@ -181,8 +177,6 @@ def rules_summary(now: Config) -> list[str]:
 
 
 # A hook that waits for consent, shown in full:
-
-
 Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
 
 MAX_SHOWN = 1 << 20  # longer files are not shown

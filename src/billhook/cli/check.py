@@ -3,10 +3,10 @@
 import difflib
 import json
 import os
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import click
@@ -16,7 +16,7 @@ from billhook import __version__
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent
 from billhook.cli.install import READS_OTHERS
-from billhook.cli.install.entries import checked, ours, times
+from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import one_of, words
 from billhook.cli.screen import filled, hint, note, picked, say, say_json, shown_path
 from billhook.config import loader, sources
@@ -70,16 +70,21 @@ def _one_line(text: str) -> str:
     return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
 
 
-def _as_json(finding: Finding) -> str:
-    about = picked(finding, "code message file line? column? hint? hook? note")
-    return strictjson.dumps({**about, "file": shown(finding.file) or None, "note": is_note(finding)})
+def as_json_lines(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One object for each."""
+    names = "code message file line? column? hint? hook? note"
+    each = ({**picked(one, names), "file": shown(one.file) or None, "note": is_note(one)} for one in findings)
+    return "\n".join(map(strictjson.dumps, each))
 
 
-def _as_annotation(finding: Finding) -> str:
-    """What a workflow of GitHub shows beside the line."""
-    given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
-    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
-    return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(_with_hint(finding))}"
+def as_annotations(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """What a workflow of GitHub shows beside the lines."""
+    lines = []
+    for one in findings:
+        given = {"file": shown(one.file), "line": one.line, "col": one.column, "title": one.code}
+        properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
+        lines.append(f"::{'notice' if is_note(one) else 'error'} {properties}::{_escaped(_with_hint(one))}")
+    return "\n".join(lines)
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -126,29 +131,20 @@ def _result(finding: Finding, index: int) -> dict[str, object]:
         "message": {"text": _with_hint(finding)},
     }
     if finding.file:
-        place: dict[str, object] = {"artifactLocation": {"uri": _uri(shown(finding.file))}}
+        path = shown(finding.file)
+        relative = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
+        uri = Path(path).as_uri() if os.path.isabs(path) else relative
+        place: dict[str, object] = {"artifactLocation": {"uri": uri}}
         if finding.line:
             place["region"] = {"startLine": finding.line, "startColumn": max(finding.column, 1)}
         result["locations"] = [{"physicalLocation": place}]
     return result
 
 
-def _uri(path: str) -> str:
-    if os.path.isabs(path):
-        return Path(path).as_uri()
-    return quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
-
-
-FORMATS: dict[str, Format] = {
-    "text": as_text,
-    "json": lambda findings, hooks, files: "\n".join(map(_as_json, findings)),
-    "github": lambda findings, hooks, files: "\n".join(map(_as_annotation, findings)),
-    "sarif": as_sarif,
-}
+FORMATS: dict[str, Format] = {"text": as_text, "json": as_json_lines, "github": as_annotations, "sarif": as_sarif}
 
 
 # `billhook check --host NAME`:
-_DEADLINE: Final = re.compile(r"(?:--deadline |[?&]deadline=)(\d{1,9})\b")
 
 
 class Hosted(msgspec.Struct, frozen=True):
@@ -195,16 +191,10 @@ def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
         except (OSError, ValueError, BillhookError):
             continue
         for handler in handlers:
-            said = _DEADLINE.search(str(handler.data.get(host.command_key) or handler.data.get("url")))
-            event = canonical.get(handler.event)
-            if said and event:
-                found[event] = min(int(said[1]) / 1000, found.get(event, 1e9))
+            call, event = parse(handler.data), canonical.get(handler.event)
+            if call is not None and event:
+                found[event] = min(call.deadline / 1000, found.get(event, 1e9))
     return found
-
-
-def host_text(about: Sequence[Hosted]) -> str:
-    """Each agent below its own line, each hook with its sentences."""
-    return "\n".join(line for place, one in enumerate(about) for line in (*([""] if place else []), *_screen(one)))
 
 
 def _screen(one: Hosted) -> Iterator[str]:
@@ -231,11 +221,6 @@ def _screen(one: Hosted) -> Iterator[str]:
         yield from filled(
             f"{counted(one.left, 'more hook')} {'is' if one.left == 1 else 'are'} run by {title} itself", 2
         )
-
-
-def host_json(about: Sequence[Hosted]) -> str:
-    """One object a line, nothing else."""
-    return "\n".join(strictjson.dumps(_data(one.host, limit)) for one in about for limit in one.found)
 
 
 def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
@@ -310,10 +295,14 @@ def verb(
     text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
     if text:
         say(text)
-    if not found.files and format_ == "text" and not as_json:
-        hint("`billhook init` writes a first file with hooks that work")
     if format_ == "text" and not as_json:
-        _name_waiting(_folders(paths))
+        if not found.files:
+            hint("`billhook init` writes a first file with hooks that work")
+        # nothing is wrong with allow rules that are not approved, but they have no effect
+        rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
+        if rules:
+            waiting = visible(", ".join(one.shown for one in rules))
+            hint(f"not approved, so that agents still ask: {waiting} (`billhook trust`)")
     return 2 if found.unread else 1 if any(not is_note(one) for one in kept) else 0
 
 
@@ -328,9 +317,10 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
         hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
         about.append(hosted(host, hooks, len(standing) - len(hooks), {one.project for one in configs}))
         unread = any(config.unreadable for config in configs)
-    text = host_json(about) if as_json else host_text(about)
-    if text:
-        say(text)
+    if as_json:
+        say_json(*(_data(one.host, limit) for one in about for limit in one.found))
+    else:
+        say("\n\n".join("\n".join(_screen(one)) for one in about))
     if unread:
         note("a file can't be read, so its hooks are not among these: `billhook check` says why")
     return 2 if unread else 1 if any(one.sure for one in about) else 0
@@ -345,7 +335,7 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     tops = {read.source.path: read.places for config in configs for read in config.sources}
     hooks = [_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"]
     variables = {read.source.path: read.variables for config in configs for read in config.sources}
-    findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks], variables)
+    findings += lint([_placed(hook, tops.get(hook.file, {})) for hook in hooks], variables)
     for rules in (config.permissions for config in configs):
         findings += [*rules.problems, *lint_permissions(rules)]
     if with_log:
@@ -358,13 +348,6 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
     files = {read.source.path for config in configs for read in config.sources}
     return Checked(tuple(ordered), len(entries), len(files))
-
-
-def _name_waiting(folders: Iterable[str]) -> None:
-    """One line about allow rules that are not approved: nothing is wrong with them, but they have no effect."""
-    waiting = [one.shown for folder in folders for one in loader.load_for_cwd(folder).permissions.pending]
-    if waiting:
-        hint(f"not approved, so that agents still ask: {visible(', '.join(waiting))} (`billhook trust`)")
 
 
 def _folders(paths: Sequence[str]) -> list[str]:
@@ -419,10 +402,9 @@ def project_of(file: str) -> str:
 def _beside(path: str) -> str:
     """The file of that folder that was likely meant."""
     folder, name = os.path.split(path)
-    try:
+    names: list[str] = []
+    with suppress(OSError):
         names = os.listdir(folder or ".")
-    except OSError:
-        return "name a settings file, a hooks.yaml, or the folder of a project"
     there = [one for one in sources.PROJECT_FILES if os.path.exists(os.path.join(folder, one))]
     known = {one: one for one in names[:1000]} | {os.path.basename(one): one for one in there}
     if near := difflib.get_close_matches(name, known, 1, 0.7):
@@ -439,7 +421,7 @@ def _in_its_layer(declared: Declared) -> Declared:
     return declared
 
 
-def _with_the_files_place(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
+def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
     """A time-out that a hook has from the head of its file is wrong there, once, and not in each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
@@ -517,9 +499,9 @@ In hooks.yaml, editors find it by this line:
 @click.argument("kind", metavar="[hooks|settings]", default="hooks")
 def schema_verb(kind: str) -> int:
     """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""
-    if kind not in ("hooks", "settings"):
-        raise UsageError(f"no schema of `{kind}`", hint=suggest(kind, ("hooks", "settings")))
     from billhook.config.schema import schema
 
+    if kind not in ("hooks", "settings"):
+        raise UsageError(f"no schema of `{kind}`", hint=suggest(kind, ("hooks", "settings")))
     say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
     return 0

@@ -16,9 +16,8 @@ from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings,
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import loaded, refuse_agents
-from billhook.cli.screen import filled, first_problem, note, say, shown_path
+from billhook.cli.screen import filled, first_problem, note, say, say_json, shown_path
 from billhook.cli.times import ago
-from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import one_line
 from billhook.store.files import state_root
@@ -37,6 +36,11 @@ class AgentReport(msgspec.Struct, frozen=True):
     @property
     def well(self) -> bool:
         return entries.all_well(self.findings)
+
+    @property
+    def events(self) -> list[str]:
+        """What the agent asks about, by canonical names."""
+        return [event for one in self.installed for event in one.events]
 
 
 def hosts_here(project: str, root: Path) -> list[Agent]:
@@ -130,16 +134,14 @@ def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Seq
         "version": __version__,
         "project": project,
         "ok": bool(reports) and entries.all_well(general) and all(report.well for report in reports),
-        "daemon": msgspec.to_builtins(general),
+        "daemon": general,
         "agents": [
             {
                 "agent": report.host.name,
                 "title": report.host.title,
                 "ok": report.well,
-                "installed": [
-                    {"scope": one.scope, "file": one.path, "events": list(one.events)} for one in report.installed
-                ],
-                "findings": msgspec.to_builtins(report.findings),
+                "installed": [{"scope": one.scope, "file": one.path, "events": one.events} for one in report.installed],
+                "findings": report.findings,
             }
             for report in reports
         ],
@@ -201,14 +203,6 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
     return here.show(as_json)
 
 
-def _first_step() -> str:
-    """What a folder needs before an agent is of use there."""
-    config = loaded(())
-    if first_problem(config.problems):
-        return "billhook check"
-    return "billhook list" if config.entries else "billhook init"
-
-
 class _DoctorScope:
     """What is asked about: this project, and some agents."""
 
@@ -224,11 +218,13 @@ class _DoctorScope:
     def show(self, as_json: bool) -> int:
         reports = [self.report(host) for host in self.hosts]
         if as_json:
-            say(strictjson.dumps(as_data(self.project, self.general, reports)))
+            say_json(as_data(self.project, self.general, reports))
         elif self.asked or any(report.installed for report in reports):
             say("\n".join(screen(self.project, self.general, reports)))
         else:
-            say("\n".join(beginning(self.project, reports, _first_step())))
+            config = loaded(())
+            step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
+            say("\n".join(beginning(self.project, reports, f"billhook {step}")))
         return 0 if reports and all(report.well for report in reports) and entries.all_well(self.general) else 1
 
     def show_canary(self, as_json: bool) -> int:
@@ -243,7 +239,7 @@ class _DoctorScope:
                 say("\n".join([report.host.title, *lines([one])]))
         if as_json:
             agents = [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found]
-            say(strictjson.dumps({"project": self.project, "ok": proved(found, asked=self.asked), "agents": agents}))
+            say_json({"project": self.project, "ok": proved(found, asked=self.asked), "agents": agents})
         elif not found:
             say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
         return 0 if proved(found, asked=self.asked) else 1
@@ -251,9 +247,8 @@ class _DoctorScope:
     def _canary(self, report: AgentReport, as_json: bool) -> entries.DoctorFinding:
         from billhook.cli.doctor.canary import canary_finding, not_possible
 
-        events = [event for one in report.installed for event in one.events]
         logged = is_logged(report.host, self.project)
-        if refusal := not_possible(report.host, events, logged=logged):
+        if refusal := not_possible(report.host, report.events, logged=logged):
             return refusal
         if not as_json:
             note(f"{report.host.title} is started for a moment, without a model ...")
@@ -270,7 +265,7 @@ class _DoctorScope:
         if as_json:
             well = all(one.well for one in found)
             agents = [coverage_data(one) for one in found]
-            say(strictjson.dumps({"project": self.project, "ok": well, "since": since or None, "agents": agents}))
+            say_json({"project": self.project, "ok": well, "since": since or None, "agents": agents})
         else:
             texts = ["\n".join(coverage_lines(one)) for one in found]
             say("\n\n".join(texts) or f"neither {' nor '.join(_readable('title'))} was found here")
@@ -279,11 +274,9 @@ class _DoctorScope:
     def _coverage(self, host: Agent, since: str) -> "Coverage":
         from billhook.cli.doctor.coverage import Reasons, compared
 
-        report = self.report(host)
-        events = [event for one in report.installed for event in one.events]
-        logged = is_logged(host, self.project)
+        report, logged = self.report(host), is_logged(host, self.project)
 
         def why(seen: "LoggedCalls") -> Reasons:
-            return Reasons(host, seen, report.findings, events, logged=logged)
+            return Reasons(host, seen, report.findings, report.events, logged=logged)
 
         return compared(host, self.project, self.root, why, since)

@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -16,7 +17,7 @@ import msgspec
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import CallResult, TranscriptCall, TranscriptFile, TranscriptLines
 from billhook.cli.doctor.entries import DoctorFinding
-from billhook.cli.screen import filled, width, with_shown_paths
+from billhook.cli.screen import filled, picked, width, with_shown_paths
 from billhook.cli.times import shown_time
 from billhook.config import sources
 from billhook.config.loader import standing
@@ -46,8 +47,7 @@ class LoggedCalls:
 
     def __init__(self, root: Path, host: str) -> None:
         self._root = root
-        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}
-        """What the agent is called in the log; it may ask over HTTP as well."""
+        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}  # what the agent is called in the log
         self._projects: set[str] = set()
         self._came: dict[str, list[_Came]] = {}
         """What came of a call, by its id. Models that run at home give the same ids again and again."""
@@ -121,9 +121,8 @@ class Reasons:
         """`findings` and `events` are what the doctor found now; `logged`: the event log is switched on."""
         self._host, self._seen, self._logged = host, seen, logged
         self._events = set(events)
-        self._keeping = next(
-            (one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")), ""
-        )
+        keeping = [one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")]
+        self._now = f"; now: {keeping[0]}" if keeping else ""
 
     def why(self, call: TranscriptCall, *, ended: bool) -> str:
         """The likeliest reason. `ended`: the transcript has what the tool said."""
@@ -135,7 +134,7 @@ class Reasons:
         if not self._logged:
             return "the event log is switched off, so what was judged is not known"
         if not seen.first:
-            return f"nothing that {host.title} did was ever logged here{self._now()}"
+            return f"nothing that {host.title} did was ever logged here{self._now}"
         if call.time < seen.first:
             return f"before {host.title} first asked billhook here"
         if call.session in seen.asking:
@@ -144,10 +143,7 @@ class Reasons:
             missing = self._events and "PreToolUse" not in self._events
             because = f": {host.spellings['PreToolUse']} is not among the installed events" if missing else ""
             return f"that session asked about other events, and not before tool calls{because}"
-        return f"that session asked nobody{self._now() or _COMMON}"
-
-    def _now(self) -> str:
-        return f"; now: {self._keeping}" if self._keeping else ""
+        return f"that session asked nobody{self._now or _COMMON}"
 
     def _in_a_session_that_asked(self, call: TranscriptCall, ended: bool) -> str:
         began, last = self._seen.ends[call.session]
@@ -255,7 +251,10 @@ class _Comparison:
         result.transcripts += 1
         result.unread += lines.unread
         result.bytes += lines.bytes
-        if now - _written(transcript.path) < _STILL_OPEN:
+        written = 0.0
+        with suppress(OSError):
+            written = os.stat(transcript.path).st_mtime
+        if now - written < _STILL_OPEN:
             result.open += len(waiting)
         else:
             self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
@@ -268,7 +267,9 @@ class _Comparison:
             return
         self._known.add(key)
         self._sessions.add(call.session)
-        self._follow(call.cwd)
+        elsewhere = project_of(call.cwd) if call.cwd else self._project
+        if elsewhere != self._project and self.seen.logs < _MOST_LOGS:
+            self.seen.read(elsewhere)  # a session that went to another project asked there, too
         self.result.calls += not again
         came = self.seen.taken(call)
         if came is not None:
@@ -278,11 +279,6 @@ class _Comparison:
             self._open[key] = call, True  # its result has another form, and nothing depends on it
         elif not again:
             waiting[call.id] = call
-
-    def _follow(self, folder: str) -> None:
-        """A session that went to another project asked there, too."""
-        if folder and (project := project_of(folder)) != self._project and self.seen.logs < _MOST_LOGS:
-            self.seen.read(project)
 
     def _result(self, waiting: dict[str, TranscriptCall], result: CallResult) -> None:
         call = waiting.pop(result.id, None)
@@ -303,13 +299,6 @@ class _Comparison:
         return result
 
 
-def _written(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
-
-
 def shortly(call: TranscriptCall) -> str:
     """What a call was about, in one line and without secrets."""
     from billhook.store.redaction import Redactor
@@ -327,8 +316,9 @@ _LONGEST: Final = 300
 
 
 # What is shown of it:
+_ALWAYS: Final = ("tool calls", "judged before they ran", "no hook ever saw")  # the others only where there are some
 _SHOWN: Final = 20  # calls on the screen; --json has more
-_COUNTS: Final = ["transcripts", "sessions", "calls", "judged", "unjudged", "afterwards", "not_run", "open", "unseen"]
+_COUNTS: Final = "transcripts sessions calls judged unjudged afterwards not_run open unseen"
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
@@ -340,24 +330,19 @@ def coverage_lines(found: Coverage) -> Iterator[str]:
     head = f"{counted(found.transcripts, 'transcript')}, {counted(found.sessions, 'session')} with tool calls"
     yield f"  {head}, {found.bytes / 1e6:.1f} MB"
     yield ""
-    for number, what in _rows(found):
-        yield f"  {number:>7,}  {what}"
+    rows = {
+        "tool calls": found.calls,
+        "judged before they ran": found.judged,
+        "came to billhook, and no hook could be asked (`billhook events` shows why)": found.unjudged,
+        "were seen only after they had run": found.afterwards,
+        "never ran: the agent itself refused them, called wrongly or not there": found.not_run,
+        "are being made right now": found.open,
+        "no hook ever saw": found.unseen,
+    }
+    yield from (f"  {number:>7,}  {what}" for what, number in rows.items() if number or what in _ALWAYS)
     if found.unread:
         yield f"  {counted(found.unread, 'line')} could not be read"
     yield from _unseen(found)
-
-
-def _rows(found: Coverage) -> Iterator[tuple[int, str]]:
-    yield found.calls, "tool calls"
-    yield found.judged, "judged before they ran"
-    rows = (
-        (found.unjudged, "came to billhook, and no hook could be asked (`billhook events` shows why)"),
-        (found.afterwards, "were seen only after they had run"),
-        (found.not_run, "never ran: the agent itself refused them, called wrongly or not there"),
-        (found.open, "are being made right now"),
-    )
-    yield from (row for row in rows if row[0])
-    yield found.unseen, "no hook ever saw"
 
 
 def _unseen(found: Coverage) -> Iterator[str]:
@@ -371,8 +356,7 @@ def _unseen(found: Coverage) -> Iterator[str]:
         yield from rest
     yield ""
     yield click.style("Not seen", bold=True)
-    for one in found.shown[:_SHOWN]:
-        yield _call(one)
+    yield from map(_call, found.shown[:_SHOWN])
     if found.unseen > _SHOWN:
         yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
 
@@ -389,7 +373,7 @@ def coverage_data(found: Coverage) -> dict[str, Any]:
     return {
         "agent": found.host.name,
         "ok": found.well,
-        **{name: getattr(found, name) for name in _COUNTS},
+        **picked(found, _COUNTS),
         "unread_lines": found.unread,
         "first_asked": found.first or None,
         "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],

@@ -17,13 +17,13 @@ from billhook.agents.base import Agent, Scope
 from billhook.cli.install import files, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
 from billhook.cli.options import one_of, refuse_agents
-from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
+from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.trust import approve_entry, record_trust
-from billhook.core import client_env, strictjson
+from billhook.core import client_env
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, suggest, visible
 from billhook.store.files import state_root
@@ -95,23 +95,6 @@ def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
 
 
-def report(change: plan.InstallChange, *, dry: bool, as_json: bool) -> None:
-    """Print what was done, or would be."""
-    if as_json:
-        say(strictjson.dumps(as_data(change, dry=dry)))
-        return
-    say("\n".join(_lines(change, dry)))
-    for text in change.notes:
-        note(with_shown_paths(text))
-
-
-def show_difference(change: plan.InstallChange) -> None:
-    """Print what changes in which file."""
-    if change.state not in ("already", "absent"):
-        for line in (line for one in change.files for line in diff(one)):
-            say(line)
-
-
 def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
     title, file, backup = change.target.host.title, visible(shown_path(change.file)), change.target.shelf.backup
     if change.state in ("already", "absent"):
@@ -120,7 +103,9 @@ def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
     word = _WOULD[change.state] if dry else change.state
     names = ", ".join(map(visible, change.adopted))
     if change.state == "removed":
-        yield f"{title}: {word} billhook's entries in {file}{_as_before(change)}"
+        as_before = "; it is what it was before, byte for byte" if change.target.untouched else ""
+        gone = ", and the file, which was made for them" if change.files[0].after is None else as_before
+        yield f"{title}: {word} billhook's entries in {file}{gone}"
         if change.adopted:
             yield f"  {counted(len(change.adopted), 'hook')} put back: {names}"
     else:
@@ -133,12 +118,6 @@ def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
             yield f"  the file as it was: {visible(shown_path(str(backup), here=False))}"
     if dry:
         yield "  nothing was written (--dry-run)"
-
-
-def _as_before(change: plan.InstallChange) -> str:
-    if change.files[0].after is None:
-        return ", and the file, which was made for them"
-    return "; it is what it was before, byte for byte" if change.target.untouched else ""
 
 
 def diff(change: plan.FileChange) -> Iterator[str]:
@@ -226,30 +205,42 @@ def verb(
         refuse_agents("install", _CHANGES, "--dry-run")
     project = project_here(scope)
     options = _options(scope, http, if_missing, program)
-    asked = _InstallRequest(scope=scope, project=project, options=options, dry=dry, **given)
+    asked = _InstallRequest(scope=scope, project=project, dry=dry, **given)
     here = files.agents_here(scope, project) if everybody else None
-    code = one_by_one(hosts, partial(_install, asked=asked, here=here))
-    asked.finish()
+    code = one_by_one(hosts, partial(_install, asked=asked, options=options, here=here))
+    lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
+    if lines and not asked.as_json and not dry:
+        say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
     return code
 
 
 class _InstallRequest(msgspec.Struct, kw_only=True):
-    """The options, for every agent alike; and the changes that were made."""
+    """The options of `install` and `uninstall`, for every agent alike; and the changes that were made."""
 
     scope: Scope
     project: str
-    options: EntryOptions
-    events: tuple[str, ...]
     dry: bool
-    adopt: bool
     as_json: bool
+    events: tuple[str, ...] = ()
+    adopt: bool = False
     done: list[plan.InstallChange] = []
 
-    def finish(self) -> None:
-        """Say what is left for the person to do."""
-        lines = list(dict.fromkeys(line for change in self.done for line in _next_steps(change, self.options)))
-        if lines and not self.as_json and not self.dry:
-            say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
+    def make(self, change: plan.InstallChange) -> bool:
+        """Show the difference, make the change unless nothing shall be written, and say what was done."""
+        if not self.as_json and change.state not in ("already", "absent"):
+            for line in (line for one in change.files for line in diff(one)):
+                say(line)
+        if not self.dry:
+            plan.carry_out(change)
+            _approve(change)
+        self.done.append(change)
+        if self.as_json:
+            say_json(as_data(change, dry=self.dry))
+            return True
+        say("\n".join(_lines(change, self.dry)))
+        for text in change.notes:
+            note(with_shown_paths(text))
+        return True
 
 
 def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> EntryOptions:
@@ -281,45 +272,34 @@ def _daemon_address() -> str:
     return found.http.rstrip("/") if found is not None and found.http else f"http://{_ADDRESS}"
 
 
-def _install(host: Agent, asked: _InstallRequest, here: dict[str, str] | None) -> bool:
+def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: dict[str, str] | None) -> bool:
+    why = ""
     if here is not None and not here[host.name]:
         lacking = "nothing of it in" if os.path.exists(host.home()) else "no"
-        _skipped(host, f"not found: no `{host.program}` on PATH, {lacking} {host.home()}", asked)
-        return False
-    if asked.options.http and not host.http:
+        why = f"not found: no `{host.program}` on PATH, {lacking} {host.home()}"
+    elif options.http and not host.http:
         why = host.why_no_http
         if here is None:
             raise UsageError(f"--http is refused for {host.title}: {why}", hint="leave out --http")
-        _skipped(host, why, asked)
+    if why and asked.as_json:
+        say_json({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why})
+    elif why:
+        say(f"{host.title}: skipped, {with_shown_paths(why)}")
+    if why:
         return False
     target = plan.Target(host, asked.scope, asked.project, state_root())
     needs = plan.Needs(target)
     events = plan.chosen_events(host, asked.events) if asked.events else needs.events
-    change = plan.plan_install(target, events, asked.options, adopt=asked.adopt, seconds=needs.seconds)
-    if not asked.as_json:
-        show_difference(change)
-    if not asked.dry:
-        plan.carry_out(change)
-        _approve(change, asked)
-    if wider := plan.widened(host, asked.events):
-        change = msgspec.structs.replace(change, notes=(*wider, *change.notes))
-    asked.done.append(change)
-    report(change, dry=asked.dry, as_json=asked.as_json)
-    return True
+    change = plan.plan_install(target, events, options, adopt=asked.adopt, seconds=needs.seconds)
+    notes = (*plan.widened(host, asked.events), *change.notes)
+    return asked.make(msgspec.structs.replace(change, notes=notes))
 
 
-def _skipped(host: Agent, why: str, asked: _InstallRequest) -> None:
-    if asked.as_json:
-        say(strictjson.dumps({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why}))
-    else:
-        say(f"{host.title}: skipped, {with_shown_paths(why)}")
-
-
-def _approve(change: plan.InstallChange, asked: _InstallRequest) -> None:
+def _approve(change: plan.InstallChange) -> None:
     """Hooks that a person moves here run on: they were shown, and the agent has run them so far."""
-    if not change.adopted or change.target.scope != "project":
+    if not change.adopted or change.target.scope != "project" or change.state == "removed":
         return
-    config = load_config(asked.project, builtins=False)
+    config = load_config(change.target.project, builtins=False)
     moved = [entry for entry in config.pending if entry.declared.file == change.files[1].real]
     how = "by `billhook install --adopt`"
     approvals = [approve_entry(entry, config.root, how) for entry in moved if entry.declared.name in change.adopted]
@@ -370,27 +350,16 @@ def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bo
     hosts, _ = named(agents)
     if not dry:
         refuse_agents("uninstall", _CHANGES, "--dry-run")
-    project = project_here(scope)
-    return one_by_one(hosts, partial(_uninstall, scope=scope, project=project, dry=dry, as_json=as_json))
+    asked = _InstallRequest(scope=scope, project=project_here(scope), dry=dry, as_json=as_json)
+    return one_by_one(hosts, partial(_uninstall, asked=asked))
 
 
-def _uninstall(host: Agent, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
-    change = plan.plan_uninstall(plan.Target(host, scope, project, state_root()))
-    if change.state == "absent":
-        change = msgspec.structs.replace(change, notes=(*change.notes, *_elsewhere(host, scope, project)))
-    if not as_json:
-        show_difference(change)
-    if not dry:
-        plan.carry_out(change)
-    report(change, dry=dry, as_json=as_json)
-    return True
-
-
-def _elsewhere(host: Agent, scope: Scope, project: str) -> list[str]:
-    """Where it is installed instead."""
-    other: Scope = "project" if scope == "user" else "user"
+def _uninstall(host: Agent, asked: _InstallRequest) -> bool:
+    change = plan.plan_uninstall(plan.Target(host, asked.scope, asked.project, state_root()))
+    other: Scope = "project" if asked.scope == "user" else "user"
     with suppress(BillhookError):
-        target = plan.Target(host, other, project, state_root())
-        if target.path != host.file(scope, project) and ours(measured(target.text()), host):
-            return [f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"]
-    return []
+        target = plan.Target(host, other, asked.project, state_root())
+        if change.state == "absent" and target.path != change.file and ours(measured(target.text()), host):
+            elsewhere = f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"
+            change = msgspec.structs.replace(change, notes=(*change.notes, elsewhere))
+    return asked.make(change)

@@ -1,8 +1,8 @@
 """Bare `billhook`: where it stands in this folder, and what to do next."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -11,7 +11,7 @@ from billhook.cli.check import checked_hooks
 from billhook.cli.options import loaded
 from billhook.cli.screen import filled, hanging, note, picked, say, say_json, shown_path, width
 from billhook.cli.times import ago, midnight
-from billhook.config.config import Config, Entry
+from billhook.config.config import Config
 from billhook.config.declaration import needs_consent
 from billhook.config.history import RecentRecords, log_of, recent
 from billhook.config.installation import adopting_command as _adopting
@@ -70,11 +70,10 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
                 "file": read.source.path,
                 "readable": read.readable,
                 "hooks": len(read.entries),
-                "running": _running(config, read),
-                "pending": _pending(config, read),
-                "run_by_claude": _itself(config.entries, read),
+                **picked(counts, "running pending"),
+                "run_by_claude": counts.itself,
             }
-            for read in config.sources
+            for read, counts in ((read, _counts(config, read)) for read in config.sources)
         ],
         "pending": [entry.shown for entry in config.pending],
         "problems": [picked(one, "code message file line column") for one in problems],
@@ -137,9 +136,7 @@ def _overdue_heads(config: Config) -> Iterator[str]:
 def _count(config: Config, read: FileRead) -> str:
     if not read.readable:
         return click.style("can't be read", fg="red")
-    itself = _itself(config.entries, read)
-    pending = _pending(config, read)
-    others = len(read.entries) - _running(config, read) - pending - _itself(config.pending, read)
+    _, pending, itself, others = _counts(config, read)
     parts = [counted(len(read.entries), "hook") if read.entries else "no hooks"]
     if itself:
         parts.append(f"{'' if itself == len(read.entries) else f'{itself} '}run by Claude Code itself")
@@ -150,22 +147,22 @@ def _count(config: Config, read: FileRead) -> str:
     return ", ".join(parts)
 
 
-def _of(entries: Iterable[Entry], read: FileRead) -> list[Entry]:
-    return [entry for entry in entries if entry.declared.file == read.source.path]
+class _Counts(NamedTuple):
+    """The hooks of one file."""
+
+    running: int
+    pending: int  # they wait for approval, and Claude Code does not run them itself
+    itself: int  # Claude Code runs them itself, approved or not
+    others: int
 
 
-def _running(config: Config, read: FileRead) -> int:
-    return sum(entry.state == "runs" for entry in _of(config.entries, read))
-
-
-def _pending(config: Config, read: FileRead) -> int:
-    """Hooks that wait for approval, and that Claude Code does not run itself."""
-    return sum(not of_claude_code(entry.declared) for entry in _of(config.pending, read))
-
-
-def _itself(entries: Iterable[Entry], read: FileRead) -> int:
-    """Hooks that Claude Code runs itself, approved or not."""
-    return sum(of_claude_code(entry.declared) for entry in _of(entries, read))
+def _counts(config: Config, read: FileRead) -> _Counts:
+    of_file = [entry for entry in config.entries if entry.declared.file == read.source.path]
+    running = sum(entry.state == "runs" for entry in of_file)
+    itself = [entry for entry in of_file if of_claude_code(entry.declared)]
+    waiting = sum(entry.pending for entry in of_file)
+    pending = waiting - sum(entry.pending for entry in itself)
+    return _Counts(running, pending, len(itself), len(read.entries) - running - waiting)
 
 
 def _problems(problems: Sequence[Finding]) -> Iterator[str]:

@@ -39,7 +39,7 @@ from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest
-from billhook.store.log.record import Record
+from billhook.store.log.record import OutcomeRecord, Record
 
 _INDENT = 5
 _RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")
@@ -114,9 +114,8 @@ def _event(about: Sequence[str], tool: str | None, input_: str | None, config: C
 def _too_many(about: Sequence[str], name: str) -> UsageError:
     if name or about[0].startswith("-"):
         odd = about[1] if name else about[0]
-        return UsageError(
-            f"`{odd}` is too much", hint=f"{suggest(odd, _OPTIONS)} (`billhook explain --help` tells more)"
-        )
+        remedy = f"{suggest(odd, _OPTIONS)} (`billhook explain --help` tells more)"
+        return UsageError(f"`{odd}` is too much", hint=remedy)
     quoted = " ".join(about).replace("'", "'\\''")
     return UsageError("that is more than one argument", hint=f"quote it: billhook explain '{quoted}'")
 
@@ -128,10 +127,8 @@ def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
         raise UsageError(f"no event `{text}`", hint=f"did you mean `{near}`?")
     if tool is not None or input_ is not None:
         given = "--tool" if tool is not None else "--input"
-        raise UsageError(
-            f"`{text}` is no event, and {given} does not go with a command",
-            hint=f"name the event (billhook explain PreToolUse --tool ...), or leave {given} out",
-        )
+        remedy = f"name the event (billhook explain PreToolUse --tool ...), or leave {given} out"
+        raise UsageError(f"`{text}` is no event, and {given} does not go with a command", hint=remedy)
     if not text.strip():
         raise UsageError("the command is empty", hint="billhook explain 'git push --force'")
 
@@ -174,19 +171,16 @@ def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
         yield ""
         yield from _hook(one, place)
     if not spoken:
-        yield ""
-        yield f"no hook wants {one_line(found.event.hook_event_name, 60)}"
+        yield from ("", f"no hook wants {one_line(found.event.hook_event_name, 60)}")
     others = [one for one in found.others if not one.silent]
-    if others and everything:
-        for one in others:
-            yield ""
-            yield from _hook(one, 0)
-    elif others:
+    for one in others if everything else ():
+        yield ""
+        yield from _hook(one, 0)
+    if others and not everything:
         yield ""
         yield from filled(_others(others), 0)
     if silent := [one.row.name for one in found.hooks if one.silent]:
-        yield ""
-        yield click.style(f"built in, without a say: {', '.join(silent)}", dim=True)
+        yield from ("", click.style(f"built in, without a say: {', '.join(silent)}", dim=True))
     yield ""
     yield from _conclusion(found)
 
@@ -308,15 +302,17 @@ def _as_kept(config: Config) -> dict[str, Any]:
 
 
 def _past_data(past: explain.Past) -> dict[str, Any]:
-    record = past.record
+    record, names = past.record, "name standing why? decided own said then now changes"
+    about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
-        **picked(
-            record, "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
-        ),
+        **picked(record, about),
         "decided_by": past.by,
         **picked(record, "failed_open judged duration_ms config?"),
         "config_known": past.known,
-        "hooks": [_considered_data(one) for one in past.hooks],
+        "hooks": [
+            {**picked(one, names), "today": None if one.today is None else picked(one.today, "runs why?")}
+            for one in past.hooks
+        ],
         "today": {
             "differs": past.differs if past.known else None,
             "added": [row["name"] for row in past.added],
@@ -327,11 +323,6 @@ def _past_data(past: explain.Past) -> dict[str, Any]:
             "not_known": past.untold,
         },
     }
-
-
-def _considered_data(one: explain.Considered) -> dict[str, Any]:
-    today = None if one.today is None else picked(one.today, "runs why?")
-    return {**picked(one, "name standing why? decided own said then now changes"), "today": today}
 
 
 def _past_screen(past: explain.Past) -> Iterator[str]:
@@ -347,9 +338,11 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
         yield from ("", "no hook wanted it" if past.record.judged else "no hook was asked")
     # a gate that is asked again after a rewrite is there twice
     names_spoken = {one.name for one in spoken}
-    if silent := {one.name: one for one in past.hooks if _silent(one) and one.name not in names_spoken}:
+    if silent := {
+        one.name: one.said for one in past.hooks if _silent(one) and one.said and one.name not in names_spoken
+    }:
         yield ""
-        names = ", ".join(f"{name} ({_took(one)})" for name, one in silent.items())
+        names = ", ".join(f"{name} ({said.duration_ms:.1f} ms)" for name, said in silent.items())
         yield from (click.style(line, dim=True) for line in filled(f"built in, no objection: {names}", 0))
     yield ""
     yield from _verdict(past)
@@ -360,13 +353,9 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
 def _about(record: Record) -> Iterator[str]:
     yield f"record {record.id}"
     yield f"{shown_time(record.time)} ({ago(record.time)})"
-    session = record.session_name or record.session_id[:36]
-    if session:
-        yield f"session {session}"
-    if record.turn_id:
-        yield f"turn {record.turn_id.rpartition(':')[2]}"
-    if record.host:
-        yield f"asked by {record.host}"
+    session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
+    known = {"session": session, "turn": turn, "asked by": record.host}
+    yield from (f"{label} {text}" for label, text in known.items() if text)
 
 
 def _silent(one: explain.Considered) -> bool:
@@ -374,17 +363,16 @@ def _silent(one: explain.Considered) -> bool:
 
 
 def _considered(one: explain.Considered, place: int) -> Iterator[str]:
-    word = word_of(one.said) if one.said is not None else one.standing
-    well = one.said is not None and one.said.status == "ok"
-    colour = _COLOURS.get(word, "green") if well else "yellow"
+    word: str = one.standing
+    number, took, colour = "-", "", "yellow"
+    if one.said is not None:
+        word, number, took = word_of(one.said), str(place), f"  {one.said.duration_ms:.1f} ms"
+        colour = _COLOURS.get(word, "green") if one.said.status == "ok" else "yellow"
     name = click.style(one_line(one.name, width() - 40), fg="cyan")
-    number = place if one.said is not None else "-"
-    took = f"  {_took(one)}" if one.said is not None else ""
     decided = "  decided" if one.decided else ""
     yield f"  {number:<2} {name}  {click.style(word, fg=colour)}{took}{click.style(decided, bold=True)}"
-    if one.why:
-        yield from filled(one.why, _INDENT)
-    yield from _said(one)
+    texts = [one.why, *(_said(one.said) if one.said is not None else ())]
+    yield from (line for text in texts if text for line in filled(text, _INDENT))
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
@@ -393,26 +381,17 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
         yield from facts(["a hook of the program that asked"], _INDENT)
 
 
-def _took(one: explain.Considered) -> str:
-    return f"{one.said.duration_ms:.1f} ms" if one.said is not None else ""
-
-
-def _said(one: explain.Considered) -> Iterator[str]:
-    if one.said is None:
-        return
-    told = (("to model: ", one.said.context), ("to user: ", one.said.message))
-    for text in (one.said.reason, one.said.error, *one.said.lost, *(label + text for label, text in told if text)):
-        if text:
-            yield from filled(text, _INDENT)
-    if one.said.status != "ok" and one.said.decision != "none":
-        yield from filled(f"counted as {one.said.decision}, as its failure rule says", _INDENT)
-    if one.said.failed_open:
-        yield from filled("the event went on without its answer", _INDENT)
+def _said(said: OutcomeRecord) -> Iterator[str | None]:
+    yield from (said.reason, said.error, *said.lost)
+    yield f"to model: {said.context}" if said.context else None
+    yield f"to user: {said.message}" if said.message else None
+    if said.status != "ok" and said.decision != "none":
+        yield f"counted as {said.decision}, as its failure rule says"
+    yield "the event went on without its answer" if said.failed_open else None
 
 
 def _verdict(past: explain.Past) -> Iterator[str]:
-    for line in filled(f"verdict: {_decision(past)}", 0):
-        yield click.style(line, bold=True)
+    yield from (click.style(line, bold=True) for line in filled(f"verdict: {_decision(past)}", 0))
     if past.record.reason:
         yield from filled(f"reason: {past.record.reason}", 0)
     if past.record.failed_open and past.record.judged:
@@ -472,11 +451,8 @@ def _change(change: explain.FieldChange) -> str:
     if change.field == "hash":
         return "what it runs has changed"
     field = "what it does" if change.field == "what" else change.field
-    return f"{field} {_value(change.then)} -> {_value(change.now)}"
-
-
-def _value(value: Any) -> str:
-    if value is None or value == []:
-        return "none"
-    text = value if isinstance(value, str) else strictjson.dumps(value)
-    return f"`{one_line(text, 200)}`"
+    values = []
+    for value in (change.then, change.now):
+        text = value if isinstance(value, str) else strictjson.dumps(value)
+        values.append("none" if value is None or value == [] else f"`{one_line(text, 200)}`")
+    return f"{field} {values[0]} -> {values[1]}"

@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,10 +51,9 @@ def progress(what: str, *, prints: bool = False) -> Iterator[Progress | None]:
 
 
 def _into_a_file() -> bool:
-    try:
+    with suppress(OSError):
         return stat.S_ISREG(os.fstat(1).st_mode)
-    except OSError:
-        return False
+    return False
 
 
 class _Bar:
@@ -161,10 +160,9 @@ def _folders() -> list[tuple[str, str]]:
 
 
 def _real(folder: str) -> str:
-    try:
+    with suppress(OSError):
         return os.path.realpath(os.path.expanduser(folder))
-    except OSError:
-        return ""
+    return ""
 
 
 # What people see:
@@ -268,19 +266,15 @@ def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
 
 def _word(outcome: Outcome) -> str:
     answer = outcome.answer
-    return word_of(
-        OutcomeRecord(
-            hook=outcome.hook,
-            status=outcome.status.value,
-            decision=answer.decision.value,
-            stop=answer.stop,
-            keep_going=answer.keep_going,
-            context=answer.context,
-            message=answer.message,
-            rewrote_input=answer.updated_input is not None,
-            rewrote_output=answer.updated_output is not UNSET,
-        )
+    said = OutcomeRecord(
+        hook=outcome.hook,
+        status=outcome.status.value,
+        decision=answer.decision.value,
+        rewrote_input=answer.updated_input is not None,
+        rewrote_output=answer.updated_output is not UNSET,
+        **picked(answer, "stop keep_going context message"),
     )
+    return word_of(said)
 
 
 def word_of(said: OutcomeRecord) -> str:

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -203,26 +203,24 @@ def _wrong(node: Node, file: str, message: str, hint: str) -> edit_json.FaultyFi
 
 def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
     """Every handler that the agent would run, in the order of the file."""
-    events = dict.fromkeys(edit_json.keys(edit_json.at_path(document, ["hooks"])))
-    return [one for event in events for one in _of(document, host, event)]
+    found = []
+    for event in dict.fromkeys(edit_json.keys(edit_json.at_path(document, ["hooks"]))):
+        listed = edit_json.at_path(document, ["hooks", event])
+        for at, item in enumerate(_listed(listed)):
+            data = item.plain()
+            if isinstance(data, dict) and host.shape == "flat":
+                found.append(Handler(event, at, -1, data, {}, item.line))
+            elif isinstance(data, dict):
+                group = {key: value for key, value in data.items() if key != "hooks"}
+                inner = enumerate(_listed(edit_json.at_path(document, ["hooks", event, str(at), "hooks"])))
+                mappings = [(number, one) for number, one in inner if edit_json.is_mapping(one)]
+                found += [Handler(event, at, number, one.plain(), group, one.line) for number, one in mappings]
+    return found
 
 
-def _of(document: edit_json.Document, host: Agent, event: str) -> Iterator[Handler]:
-    listed = edit_json.at_path(document, ["hooks", event])
-    if listed is None or not isinstance(listed.value, tuple):
-        return
-    for at, item in enumerate(listed.value):
-        data = item.plain()
-        if not isinstance(data, dict):
-            continue
-        if host.shape == "flat":
-            yield Handler(event, at, -1, data, {}, item.line)
-            continue
-        group = {key: value for key, value in data.items() if key != "hooks"}
-        inner = edit_json.at_path(document, ["hooks", event, str(at), "hooks"])
-        for number, one in enumerate(inner.value if inner is not None and isinstance(inner.value, tuple) else ()):
-            if edit_json.is_mapping(one):
-                yield Handler(event, at, number, one.plain(), group, one.line)
+def _listed(node: Node | None) -> tuple[Node, ...]:
+    """The items of a list; nothing of anything else."""
+    return node.value if node is not None and isinstance(node.value, tuple) else ()
 
 
 def ours(document: edit_json.Document, host: Agent) -> list[Handler]:
@@ -232,13 +230,13 @@ def ours(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 def by_hand(document: edit_json.Document, host: Agent) -> list[Handler]:
     """The handlers that call billhook in a person's own words."""
-    return [one for one in handlers(document, host) if _calls_billhook(one.data) and not is_written(one.data)]
-
-
-def _calls_billhook(handler: Mapping[str, Any]) -> bool:
-    url = handler.get("url")
-    actions: list[Action] = [*map(RunAction, _commands(handler)), *([Url(url)] if isinstance(url, str) else [])]
-    return any(map(is_billhook, actions))
+    found = []
+    for one in handlers(document, host):
+        actions: list[Action] = [*map(RunAction, _commands(one.data))]
+        actions += [Url(one.data["url"])] if isinstance(one.data.get("url"), str) else []
+        if any(map(is_billhook, actions)) and not is_written(one.data):
+            found.append(one)
+    return found
 
 
 def holds(document: edit_json.Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:

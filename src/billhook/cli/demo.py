@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -24,12 +24,11 @@ from billhook.cli.agent.chat import Interrupts
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
-from billhook.cli.screen import filled, note, say
+from billhook.cli.screen import filled, note, say, say_json
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config
 from billhook.config.loader import load_config
 from billhook.config.trust import approve_entry
-from billhook.core import strictjson
 from billhook.core.errors import BillhookError
 from billhook.runners import process_tree
 from billhook.store.log.record import ALL, Record
@@ -76,15 +75,6 @@ class DemoFolder(NamedTuple):
 def scratch(*, keep: bool) -> Iterator[DemoFolder]:
     """Make a scratch folder, which stays until the next demo; `keep`: until somebody removes it."""
     _sweep()
-    made = _made()
-    try:
-        yield made
-    finally:
-        if not keep:
-            (made.folder / _OVER).touch()
-
-
-def _made() -> DemoFolder:
     try:
         made = DemoFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
         _copy(resources.files("billhook.cli") / "demo_files", made.folder)
@@ -94,10 +84,13 @@ def _made() -> DemoFolder:
         lines = (f"part {number} of {_LINES}: compiled, nothing to complain about\n" for number in range(1, _LINES + 1))
         (made.project / "build.log").write_text("".join(lines))
     except OSError as error:
-        raise BillhookError(
-            f"no scratch folder could be made: {error}", hint="the variable TMPDIR says where; is there room?"
-        ) from None
-    return made
+        remedy = "the variable TMPDIR says where; is there room?"
+        raise BillhookError(f"no scratch folder could be made: {error}", hint=remedy) from None
+    try:
+        yield made
+    finally:
+        if not keep:
+            (made.folder / _OVER).touch()
 
 
 def _copy(source: Traversable, target: Path) -> None:
@@ -113,12 +106,10 @@ def _copy(source: Traversable, target: Path) -> None:
 def _sweep() -> None:
     """Remove what earlier demos of the same person left behind: nothing piles up."""
     for over in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
-        try:
+        with suppress(OSError):
             found = over.parent.lstat()
-        except OSError:
-            continue
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
-            shutil.rmtree(over.parent, ignore_errors=True)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                shutil.rmtree(over.parent, ignore_errors=True)
 
 
 # `billhook demo`:
@@ -231,9 +222,11 @@ class _DemoReport:
         amiss = list(self.amiss())
         if as_json:
             where = {"project": str(self.made.project), "home": str(self.made.home)}
-            say(strictjson.dumps({"type": "demo", **where, "amiss": amiss}))
+            say_json({"type": "demo", **where, "amiss": amiss})
         else:
-            self._table()
+            logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
+            say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
+            Printer(self.here).show(logs, logs.forward())
             say("\n".join(["", *self._next()]))
         for one in amiss:
             note(f"not as it should be: {one}")
@@ -253,11 +246,6 @@ class _DemoReport:
     @property
     def denied(self) -> Record | None:
         return next((record for record in self.records if record.decision == "deny"), None)
-
-    def _table(self) -> None:
-        logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
-        say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
-        Printer(self.here).show(logs, logs.forward())
 
     def _next(self) -> Iterator[str]:
         there = {record.event for record in self.records}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from billhook.cli.signals import catch_signals
+from billhook.cli.signals import catch_signals, handle_signals
 from billhook.core.answers import Status, Verdict
 from billhook.core.events import Event
 from billhook.core.text import lines_for_people
@@ -134,14 +134,19 @@ class _HookRun:
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
         if heard is None and self.answering.nobody_waits:
-            heard = self._judge_at_once()
+            self._at_once = True
+            catch_signals(self.caught)
+            heard = self.answering.judge_at_once()
         elif heard is None:
             if self.answering.may_go_on and hasattr(os, "fork"):
                 split = _split()
                 if isinstance(split, int):
                     return split
                 self._let_go = split
-            heard = self._judge()
+            import asyncio
+
+            heard = asyncio.run(self.answering.judge())
+            catch_signals(self.caught)
         code = self._write(heard)
         if self._goes_on and self._engine is not None:
             self._let_go(code)
@@ -149,18 +154,6 @@ class _HookRun:
             while not self._engine.background.settle(0.05) and not self.caught:
                 pass
         return code
-
-    def _judge_at_once(self) -> HookResponse:
-        self._at_once = True
-        catch_signals(self.caught)
-        return self.answering.judge_at_once()
-
-    def _judge(self) -> HookResponse:
-        import asyncio
-
-        heard = asyncio.run(self.answering.judge())
-        catch_signals(self.caught)
-        return heard
 
     async def _fire(self, config: "Config", event: Event) -> Verdict:
         seconds = self.answering.arguments.seconds_for_hooks
@@ -230,10 +223,7 @@ def _listen(caught: list[int]) -> None:
         catch_signals(caught)  # the answer that follows is not to be broken off, too
         raise KeyboardInterrupt
 
-    for name in _ENDING:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
+    handle_signals(_ENDING, end)
 
 
 # An answer at once, from a process that goes on: the agent waits for the parent, the child judges and outlives it.
@@ -279,10 +269,7 @@ def _end_parent(write: int, code: int) -> None:
 
 
 def _follow_child(child: int, read: int) -> int:
-    for name in _PASSED_ON:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda number, frame: os.kill(child, number))
+    handle_signals(_PASSED_ON, lambda number, frame: os.kill(child, number))
     code = os.read(read, 1)
     if code:
         return code[0]

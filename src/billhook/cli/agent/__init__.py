@@ -153,7 +153,7 @@ class _AgentRun:
         self.config = guarding(given["configs"])
         self.resume = "" if given["resume"] is None else session_meant(given["resume"], here())
         self.prompt = _prompt(given["prompt"])
-        self._close: Callable[[], None] | None = None
+        self.close: Callable[[], None] = lambda: None  # ends hooks that still run in the background
 
     async def main(self) -> int:
         """The whole session; the exit code."""
@@ -188,7 +188,7 @@ class _AgentRun:
             setup="init" if self.given["init"] else "maintenance" if self.given["maintenance"] else None,
             budget=self.given["budget"] or BUDGET,
         ) as agent:
-            self._close = agent.session.engine.background.cancel
+            self.close = agent.session.engine.background.cancel
             try:
                 if self.prompt is None:
                     clear = functools.partial(begin_anew, agent, self.config)
@@ -222,11 +222,6 @@ class _AgentRun:
 
         return ask
 
-    def close(self) -> None:
-        """End hooks that still run in the background."""
-        if self._close is not None:
-            self._close()
-
 
 _CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130}
 
@@ -250,8 +245,9 @@ def _prompt(given: str | None) -> str | None:
     """The one prompt: of -p, or all of standard input when that is no terminal; None: a chat."""
     if given is None and is_terminal(sys.stdin):
         return None
-    stdin = "" if given is not None or sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
-    text = given if given is not None else stdin
+    text = given or ""
+    if given is None and sys.stdin is not None:
+        text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not text.strip():
         raise UsageError("the prompt is empty", hint="billhook agent -p 'what to do'; without -p in a terminal: a chat")
     return text

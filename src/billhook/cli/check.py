@@ -17,8 +17,8 @@ from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
-from billhook.cli.options import one_of, words
-from billhook.cli.screen import filled, hint, note, picked, say, say_json, shown_path
+from billhook.cli.options import choice, flag, option, words
+from billhook.cli.screen import filled, hint, note, noting, picked, say, say_json, shown_path
 from billhook.config import loader, sources
 from billhook.config.config import Config
 from billhook.config.declaration import Declared
@@ -31,21 +31,11 @@ from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
-from billhook.store.files import StoreError
 
 Format = Callable[[Sequence[Finding], int, int], str]
 
 
 # Findings as people and machines read them:
-def shown(file: str) -> str:
-    """A path as people write it: relative when it is below the folder that we are in."""
-    try:
-        here = os.path.realpath(os.getcwd())
-    except FileNotFoundError:
-        return file
-    return os.path.relpath(file, here) if file.startswith(here.rstrip("/") + "/") else file
-
-
 def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
     """One line each, the hint below it, and a last line that counts."""
     lines = [line for finding in findings for line in _lines(finding)]
@@ -59,7 +49,9 @@ def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
 
 
 def _lines(finding: Finding) -> Iterator[str]:
-    place = ":".join(str(part) for part in (_one_line(shown(finding.file)), finding.line, finding.column) if part)
+    place = ":".join(
+        str(part) for part in (_one_line(shown_path(finding.file, home=False)), finding.line, finding.column) if part
+    )
     start = click.style(f"{place}:", bold=True) + " " if place else ""
     yield f"{start}{click.style(finding.code, fg='yellow')} {_one_line(finding.message)}"
     if finding.hint:
@@ -73,7 +65,10 @@ def _one_line(text: str) -> str:
 def as_json_lines(findings: Sequence[Finding], hooks: int, files: int) -> str:
     """One object for each."""
     names = "code message file line? column? hint? hook? note"
-    each = ({**picked(one, names), "file": shown(one.file) or None, "note": is_note(one)} for one in findings)
+    each = (
+        {**picked(one, names), "file": shown_path(one.file, home=False) or None, "note": is_note(one)}
+        for one in findings
+    )
     return "\n".join(map(strictjson.dumps, each))
 
 
@@ -81,7 +76,7 @@ def as_annotations(findings: Sequence[Finding], hooks: int, files: int) -> str:
     """What a workflow of GitHub shows beside the lines."""
     lines = []
     for one in findings:
-        given = {"file": shown(one.file), "line": one.line, "col": one.column, "title": one.code}
+        given = {"file": shown_path(one.file, home=False), "line": one.line, "col": one.column, "title": one.code}
         properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
         lines.append(f"::{'notice' if is_note(one) else 'error'} {properties}::{_escaped(_with_hint(one))}")
     return "\n".join(lines)
@@ -131,7 +126,7 @@ def _result(finding: Finding, index: int) -> dict[str, object]:
         "message": {"text": _with_hint(finding)},
     }
     if finding.file:
-        path = shown(finding.file)
+        path = shown_path(finding.file, home=False)
         relative = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
         uri = Path(path).as_uri() if os.path.isabs(path) else relative
         place: dict[str, object] = {"artifactLocation": {"uri": uri}}
@@ -227,7 +222,7 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
     return {
         "host": host.name,
         **picked(limit, "hook file line? events"),
-        "file": shown(limit.file) or None,
+        "file": shown_path(limit.file, home=False) or None,
         "host_events": [host.spellings.get(event) for event in limit.events],
         **picked(limit, "wants becomes sure"),
         "message": limit.sentence,
@@ -265,11 +260,11 @@ be read. With --host: 1 when a hook says or needs something that this agent
 does not honour; what a hook only may say is a note.""",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
-@click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")
-@click.option("--select", metavar="CODES", multiple=True, help="Only these codes, or beginnings of codes: BH3,BH506.")
-@click.option("--ignore", metavar="CODES", multiple=True, help="All but these codes, or beginnings of codes.")
-@click.option("--host", metavar="NAME", help=f"What this agent can't honour: {', '.join([*AGENTS][:3])} ..., or all.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@choice([*FORMATS], "--format", "format_", "How findings are printed.")
+@option("--select", "CODES", "Only these codes, or beginnings of codes: BH3,BH506.", multiple=True)
+@option("--ignore", "CODES", "All but these codes, or beginnings of codes.", multiple=True)
+@option("--host", "NAME", f"What this agent can't honour: {', '.join([*AGENTS][:3])} ..., or all.")
+@flag("--json", "as_json", "The same as --format json.")
 def verb(
     paths: tuple[str, ...],
     format_: str,
@@ -358,13 +353,11 @@ def _folders(paths: Sequence[str]) -> list[str]:
 def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
     """What the event log of a project says against hooks that are checked here, and run."""
     config = loader.load_for_cwd(folder)
-    try:
+    with noting("the event log has no say"):
         log = log_of(config)
         found = lint_log(facts(log, config), budget_of(config)) if log is not None else ()
         return [one for one in found if (one.file, one.hook) in looked_at]
-    except StoreError as error:
-        note(f"the event log has no say: {error.message} ({error.place})")
-        return []
+    return []
 
 
 def _here(host: str = "") -> Config:
@@ -453,7 +446,7 @@ Examples:
   billhook rule --json | jq -r '.code + " " + .title'""",
 )
 @click.argument("code", required=False, metavar="CODE")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each code.")
+@flag("--json", "as_json", "Print one line of JSON for each code.")
 def rule_verb(code: str | None, as_json: bool) -> int:
     """Say what a code of `billhook check` means, and how to mend what it finds.
 

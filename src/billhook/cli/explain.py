@@ -15,7 +15,7 @@ from billhook.cli.events.query import LogScope
 from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
-from billhook.cli.options import config_option, event_named, loaded
+from billhook.cli.options import config_option, event_named, flag, loaded, tool_options
 from billhook.cli.screen import (
     facts,
     filled,
@@ -58,13 +58,10 @@ Examples:
   billhook explain 0199f3c81d2a""",
 )
 @click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1)
-@click.option("--tool", metavar="NAME", help="The tool, by any name that a dialect has for it.")
-@click.option(
-    "--input", "input_", metavar="JSON|@FILE|@-", help="The tool's input; for other events, fields of the event."
-)
+@tool_options
 @config_option
-@click.option("--all", "everything", is_flag=True, help="Show the hooks for other events, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@flag("--all", "everything", "Show the hooks for other events, too.")
+@flag("--json", "as_json", "Print one line of JSON.")
 def verb(
     about: tuple[str, ...],
     tool: str | None,

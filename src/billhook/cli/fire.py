@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from billhook.agents import DIALECTS
 from billhook.agents.inbound import others
-from billhook.cli.options import json_of, one_of, seconds, text_of
+from billhook.cli.options import choice, flag, json_of, option, seconds, text_of, tool_options
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -231,42 +231,31 @@ Examples:
 Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
 )
 @click.argument("event", required=False, metavar="EVENT")
-@click.option("--tool", metavar="NAME", help="The tool, by any name that a dialect has for it.")
-@click.option(
-    "--input", "input_", metavar="JSON|@FILE|@-", help="The tool's input; for other events, fields of the event."
-)
-@click.option("--output", metavar="JSON|TEXT|@FILE", help="What the tool returned, or why it failed.")
-@click.option("--error", is_flag=True, help="The tool failed.")
-@click.option("--session", metavar="ID", help="The session id.  [default: one for each project]")
-@click.option("--cwd", metavar="DIR", help="The working directory of the event and its hooks.")
-@click.option("--event", "whole", metavar="JSON|@FILE|@-", help="The whole event as JSON.")
-@click.option("--config", "files", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
-@click.option(
+@tool_options
+@option("--output", "JSON|TEXT|@FILE", "What the tool returned, or why it failed.")
+@flag("--error", "The tool failed.")
+@option("--session", "ID", "The session id.  [default: one for each project]")
+@option("--cwd", "DIR", "The working directory of the event and its hooks.")
+@option("--event", "whole", "JSON|@FILE|@-", "The whole event as JSON.")
+@option("--config", "files", "FILE", "One more configuration file. May be repeated.", multiple=True)
+@choice(
+    ("approved", "all", "none"),
     "--trust",
-    **one_of("approved", "all", "none"),
-    help="Which hooks of the project run: those that were approved, all this once, or none.",
+    "Which hooks of the project run: those that were approved, all this once, or none.",
 )
-@click.option(
+@option(
     "--run",
     "runs",
-    metavar="CMD",
+    "CMD",
+    "A hook: a shell command, in place of those that are configured. May be repeated.",
     multiple=True,
-    help="A hook: a shell command, in place of those that are configured. May be repeated.",
 )
-@click.option(
-    "--exec", "execs", metavar="'ARGV...'", multiple=True, help="A hook: a program, without a shell; after all --run."
-)
-@click.option(
-    "--dialect", **one_of(*DIALECTS), help="How --run hooks are spoken to: what they get, what their exit codes mean."
-)
-@click.option("--match", metavar="M", help="--run hooks only for tools (or sources, triggers ...) that match.")
-@click.option("--timeout", metavar="S", callback=seconds, help="Seconds for each --run hook.")
-@click.option(
-    "--on-failure",
-    **one_of("allow", "deny", "ask"),
-    help="What a --run hook counts as that fails, is late or can't start.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as one line of JSON.")
+@option("--exec", "execs", "'ARGV...'", "A hook: a program, without a shell; after all --run.", multiple=True)
+@choice([*DIALECTS], "--dialect", "How --run hooks are spoken to: what they get, what their exit codes mean.")
+@option("--match", "M", "--run hooks only for tools (or sources, triggers ...) that match.")
+@option("--timeout", "S", "Seconds for each --run hook.", callback=seconds)
+@choice(("allow", "deny", "ask"), "--on-failure", "What a --run hook counts as that fails, is late or can't start.")
+@flag("--json", "as_json", "Print the verdict as one line of JSON.")
 @click.pass_context
 def verb(ctx: click.Context, /, **given: Any) -> int:
     """Fire one event at the hooks that are configured here, or at those of --run, and show what each did, and the
@@ -306,11 +295,11 @@ _OF_FILES = {"files": "--config", "trust": "--trust"}
 
 
 def _check_options(ctx: click.Context, adhoc: bool) -> None:
-    for name, option in (_OF_FILES if adhoc else _OF_RUN).items():
+    for name, given in (_OF_FILES if adhoc else _OF_RUN).items():
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             about = "is about configured hooks" if adhoc else "is about hooks of --run and --exec"
             hint = "leave it out, or --run and --exec" if adhoc else "give hooks with --run 'COMMAND', or leave it out"
-            raise UsageError(f"{option} {about}", hint=hint)
+            raise UsageError(f"{given} {about}", hint=hint)
 
 
 def _configured(event: Event, given: dict[str, Any]) -> "Config":

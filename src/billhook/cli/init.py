@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.options import agent_around, refuse_agents
+from billhook.cli.options import agent_around, flag, refuse_agents
 from billhook.cli.screen import hint, note, say, say_json, shown_path
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, needs_consent
@@ -35,8 +35,8 @@ _NEXT = (
     epilog="""\b
 Exit code: 0 written; 1 there is a file already, and nothing was changed; 2 it could not be written.""",
 )
-@click.option("--force", is_flag=True, help="Replace the file that is there; it is kept as hooks.yaml.bak.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one line of JSON.")
+@flag("--force", "Replace the file that is there; it is kept as hooks.yaml.bak.")
+@flag("--json", "as_json", "Print what was done as one line of JSON.")
 def verb(force: bool, as_json: bool) -> int:
     """Write .billhook/hooks.yaml with a gate, a logger and an annotator that work, and approve them.
 

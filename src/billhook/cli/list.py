@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.options import checked_event, config_option, loaded
-from billhook.cli.screen import facts, filled, first_problem, hint, note, picked, say, say_json, shown_path, width
+from billhook.cli.options import checked_event, config_option, flag, loaded, option
+from billhook.cli.screen import facts, filled, first_problem, hint, noting, picked, say, say_json, shown_path, width
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
@@ -17,7 +17,6 @@ from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.core.events import EVENTS
 from billhook.core.text import counted, one_line
-from billhook.store.files import StoreError
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
@@ -40,10 +39,10 @@ Examples:
   billhook list --host {[*AGENTS][2]}
   billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
 )
-@click.option("--event", metavar="EVENT", help="Only the hooks that this event gets.")
-@click.option("--host", metavar="NAME", help=f"What applies inside this agent: {', '.join([*AGENTS][:3])} ...")
+@option("--event", "EVENT", "Only the hooks that this event gets.")
+@option("--host", "NAME", f"What applies inside this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
+@flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json: bool) -> int:
     """Show every hook in the order in which it runs, and those that don't, with the reason.
 
@@ -113,16 +112,12 @@ def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
 
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks were last asked; None where there is no log."""
-    try:
-        log = log_of(config)
-        if log is None:
-            return None
+    with noting("when hooks last fired is not known"):
         names = [row.name for row in found if row.effect != "nothing"]
-        fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
-    except StoreError as error:
-        note(f"when hooks last fired is not known: {error.message} ({error.place})")
-        return None
-    return fired if fired.events else None
+        if (log := log_of(config)) is not None:
+            fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
+            return fired if fired.events else None
+    return None
 
 
 def failure_rule(on_failure: str) -> str:

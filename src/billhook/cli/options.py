@@ -38,6 +38,7 @@ PROGRAMS: Mapping[str, str] = {agent.program: agent.program_title or agent.title
 PACKAGES: Mapping[tuple[str, str], str] = {
     one: agent.program_title or agent.title for agent in AGENTS.values() for one in agent.packages
 }
+Verb = Callable[..., Any]
 _INTERPRETER = re.compile(r"node|nodejs|bun|deno|python[\d.]*|pypy[\d.]*|sh|bash|dash|zsh")
 _SCRIPT_ENDS = re.compile(r"\.(?:js|mjs|cjs|py|exe)$")
 _DEEPEST = 100
@@ -130,27 +131,46 @@ _QUOTING = {
 }
 
 
-def one_of(*words: str) -> dict[str, Any]:
-    """The arguments of an option that takes one of a few words; a mistyped one is answered with the nearest."""
+def flag(*declared: str) -> Callable[[Verb], Verb]:
+    """An option without a value: its names, and last what it does."""
+    return click.option(*declared[:-1], is_flag=True, help=declared[-1])
 
-    def check(ctx: click.Context, param: click.Parameter, value: str) -> str:
-        if value not in words:
-            raise UsageError(f"unknown {param.opts[0]} `{value}`", hint=suggest(value, words))
-        return value
 
-    return {"metavar": "|".join(words), "default": words[0], "show_default": True, "callback": check}
+def option(*declared: str, **settings: Any) -> Callable[[Verb], Verb]:
+    """An option with a value: its names, what stands for the value in the help, and what it does."""
+    *names, metavar, text = declared
+    return click.option(*names, metavar=metavar, help=text, **settings)
+
+
+def choice(words: Sequence[str], *declared: str) -> Callable[[Verb], Verb]:
+    """An option that takes one of a few words, the first unless another is given: its names, and what it does."""
+    settings = {"default": words[0], "show_default": True, "callback": among(words)}
+    return option(*declared[:-1], "|".join(words), declared[-1], **settings)
+
+
+def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """Checks that a value is one of these words; a mistyped one is answered with the nearest."""
+
+    def check(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
+        if given is not None and given not in words:
+            raise UsageError(f"unknown {param.opts[0]} `{given}`", hint=suggest(given, words))
+        return given
+
+    return check
+
+
+def tool_options(verb: Verb) -> Verb:
+    """`--tool NAME` and `--input JSON`: the tool that an event is about, and its input."""
+    text = "The tool's input; for other events, fields of the event."
+    verb = option("--input", "input_", "JSON|@FILE|@-", text)(verb)
+    return option("--tool", "NAME", "The tool, by any name that a dialect has for it.")(verb)
 
 
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """Reads a positive number of seconds."""
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if 0 < number < math.inf:
-        return number
+    with suppress(ValueError):
+        if value is None or 0 < float(value) < math.inf:
+            return None if value is None else float(value)
     option = param.opts[0]
     raise UsageError(f"{option} `{value}` is not a positive number of seconds", hint=f"as in {option} 2.5")
 
@@ -199,10 +219,10 @@ def _bytes_of(path: str) -> bytes:
 
 
 # The configuration that a verb works with, and the names of events as people type them.
-def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+def config_option(verb: Verb) -> Verb:
     """`--config FILE`: one more file of hooks, beside those that are found."""
     text = "One more file with hooks, beside those that are found here. May be repeated."
-    return click.option("--config", "configs", metavar="FILE", multiple=True, help=text)(verb)
+    return option("--config", "configs", "FILE", text, multiple=True)(verb)
 
 
 def loaded(files: Iterable[str]) -> Config:

@@ -18,6 +18,7 @@ from billhook.core import strictjson
 from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.core.errors import BillhookError
 from billhook.core.text import counted, one_line, visible
+from billhook.store.files import StoreError
 from billhook.store.log.record import OutcomeRecord
 
 if TYPE_CHECKING:
@@ -127,9 +128,9 @@ def facts(items: Iterable[str], indent: int) -> Iterator[str]:
         yield " " * indent + line
 
 
-def shown_path(path: str, *, here: bool = True) -> str:
+def shown_path(path: str, *, here: bool = True, home: bool = True) -> str:
     """A path as people write it: relative when it lies below this folder, with `~` when below their own."""
-    for folder, prefix in _folders()[0 if here else 1 :]:
+    for folder, prefix in _folders()[0 if here else 1 : 2 if home else 1]:
         if path.startswith(folder + "/"):
             return prefix + path[len(folder) + 1 :]
     return path
@@ -220,6 +221,15 @@ def _hang_up(stream: int) -> None:
 def note(text: str) -> None:
     """Something that the user ought to know, beside what was asked for."""
     say(f"note: {visible(text)}", err=True)
+
+
+@contextmanager
+def noting(what: str) -> Iterator[None]:
+    """A note about a part of billhook's own files that can't be read, in place of the error."""
+    try:
+        yield
+    except StoreError as error:
+        note(f"{what}: {error.message} ({error.place})")
 
 
 def error_text(error: BillhookError) -> str:

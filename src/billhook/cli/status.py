@@ -9,7 +9,7 @@ import click
 from billhook import __version__
 from billhook.cli.check import checked_hooks
 from billhook.cli.options import loaded
-from billhook.cli.screen import filled, hanging, note, picked, say, say_json, shown_path, width
+from billhook.cli.screen import filled, hanging, noting, picked, say, say_json, shown_path, width
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config
 from billhook.config.declaration import needs_consent
@@ -19,7 +19,6 @@ from billhook.config.installation import of_claude_code
 from billhook.config.notices import Missing, gone_text, missing
 from billhook.config.sources import FileRead
 from billhook.core.text import Finding, counted, one_line
-from billhook.store.files import StoreError
 
 _SHOWN = 3  # problems that are shown; the rest is counted
 
@@ -31,32 +30,18 @@ def show(*, as_json: bool) -> int:
     """Print it. Always 0: it is a report, and finding something is no failure."""
     config = loaded(())
     problems = checked_hooks((), with_log=False).findings
-    lately, gone = _lately(config), _gone(config)
+    lately: RecentRecords | None = None  # the end of the event log
+    gone: Sequence[Missing] = ()  # gates that were in force here and are not any more
+    with noting("the event log can't be read"):
+        lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None
+    with noting("can't tell whether a gate is gone"):
+        gone = missing(config)
     if as_json:
-        log = None if lately is None else picked(lately, "last today failed_open complete")
-        say_json({**_as_data(config, problems), "log": log, "gone": [picked(one, "file gates why") for one in gone]})
+        end = None if lately is None else picked(lately, "last today failed_open complete")
+        say_json({**_as_data(config, problems), "log": end, "gone": [picked(one, "file gates why") for one in gone]})
     else:
         say("\n".join(_screen(config, problems, lately, gone)))
     return 0
-
-
-def _gone(config: Config) -> list[Missing]:
-    """Gates that were in force here and are not any more."""
-    try:
-        return missing(config)
-    except StoreError as error:
-        note(f"can't tell whether a gate is gone: {error.message} ({error.place})")
-        return []
-
-
-def _lately(config: Config) -> RecentRecords | None:
-    """The end of the event log; None where there is none, or none that can be read."""
-    try:
-        log = log_of(config)
-        return recent(log, config.project, midnight()) if log is not None else None
-    except StoreError as error:
-        note(f"the event log can't be read: {error.message} ({error.place})")
-        return None
 
 
 def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:

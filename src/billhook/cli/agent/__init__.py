@@ -19,12 +19,11 @@ from billhook.agent.ui_events import Show, TurnEnded
 from billhook.cli.agent.chat import Chat, Interrupts, Terminal
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop, is_terminal
 from billhook.cli.events.query import FEWEST, LogScope, here
-from billhook.cli.options import config_option, guarding
+from billhook.cli.options import among, config_option, flag, guarding, option
 from billhook.cli.screen import note, with_shown_paths
 from billhook.config import loader
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
@@ -83,12 +82,6 @@ def _what_there_is(names: Iterable[str]) -> str:
 
 
 # `billhook agent`:
-def _mode(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and value not in MODES:
-        raise UsageError(f"unknown --permission-mode `{value}`", hint=suggest(value, MODES))
-    return value
-
-
 @click.command(
     "agent",
     epilog="""\b
@@ -105,28 +98,26 @@ Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
 output that can't be written, 130 interrupted (128 and its number for other
 signals).""",
 )
-@click.option("-p", "--prompt", metavar="TEXT", help="One prompt: the agent works until it is done, and ends.")
-@click.option(
+@option("-p", "--prompt", "TEXT", "One prompt: the agent works until it is done, and ends.")
+@option(
     "--model",
-    metavar="M",
+    "M",
+    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the service whose key is set, and MODEL_ID]",
     default="",
-    help="scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the service whose key is set, and MODEL_ID]",
 )
 @config_option
-@click.option(
+@option(
     "--permission-mode",
     "mode",
-    metavar="M",
-    callback=_mode,
-    help="default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
+    "M",
+    "default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
+    callback=among(MODES),
 )
-@click.option("--resume", metavar="ID", help="Go on with a session: its id, its name, or `.` for the newest here.")
-@click.option("--init", is_flag=True, help="Fire Setup (init) first.")
-@click.option("--maintenance", is_flag=True, help="Fire Setup (maintenance) first.")
-@click.option(
-    "--context-budget", "budget", metavar="TOKENS", type=int, help="Compact the conversation when it is longer."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print typed events, one line of JSON each.")
+@option("--resume", "ID", "Go on with a session: its id, its name, or `.` for the newest here.")
+@flag("--init", "Fire Setup (init) first.")
+@flag("--maintenance", "Fire Setup (maintenance) first.")
+@option("--context-budget", "budget", "TOKENS", "Compact the conversation when it is longer.", type=int)
+@flag("--json", "as_json", "Print typed events, one line of JSON each.")
 def verb(**given: Any) -> int:
     """Run an agent in this folder: a model, tools (Bash, Read, Write, Edit, Task ...) and your hooks around every step.
 

@@ -15,7 +15,7 @@ from billhook.cli.doctor import entries
 from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings, is_logged, log_findings, trust_findings
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
-from billhook.cli.options import loaded, refuse_agents
+from billhook.cli.options import flag, loaded, refuse_agents
 from billhook.cli.screen import filled, first_problem, note, say, say_json, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
@@ -186,9 +186,9 @@ Examples:
 Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like that.""",
 )
 @click.argument("agents", nargs=-1, metavar=f"[{'|'.join(AGENTS)}|all]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--canary", is_flag=True, help="Start the agent without a model, and see whether it asks billhook.")
-@click.option("--coverage", is_flag=True, help="Hold the agent's own transcripts against the event log.")
+@flag("--json", "as_json", "Print one JSON object.")
+@flag("--canary", "Start the agent without a model, and see whether it asks billhook.")
+@flag("--coverage", "Hold the agent's own transcripts against the event log.")
 @times.option("--since", end=False, help="With --coverage: only calls since then.")
 def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, since: str | None) -> int:
     if since is not None and not coverage:

@@ -1,10 +1,9 @@
 """`billhook events`: query the log. Without a command it shows the events; each command is in a module."""
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 import msgspec
@@ -12,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from billhook.cli.events import query
 from billhook.cli.events.table import EventRow, Table, joined, minimal
+from billhook.cli.group import LazyCommands
 from billhook.cli.options import words
 from billhook.cli.screen import filled, hint, note, picked, progress, say, say_json, shown_path
 from billhook.core import strictjson
@@ -219,8 +219,6 @@ COMMANDS = {
 }
 """Every command with its one line of help."""
 
-_MODULES = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
-"""The module of a command, where that has another name. It holds a click command called `NAME_verb`."""
 
 _EPILOG = """\b
 Examples:
@@ -249,20 +247,14 @@ class _View(click.Command):
         return ["[SESSION]", "[OPTIONS]"]
 
 
-class _EventsGroup(click.Group):
-    """A group whose first word may also be a session. Modules are imported when they are used."""
+class _EventsGroup(LazyCommands):
+    """A group whose first word may also be a session."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+    lines, package = COMMANDS, __name__
+    modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "":
-            return _VIEW
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}")
-        found: click.Command = getattr(module, f"{cmd_name}_verb")
-        return found
+        return super().get_command(ctx, cmd_name) if cmd_name else _VIEW
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         asks_help = args[:1] in (["-h"], ["--help"])

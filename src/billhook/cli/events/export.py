@@ -12,7 +12,7 @@ import click
 from billhook.cli.events import counted_records, show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.table import width
-from billhook.cli.options import loaded
+from billhook.cli.options import flag, loaded, option
 from billhook.cli.screen import filled, note, picked, progress, say, say_json, shown_path, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
@@ -44,11 +44,9 @@ Examples:
 Exit code: 0 all is as it was written, 1 something was changed,
 removed, moved or added, 2 usage or a log that can't be read.""",
 )
-@click.option("--head", "wants_head", is_flag=True,
-              help="Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")  # fmt: skip
-@click.option("--expect", metavar="SEQ:HASH", callback=_head,
-              help="A head that the log must contain.  [default: all that were exported]")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@flag("--head", "wants_head", "Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")
+@option("--expect", "SEQ:HASH", "A head that the log must contain.  [default: all that were exported]", callback=_head)
+@flag("--json", "as_json", "Print one line of JSON.")
 def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     """Check that every record of this project's log is as it was written, and that none is missing, moved or added.
 
@@ -155,9 +153,9 @@ Examples:
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @filter_options
 @slice_options("all")
-@click.option("--output", "-o", metavar="FILE", help="Write there, for nobody else to read (0600); `-` is the screen.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--json", "as_json", is_flag=True, help="With --output, say what was written as one line of JSON.")
+@option("--output", "-o", "FILE", "Write there, for nobody else to read (0600); `-` is the screen.")
+@flag("--force", "Replace a file that is there.")
+@flag("--json", "as_json", "With --output, say what was written as one line of JSON.")
 def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, as_json: bool) -> int:
     """Print the records as they stand in the log, byte for byte, one JSON object a line, oldest first.
 

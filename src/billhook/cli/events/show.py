@@ -12,6 +12,7 @@ import msgspec
 from billhook.cli import times
 from billhook.cli.events import Printer, format_options, query
 from billhook.cli.events.table import EventRow, Table, about, cells, coloured, cut, told, turn, width, word
+from billhook.cli.options import option
 from billhook.cli.screen import filled, hint, progress, say, shown_path, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
@@ -38,9 +39,7 @@ Examples:
   billhook events search terraform --json | jq -r .session_name""",
 )
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
-@click.option(
-    "--session", "-s", "sessions", metavar="S,..", multiple=True, help="Only these sessions, as `.` or a name."
-)
+@option("--session", "-s", "sessions", "S,..", "Only these sessions, as `.` or a name.", multiple=True)
 @query.filter_options
 @query.slice_options("50")
 @format_options

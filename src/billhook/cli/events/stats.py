@@ -12,6 +12,7 @@ from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
 from billhook.cli.events import query, show_list, show_nothing
 from billhook.cli.events.table import TRUST, aligned
+from billhook.cli.options import flag, option
 from billhook.cli.screen import Progress, note, progress, say, say_json, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
@@ -55,10 +56,10 @@ Examples:
   billhook events list --since 1w
   billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""",
 )
-@click.option("--all", "everywhere", is_flag=True, help="Those of every project.")
+@flag("--all", "everywhere", "Those of every project.")
 @times.option("--since", "since", end=False, help="Only what happened from then on: 1h, 2d, a day, ISO 8601.")
 @times.option("--until", "until", end=True, help="Only what happened up to then.")
-@click.option("--last", "-n", "last", type=int, metavar="N", callback=query.number, help="The newest N sessions.")
+@option("--last", "-n", "last", "N", "The newest N sessions.", type=int, callback=query.number)
 @query.json_options()
 def list_verb(everywhere: bool, since: str | None, until: str | None, last: int | None, in_json: bool) -> int:
     """Show the sessions of this project: name, id, when, how many events, and how many of them were denied or let
@@ -133,7 +134,7 @@ Examples:
 )
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @query.filter_options
-@click.option("--last", "-n", "last", type=int, metavar="N", callback=query.number, help="The N files touched last.")
+@option("--last", "-n", "last", "N", "The N files touched last.", type=int, callback=query.number)
 @query.json_options()
 def files_verb(filters: query.Filters, last: int | None, in_json: bool) -> int:
     """Show the files that tools named: how often each was read and written, and how often that was denied.
@@ -360,7 +361,7 @@ Examples:
 )
 @click.argument("session", metavar="SESSION")
 @click.argument("name", metavar="NAME")
-@click.option("--json", "as_json", is_flag=True, help="Print the session as one line of JSON.")
+@flag("--json", "as_json", "Print the session as one line of JSON.")
 def rename_verb(session: str, name: str, as_json: bool) -> int:
     """Give a session a name: at most 64 characters of a-z A-Z 0-9 . _ - and not another session's id.
 

@@ -16,7 +16,7 @@ from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import files, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.options import one_of, refuse_agents
+from billhook.cli.options import choice, flag, option, refuse_agents
 from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -180,15 +180,13 @@ Exit code: 0 done, or installed already; 1 no agent was found;
 )
 @click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
 @scope_options
-@click.option("--events", multiple=True, metavar="NAME,...", help="Only these events.  [default: what hooks need]")
-@click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
-@click.option(
-    "--adopt", is_flag=True, help="Move the hooks that stand in that file to billhook; uninstall puts them back."
-)
-@click.option("--http", is_flag=True, help="Ask the daemon over HTTP, where the agent can.")
-@click.option("--if-missing", **one_of("deny", "allow"), help="What happens on a machine without billhook.")
-@click.option("--program", default="", metavar="PATH", help="The billhook-hook that your own settings shall call.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
+@option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
+@flag("--dry-run", "dry", "Show what would change, and change nothing.")
+@flag("--adopt", "Move the hooks that stand in that file to billhook; uninstall puts them back.")
+@flag("--http", "Ask the daemon over HTTP, where the agent can.")
+@choice(("deny", "allow"), "--if-missing", "What happens on a machine without billhook.")
+@option("--program", "PATH", "The billhook-hook that your own settings shall call.", default="")
+@flag("--json", "as_json", "Print one line of JSON for each agent.")
 def verb(
     agents: tuple[str, ...], scope: Scope, dry: bool, http: bool, if_missing: IfMissing, program: str, **given: Any
 ) -> int:
@@ -339,8 +337,8 @@ Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 )
 @click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
 @scope_options
-@click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
+@flag("--dry-run", "dry", "Show what would change, and change nothing.")
+@flag("--json", "as_json", "Print one line of JSON for each agent.")
 def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bool) -> int:
     """Take billhook's entries out of an agent's settings, and nothing else.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from billhook.cli.options import agent_around, refuse_agents
+from billhook.cli.options import agent_around, flag, refuse_agents
 from billhook.cli.screen import hint, note, picked, say, say_json, shown_path, unreadable
 from billhook.cli.trust import screen
 from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
@@ -204,14 +204,12 @@ Examples:
 Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or refused.""",
 )
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
-@click.option("--all", "everything", is_flag=True, help="Every hook that waits; with --list, every project.")
-@click.option("--yes", is_flag=True, help="Approve what is named, or --all, without asking.")
-@click.option(
-    "--revoke", "revoking", is_flag=True, help="Take approvals back: of what is named, or --all of this project."
-)
-@click.option("--acknowledge", is_flag=True, help="Stop reporting gates that are no longer in force.")
-@click.option("--list", "listing", is_flag=True, help="Show what was approved.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
+@flag("--all", "everything", "Every hook that waits; with --list, every project.")
+@flag("--yes", "Approve what is named, or --all, without asking.")
+@flag("--revoke", "revoking", "Take approvals back: of what is named, or --all of this project.")
+@flag("--acknowledge", "Stop reporting gates that are no longer in force.")
+@flag("--list", "listing", "Show what was approved.")
+@flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(
     hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, acknowledge: bool, listing: bool, as_json: bool
 ) -> int:

@@ -18,7 +18,7 @@ from billhook.agents.base import Agent
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import choice, flag, option, words
-from billhook.cli.screen import filled, hint, note, noting, picked, say, say_json, shown_path
+from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
 from billhook.config.config import Config
 from billhook.config.declaration import Declared
@@ -312,10 +312,8 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
         hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
         about.append(hosted(host, hooks, len(standing) - len(hooks), {one.project for one in configs}))
         unread = any(config.unreadable for config in configs)
-    if as_json:
-        say_json(*(_data(one.host, limit) for one in about for limit in one.found))
-    else:
-        say("\n\n".join("\n".join(_screen(one)) for one in about))
+    lines = ["\n\n".join("\n".join(_screen(one)) for one in about)]
+    report(as_json, lines, *(_data(one.host, limit) for one in about for limit in one.found))
     if unread:
         note("a file can't be read, so its hooks are not among these: `billhook check` says why")
     return 2 if unread else 1 if any(one.sure for one in about) else 0
@@ -453,12 +451,9 @@ def rule_verb(code: str | None, as_json: bool) -> int:
     Without CODE: all of them, one line each.
     """
     chosen = [section_of(code)] if code is not None else list(sections().values())
-    if as_json:
-        say_json(*(picked(section, "code title text") for section in chosen))
-    elif code is not None:
-        say(f"{_heading(chosen[0])}\n\n{chosen[0].text}")
-    else:
-        say("\n".join(_heading(section) for section in chosen))
+    whole = [f"\n{chosen[0].text}"] if code is not None else []
+    report(as_json, [*map(_heading, chosen), *whole], *(picked(one, "code title text") for one in chosen))
+    if code is None and not as_json:
         hint("`billhook rule CODE` tells more")
     return 0
 

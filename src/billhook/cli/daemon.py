@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from billhook import __version__
-from billhook.cli.screen import error_text, note, say, say_json
+from billhook.cli.screen import error_text, note, report, say, say_json
 from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
 from billhook.core.text import suggest
@@ -192,10 +192,8 @@ def stop(force: bool, as_json: bool) -> int:
     none runs."""
     with _told_if_silent(as_json):
         pid = control.stop(state_root(), _waiting("the daemon to end"), force=force)
-    if as_json:
-        say_json({"stopped": bool(pid), "pid": pid or None})
-    else:
-        say(f"stopped: process {pid}" if pid else "no daemon runs here")
+    text = f"stopped: process {pid}" if pid else "no daemon runs here"
+    report(as_json, [text], {"stopped": bool(pid), "pid": pid or None})
     return 0
 
 
@@ -210,14 +208,9 @@ def status(as_json: bool) -> int:
         if not as_json:
             say(error_text(error), err=True)
         return 1
-    if as_json:
-        say_json(_as_data(found))
-    elif found is None:
-        say("no daemon runs here")
-    else:
-        rows = list(_rows(found))
-        width = max(len(name) for name, _ in rows)
-        say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
+    rows = list(_rows(found)) if found is not None else []
+    width = max((len(name) for name, _ in rows), default=0)
+    report(as_json, [f"{name:<{width}}  {text}" for name, text in rows] or ["no daemon runs here"], _as_data(found))
     return 0 if found is not None else 1
 
 

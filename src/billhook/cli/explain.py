@@ -23,8 +23,7 @@ from billhook.cli.screen import (
     hint,
     note,
     picked,
-    say,
-    say_json,
+    report,
     shown_path,
     unreadable,
     width,
@@ -81,15 +80,10 @@ def verb(
         return 0
     config = loaded(configs)
     found = explain.explain(config, _event(about, tool, input_, config))
-    if as_json:
-        say_json(_as_data(found, everything))
-        return 0
-    say("\n".join(_screen(found, everything)))
-    if not config.entries and (unread := unreadable(config)):
-        hint(unread)
-    elif not config.entries:
+    report(as_json, _screen(found, everything), _as_data(found, everything))
+    if not as_json and not config.entries:
         no_file = "no hooks are configured here; `billhook init` writes a first file"
-        hint("the files here contain no hooks" if config.sources else no_file)
+        hint(unreadable(config) or ("the files here contain no hooks" if config.sources else no_file))
     return 0
 
 
@@ -279,10 +273,7 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
     past = explain.look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
-    if as_json:
-        say_json(_past_data(past))
-    else:
-        say("\n".join(_past_screen(past)))
+    report(as_json, _past_screen(past), _past_data(past))
     return True
 
 

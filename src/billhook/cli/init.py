@@ -10,7 +10,7 @@ import click
 
 from billhook.agents import AGENTS
 from billhook.cli.options import agent_around, flag, refuse_agents
-from billhook.cli.screen import hint, note, say, say_json, shown_path
+from billhook.cli.screen import hint, note, report, say, shown_path
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.loader import load_config
@@ -59,13 +59,15 @@ def verb(force: bool, as_json: bool) -> int:
         how = "by `billhook init`"
         record_trust("approved", [approve_entry(entry, after.root, how) for entry in written if entry.pending], after)
     now, wrote = load_config(builtins=False), [entry.declared for entry in written]
-    if as_json:
-        done = {"file": str(path), "backup": str(backup) if backup is not None else None}
-        found = [_found_data(read, hooks) for read, hooks in _others(now, path)]
-        say_json({**done, "hooks": [one.name for one in wrote], "approved": not agent, "found": found})
-        return 0
-    say("\n".join(_lines(now, path, backup, wrote, agent)))
-    if agent:
+    done = {
+        "file": str(path),
+        "backup": str(backup) if backup is not None else None,
+        "hooks": [one.name for one in wrote],
+        "approved": not agent,
+        "found": [_found_data(read, hooks) for read, hooks in _others(now, path)],
+    }
+    report(as_json, _lines(now, path, backup, wrote, agent), done)
+    if agent and not as_json:
         note(f"not approved: this runs inside {agent}, and consent is a person's to give (`billhook trust`)")
     return 0
 

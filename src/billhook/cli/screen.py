@@ -192,6 +192,14 @@ def say_json(*values: Any) -> None:
         say(strictjson.dumps(msgspec.to_builtins(value)))
 
 
+def report(as_json: bool, lines: Iterable[str], *values: Any) -> None:
+    """Print the values for programs, each as a line of JSON, or these lines for people."""
+    if as_json:
+        say_json(*values)
+    elif text := "\n".join(lines):
+        say(text)
+
+
 def picked(one: Any, names: str) -> dict[str, Any]:
     """Some attributes of a record, for JSON; one whose name ends in `?` is None when it is empty."""
     keys = ((name.rstrip("?"), name.endswith("?")) for name in names.split())

@@ -9,7 +9,7 @@ import click
 from billhook import __version__
 from billhook.cli.check import checked_hooks
 from billhook.cli.options import loaded
-from billhook.cli.screen import filled, hanging, noting, picked, say, say_json, shown_path, width
+from billhook.cli.screen import filled, hanging, noting, picked, report, shown_path, width
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config
 from billhook.config.declaration import needs_consent
@@ -36,11 +36,9 @@ def show(*, as_json: bool) -> int:
         lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None
     with noting("can't tell whether a gate is gone"):
         gone = missing(config)
-    if as_json:
-        end = None if lately is None else picked(lately, "last today failed_open complete")
-        say_json({**_as_data(config, problems), "log": end, "gone": [picked(one, "file gates why") for one in gone]})
-    else:
-        say("\n".join(_screen(config, problems, lately, gone)))
+    end = None if lately is None else picked(lately, "last today failed_open complete")
+    data = {**_as_data(config, problems), "log": end, "gone": [picked(one, "file gates why") for one in gone]}
+    report(as_json, _screen(config, problems, lately, gone), data)
     return 0
 
 
@@ -75,7 +73,11 @@ def _screen(
     yield from _files(config)
     if lately is not None:
         yield f"  {'log':<8}  {_log(lately)}"
-        yield from (f"  {'':<8}  {click.style(line, fg='yellow')}" for line in _overdue_heads(config))
+        from billhook.cli.doctor.hooks import head_findings
+
+        overdue = [one.text for one in head_findings(config.project, Path(config.root)) if not one.well]
+        lines = (line for text in overdue for line in filled(text, 0, width() - 12))
+        yield from (f"  {'':<8}  {click.style(line, fg='yellow')}" for line in lines)
     for one in gone:
         yield ""
         yield from (click.style(line, fg="red") for line in filled(gone_text(one, config), 2))
@@ -108,14 +110,6 @@ def _log(lately: RecentRecords) -> str:
     if lately.failed_open:
         parts.append(click.style(f"{lately.failed_open:,} failed open", fg="yellow"))
     return ", ".join(parts)
-
-
-def _overdue_heads(config: Config) -> Iterator[str]:
-    from billhook.cli.doctor.hooks import head_findings
-
-    for finding in head_findings(config.project, Path(config.root)):
-        if not finding.well:
-            yield from filled(finding.text, 0, width() - 12)
 
 
 def _count(config: Config, read: FileRead) -> str:

@@ -16,7 +16,7 @@ from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings,
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import flag, loaded, refuse_agents
-from billhook.cli.screen import filled, first_problem, note, say, say_json, shown_path
+from billhook.cli.screen import filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
 from billhook.core.text import one_line
@@ -109,7 +109,7 @@ def _sum(findings: Sequence[entries.DoctorFinding]) -> str:
     return ", ".join(f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels)
 
 
-def beginning(project: str, reports: Sequence[AgentReport], step: str) -> Iterator[str]:
+def beginning(project: str, reports: Sequence[AgentReport]) -> Iterator[str]:
     """What to do where no agent asks billhook."""
     yield f"no agent asks billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     yield ""
@@ -125,7 +125,9 @@ def beginning(project: str, reports: Sequence[AgentReport], step: str) -> Iterat
     else:
         yield "no coding agent was found: none is on PATH, none has a folder in your home"
     names = " ".join(report.host.name for report in reports) or "claude"
-    yield from ("", "begin with", f"  billhook install {names}", f"  {step}")
+    config = loaded(())
+    step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
+    yield from ("", "begin with", f"  billhook install {names}", f"  billhook {step}")
 
 
 def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
@@ -146,12 +148,6 @@ def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Seq
             for report in reports
         ],
     }
-
-
-def proved(found: Sequence[tuple[Agent, entries.DoctorFinding]], *, asked: bool) -> bool:
-    """Whether hooks have fired: in every agent that was asked for, or in all of those here that can be started."""
-    levels = [one.level for _, one in found]
-    return "ok" in levels and all(level == "ok" or (level == "unknown" and not asked) for level in levels)
 
 
 # `billhook doctor`:
@@ -217,32 +213,29 @@ class _DoctorScope:
 
     def show(self, as_json: bool) -> int:
         reports = [self.report(host) for host in self.hosts]
-        if as_json:
-            say_json(as_data(self.project, self.general, reports))
-        elif self.asked or any(report.installed for report in reports):
-            say("\n".join(screen(self.project, self.general, reports)))
-        else:
-            config = loaded(())
-            step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
-            say("\n".join(beginning(self.project, reports, f"billhook {step}")))
-        return 0 if reports and all(report.well for report in reports) and entries.all_well(self.general) else 1
+        lines, data = screen(self.project, self.general, reports), as_data(self.project, self.general, reports)
+        if not self.asked and not any(one.installed for one in reports):
+            lines = beginning(self.project, reports)
+        report(as_json, lines, data)
+        return 0 if data["ok"] else 1
 
     def show_canary(self, as_json: bool) -> int:
         """One agent after the other: each takes the time it needs."""
         found = []
-        for report in map(self.report, self.hosts):
-            if not self.asked and not (report.installed and entries.path_of(report.host)):
+        for about in map(self.report, self.hosts):
+            if not self.asked and not (about.installed and entries.path_of(about.host)):
                 continue
-            one = self._canary(report, as_json)
-            found.append((report.host, one))
+            one = self._canary(about, as_json)
+            found.append((about.host, one))
             if not as_json:
-                say("\n".join([report.host.title, *lines([one])]))
-        if as_json:
-            agents = [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found]
-            say_json({"project": self.project, "ok": proved(found, asked=self.asked), "agents": agents})
-        elif not found:
-            say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
-        return 0 if proved(found, asked=self.asked) else 1
+                say("\n".join([about.host.title, *lines([one])]))
+        # proved: hooks have fired in every agent that was asked for, or in all of those here that can be started
+        levels = {one.level for _, one in found}
+        proved = "ok" in levels and levels <= ({"ok"} if self.asked else {"ok", "unknown"})
+        agents = [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found]
+        nothing = ["no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`"]
+        report(as_json, () if found else nothing, {"project": self.project, "ok": proved, "agents": agents})
+        return 0 if proved else 1
 
     def _canary(self, report: AgentReport, as_json: bool) -> entries.DoctorFinding:
         from billhook.cli.doctor.canary import canary_finding, not_possible
@@ -262,14 +255,11 @@ class _DoctorScope:
             titles, names = " and ".join(_readable("title")), " or ".join(_readable("name"))
             raise UsageError(f"only the transcripts of {titles} can be read", hint=f"name {names}")
         found = [self._coverage(host, since) for host in hosts]
-        if as_json:
-            well = all(one.well for one in found)
-            agents = [coverage_data(one) for one in found]
-            say_json({"project": self.project, "ok": well, "since": since or None, "agents": agents})
-        else:
-            texts = ["\n".join(coverage_lines(one)) for one in found]
-            say("\n\n".join(texts) or f"neither {' nor '.join(_readable('title'))} was found here")
-        return 0 if all(one.well for one in found) else 1
+        well, agents = all(one.well for one in found), [coverage_data(one) for one in found]
+        texts = "\n\n".join("\n".join(coverage_lines(one)) for one in found)
+        lines = [texts or f"neither {' nor '.join(_readable('title'))} was found here"]
+        report(as_json, lines, {"project": self.project, "ok": well, "since": since or None, "agents": agents})
+        return 0 if well else 1
 
     def _coverage(self, host: Agent, since: str) -> "Coverage":
         from billhook.cli.doctor.coverage import Reasons, compared

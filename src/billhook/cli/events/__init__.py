@@ -13,7 +13,7 @@ from billhook.cli.events import query
 from billhook.cli.events.table import EventRow, Table, joined, minimal
 from billhook.cli.group import LazyCommands
 from billhook.cli.options import words
-from billhook.cli.screen import filled, hint, note, picked, progress, say, say_json, shown_path
+from billhook.cli.screen import filled, hint, note, picked, progress, report, say, shown_path
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line, suggest, visible
@@ -168,10 +168,7 @@ def show_list(
     """The last of what was found, as lines of JSON or as a table, and on standard error how many that are. The exit
     code."""
     shown = found if last is None else found[max(0, len(found) - last) :]
-    if in_json:
-        say_json(*shown)
-    elif shown:
-        say("\n".join(draw(shown)))
+    report(in_json, draw(shown) if shown else (), *shown)
     _note_count([f"{len(shown):,} of {counted(len(found), thing)}"], foreign, len(shown), in_json=in_json)
     return 0
 

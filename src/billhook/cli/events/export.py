@@ -13,7 +13,7 @@ from billhook.cli.events import counted_records, show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.table import width
 from billhook.cli.options import flag, loaded, option
-from billhook.cli.screen import filled, note, picked, progress, say, say_json, shown_path, with_shown_paths
+from billhook.cli.screen import filled, note, picked, progress, report, say, say_json, shown_path, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
@@ -63,14 +63,10 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
         found = verify(reader.folder, reader.root, progress=bar, expected=heads)
     if found.ok and wants_head and found.head is not None:
         _export(found.head, reader.folder, reader.root, target)
-    if as_json:
-        say_json(_as_data(found, expected))
-    elif wants_head and found.ok:
-        if found.head is None:
-            raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
-        say(str(found.head))
-    else:
-        say("\n".join(_screen(found, expected, target)))
+    if wants_head and found.ok and found.head is None and not as_json:
+        raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
+    lines = [str(found.head)] if wants_head and found.ok else _screen(found, expected, target)
+    report(as_json, lines, _as_data(found, expected))
     return 0 if found.ok else 1
 
 

@@ -13,7 +13,7 @@ from billhook.cli import times
 from billhook.cli.events import query, show_list, show_nothing
 from billhook.cli.events.table import TRUST, aligned
 from billhook.cli.options import flag, option
-from billhook.cli.screen import Progress, note, progress, say, say_json, shown_path, width
+from billhook.cli.screen import Progress, note, progress, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
 from billhook.config.history import budget_of
@@ -260,11 +260,8 @@ def stats_verb(filters: query.Filters, in_json: bool) -> int:
     warn_ms = budget_of(loader.load_for_cwd("."))
     stats = Stats(query.plain_hook(filters.hook))
     stats.add_all(logs)
-    if in_json:
-        say_json({**_as_data(stats, warn_ms), "foreign": logs.foreign})
-        return 0
-    say("\n".join(_screen(stats, warn_ms)))
-    if logs.foreign:
+    report(in_json, _screen(stats, warn_ms), {**_as_data(stats, warn_ms), "foreign": logs.foreign})
+    if logs.foreign and not in_json:
         note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
     return 0
 
@@ -375,11 +372,8 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
         raise is_an_id(name)
     before = sessions.get(session_id)
     renamed = sessions.rename(session_id, name, project)
-    if as_json:
-        say_json(renamed)
-    else:
-        was = f" (it was {before.name})" if before and before.name != name else ""
-        say(visible(f"session {session_id} is {renamed.name} now{was}"))
+    was = f" (it was {before.name})" if before and before.name != name else ""
+    report(as_json, [visible(f"session {session_id} is {renamed.name} now{was}")], renamed)
     if others:
         keep = "keeps" if len(others) == 1 else "keep"
         note(f"{counted(len(others), 'earlier session')} of that name {keep} it: {', '.join(others[:_NAMED])}")

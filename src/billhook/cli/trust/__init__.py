@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from billhook.cli.options import agent_around, flag, refuse_agents
-from billhook.cli.screen import hint, note, picked, say, say_json, shown_path, unreadable
+from billhook.cli.screen import hint, note, picked, report, say, say_json, shown_path, unreadable
 from billhook.cli.trust import screen
 from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
 from billhook.config import loader
@@ -34,11 +34,9 @@ def list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as
         found = list({one.file + one.hash: one for word in words for one in _called(word, found, config)}.values())
     for text in approvals.problems:
         note(f"does not count: {text}")
-    if as_json:
-        say_json(*(_data(one, config) for one in found))
-    else:
-        nothing = "nothing was approved yet" if everywhere else "nothing was approved here"
-        say("\n".join(line for one in found for line in _lines(one, config)) or nothing)
+    nothing = "nothing was approved yet" if everywhere else "nothing was approved here"
+    lines = [line for one in found for line in _lines(one, config)] or [nothing]
+    report(as_json, lines, *(_data(one, config) for one in found))
     return 0
 
 
@@ -52,15 +50,12 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
     gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
     if unrecorded := record_trust("revoked", gone, config):
         note(f"this is not in the event log: {unrecorded}")
-    if as_json:
-        say_json(*({**_data(one, config), "revoked": True} for one in gone))
-        return 0 if gone else 1
-    for one in gone:
-        say(f"revoked {visible(_shown(one, config))}  {shown_path(one.file)}  {one.hash[:12]}")
-    names = dict.fromkeys(visible(_shown(one, config)) for one in gone)
+    names = [visible(_shown(one, config)) for one in gone]
+    lines = [f"revoked {name}  {shown_path(one.file)}  {one.hash[:12]}" for one, name in zip(gone, names, strict=True)]
     what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
-    text = f"{counted(len(gone), 'approval')} taken back; {what}: {', '.join(names)}"
-    say(text if gone else "nothing was approved here")
+    text = f"{counted(len(gone), 'approval')} taken back; {what}: {', '.join(dict.fromkeys(names))}"
+    lines.append(text if gone else "nothing was approved here")
+    report(as_json, lines, *({**_data(one, config), "revoked": True} for one in gone))
     return 0 if gone else 1
 
 
@@ -75,13 +70,8 @@ def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> 
     names = [picked(one, "file gates") for one in found]
     if found and (unrecorded := record_trust("acknowledged", (), config, gates=names)):
         note(f"this is not in the event log: {unrecorded}")
-    if as_json:
-        say_json(*names)
-        return 0
-    for one in found:
-        say(f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}")
-    if not found:
-        say("no gate is gone here")
+    lines = [f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}" for one in found]
+    report(as_json, lines or ["no gate is gone here"], *names)
     return 0
 
 

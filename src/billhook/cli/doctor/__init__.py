@@ -81,13 +81,13 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
     """Every agent with its findings, the daemon, and the sum of it."""
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
-    for report in reports:
-        yield from ("", click.style(report.host.title, bold=True))
-        yield from lines(report.findings)
+    for about in reports:
+        yield from ("", click.style(about.host.title, bold=True))
+        yield from lines(about.findings)
     yield from ("", click.style("billhook itself", bold=True))
     yield from lines(general)
     yield ""
-    yield _sum([*general, *(one for report in reports for one in report.findings)])
+    yield _sum([*general, *(one for about in reports for one in about.findings)])
 
 
 def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
@@ -115,16 +115,16 @@ def beginning(project: str, reports: Sequence[AgentReport]) -> Iterator[str]:
     yield ""
     if reports:
         yield "found here"
-        for report in reports:
-            program = next(one.text for one in report.findings if one.about == "program")
-            yield from filled(f"{report.host.title}: {program}", 2)
-        findings = [one for report in reports for one in report.findings]
+        for about in reports:
+            program = next(one.text for one in about.findings if one.about == "program")
+            yield from filled(f"{about.host.title}: {program}", 2)
+        findings = [one for about in reports for one in about.findings]
         wrong = [one for one in findings if not one.well and "not installed" not in one.text]
         yield from ([""] if wrong else [])
         yield from lines(wrong)
     else:
         yield "no coding agent was found: none is on PATH, none has a folder in your home"
-    names = " ".join(report.host.name for report in reports) or "claude"
+    names = " ".join(about.host.name for about in reports) or "claude"
     config = loaded(())
     step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
     yield from ("", "begin with", f"  billhook install {names}", f"  billhook {step}")
@@ -135,17 +135,17 @@ def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Seq
     return {
         "version": __version__,
         "project": project,
-        "ok": bool(reports) and entries.all_well(general) and all(report.well for report in reports),
+        "ok": bool(reports) and entries.all_well(general) and all(about.well for about in reports),
         "daemon": general,
         "agents": [
             {
-                "agent": report.host.name,
-                "title": report.host.title,
-                "ok": report.well,
-                "installed": [{"scope": one.scope, "file": one.path, "events": one.events} for one in report.installed],
-                "findings": report.findings,
+                "agent": about.host.name,
+                "title": about.host.title,
+                "ok": about.well,
+                "installed": [{"scope": one.scope, "file": one.path, "events": one.events} for one in about.installed],
+                "findings": about.findings,
             }
-            for report in reports
+            for about in reports
         ],
     }
 

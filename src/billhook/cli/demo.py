@@ -262,20 +262,19 @@ class _DemoReport:
         program, path = _program()
         if path:
             yield f"  export PATH={shlex.quote(path)}:$PATH"
-        for command, shows in self._commands():
+        again = f"agent --init --permission-mode acceptEdits --context-budget {_BUDGET} --model scripted:{_MODEL}"
+        commands = {
+            "events . --json": "every event whole, as its hooks got it",
+            **({f"explain {self.denied.seq}": "why `rm -rf` did not run"} if self.denied is not None else {}),
+            "list": "the hooks: they are in hooks.yaml, to play with",
+            f"{again} -p 'Once more'": "the script once more, in the folder as it is now: `old` is moved already",
+            "agent": "with a key of your own: ask what you like",
+        }
+        for command, shows in commands.items():
             yield f"  {program} {command}"
             yield f"      {shows}"
         yield f"  rm -r {shlex.quote(str(self.made.folder))}"
         yield "      removes it all"
-
-    def _commands(self) -> Iterator[tuple[str, str]]:
-        yield "events . --json", "every event whole, as its hooks got it"
-        if self.denied is not None:
-            yield f"explain {self.denied.seq}", "why `rm -rf` did not run"
-        yield "list", "the hooks: they are in hooks.yaml, to play with"
-        again = f"agent --init --permission-mode acceptEdits --context-budget {_BUDGET} --model scripted:{_MODEL}"
-        yield f"{again} -p 'Once more'", "the script once more, in the folder as it is now: `old` is moved already"
-        yield "agent", "with a key of your own: ask what you like"
 
 
 def _program() -> tuple[str, str]:

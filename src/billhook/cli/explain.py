@@ -168,8 +168,11 @@ def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
         yield ""
         yield from _hook(one, 0)
     if others and not everything:
+        want = "wants" if len(others) == 1 else "want"
+        named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
+        more = f", and {len(others) - 8} more" if len(others) > 8 else ""
         yield ""
-        yield from filled(_others(others), 0)
+        yield from filled(f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)", 0)
     if silent := [one.row.name for one in found.hooks if one.silent]:
         yield from ("", click.style(f"built in, without a say: {', '.join(silent)}", dim=True))
     yield ""
@@ -216,13 +219,6 @@ def _facts(one: explain.Explained) -> Iterator[str]:
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
     yield from facts_of(row, "always source")
-
-
-def _others(others: Sequence[explain.Explained]) -> str:
-    want = "wants" if len(others) == 1 else "want"
-    named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
-    more = f", and {len(others) - 8} more" if len(others) > 8 else ""
-    return f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)"
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
@@ -333,7 +329,10 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
         names = ", ".join(f"{name} ({said.duration_ms:.1f} ms)" for name, said in silent.items())
         yield from (click.style(line, dim=True) for line in filled(f"built in, no objection: {names}", 0))
     yield ""
-    yield from _verdict(past)
+    yield from (click.style(line, bold=True) for line in filled(f"verdict: {_decision(past)}", 0))
+    yield from filled(f"reason: {record.reason}", 0) if record.reason else ()
+    if record.failed_open and record.judged:
+        yield f"{counted(record.failed_open, 'hook')} failed and let the event pass"
     yield ""
     yield from _today(past)
 
@@ -376,14 +375,6 @@ def _said(said: OutcomeRecord) -> Iterator[str | None]:
     if said.status != "ok" and said.decision != "none":
         yield f"counted as {said.decision}, as its failure rule says"
     yield "the event went on without its answer" if said.failed_open else None
-
-
-def _verdict(past: explain.Past) -> Iterator[str]:
-    yield from (click.style(line, bold=True) for line in filled(f"verdict: {_decision(past)}", 0))
-    if past.record.reason:
-        yield from filled(f"reason: {past.record.reason}", 0)
-    if past.record.failed_open and past.record.judged:
-        yield f"{counted(past.record.failed_open, 'hook')} failed and let the event pass"
 
 
 def _decision(past: explain.Past) -> str:

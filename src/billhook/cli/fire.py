@@ -134,14 +134,6 @@ def _here() -> str:
         return ""
 
 
-def _folder(given: str) -> str:
-    """The folder of --cwd; UsageError when there is none: hooks would be looked for elsewhere."""
-    folder = os.path.normpath(os.path.join(_here(), given))
-    if not os.path.isdir(folder):
-        raise UsageError(f"--cwd {given}: there is no such folder", hint="check the path")
-    return folder
-
-
 def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The fields that the options give, and the tool's input as it was typed."""
     fields: dict[str, Any] = {}
@@ -150,7 +142,9 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
     if given["session"] is not None:
         fields["session_id"] = given["session"]
     if given["cwd"] is not None:
-        fields["cwd"] = _folder(given["cwd"])
+        fields["cwd"] = os.path.normpath(os.path.join(_here(), given["cwd"]))
+        if not os.path.isdir(fields["cwd"]):  # hooks would be looked for elsewhere
+            raise UsageError(f"--cwd {given['cwd']}: there is no such folder", hint="check the path")
     if given["tool"] is not None and _applies("--tool", "tool_name", name, known):
         fields["tool_name"] = tools.canonical(given["tool"])
     if given["input_"] is not None:

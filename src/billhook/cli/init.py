@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -64,7 +63,10 @@ def verb(force: bool, as_json: bool) -> int:
         "backup": str(backup) if backup is not None else None,
         "hooks": [one.name for one in wrote],
         "approved": not agent,
-        "found": [_found_data(read, hooks) for read, hooks in _others(now, path)],
+        "found": [
+            {"file": read.source.path, "layer": read.source.layer, "hooks": len(hooks), "pending": _pending(hooks)}
+            for read, hooks in _others(now, path)
+        ],
     }
     report(as_json, _lines(now, path, backup, wrote, agent), done)
     if agent and not as_json:
@@ -122,16 +124,15 @@ def _others(config: Config, path: Path) -> list[tuple[FileRead, list[Entry]]]:
     return found
 
 
-def _found_data(read: FileRead, hooks: list[Entry]) -> dict[str, Any]:
-    pending = sum(one.pending for one in hooks)
-    return {"file": read.source.path, "layer": read.source.layer, "hooks": len(hooks), "pending": pending}
-
-
 def _described(read: FileRead, hooks: list[Entry]) -> str:
     if not read.readable:
         return "can't be read (`billhook check` says why)"
-    waiting = sum(entry.pending for entry in hooks)
+    waiting = _pending(hooks)
     if not waiting:
         return f"{counted(len(hooks), 'hook')}{'' if needs_consent(read.source.layer) else ' of your own'}"
     some = "" if waiting == len(hooks) else f"{waiting} "
     return f"{counted(len(hooks), 'hook')}, {some}not approved yet"
+
+
+def _pending(hooks: list[Entry]) -> int:
+    return sum(entry.pending for entry in hooks)

@@ -202,28 +202,20 @@ def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator
 def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
     name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
-    when = [_last_fired(row, fired)] if fired is not None and row.effect != "nothing" else []
-    yield from facts([*_facts(row, alone=number is None), *when], _INDENT)
+    events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
+    dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
+    names = f"{events} part match if {dialect} on_failure timeout {priority} after background always {trust} source"
+    about = list(facts_of(row, names))
+    if fired is not None and row.effect != "nothing":
+        never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
+        about.append(f"last fired {ago(fired.times[row.name])}" if row.name in fired.times else never)
+    yield from facts(about, _INDENT)
     text, colour = "", "yellow"
     if row.effect == "blocks":
         text, colour = f"blocks what it would have judged: {row.why}", "red"
     elif row.why and (row.state != "new" or row.broken):
         text = row.broken or row.why
     yield from (click.style(line, fg=colour) for line in (filled(text, _INDENT) if text else ()))
-
-
-def _facts(row: HookRow, *, alone: bool) -> Iterator[str]:
-    """`alone`: it does not stand below its event."""
-    events, priority = "events" if alone else "", "priority" if row.priority != 100 else ""
-    dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
-    names = f"{events} part match if {dialect} on_failure timeout {priority} after background always {trust} source"
-    return facts_of(row, names)
-
-
-def _last_fired(row: HookRow, fired: LastFired) -> str:
-    if row.name in fired.times:
-        return f"last fired {ago(fired.times[row.name])}"
-    return "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
 
 
 def _hints(config: Config) -> None:

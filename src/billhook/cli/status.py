@@ -72,8 +72,12 @@ def _screen(
     yield ""
     yield from _files(config)
     if lately is not None:
-        yield f"  {'log':<8}  {_log(lately)}"
         from billhook.cli.doctor.hooks import head_findings
+
+        number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
+        opened = click.style(f"{lately.failed_open:,} failed open", fg="yellow") if lately.failed_open else ""
+        parts = (f"last event {ago(lately.last)}", f"{number} today", opened)
+        yield f"  {'log':<8}  {', '.join(filter(None, parts))}"
 
         overdue = [one.text for one in head_findings(config.project, Path(config.root)) if not one.well]
         lines = (line for text in overdue for line in filled(text, 0, width() - 12))
@@ -82,10 +86,13 @@ def _screen(
         yield ""
         yield from (click.style(line, fg="red") for line in filled(gone_text(one, config), 2))
     if problems:
-        yield ""
-        yield from _problems(problems)
-    yield ""
-    yield click.style("Next", bold=True)
+        yield from ("", click.style(counted(len(problems), "problem"), bold=True))
+    for finding in problems[:_SHOWN]:
+        place = ":".join(str(part) for part in (shown_path(finding.file), finding.line, finding.column) if part)
+        yield from hanging(f"{place}: {finding.code} {finding.message}", 2)
+    if len(problems) > _SHOWN:
+        yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
+    yield from ("", click.style("Next", bold=True))
     commands = next_commands(config, problems)
     column = max(len(command) for command, _ in commands)
     for command, what in commands:
@@ -102,14 +109,6 @@ def _files(config: Config) -> Iterator[str]:
         yield f"  {layer:<8}  {one_line(file, column):<{column}}  {count}"
     if built_in:
         yield f"  {'built-in':<8}  {', '.join(built_in)}"
-
-
-def _log(lately: RecentRecords) -> str:
-    number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
-    parts = [f"last event {ago(lately.last)}", f"{number} today"]
-    if lately.failed_open:
-        parts.append(click.style(f"{lately.failed_open:,} failed open", fg="yellow"))
-    return ", ".join(parts)
 
 
 def _count(config: Config, read: FileRead) -> str:
@@ -142,15 +141,6 @@ def _counts(config: Config, read: FileRead) -> _Counts:
     waiting = sum(entry.pending for entry in of_file)
     pending = waiting - sum(entry.pending for entry in itself)
     return _Counts(running, pending, len(itself), len(read.entries) - running - waiting)
-
-
-def _problems(problems: Sequence[Finding]) -> Iterator[str]:
-    yield click.style(counted(len(problems), "problem"), bold=True)
-    for one in problems[:_SHOWN]:
-        place = ":".join(str(part) for part in (shown_path(one.file), one.line, one.column) if part)
-        yield from hanging(f"{place}: {one.code} {one.message}", 2)
-    if len(problems) > _SHOWN:
-        yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
 
 
 def next_commands(config: Config, problems: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -232,7 +232,12 @@ class Screen(_Stdout):
 
     def _ended(self, event: ui.TurnEnded) -> None:
         if event.how == "done":
-            self._answer(event.text)
+            if not event.text.strip():
+                self.line(click.style("(no answer)", dim=True))
+            elif not self._streams:
+                self.flush()
+                self._write(event.text if event.text.endswith("\n") else f"{event.text}\n")
+            self._last = ""
             return
         self._on_the_way()
         if event.how == "interrupted":
@@ -243,14 +248,6 @@ class Screen(_Stdout):
             text = "the model has not seen it" if said else visible(event.text)
             self.line(f"{click.style(word, fg='red')}: {text}" if text else word)
         self._refused = False
-
-    def _answer(self, text: str) -> None:
-        if not text.strip():
-            self.line(click.style("(no answer)", dim=True))
-        elif not self._streams:
-            self.flush()
-            self._write(text if text.endswith("\n") else f"{text}\n")
-        self._last = ""
 
     # -- standard output
 

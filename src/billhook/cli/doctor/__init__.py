@@ -43,16 +43,6 @@ class AgentReport(msgspec.Struct, frozen=True):
         return [event for one in self.installed for event in one.events]
 
 
-def hosts_here(project: str, root: Path) -> list[Agent]:
-    """The agents that are on this machine, or have entries of ours."""
-    seen = agents_here("user", project)
-    return [
-        host
-        for host in AGENTS.values()
-        if seen[host.name] or entries.path_of(host) or entries.SettingsPair(host, project, root).installed
-    ]
-
-
 def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, asked: bool = True) -> AgentReport:
     """Look at one agent. Nothing is changed, and no agent is started.
 
@@ -87,7 +77,9 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
     yield from ("", click.style("billhook itself", bold=True))
     yield from lines(general)
     yield ""
-    yield _sum([*general, *(one for about in reports for one in about.findings)])
+    levels = [one.level for one in (*general, *(one for about in reports for one in about.findings))]
+    wrong = [f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels]
+    yield ", ".join(wrong) or click.style("all is well", fg="green")
 
 
 def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
@@ -100,13 +92,6 @@ def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
         yield from rest
         if one.remedy:
             yield from filled(f"-> {one.remedy}", _INDENT)
-
-
-def _sum(findings: Sequence[entries.DoctorFinding]) -> str:
-    if entries.all_well(findings):
-        return click.style("all is well", fg="green")
-    levels = [one.level for one in findings]
-    return ", ".join(f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels)
 
 
 def beginning(project: str, reports: Sequence[AgentReport]) -> Iterator[str]:
@@ -204,9 +189,16 @@ class _DoctorScope:
 
     def __init__(self, agents: tuple[str, ...]) -> None:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
-        self.hosts = named(agents)[0] if agents else hosts_here(self.project, self.root)
+        self.hosts = named(agents)[0] if agents else list(self._hosts_here())
         self.daemon = DaemonState(self.root)
         self.general = [*self.daemon.findings(), *head_findings(self.project, self.root)]
+
+    def _hosts_here(self) -> Iterator[Agent]:
+        """The agents that are on this machine, or have entries of ours."""
+        seen = agents_here("user", self.project)
+        for host in AGENTS.values():
+            if seen[host.name] or entries.SettingsPair(host, self.project, self.root).installed:
+                yield host
 
     def report(self, host: Agent) -> AgentReport:
         return examined(host, self.project, self.root, self.daemon, asked=self.asked)
@@ -264,9 +256,9 @@ class _DoctorScope:
     def _coverage(self, host: Agent, since: str) -> "Coverage":
         from billhook.cli.doctor.coverage import Reasons, compared
 
-        report, logged = self.report(host), is_logged(host, self.project)
+        about, logged = self.report(host), is_logged(host, self.project)
 
         def why(seen: "LoggedCalls") -> Reasons:
-            return Reasons(host, seen, report.findings, report.events, logged=logged)
+            return Reasons(host, seen, about.findings, about.events, logged=logged)
 
         return compared(host, self.project, self.root, why, since)

@@ -67,8 +67,12 @@ def canary_finding(
     except OSError as error:
         text = f"{path_of(host)} can't be started: {error.strerror or error}"
         return DoctorFinding("fail", "canary", text, f"start `{host.program}` here, and see what it wants")
-    if ran.record is not None:
-        return DoctorFinding("ok", "canary", _fired(ran.record, ran.seconds))
+    if (record := ran.record) is not None:
+        text = f"the hook fired after {ran.seconds:.1f} s ({record.event}, session {record.session_id[:8]})"
+        if record.decision in ("deny", "ask") or record.stop:
+            word = record.decision if record.decision != "none" else "stop"
+            text += f"; its answer was {word}: {record.reason or ''}".rstrip(": ")
+        return DoctorFinding("ok", "canary", text)
     why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
     ended = f"ran for {ran.seconds:.0f} s" if ran.exit is None else _ENDED.format(ran.seconds, ran.exit)
     text = f"no hook fired: {host.title} {ended}, and asked nobody"
@@ -94,13 +98,6 @@ def not_possible(host: Agent, events: Sequence[str], *, logged: bool) -> DoctorF
         text = "can't be proved: of the installed events, none comes before the model is asked"
         return DoctorFinding("unknown", "canary", text, f"billhook install {host.name}")
     return None
-
-
-def _fired(record: Record, seconds: float) -> str:
-    text = f"the hook fired after {seconds:.1f} s ({record.event}, session {record.session_id[:8]})"
-    if record.decision in ("deny", "ask") or record.stop:
-        text += f"; its answer was {record.decision if record.decision != 'none' else 'stop'}: {record.reason or ''}"
-    return text.rstrip(": ")
 
 
 def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> Ran:

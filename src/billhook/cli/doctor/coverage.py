@@ -55,7 +55,7 @@ class LoggedCalls:
         self.asking: set[str] = set()  # sessions that brought a PreToolUse
         self.agents: set[str] = set()  # subagents that brought a PreToolUse
         self.first = ""  # the oldest record of this agent
-        self.oldest = ""  # the oldest record at all
+
         self.ends: dict[str, tuple[str, str]] = {}  # of each session, its first and last record
 
     @property
@@ -72,7 +72,7 @@ class LoggedCalls:
             self._add(entry.record)
 
     def _add(self, record: Record) -> None:
-        self.oldest = min(self.oldest or record.time, record.time)
+
         if record.host not in self._as:
             return
         self.first = min(self.first or record.time, record.time)
@@ -84,14 +84,12 @@ class LoggedCalls:
             if record.agent_id:
                 self.agents.add(record.agent_id)
         if record.event in _AROUND and record.tool_use_id:
-            self._keep(record.tool_use_id, record)
-
-    def _keep(self, id_: str, record: Record) -> None:
-        came = self._came.setdefault(id_, [])
-        if record.event in _BEFORE:
-            came.append(_Came("judged" if record.judged else "unjudged", record.session_id, moment(record.time)))
-        elif not any(one.session == record.session_id for one in came):
-            came.append(_Came("afterwards", record.session_id, moment(record.time)))
+            came = self._came.setdefault(record.tool_use_id, [])
+            kind: Kind = "judged" if record.judged else "unjudged"
+            if record.event not in _BEFORE:
+                kind = "afterwards"
+            if record.event in _BEFORE or not any(one.session == record.session_id for one in came):
+                came.append(_Came(kind, record.session_id, moment(record.time)))
 
     def taken(self, call: TranscriptCall) -> Kind | None:
         """What came of a call; None: it never came. Each record answers for one call."""
@@ -244,7 +242,10 @@ class _Comparison:
         waiting: dict[str, TranscriptCall] = {}
         for found in transcript.read(lines):
             if isinstance(found, CallResult):
-                self._result(waiting, found)
+                call = waiting.pop(found.id, None)
+                self.result.not_run += call is not None and found.came == "refused"
+                if call is not None and found.came != "refused":
+                    self._open[call.id, call.time] = call, found.came == "ran"
             elif found.time >= self._since[: len(found.time)]:
                 self._call(found, waiting)
         result = self.result
@@ -279,13 +280,6 @@ class _Comparison:
             self._open[key] = call, True  # its result has another form, and nothing depends on it
         elif not again:
             waiting[call.id] = call
-
-    def _result(self, waiting: dict[str, TranscriptCall], result: CallResult) -> None:
-        call = waiting.pop(result.id, None)
-        if call is not None and result.came == "refused":
-            self.result.not_run += 1
-        elif call is not None:
-            self._open[call.id, call.time] = call, result.came == "ran"
 
     def finish(self, why: Callable[[LoggedCalls], Reasons]) -> Coverage:
         result, reasons = self.result, why(self.seen)

@@ -131,16 +131,16 @@ class Printer:
             notes.append(f"the newest {shown}: --limit 0 shows all, --offset {part.offset + shown} those before")
         _note_count(notes, logs.foreign, shown, in_json=self.in_json)
         if logs.unread:
-            note(_unread(logs.unread))
+            which = f"{counted_records(logs.unread)} could not be searched whole"
+            missing = "its side file is" if logs.unread == 1 else "their side files are"
+            name = "it" if logs.unread == 1 else "them"
+            note(f"{which}: {missing} missing or damaged; `billhook events verify` names {name}")
         if not shown and self.hook is not None:
-            self._hint_hook(logs, self.hook)
-
-    def _hint_hook(self, logs: query.Logs, name: str) -> None:
-        """No record names that hook, or none that passes the other filters: which did they mean?"""
-        newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
-        known = {name for entry in newest for name in hooks_of(entry.record)}
-        if known and not any(called(one, name) for one in known):
-            hint(f"no recent record names the hook `{visible(name)}`; {visible(suggest(name, sorted(known)))}")
+            newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
+            known = {name for entry in newest for name in hooks_of(entry.record)}
+            if known and not any(called(one, self.hook) for one in known):  # else another filter leaves it out
+                near = visible(suggest(self.hook, sorted(known)))
+                hint(f"no recent record names the hook `{visible(self.hook)}`; {near}")
 
 
 def show_nothing(logs: query.Logs, *, in_json: bool) -> int:
@@ -182,12 +182,6 @@ def _note_count(notes: list[str], foreign: int | None, shown: int, *, in_json: b
         say(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
 
 
-def _unread(number: int) -> str:
-    which, whose = ("1 record", "its side file is") if number == 1 else (f"{number:,} records", "their side files are")
-    name = "it" if number == 1 else "them"
-    return f"{which} could not be searched whole: {whose} missing or damaged; `billhook events verify` names {name}"
-
-
 def counted_records(number: int) -> str:
     return f"{number:,} record" if number == 1 else f"{number:,} records"
 
@@ -214,9 +208,6 @@ COMMANDS = {
     "verify": "Check that nothing in the log was changed, removed or added.",
     "export": "The log's own lines, to keep or to send elsewhere.",
 }
-"""Every command with its one line of help."""
-
-
 _EPILOG = """\b
 Examples:
   billhook events . --last 5
@@ -254,11 +245,8 @@ class _EventsGroup(LazyCommands):
         return super().get_command(ctx, cmd_name) if cmd_name else _VIEW
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        asks_help = args[:1] in (["-h"], ["--help"])
-        completes = ctx.resilient_parsing and not args
-        return super().parse_args(
-            ctx, args if asks_help or completes or (args and args[0] in COMMANDS) else ["", *args]
-        )  # fmt: skip
+        known = args[0] in (*COMMANDS, "-h", "--help") if args else ctx.resilient_parsing  # that completes words
+        return super().parse_args(ctx, args if known else ["", *args])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return [*super().shell_complete(ctx, incomplete), *_VIEW.shell_complete(ctx, incomplete)]
@@ -275,15 +263,7 @@ class _EventsGroup(LazyCommands):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-_VIEW = _View(
-    "events",
-    callback=view,
-    params=[
-        click.Argument(["sessions"], metavar="[SESSION]", nargs=-1),
-        *reversed(getattr(view, "__click_params__", [])),
-    ],
-    help=view.__doc__,
-    epilog=_EPILOG,
+_VIEW = click.command("events", cls=_View, epilog=_EPILOG)(
+    click.argument("sessions", metavar="[SESSION]", nargs=-1)(view)
 )
-
 verb = _EventsGroup("events", help=view.__doc__, epilog=_EPILOG, add_help_option=True)

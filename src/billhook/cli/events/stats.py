@@ -306,7 +306,11 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
 
 
 def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [_HEADS, *((hook.name, *_cells(hook)) for hook in hooks)]
+    rows: list[tuple[str, ...]] = [_HEADS]
+    for hook in hooks:
+        numbers = (f"{number:,}" if number else "-" for number in (hook.background, hook.failures, hook.timed_out))
+        times = map(_time, (hook.p50, hook.p95, hook.max))
+        rows.append((hook.name, f"{hook.runs:,}", *numbers, *times, _size(hook.output_bytes)))
     if not any(hook.background for hook in hooks):
         rows = [row[:_STARTED] + row[_STARTED + 1 :] for row in rows]
     heads, *cells = rows
@@ -316,11 +320,6 @@ def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterato
     yield head
     for hook, line in zip(hooks, lines, strict=True):
         yield line + (click.style("  slow", fg="yellow") if hook.over(warn_ms) else "")
-
-
-def _cells(hook: HookStats) -> tuple[str, ...]:
-    numbers = (f"{number:,}" if number else "-" for number in (hook.background, hook.failures, hook.timed_out))
-    return f"{hook.runs:,}", *numbers, *map(_time, (hook.p50, hook.p95, hook.max)), _size(hook.output_bytes)
 
 
 def _time(ms: float | None) -> str:

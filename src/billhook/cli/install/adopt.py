@@ -53,8 +53,10 @@ class Adoption:
             self.staying.append(f"the {handler.event} hook in line {handler.line} stays where it is: {why}")
             return
         assert action is not None
-        name = self._name(handler, action)
-        event = self._events[handler.event]
+        event, given = self._events[handler.event], handler.data.get("name")
+        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
+        name = free_name(stem, event, self._taken | set(BUILTINS))
+        self._taken.add(name)
         mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the agent, its event, what was there
         self.hooks[name] = {**self._fields(handler, event, action), MARK: mark}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
@@ -82,14 +84,6 @@ class Adoption:
         positive = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
         odd += ["timeout"] if seconds is not None and not positive else []
         return f"a hooks.yaml has no words for its `{odd[0]}`" if odd else ""
-
-    def _name(self, handler: Handler, action: Action) -> str:
-        given = handler.data.get("name")
-        event = self._events[handler.event]
-        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
-        name = free_name(stem, event, self._taken | set(BUILTINS))
-        self._taken.add(name)
-        return name
 
     def _fields(self, handler: Handler, event: str, action: Action) -> dict[str, Any]:
         data, host = handler.data, self._host

@@ -186,7 +186,12 @@ def _write(real: str, data: bytes, scope: Scope) -> None:
         with open(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            _as_before(real, descriptor)
+            with suppress(FileNotFoundError):  # mode and owner of the file that is there
+                found, mine = os.stat(real), os.fstat(descriptor)
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+                with suppress(OSError):  # only root may give files away
+                    if (found.st_uid, found.st_gid) != (mine.st_uid, mine.st_gid):
+                        os.fchown(descriptor, found.st_uid, found.st_gid)
             os.fsync(descriptor)
         os.rename(draft, real)
     except BaseException:
@@ -194,17 +199,6 @@ def _write(real: str, data: bytes, scope: Scope) -> None:
             os.unlink(draft)
         raise
     _sync(folder)
-
-
-def _as_before(real: str, descriptor: int) -> None:
-    """Mode and owner of the file that is there."""
-    with suppress(FileNotFoundError):
-        found = os.stat(real)
-        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-        mine = os.fstat(descriptor)
-        if (found.st_uid, found.st_gid) != (mine.st_uid, mine.st_gid):
-            with suppress(OSError):  # only root may give files away
-                os.fchown(descriptor, found.st_uid, found.st_gid)
 
 
 def remove(real: str, expected: bytes | None, made: list[str]) -> None:

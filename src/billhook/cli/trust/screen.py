@@ -185,7 +185,12 @@ _RULES = {
 
 def whole(one: Pending, number: int, count: int) -> Iterator[str]:
     """Everything that is approved with this hook, or with the rules of a file, for a person to read."""
-    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({_standing(one)})"
+    standing = "not approved yet"
+    if isinstance(one, Waiting):
+        standing = "more rules than were approved" if one.before is not None else standing
+    elif before := one.consent.before:
+        standing = f"changed since it was approved on {before.approved_at[:10]}"
+    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({standing})"
     if odd := warning(_approved_texts(one)):
         yield click.style(f"warning: {odd}", fg="yellow")
     yield ""
@@ -207,13 +212,6 @@ def whole(one: Pending, number: int, count: int) -> Iterator[str]:
         for line in changes(one.consent.before, one.declared, print_):
             colour = {"+": "green", "-": "red"}.get(line[:1])
             yield f"    {click.style(marked(line), fg=colour)}".rstrip()
-
-
-def _standing(one: Pending) -> str:
-    if isinstance(one, Waiting):
-        return "more rules than were approved" if one.before is not None else "not approved yet"
-    before = one.consent.before
-    return f"changed since it was approved on {before.approved_at[:10]}" if before else "not approved yet"
 
 
 def facts(entry: Entry) -> Iterator[tuple[str, str]]:

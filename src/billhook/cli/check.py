@@ -306,7 +306,7 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
 
     about, unread = [], False
     for host in list(AGENTS.values()) if name == "all" else [host_named(name, "all")]:
-        configs = [_of_path(path, host.name) for path in paths] or [_here(host.name)]
+        configs = [_loaded(path, host.name) for path in paths or (None,)]
         entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
         standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]
         hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
@@ -322,7 +322,7 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
 def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     """What loading and lint find in these files and projects; in none of them, in all that applies here. `with_log`:
     also what the event log says against hooks."""
-    configs = [_of_path(path) for path in paths] or [_here()]
+    configs = [_loaded(path) for path in paths or (None,)]
     entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
     findings = [finding for config in configs for finding in config.problems]
     tops = {read.source.path: read.places for config in configs for read in config.sources}
@@ -358,26 +358,22 @@ def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
     return []
 
 
-def _here(host: str = "") -> Config:
-    try:
-        return load_config(builtins=False, trust="all", env=_set_variables(), host=host)
-    except FileNotFoundError:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
-
-
-def _of_path(path: str, host: str = "") -> Config:
-    """A file as a file of its project, a folder as a project. Nothing is run, so nothing needs approval."""
-    given: dict[str, Any] = {"builtins": False, "trust": "all", "env": _set_variables(), "host": host}
+def _loaded(path: str | None, host: str = "") -> Config:
+    """Of a path, a file as a file of its project, a folder as a project; without, all that applies here. Nothing is
+    run, so nothing needs approval."""
+    # which variables are set, and nothing of what they hold: nobody has approved what is checked here
+    env = dict.fromkeys(os.environ, "x")
+    given: dict[str, Any] = {"builtins": False, "trust": "all", "env": env, "host": host}
+    if path is None:
+        try:
+            return load_config(**given)
+        except FileNotFoundError:
+            raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
     if os.path.isdir(path):
         return load_config(path, layers=("project", "local"), **given)
     if not os.path.exists(path):
         raise UsageError(f"`{path}` does not exist", hint=_beside(path))
     return load_config(project_of(path), files=[path], **given)
-
-
-def _set_variables() -> dict[str, str]:
-    """Which variables are set, and nothing of what they hold: nobody has approved what is checked here."""
-    return dict.fromkeys(os.environ, "x")
 
 
 def project_of(file: str) -> str:

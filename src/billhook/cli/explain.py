@@ -11,24 +11,12 @@ from typing import Any
 
 import click
 
+from billhook.cli import screen
 from billhook.cli.events.query import LogScope
 from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import config_option, event_named, flag, loaded, tool_options
-from billhook.cli.screen import (
-    facts,
-    filled,
-    hanging,
-    hint,
-    note,
-    picked,
-    report,
-    shown_path,
-    unreadable,
-    width,
-    word_of,
-)
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
 from billhook.config.builtin_options import filled as with_defaults
@@ -80,10 +68,10 @@ def verb(
         return 0
     config = loaded(configs)
     found = explain.explain(config, _event(about, tool, input_, config))
-    report(as_json, _screen(found, everything), _as_data(found, everything))
+    screen.report(as_json, _screen(found, everything), _as_data(found, everything))
     if not as_json and not config.entries:
         no_file = "no hooks are configured here; `billhook init` writes a first file"
-        hint(unreadable(config) or ("the files here contain no hooks" if config.sources else no_file))
+        screen.hint(screen.unreadable(config) or ("the files here contain no hooks" if config.sources else no_file))
     return 0
 
 
@@ -137,18 +125,22 @@ def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
 
 def outlook_data(outlook: explain.Outlook) -> dict[str, Any]:
     """What can be said about the verdict, as JSON."""
-    return {**picked(outlook, "decision certain by"), "depends_on": outlook.open, **picked(outlook, "gates fail_open")}
+    return {
+        **screen.picked(outlook, "decision certain by"),
+        "depends_on": outlook.open,
+        **screen.picked(outlook, "gates fail_open"),
+    }
 
 
 def _hook_data(one: explain.Explained) -> dict[str, Any]:
     return {
         "name": one.row.name,
-        **picked(one, "runs blocks"),
+        **screen.picked(one, "runs blocks"),
         "failed": [reason.condition for reason in one.reasons],
-        **picked(one, "why? fix? order"),
+        **screen.picked(one, "why? fix? order"),
         "deadline": one.seconds,
         "on_failure_means": one.failure or None,
-        "says": None if one.says is None else picked(one.says, "decision reason context"),
+        "says": None if one.says is None else screen.picked(one.says, "decision reason context"),
         "notes": one.notes,
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
         "hash": one.row.exact_hash or None,
@@ -172,7 +164,9 @@ def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
         named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
         more = f", and {len(others) - 8} more" if len(others) > 8 else ""
         yield ""
-        yield from filled(f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)", 0)
+        yield from screen.filled(
+            f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)", 0
+        )
     if silent := [one.row.name for one in found.hooks if one.silent]:
         yield from ("", click.style(f"built in, without a say: {', '.join(silent)}", dim=True))
     yield ""
@@ -185,30 +179,30 @@ def heading(event: Event) -> str:
     about = tools.command_of(tool, given) if tool else event.target
     about = about or (tools.path_of(tool, given) if tool else None)
     head = f"{event.hook_event_name} {tool}".strip()
-    return one_line(f"{head}: {about}" if about else head, width())
+    return one_line(f"{head}: {about}" if about else head, screen.width())
 
 
 def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     word, colour = ("asked", "green") if one.runs else ("blocks", "red") if one.blocks else ("not asked", "yellow")
     number = f"{place}" if one.order is not None else "-"
-    name = click.style(one_line(one.row.name, width() - 20), fg="cyan")
+    name = click.style(one_line(one.row.name, screen.width() - 20), fg="cyan")
     yield f"  {number:<2} {name}  {click.style(word, fg=colour)}"
     if one.row.layer != "built-in" and one.says is None:
-        yield " " * _INDENT + one_line(one.row.what, width() - _INDENT)
+        yield " " * _INDENT + one_line(one.row.what, screen.width() - _INDENT)
     for reason in one.reasons:
-        yield from filled(reason.why, _INDENT)
+        yield from screen.filled(reason.why, _INDENT)
         if reason.fix:
-            yield from hanging(f"to change that: {reason.fix}", _INDENT)
+            yield from screen.hanging(f"to change that: {reason.fix}", _INDENT)
     if one.blocks:
-        yield from filled("what it would have judged is denied until then", _INDENT)
+        yield from screen.filled("what it would have judged is denied until then", _INDENT)
     if one.says is not None:
         answer, word = one.says, one.says.decision.value
         nothing = f"to the model: {answer.context}" if answer.context else "no objection"
         decided = f"{word}: {answer.reason}" if answer.reason else word
-        yield from hanging(f"says: {nothing if answer.decision is Decision.NONE else decided}", _INDENT)
+        yield from screen.hanging(f"says: {nothing if answer.decision is Decision.NONE else decided}", _INDENT)
     for text in one.notes:
-        yield from hanging(f"note: {text}", _INDENT)
-    yield from facts(_facts(one), _INDENT)
+        yield from screen.hanging(f"note: {text}", _INDENT)
+    yield from screen.facts(_facts(one), _INDENT)
 
 
 def _facts(one: explain.Explained) -> Iterator[str]:
@@ -223,11 +217,13 @@ def _facts(one: explain.Explained) -> Iterator[str]:
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
     outlook = found.outlook
-    yield from (click.style(line, bold=True) for line in filled(verdict_line(outlook, found.event), 0))
+    yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
     if outlook.gates:
-        yield from filled(f"held up if one of these gates fails: {', '.join(outlook.gates)}", 0)
+        yield from screen.filled(f"held up if one of these gates fails: {', '.join(outlook.gates)}", 0)
     if outlook.fail_open:
-        yield from filled(f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}", 0)
+        yield from screen.filled(
+            f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}", 0
+        )
     if found.parallel and len(outlook.open) > 1:
         yield "hooks that don't wait for each other run at once (parallelExecution)"
 
@@ -263,13 +259,13 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
         if match[1].record.note is not None:
             raise UsageError(f"record {digits} is about the log itself: nothing was decided", hint="name another one")
     if match is None:
-        note(f"no record of the log has an id that begins with `{digits}`, so this is about a command")
+        screen.note(f"no record of the log has an id that begins with `{digits}`, so this is about a command")
         return False
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
     past = explain.look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
-    report(as_json, _past_screen(past), _past_data(past))
+    screen.report(as_json, _past_screen(past), _past_data(past))
     return True
 
 
@@ -289,12 +285,12 @@ def _past_data(past: explain.Past) -> dict[str, Any]:
     record, names = past.record, "name standing why? decided own said then now changes"
     about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
-        **picked(record, about),
+        **screen.picked(record, about),
         "decided_by": past.by,
-        **picked(record, "failed_open judged duration_ms config?"),
+        **screen.picked(record, "failed_open judged duration_ms config?"),
         "config_known": past.known,
         "hooks": [
-            {**picked(one, names), "today": None if one.today is None else picked(one.today, "runs why?")}
+            {**screen.picked(one, names), "today": None if one.today is None else screen.picked(one.today, "runs why?")}
             for one in past.hooks
         ],
         "today": {
@@ -311,9 +307,9 @@ def _past_data(past: explain.Past) -> dict[str, Any]:
 
 def _past_screen(past: explain.Past) -> Iterator[str]:
     event, record = explain.event_of(past.record), past.record
-    title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", width())
+    title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", screen.width())
     yield click.style(title, bold=True)
-    yield from facts(_about(past.record), 2)
+    yield from screen.facts(_about(past.record), 2)
     spoken = [one for one in past.hooks if not _silent(one)]
     for place, one in enumerate(spoken, 1):
         yield ""
@@ -327,10 +323,10 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
     }:
         yield ""
         names = ", ".join(f"{name} ({said.duration_ms:.1f} ms)" for name, said in silent.items())
-        yield from (click.style(line, dim=True) for line in filled(f"built in, no objection: {names}", 0))
+        yield from (click.style(line, dim=True) for line in screen.filled(f"built in, no objection: {names}", 0))
     yield ""
-    yield from (click.style(line, bold=True) for line in filled(f"verdict: {_decision(past)}", 0))
-    yield from filled(f"reason: {record.reason}", 0) if record.reason else ()
+    yield from (click.style(line, bold=True) for line in screen.filled(f"verdict: {_decision(past)}", 0))
+    yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
     if record.failed_open and record.judged:
         yield f"{counted(record.failed_open, 'hook')} failed and let the event pass"
     yield ""
@@ -346,26 +342,26 @@ def _about(record: Record) -> Iterator[str]:
 
 
 def _silent(one: explain.Considered) -> bool:
-    return one.said is not None and one.said.source == "built-in" and word_of(one.said) == "no objection"
+    return one.said is not None and one.said.source == "built-in" and screen.word_of(one.said) == "no objection"
 
 
 def _considered(one: explain.Considered, place: int) -> Iterator[str]:
     word: str = one.standing
     number, took, colour = "-", "", "yellow"
     if one.said is not None:
-        word, number, took = word_of(one.said), str(place), f"  {one.said.duration_ms:.1f} ms"
+        word, number, took = screen.word_of(one.said), str(place), f"  {one.said.duration_ms:.1f} ms"
         colour = _COLOURS.get(word, "green") if one.said.status == "ok" else "yellow"
-    name = click.style(one_line(one.name, width() - 40), fg="cyan")
+    name = click.style(one_line(one.name, screen.width() - 40), fg="cyan")
     decided = "  decided" if one.decided else ""
     yield f"  {number:<2} {name}  {click.style(word, fg=colour)}{took}{click.style(decided, bold=True)}"
     texts = [one.why, *(_said(one.said) if one.said is not None else ())]
-    yield from (line for text in texts if text for line in filled(text, _INDENT))
+    yield from (line for text in texts if text for line in screen.filled(text, _INDENT))
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
-        yield from facts(facts_of(one.then, f"match if {dialect} on_failure trust {source}"), _INDENT)
+        yield from screen.facts(facts_of(one.then, f"match if {dialect} on_failure trust {source}"), _INDENT)
     elif one.own:
-        yield from facts(["a hook of the program that asked"], _INDENT)
+        yield from screen.facts(["a hook of the program that asked"], _INDENT)
 
 
 def _said(said: OutcomeRecord) -> Iterator[str | None]:
@@ -397,7 +393,7 @@ def _today(past: explain.Past) -> Iterator[str]:
         lines.append(verdict_line(past.today.outlook, past.today.event))
     lines += [f"not known: {text}" for text in past.untold]
     for line in lines:
-        yield from hanging(line, 2)
+        yield from screen.hanging(line, 2)
 
 
 def _differences(past: explain.Past) -> Iterator[str]:
@@ -411,7 +407,7 @@ def _differences(past: explain.Past) -> Iterator[str]:
         elif text := _outcome(one):
             yield f"{one.name}: {text.removeprefix(', so ')}"
     for row in past.added:
-        place = f" ({shown_path(str(row['source']))})" if row.get("file") else ""
+        place = f" ({screen.shown_path(str(row['source']))})" if row.get("file") else ""
         yield f"{row['name']}: {'added' if past.known else 'not in the record'}{place}"
     for change in past.settings:
         yield _change(change)

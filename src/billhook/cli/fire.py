@@ -186,18 +186,17 @@ def _samples(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     kind = EVENTS[name]
     if "tool_name" in kind.__struct_fields__ and "tool_name" not in fields:
         raise UsageError(f"{name} is about a tool: which one?", hint=f"billhook fire {name} --tool Bash ...")
-    samples: dict[str, Any] = {"tool_input": {}, "tool_response": ""}
-    for field in msgspec.structs.fields(kind):
-        if field.name in samples or field.name in fields:
-            continue
+    always: dict[str, Any] = {"tool_input": {}, "tool_response": ""}
+    samples = {key: value for key, value in always.items() if key in kind.__struct_fields__}
+    own = {*_own_fields(name)} - {*samples, *fields}
+    for field in (field for field in msgspec.structs.fields(kind) if field.name in own):
         if field.name in kind.nullable:
             samples[field.name] = None
         elif field.required or field.default is not None:
             kinds = [one for one in (field.type, *getattr(field.type, "__args__", ())) if one in _EMPTY]
             empty = _EMPTY[kinds[0]] if kinds else []
             samples[field.name] = SAMPLES.get(field.name, empty) if empty == "" else empty
-    own = {*_own_fields(name), "tool_input", "tool_response"} & {*kind.__struct_fields__}
-    return {key: value for key, value in samples.items() if key in own}
+    return samples
 
 
 def _own_fields(name: str) -> list[str]:

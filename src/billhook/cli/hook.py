@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from billhook.cli.signals import catch_signals, handle_signals
+from billhook.cli.signals import catch_signals, handle_signals, hang_up
 from billhook.core.answers import Status, Verdict
 from billhook.core.events import Event
 from billhook.core.text import lines_for_people
@@ -82,13 +82,6 @@ def tell(lines: Iterable[str]) -> None:
     put(2, lines_for_people(lines))
 
 
-def hang_up() -> None:
-    """Let whoever reads stdout go on."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
-
-
 # `billhook hook`:
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO")
 """Signals that would end us without an answer."""
@@ -120,7 +113,7 @@ class _HookRun:
         self.told: HookResponse | None = None  # the answer is out: what goes wrong now can't change it
         self._engine: Engine | None = None
         self._goes_on = False  # a hook answers later
-        self._let_go: Callable[[int], None] = lambda code: hang_up()
+        self._let_go: Callable[[int], None] = lambda code: hang_up(1)
         """Lets the agent go on, with an exit code where it waits for a parent of ours."""
         self._at_once = False  # no hook waits for anything: there is no loop, and no process of ours
 
@@ -245,7 +238,7 @@ def _split() -> Callable[[int], None] | int:
     except OSError:  # no more processes: then the agent waits
         os.close(read)
         os.close(write)
-        return lambda code: hang_up()
+        return lambda code: hang_up(1)
     if child:
         os.close(write)
         return _follow_child(child, read)
@@ -260,10 +253,7 @@ def _end_parent(write: int, code: int) -> None:
     from billhook.runners import process_tree
 
     process_tree.outlive_parent()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    os.close(nowhere)
+    hang_up(0, 1, 2)
     os.write(write, bytes([code]))
     os.close(write)
 

@@ -41,7 +41,6 @@ PACKAGES: Mapping[tuple[str, str], str] = {
 Verb = Callable[..., Any]
 _INTERPRETER = re.compile(r"node|nodejs|bun|deno|python[\d.]*|pypy[\d.]*|sh|bash|dash|zsh")
 _SCRIPT_ENDS = re.compile(r"\.(?:js|mjs|cjs|py|exe)$")
-_DEEPEST = 100
 
 
 def agent_around() -> str:
@@ -98,9 +97,7 @@ def _plain(program: str) -> str:
 
 def _ancestors() -> Iterator[int]:
     pid = os.getppid()
-    for _ in range(_DEEPEST):
-        if pid <= 0:
-            return
+    while pid > 0:
         yield pid
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:

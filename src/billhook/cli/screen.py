@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from billhook.cli.signals import hang_up
 from billhook.core import strictjson
 from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.core.errors import BillhookError
-from billhook.core.text import counted, one_line, visible
+from billhook.core.text import Finding, counted, one_line, visible
 from billhook.store.files import StoreError
 from billhook.store.log.record import OutcomeRecord
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
-    from billhook.core.text import Finding
 
 
 Progress = Callable[[int, int], None]
@@ -144,7 +144,7 @@ def with_shown_paths(text: str) -> str:
     return text
 
 
-def first_problem(problems: "Iterable[Finding]") -> str:
+def first_problem(problems: Iterable[Finding]) -> str:
     """Where to begin: file and line of the first problem that is no mere note; empty without one."""
     return next((with_shown_paths(f"{one.file}:{one.line}") for one in problems if not one.note), "")
 
@@ -183,7 +183,7 @@ def say(text: str, *, err: bool = False) -> None:
     except OSError:
         if not err:
             raise
-        _hang_up(2)  # there is nobody to complain to
+        hang_up(2)  # there is nobody to complain to
 
 
 def say_json(*values: Any) -> None:
@@ -213,17 +213,10 @@ def hint(text: str) -> None:
 
 def not_written(error: OSError) -> None:
     """Standard output took no more: say so, unless whoever read it has just seen enough."""
-    _hang_up(1)
+    hang_up(1)  # else the interpreter stumbles at its end over what is still buffered
     if error.errno != errno.EPIPE:
         remedy = "make room there, or send it elsewhere"
         say(f"error: the output could not be written: {error.strerror}\n\nhint: {remedy}", err=True)
-
-
-def _hang_up(stream: int) -> None:
-    """Let what is still buffered go nowhere: else the interpreter stumbles over it at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream)
-    os.close(nowhere)
 
 
 def note(text: str) -> None:

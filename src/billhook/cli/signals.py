@@ -1,5 +1,6 @@
 """Fire an event so that a signal that ends billhook ends its hooks first."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -68,6 +69,14 @@ def catch_signals(caught: list[int]) -> None:
     """From now on a signal that would end us is only noted, in the list: one that broke into the wait for a thread
     would leave its hook running."""
     handle_signals(("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"), _noting(caught))
+
+
+def hang_up(*streams: int) -> None:
+    """Let whoever is at the other end of these streams go on; what is still written goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
 
 
 def handle_signals(names: Iterable[str], handler: Callable[[int, object], None]) -> None:

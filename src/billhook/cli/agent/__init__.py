@@ -24,6 +24,7 @@ from billhook.cli.screen import note, with_shown_paths
 from billhook.config import loader
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
+from billhook.core.text import counted
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
@@ -222,10 +223,9 @@ def _rules_that_wait(rules: Rules) -> list[str]:
     found = []
     if pending := rules.pending:
         number = sum(len(waiting.rules) for waiting in pending)
-        one, many = ("1 allow rule is", "does", "it"), (f"{number} allow rules are", "do", "them")
-        are, do, them = one if number == 1 else many
-        where = ", ".join(waiting.shown for waiting in pending)
-        found.append(f"{are} not approved and {do} not count: {where} (`billhook trust` shows {them})")
+        are, do, them = ("is", "does", "it") if number == 1 else ("are", "do", "them")
+        where = f"{', '.join(waiting.shown for waiting in pending)} (`billhook trust` shows {them})"
+        found.append(f"{counted(number, 'allow rule')} {are} not approved and {do} not count: {where}")
     if problems := rules.problems:
         first = problems[0]
         found.append(f"a permission rule is wrong: {first.place}: {first.message} (`billhook check` shows all)")

@@ -49,7 +49,8 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
     `asked`: it is the agent's own turn; else it is only one of those that are here.
     """
     files = entries.SettingsPair(host, project, root)
-    others = entries.by_another_file(host, project, root)
+    claude = entries.SettingsPair(AGENTS["claude"], project, root).installed if host.reads_claude else []
+    others = [one for one in claude if one.scope in host.reads_claude]  # in files that this agent reads, too
     installed = (*files.installed, *others)
     findings = [entries.program_finding(host), *entries.entry_findings(files, others, asked=asked)]
     if installed:

@@ -18,7 +18,7 @@ from billhook.agents.base import Agent
 from billhook.agents.transcripts import CallResult, TranscriptCall, TranscriptFile, TranscriptLines
 from billhook.cli.doctor.entries import DoctorFinding
 from billhook.cli.screen import filled, picked, width, with_shown_paths
-from billhook.cli.times import shown_time
+from billhook.cli.times import local, shown_time
 from billhook.config import sources
 from billhook.config.loader import standing
 from billhook.core.text import counted, one_line
@@ -103,10 +103,8 @@ class LoggedCalls:
 
 def moment(text: str) -> float:
     """A time in seconds; 0 where it is none."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return 0.0
+    when = local(text)
+    return when.timestamp() if when is not None else 0.0
 
 
 # Why no hook saw a call:
@@ -168,13 +166,6 @@ _STILL_OPEN: Final = 600.0  # seconds since a transcript was written in which a 
 _MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs are read as well
 
 
-class Unseen(msgspec.Struct, frozen=True):
-    """A call that no hook ever saw."""
-
-    call: TranscriptCall
-    why: str
-
-
 class Coverage(msgspec.Struct, kw_only=True):
     """Transcripts and log, compared."""
 
@@ -185,11 +176,10 @@ class Coverage(msgspec.Struct, kw_only=True):
     judged: int = 0
     unjudged: int = 0  # they came to billhook, and no hook could be asked
     afterwards: int = 0  # only seen when they had run
-    not_run: int = 0
-    """The agent refused these itself: a tool that it has not, or called wrongly. No hook is asked about such."""
+    not_run: int = 0  # the agent refused these itself, a tool that it has not or called wrongly: no hook is asked
     open: int = 0  # just being made
     unseen: int = 0
-    shown: list[Unseen] = []  # the first of these
+    shown: list[tuple[TranscriptCall, str]] = []  # the first of these, each with the likely reason
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     unread: int = 0  # lines that could not be read
     bytes: int = 0
@@ -288,7 +278,7 @@ class _Comparison:
             result.unseen += 1
             result.reasons[text] += 1
             if len(result.shown) < MOST_SHOWN:
-                result.shown.append(Unseen(call, text))
+                result.shown.append((call, text))
         result.sessions, result.first = len(self._sessions), self.seen.first
         return result
 
@@ -350,16 +340,12 @@ def _unseen(found: Coverage) -> Iterator[str]:
         yield from rest
     yield ""
     yield click.style("Not seen", bold=True)
-    yield from map(_call, found.shown[:_SHOWN])
+    for call, _ in found.shown[:_SHOWN]:
+        who = f"{call.session[:8]}{'/' + call.agent[:8] if call.agent else ''}"
+        head = f"  {shown_time(call.time)}  {one_line(who, 17):<8}  {one_line(call.tool, 24)}  "
+        yield head + one_line(with_shown_paths(shortly(call)), max(20, width() - len(head)))
     if found.unseen > _SHOWN:
         yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
-
-
-def _call(one: Unseen) -> str:
-    call = one.call
-    who = f"{call.session[:8]}{'/' + call.agent[:8] if call.agent else ''}"
-    head = f"  {shown_time(call.time)}  {one_line(who, 17):<8}  {one_line(call.tool, 24)}  "
-    return head + one_line(with_shown_paths(shortly(call)), max(20, width() - len(head)))
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:
@@ -373,14 +359,14 @@ def coverage_data(found: Coverage) -> dict[str, Any]:
         "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],
         "unseen_calls": [
             {
-                "time": one.call.time,
-                "session_id": one.call.session,
-                "agent_id": one.call.agent or None,
-                "tool": one.call.tool,
-                "tool_use_id": one.call.id,
-                "input": shortly(one.call),
-                "why": one.why,
+                "time": call.time,
+                "session_id": call.session,
+                "agent_id": call.agent or None,
+                "tool": call.tool,
+                "tool_use_id": call.id,
+                "input": shortly(call),
+                "why": why,
             }
-            for one in found.shown
+            for call, why in found.shown
         ],
     }

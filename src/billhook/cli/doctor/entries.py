@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 import msgspec
 
 from billhook import __version__
-from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import entries as install_entries
 from billhook.cli.install.files import notes_about, on_path
@@ -155,13 +154,6 @@ class SettingsPair:
     def needed(self) -> set[str]:
         """The canonical names of events that configured hooks want, in this agent."""
         return {event for target in self._targets for event in Needs(target).events} - set(self.host.events)
-
-
-def by_another_file(host: Agent, project: str, root: Path) -> list[InstalledEntries]:
-    """Entries that were installed for Claude Code, in files that this agent reads, too."""
-    if not host.reads_claude:
-        return []
-    return [one for one in SettingsPair(AGENTS["claude"], project, root).installed if one.scope in host.reads_claude]
 
 
 def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked: bool) -> Iterator[DoctorFinding]:

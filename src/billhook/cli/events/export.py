@@ -201,6 +201,8 @@ def _target(output: str | None, force: bool) -> Iterator[IO[bytes]]:
     assert output is not None
     if os.path.lexists(output) and not force:
         raise UsageError(f"`{output}` is there already", hint="--force replaces it")
+    if os.path.isdir(output) and not os.path.islink(output):
+        raise UsageError(f"`{output}` is a folder", hint="name a file in it")
     folder = os.path.dirname(os.path.abspath(output))
     temporary = os.path.join(folder, f".billhook-export-{os.urandom(6).hex()}")
     try:
@@ -209,22 +211,13 @@ def _target(output: str | None, force: bool) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        _put(temporary, output, force)
+        try:
+            (os.replace if force else os.link)(temporary, output)  # a link fails where another file has appeared
+        except PermissionError:  # a file system without hard links
+            os.rename(temporary, output)
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(f"--output {output}: {why}", hint="name a file in a folder that you can write") from None
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)
-
-
-def _put(temporary: str, output: str, force: bool) -> None:
-    if os.path.isdir(output) and not os.path.islink(output):
-        raise UsageError(f"`{output}` is a folder", hint="name a file in it")
-    if force:
-        os.replace(temporary, output)
-        return
-    try:
-        os.link(temporary, output)  # fails where somebody else's file has appeared meanwhile
-    except PermissionError:  # a file system without hard links
-        os.rename(temporary, output)

@@ -208,15 +208,11 @@ _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 class Stats:
     """What was counted over some records."""
 
-    def __init__(self, hook: str | None) -> None:
-        self._only = hook
-        self._tally = Tally()
+    def __init__(self, logs: query.Logs, hook: str | None) -> None:
         self.events: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
-        self.failed_open = 0
-        self.first = self.last = ""
-
-    def add_all(self, logs: query.Logs) -> None:
+        self.failed_open, self.first, self.last = 0, "", ""
+        tally = Tally()
         with progress("counting") as bar:
             for entry in logs.forward(bar):
                 record = entry.record
@@ -226,12 +222,9 @@ class Stats:
                 self.first, self.last = self.first or record.time, record.time
                 outside = record.side is not None and "outcomes" in record.side.fields
                 for said in (logs.whole(entry) if outside else record).outcomes:
-                    if self._only is None or called(said.hook, self._only):
-                        self._tally.add(said)
-
-    def hooks(self) -> tuple[HookStats, ...]:
-        """The slowest first."""
-        return self._tally.stats()
+                    if hook is None or called(said.hook, hook):
+                        tally.add(said)
+        self.hooks: tuple[HookStats, ...] = tally.stats()  # the slowest first
 
 
 @click.command(
@@ -258,8 +251,7 @@ def stats_verb(filters: query.Filters, in_json: bool) -> int:
     """
     logs = query.chosen(filters, query.here())
     warn_ms = budget_of(loader.load_for_cwd("."))
-    stats = Stats(query.plain_hook(filters.hook))
-    stats.add_all(logs)
+    stats = Stats(logs, query.plain_hook(filters.hook))
     report(in_json, _screen(stats, warn_ms), {**_as_data(stats, warn_ms), "foreign": logs.foreign})
     if logs.foreign and not in_json:
         note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
@@ -275,7 +267,7 @@ def _as_data(stats: Stats, warn_ms: float | None) -> dict[str, Any]:
         "first": stats.first or None,
         "last": stats.last or None,
         "warn_ms": warn_ms,
-        "hooks": [{**_hook_data(hook), "over_budget": hook.over(warn_ms)} for hook in stats.hooks()],
+        "hooks": [{**_hook_data(hook), "over_budget": hook.over(warn_ms)} for hook in stats.hooks],
     }
 
 
@@ -288,21 +280,18 @@ def _hook_data(hook: HookStats) -> dict[str, Any]:
 
 
 def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
-    hooks = stats.hooks()
+    hooks = stats.hooks
     if not stats.events:
         yield "the log has no such events"
         return
-    if hooks:
-        yield from _hooks_table(hooks, warn_ms)
-        yield ""
+    yield from (*_hooks_table(hooks, warn_ms), "") if hooks else ()
     if any(hook.background for hook in hooks):
         yield "started: in the background, where nobody waits for the answer or times it"
     yield from _totals(stats)
-    slow = [hook for hook in hooks if hook.over(warn_ms)]
-    if warn_ms is None:
-        return
-    over = f"{counted(len(slow), 'hook')} over it" if slow else "no hook is over it"
-    yield f"latency budget {warn_ms:,g} ms (warn_ms of `metrics`): {over}"
+    if warn_ms is not None:
+        slow = [hook for hook in hooks if hook.over(warn_ms)]
+        over = f"{counted(len(slow), 'hook')} over it" if slow else "no hook is over it"
+        yield f"latency budget {warn_ms:,g} ms (warn_ms of `metrics`): {over}"
 
 
 def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterator[str]:

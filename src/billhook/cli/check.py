@@ -446,22 +446,18 @@ def rule_verb(code: str | None, as_json: bool) -> int:
 
     Without CODE: all of them, one line each.
     """
-    chosen = [section_of(code)] if code is not None else list(sections().values())
+    known = sections()
+    word = f"BH{code}" if code is not None and code.isdigit() else (code or "").upper()
+    if code is not None and word not in known:
+        near = nearest(word, known) if len(word) != len("BH301") else ""  # of a whole code, the nearest is anything
+        remedy = f"did you mean `{near}`?" if near else "`billhook rule` lists them all"
+        raise UsageError(f"no code `{code}`", hint=remedy)
+    chosen = [known[word]] if code is not None else list(known.values())
     whole = [f"\n{chosen[0].text}"] if code is not None else []
     report(as_json, [*map(_heading, chosen), *whole], *(picked(one, "code title text") for one in chosen))
     if code is None and not as_json:
         hint("`billhook rule CODE` tells more")
     return 0
-
-
-def section_of(code: str) -> Section:
-    """The section of a code, in any case; UsageError names the nearest."""
-    known = sections()
-    word = code.upper() if not code.isdigit() else f"BH{code}"
-    if word in known:
-        return known[word]
-    near = nearest(word, known) if len(word) != len("BH301") else ""  # of a whole code, the nearest is about anything
-    raise UsageError(f"no code `{code}`", hint=f"did you mean `{near}`?" if near else "`billhook rule` lists them all")
 
 
 def _heading(section: Section) -> str:

@@ -211,8 +211,9 @@ def _target(output: str | None, force: bool) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
+        put = os.replace if force else os.link  # a link fails where somebody else's file has appeared meanwhile
         try:
-            (os.replace if force else os.link)(temporary, output)  # a link fails where another file has appeared
+            put(temporary, output)
         except PermissionError:  # a file system without hard links
             os.rename(temporary, output)
     except OSError as error:

@@ -139,30 +139,6 @@ def rules_called(config: Config, word: str) -> list[Waiting] | None:
     return [] if any(word in names(one.layer) for one in approved) else None
 
 
-def rule_lines(one: Waiting) -> Iterator[str]:
-    """Every rule that is approved with this file, for a person to read."""
-    yield "  these calls of an agent would run without asking:"
-    for rule in one.rules:
-        new = click.style("  (new)", fg="green") if one.before is not None and str(rule.rule) not in one.before else ""
-        text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
-        yield f"    | {text}{new}"
-    yield ""
-    yield f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}"
-    yield f"  {'hash':<{_LABEL}}{one.hash}"
-
-
-def rules_as_data(one: Waiting, approved: bool) -> dict[str, Any]:
-    """The same as JSON."""
-    return {
-        "name": NAME,
-        "approved": approved,
-        "state": "new" if one.before is None else "changed",
-        "allow": [{"rule": str(rule.rule), **picked(rule, "line column")} for rule in one.rules],
-        "source": f"{one.file}:{one.rules[0].line}",
-        **picked(one, "layer file hash before"),
-    }
-
-
 def rules_summary(now: Config) -> list[str]:
     """Which allow rules of the project count now, and which wait; nothing where it has none."""
     counting = Counter(one.file for one in now.permissions.allow if needs_consent(one.layer))
@@ -195,7 +171,13 @@ def whole(one: Pending, number: int, count: int) -> Iterator[str]:
         yield click.style(f"warning: {odd}", fg="yellow")
     yield ""
     if isinstance(one, Waiting):
-        yield from rule_lines(one)
+        yield "  these calls of an agent would run without asking:"
+        for rule in one.rules:
+            known = one.before is None or str(rule.rule) in one.before
+            text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
+            yield f"    | {text}{'' if known else click.style('  (new)', fg='green')}"
+        yield from ("", f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}")
+        yield f"  {'hash':<{_LABEL}}{one.hash}"
         return
     for label, text in facts(one):
         first, *rest = marked(text.rstrip("\n")).split("\n")
@@ -327,7 +309,14 @@ def _text(mark: FileMark) -> str | None:
 def as_data(one: Pending, approved: bool) -> dict[str, Any]:
     """The same as JSON."""
     if isinstance(one, Waiting):
-        return rules_as_data(one, approved)
+        return {
+            "name": NAME,
+            "approved": approved,
+            "state": "new" if one.before is None else "changed",
+            "allow": [{"rule": str(rule.rule), **picked(rule, "line column")} for rule in one.rules],
+            "source": f"{one.file}:{one.rules[0].line}",
+            **picked(one, "layer file hash before"),
+        }
     declared, print_, before = one.declared, _print(one), one.consent.before
     return {
         "name": one.shown,

@@ -26,7 +26,7 @@ from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest
-from billhook.store.log.record import OutcomeRecord, Record
+from billhook.store.log.record import OutcomeRecord
 
 _INDENT = 5
 _RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")
@@ -309,7 +309,10 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
     event, record = explain.event_of(past.record), past.record
     title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", screen.width())
     yield click.style(title, bold=True)
-    yield from screen.facts(_about(past.record), 2)
+    session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
+    about = {"record": record.id, "session": session, "turn": turn, "asked by": record.host}
+    known = [f"{label} {text}" for label, text in about.items() if text]
+    yield from screen.facts([known[0], f"{shown_time(record.time)} ({ago(record.time)})", *known[1:]], 2)
     spoken = [one for one in past.hooks if not _silent(one)]
     for place, one in enumerate(spoken, 1):
         yield ""
@@ -331,14 +334,6 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
         yield f"{counted(record.failed_open, 'hook')} failed and let the event pass"
     yield ""
     yield from _today(past)
-
-
-def _about(record: Record) -> Iterator[str]:
-    yield f"record {record.id}"
-    yield f"{shown_time(record.time)} ({ago(record.time)})"
-    session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
-    known = {"session": session, "turn": turn, "asked by": record.host}
-    yield from (f"{label} {text}" for label, text in known.items() if text)
 
 
 def _silent(one: explain.Considered) -> bool:

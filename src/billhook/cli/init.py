@@ -64,7 +64,12 @@ def verb(force: bool, as_json: bool) -> int:
         "hooks": [one.name for one in wrote],
         "approved": not agent,
         "found": [
-            {"file": read.source.path, "layer": read.source.layer, "hooks": len(hooks), "pending": _pending(hooks)}
+            {
+                "file": read.source.path,
+                "layer": read.source.layer,
+                "hooks": len(hooks),
+                "pending": sum(one.pending for one in hooks),
+            }
             for read, hooks in _others(now, path)
         ],
     }
@@ -127,12 +132,8 @@ def _others(config: Config, path: Path) -> list[tuple[FileRead, list[Entry]]]:
 def _described(read: FileRead, hooks: list[Entry]) -> str:
     if not read.readable:
         return "can't be read (`billhook check` says why)"
-    waiting = _pending(hooks)
+    waiting = sum(entry.pending for entry in hooks)
     if not waiting:
         return f"{counted(len(hooks), 'hook')}{'' if needs_consent(read.source.layer) else ' of your own'}"
     some = "" if waiting == len(hooks) else f"{waiting} "
     return f"{counted(len(hooks), 'hook')}, {some}not approved yet"
-
-
-def _pending(hooks: list[Entry]) -> int:
-    return sum(entry.pending for entry in hooks)

@@ -149,7 +149,10 @@ class _AgentRun:
 
     async def main(self) -> int:
         """The whole session; the exit code."""
-        show, screen = self._shower()
+        hooks = sum(entry.state == "runs" for entry in self.config.entries)
+        later = frozenset(hook.name for hook in self.config.hooks if hook.background)
+        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
+        show = JsonStream() if self.given["as_json"] else screen
         terminal, interrupts = Terminal(screen), Interrupts(screen.interrupted)
         interrupts.catch()
         for text in (*loader.notes(self.config), *_rules_that_wait(self.config.permissions)):
@@ -193,13 +196,6 @@ class _AgentRun:
                 return ended
             finally:
                 interrupts.leave(agent.session.end_background)
-
-    def _shower(self) -> tuple[Screen | JsonStream, Screen]:
-        """What gets the events, and where lines for the person go."""
-        hooks = sum(entry.state == "runs" for entry in self.config.entries)
-        later = frozenset(hook.name for hook in self.config.hooks if hook.background)
-        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
-        return (JsonStream(), screen) if self.given["as_json"] else (screen, screen)
 
     def _asker(self, terminal: Terminal) -> Any:
         """Asks the person; None where there is nobody."""

@@ -62,7 +62,12 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     with progress("checking the log") as bar:
         found = verify(reader.folder, reader.root, progress=bar, expected=heads)
     if found.ok and wants_head and found.head is not None:
-        _export(found.head, reader.folder, reader.root, target)
+        try:
+            export_head(reader.folder, reader.root, found.head)
+            if target:
+                export(Path(target), reader.folder, reader.root)
+        except StoreError as error:  # what can't be remembered is printed all the same
+            note(str(error))
     if wants_head and found.ok and found.head is None and not as_json:
         raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
     lines = [str(found.head)] if wants_head and found.ok else _screen(found, expected, target)
@@ -81,16 +86,6 @@ def head_folder() -> str:
     except BillhookError as error:
         note(f"the configuration can't be read, so exported heads are not used: {error.message}")
         return ""
-
-
-def _export(head: Head, folder: Path, root: Path, target: str) -> None:
-    """Remember it. Where that can't be written, it is printed all the same."""
-    try:
-        export_head(folder, root, head)
-        if target:
-            export(Path(target), folder, root)
-    except StoreError as error:
-        note(str(error))
 
 
 def _as_data(found: Verified, expected: Head | None) -> dict[str, object]:

@@ -287,7 +287,12 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
     yield from (*_hooks_table(hooks, warn_ms), "") if hooks else ()
     if any(hook.background for hook in hooks):
         yield "started: in the background, where nobody waits for the answer or times it"
-    yield from _totals(stats)
+    decisions = ", ".join(f"{count:,} {decision}" for decision, count in stats.decisions.most_common())
+    span = f" from {shown_time(stats.first)} to {shown_time(stats.last)}" if stats.events.total() > 1 else ""
+    yield f"{counted(stats.events.total(), 'event')}{span}: {one_line(decisions, 200)}"
+    if stats.failed_open:
+        often = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
+        yield click.style(f"failed open {often}: a hook failed, and the event went on without its answer", fg="yellow")
     if warn_ms is not None:
         slow = [hook for hook in hooks if hook.over(warn_ms)]
         over = f"{counted(len(slow), 'hook')} over it" if slow else "no hook is over it"
@@ -322,15 +327,6 @@ def _size(number: int) -> str:
         if number >= bytes_:
             return f"{number / bytes_:.1f} {unit}"
     return f"{number} B" if number else "-"
-
-
-def _totals(stats: Stats) -> Iterator[str]:
-    decisions = ", ".join(f"{count:,} {decision}" for decision, count in stats.decisions.most_common())
-    span = f" from {shown_time(stats.first)} to {shown_time(stats.last)}" if stats.events.total() > 1 else ""
-    yield f"{counted(stats.events.total(), 'event')}{span}: {one_line(decisions, 200)}"
-    if stats.failed_open:
-        times = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
-        yield click.style(f"failed open {times}: a hook failed, and the event went on without its answer", fg="yellow")
 
 
 # `billhook events rename`:

@@ -150,11 +150,6 @@ class Hosted(msgspec.Struct, frozen=True):
     found: tuple[HostLimit, ...]
     left: int = 0  # hooks that the agent runs itself, in its own way
 
-    @property
-    def sure(self) -> bool:
-        """Something that a hook says or needs is not honoured."""
-        return any(limit.sure for limit in self.found)
-
 
 def host_named(name: str, *also: str) -> Agent:
     """The agent of that name; UsageError with the nearest, of which `also` are some, when there is none."""
@@ -230,17 +225,15 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 
 # `billhook check`:
+_UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all: what it holds is not known
+
+
 class Checked(msgspec.Struct, frozen=True):
     """What was looked at, and what was found there."""
 
     findings: tuple[Finding, ...]
     hooks: int
     files: int
-
-    @property
-    def unread(self) -> bool:
-        """A file could not be opened or read at all: what it holds is not known."""
-        return any(finding.code in ("BH101", "BH102", "BH103") for finding in self.findings)
 
 
 @click.command(
@@ -298,7 +291,8 @@ def verb(
         if rules:
             waiting = visible(", ".join(one.shown for one in rules))
             hint(f"not approved, so that agents still ask: {waiting} (`billhook trust`)")
-    return 2 if found.unread else 1 if any(not is_note(one) for one in kept) else 0
+    unread = any(one.code in _UNREAD for one in found.findings)
+    return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 
 
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
@@ -316,7 +310,7 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
     report(as_json, lines, *(_data(one.host, limit) for one in about for limit in one.found))
     if unread:
         note("a file can't be read, so its hooks are not among these: `billhook check` says why")
-    return 2 if unread else 1 if any(one.sure for one in about) else 0
+    return 2 if unread else 1 if any(limit.sure for one in about for limit in one.found) else 0
 
 
 def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:

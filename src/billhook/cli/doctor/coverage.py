@@ -48,7 +48,7 @@ class LoggedCalls:
     def __init__(self, root: Path, host: str) -> None:
         self._root = root
         self._as = {host, f"http:{host}", *_ALSO.get(host, ())}  # what the agent is called in the log
-        self._projects: set[str] = set()
+        self.projects: set[str] = set()  # those whose logs were read
         self._came: dict[str, list[_Came]] = {}
         """What came of a call, by its id. Models that run at home give the same ids again and again."""
         self.sessions: set[str] = set()
@@ -58,16 +58,11 @@ class LoggedCalls:
 
         self.ends: dict[str, tuple[str, str]] = {}  # of each session, its first and last record
 
-    @property
-    def logs(self) -> int:
-        """How many were read."""
-        return len(self._projects)
-
     def read(self, project: str) -> None:
         """Take in the log of one more project. Raises StoreError."""
-        if project in self._projects:
+        if project in self.projects:
             return
-        self._projects.add(project)
+        self.projects.add(project)
         for entry in LogReader(log_folder(self._root, project), self._root).forward(Wanted(project=project)):
             self._add(entry.record)
 
@@ -259,7 +254,7 @@ class _Comparison:
         self._known.add(key)
         self._sessions.add(call.session)
         elsewhere = project_of(call.cwd) if call.cwd else self._project
-        if elsewhere != self._project and self.seen.logs < _MOST_LOGS:
+        if elsewhere != self._project and len(self.seen.projects) < _MOST_LOGS:
             self.seen.read(elsewhere)  # a session that went to another project asked there, too
         self.result.calls += not again
         came = self.seen.taken(call)

@@ -259,6 +259,13 @@ def stats_verb(filters: query.Filters, in_json: bool) -> int:
 
 
 def _as_data(stats: Stats, warn_ms: float | None) -> dict[str, Any]:
+    hooks = []
+    for hook in stats.hooks:  # its fields; the runs as `count`, and times with their unit
+        fields = msgspec.structs.asdict(hook)
+        times = {f"{name}_ms": fields.pop(name) for name in ("p50", "p95", "max")}
+        rounded = {name: None if value is None else round(value, 3) for name, value in times.items()}
+        about = {"name": fields.pop("name"), "count": fields.pop("runs"), **rounded, **fields}
+        hooks.append({**about, "over_budget": hook.over(warn_ms)})
     return {
         "events": stats.events.total(),
         "by_event": dict(stats.events.most_common()),
@@ -267,16 +274,8 @@ def _as_data(stats: Stats, warn_ms: float | None) -> dict[str, Any]:
         "first": stats.first or None,
         "last": stats.last or None,
         "warn_ms": warn_ms,
-        "hooks": [{**_hook_data(hook), "over_budget": hook.over(warn_ms)} for hook in stats.hooks],
+        "hooks": hooks,
     }
-
-
-def _hook_data(hook: HookStats) -> dict[str, Any]:
-    """Its fields; the runs as `count`, and times with their unit."""
-    fields = msgspec.structs.asdict(hook)
-    times = {f"{name}_ms": fields.pop(name) for name in ("p50", "p95", "max")}
-    rounded = {name: None if value is None else round(value, 3) for name, value in times.items()}
-    return {"name": fields.pop("name"), "count": fields.pop("runs"), **rounded, **fields}
 
 
 def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:

@@ -24,6 +24,7 @@ from billhook.cli.agent.chat import Interrupts
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
+from billhook.cli.options import flag
 from billhook.cli.screen import filled, note, say, say_json
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config
@@ -132,8 +133,8 @@ needed); its tools, the hooks around them and the log are real."""
     epilog="""\b
 Exit code: 0 everything happened as it should, 1 something did not, 130 interrupted.""",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the typed events of the run, one line of JSON each.")
-@click.option("--keep", is_flag=True, help="Let the scratch folder stay; else the next demo removes it.")
+@flag("--json", "as_json", "Print the typed events of the run, one line of JSON each.")
+@flag("--keep", "Let the scratch folder stay; else the next demo removes it.")
 def verb(as_json: bool, keep: bool) -> int:
     """Watch an agent work among hooks: all 15 events of an agent's life, in a few seconds, without a key.
 

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from billhook.cli.events import query
 from billhook.cli.events.table import EventRow, Table, joined, minimal
 from billhook.cli.group import LazyCommands
-from billhook.cli.options import words
+from billhook.cli.options import flag, words
 from billhook.cli.screen import filled, hint, note, picked, progress, report, say, shown_path
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
@@ -36,7 +36,7 @@ _MINIMAL = "id time session_id session_name turn_id event tool decision reason"
 def format_options(verb: Any) -> Any:
     """How the records are printed: `--json`, `--human`, `--minimal`."""
     text = "One short line for each record; in JSON, a few fields."
-    verb = click.option("--minimal", "-m", is_flag=True, help=text)(verb)
+    verb = flag("--minimal", "-m", text)(verb)
     return query.json_options(
         "JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."
     )(verb)  # fmt: skip
@@ -45,8 +45,7 @@ def format_options(verb: Any) -> Any:
 @query.filter_options
 @query.slice_options("100 in the table")
 @format_options
-@click.option("--follow", "-f", "--tail", "follow", is_flag=True,
-              help="Show the last 10, or --last N, and then what comes, until Ctrl-C.")  # fmt: skip
+@flag("--follow", "-f", "--tail", "follow", "Show the last 10, or --last N, and then what comes, until Ctrl-C.")
 def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool, follow: bool) -> int:
     """Show what happened: every event that hooks were asked about, and what became of it.
 

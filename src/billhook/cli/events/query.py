@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from billhook.cli import times
+from billhook.cli.options import flag, option
 from billhook.cli.options import words as split
 from billhook.cli.screen import Progress
 from billhook.core import strictjson, tools
@@ -391,8 +392,8 @@ def filter_options(verb: Verb) -> Verb:
 
 
 def _with(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
-    for option in reversed(list(options)):
-        verb = option(verb)
+    for one in reversed(list(options)):
+        verb = one(verb)
     return verb
 
 
@@ -412,21 +413,22 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
 
 
 _OPTIONS = (
-    click.option("--event", "-e", "events", metavar="E,..", multiple=True, callback=_words,
-                 help="Only these events, in any spelling; `log` is what the log notes about itself."),
-    click.option("--tool", "-t", "tools", metavar="T,..", multiple=True, callback=_words,
-                 help="Only these tools, by any name that a dialect has for them."),
-    click.option("--decision", "-d", "decisions", metavar="D,..", multiple=True, callback=_decisions,
-                 help="Only these decisions: none, allow, ask, defer, deny."),
-    click.option("--hook", metavar="H",
-                 help="Only where this hook was asked, or was not, with the reason; `guard` is also project/guard and "
-                 "user/guard#2."),
-    click.option("--failed", is_flag=True, help="Only where a hook failed, timed out or could not start."),
+    option("--event", "-e", "events", "E,..",
+           "Only these events, in any spelling; `log` is what the log notes about itself.",
+           multiple=True, callback=_words),
+    option("--tool", "-t", "tools", "T,..",
+           "Only these tools, by any name that a dialect has for them.", multiple=True, callback=_words),
+    option("--decision", "-d", "decisions", "D,..",
+           "Only these decisions: none, allow, ask, defer, deny.", multiple=True, callback=_decisions),
+    option("--hook", "H",
+           "Only where this hook was asked, or was not, with the reason; `guard` is also project/guard and "
+           "user/guard#2."),
+    flag("--failed", "Only where a hook failed, timed out or could not start."),
     times.option("--since", "--from-time", "since", end=False,
-                        help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time "
-                        "unless it names a zone)."),
+                 help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time unless it "
+                 "names a zone)."),
     times.option("--until", "--to-time", "until", end=True,
-                        help="Up to then, that included; a day alone means its end."),
+                 help="Up to then, that included; a day alone means its end."),
 )  # fmt: skip
 
 
@@ -445,7 +447,7 @@ def slice_options(limit: str) -> Callable[[Verb], Verb]:
         ("--limit", "limit"): f"At most N, the newest unless --first is given; 0: all.  [default: {limit}]",
         ("--offset", "offset"): "Leave out N, and take those before them; with --first, those after.",
     }
-    options = [click.option(*names, type=int, metavar="N", callback=number, help=text) for names, text in texts.items()]
+    options = [option(*names, "N", text, type=int, callback=number) for names, text in texts.items()]
 
     def with_options(verb: Verb) -> Verb:
         @functools.wraps(verb)
@@ -472,8 +474,7 @@ def json_options(
             on_terminal = sys.stdout is not None and sys.stdout.isatty()
             return verb(in_json=as_json or not (human or on_terminal), **given)
 
-        as_table = click.option("--human", is_flag=True, help=human)(with_format)
-        return click.option("--json", "as_json", is_flag=True, help=text)(as_table)
+        return flag("--json", "as_json", text)(flag("--human", human)(with_format))
 
     return with_options
 

@@ -50,8 +50,8 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
             raise UsageError("--user and --project exclude each other", hint="call it once for each")
         return verb(*arguments, scope="project" if project else "user", **given)
 
-    ours = click.option("--user", is_flag=True, help="Your own settings, for every project.  [default]")
-    theirs = click.option("--project", is_flag=True, help="The settings of this project, for everybody.")
+    ours = flag("--user", "Your own settings, for every project.  [default]")
+    theirs = flag("--project", "The settings of this project, for everybody.")
     return ours(theirs(chosen))
 
 

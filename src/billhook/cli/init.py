@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -63,15 +64,7 @@ def verb(force: bool, as_json: bool) -> int:
         "backup": str(backup) if backup is not None else None,
         "hooks": [one.name for one in wrote],
         "approved": not agent,
-        "found": [
-            {
-                "file": read.source.path,
-                "layer": read.source.layer,
-                "hooks": len(hooks),
-                "pending": sum(one.pending for one in hooks),
-            }
-            for read, hooks in _others(now, path)
-        ],
+        "found": [_found_data(read, hooks) for read, hooks in _others(now, path)],
     }
     report(as_json, _lines(now, path, backup, wrote, agent), done)
     if agent and not as_json:
@@ -127,6 +120,11 @@ def _others(config: Config, path: Path) -> list[tuple[FileRead, list[Entry]]]:
         if read.source.path != str(path) and (hooks or not read.readable):
             found.append((read, hooks))
     return found
+
+
+def _found_data(read: FileRead, hooks: list[Entry]) -> dict[str, Any]:
+    pending = sum(one.pending for one in hooks)
+    return {"file": read.source.path, "layer": read.source.layer, "hooks": len(hooks), "pending": pending}
 
 
 def _described(read: FileRead, hooks: list[Entry]) -> str:

@@ -55,9 +55,11 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     """
     reader = here().reader()
     target = head_folder()
-    printed = exported_head(reader.folder, reader.root)
-    kept = [one.head for one in exported(Path(target), reader.folder)] if target and not expect else []
-    heads = [expect] if expect else [*([printed] if printed else []), *kept]
+    heads = [expect] if expect else []
+    if not heads:  # every head that was given out: the one that was printed last, and those in the folder for heads
+        printed = exported_head(reader.folder, reader.root)
+        heads = [one.head for one in exported(Path(target), reader.folder)] if target else []
+        heads += [printed] if printed else []
     expected = max(heads, key=lambda head: head.seq, default=None)
     with progress("checking the log") as bar:
         found = verify(reader.folder, reader.root, progress=bar, expected=heads)

@@ -179,17 +179,21 @@ def plan_install(
         events=tuple(wanted),
         adopted=tuple(adoption.hooks) if adoption else (),
         notes=notes,
-        kept=InstallBackup(
-            host=host.name,
-            scope=target.scope,
-            file=target.real,
-            existed=target.restored() is not None,
-            after=digest(after),
-            made=target.kept.made if target.kept is not None else (),
-            moved=moving[1] if moving else target.moved,
-        ),
+        kept=_kept(target, after, moving[1] if moving else target.moved),
         restore=target.restored(),
         yaml_restore=_yaml_without(target, moving[0].before) if moving else None,
+    )
+
+
+def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
+    return InstallBackup(
+        host=target.host.name,
+        scope=target.scope,
+        file=target.real,
+        existed=target.restored() is not None,
+        after=digest(after),
+        made=target.kept.made if target.kept is not None else (),
+        moved=moved,
     )
 
 

@@ -37,15 +37,14 @@ class MisheardError(Exception):
     """What a hook printed is none of the agent's answers; the message says exactly why."""
 
 
-TOP: Final = {
-    "continue": bool,
-    "stopReason": str,
-    "suppressOutput": bool,
-    "systemMessage": str,
-    "decision": str,
-    "reason": str,
-    "hookSpecificOutput": dict,
-}
+def kinds(strings: str = "", *, booleans: str = "", objects: str = "") -> Mapping[str, type]:
+    """The fields that some part of an answer has, and of which type each is."""
+    by_type = ((str, strings), (bool, booleans), (dict, objects))
+    return {name: kind for kind, names in by_type for name in names.split()}
+
+
+ALWAYS: Final = kinds("stopReason systemMessage", booleans="continue suppressOutput")
+TOP: Final = {**ALWAYS, **kinds("decision reason", objects="hookSpecificOutput")}
 WORDS: Final = {
     "deny": Decision.DENY,
     "block": Decision.DENY,

@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents.base import Agent, Capabilities
+from billhook.agents.base import WAITING, Agent, Capabilities
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.events import Block, Event
 
-BEFORE: Final = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
 _LONGEST_WANT: Final = 4000
 
 
@@ -63,7 +62,7 @@ class _Rounding:
                 self.change("a stop reason without a stop", stop_reason="")
             return
         reason = answer.stop_reason or answer.reason or "a hook stopped the run"
-        if self.row.deny and answer.decision is not Decision.DENY and (self.name in BEFORE or not self.row.stop):
+        if self.row.deny and answer.decision is not Decision.DENY and (self.name in WAITING or not self.row.stop):
             self.change(
                 "a stop became a deny and a stop" if self.row.stop else "", decision=Decision.DENY, reason=reason
             )
@@ -100,7 +99,7 @@ class _Rounding:
             return
         if answer.decision is Decision.DENY:
             self.change("the rewritten input of a call that is denied", updated_input=None)
-        elif refused or not self.row.rewrite_input:
+        elif refused or not self.row.rewrite_input or self._undecided:
             why = refused or f"{self.title} can't be told so"
             wanted = strictjson.compact(answer.updated_input)[:_LONGEST_WANT]
             reason = f"A hook wants this call with another input, and {why}. What it wants: {wanted}"
@@ -110,6 +109,11 @@ class _Rounding:
                 )
             else:
                 self.change(f"a rewritten input can't be said on {self.name}", updated_input=None)
+
+    @property
+    def _undecided(self) -> bool:
+        """A permission that is asked for takes another input only beside an allow."""
+        return self.name == "PermissionRequest" and self.answer.decision is Decision.NONE
 
     def late_denial(self) -> None:
         """A deny of what can't be prevented: told to whoever can still be told."""

@@ -5,24 +5,21 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from billhook.agents.base import ALLOW, ASK, HELD, LATE, OUTPUT, STOP, UNPREVENTED, Agent, row
-from billhook.agents.codec import AgentDialect, Payload
+from billhook.agents.base import Agent, pairs, rounded, rounded_row
+from billhook.agents.codec import AgentDialect, Payload, kinds
 from billhook.agents.formats import Embedded
 from billhook.core.answers import Answer
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
-_SPECIFIC: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("hookEventName", "permissionDecision", "permissionDecisionReason", "additionalContext"), str),
-    "updatedInput": dict,
-    "updatedToolOutput": str,
-}
-
 
 class _OpenCode(AgentDialect):
     """What the plugin reads: we chose its words."""
 
-    specific = _SPECIFIC
+    specific = kinds(
+        "hookEventName permissionDecision permissionDecisionReason additionalContext updatedToolOutput",
+        objects="updatedInput",
+    )
     context_in_output = True
 
     def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
@@ -50,7 +47,6 @@ _EVENTS: Final = {
     "SessionStart": "session.created",
     "Stop": "session.idle",
 }
-_LATER: Final = "held until UserPromptSubmit or PostToolUse"
 _FILE: Final = {"filePath": "file_path"}
 
 AGENT: Final = Agent(
@@ -58,32 +54,25 @@ AGENT: Final = Agent(
     title="OpenCode",
     meanings=Meanings(name="opencode", naming="opencode", join="\n\n", timeout=60.0),
     event_names=_EVENTS,
-    tools={
-        "bash": "Bash",
-        "read": "Read",
-        "write": "Write",
-        "edit": "Edit",
-        "glob": "Glob",
-        "grep": "Grep",
-        "list": "LS",
-        "webfetch": "WebFetch",
-        "todowrite": "TodoWrite",
-        "task": "Agent",
-        "skill": "Skill",
-    },
+    tools=pairs(
+        "bash=Bash read=Read write=Write edit=Edit glob=Glob grep=Grep list=LS webfetch=WebFetch "
+        "todowrite=TodoWrite task=Agent skill=Skill"
+    ),
     inputs={
         "Read": _FILE,
         "Write": _FILE,
         "Edit": {**_FILE, "oldString": "old_string", "newString": "new_string", "replaceAll": "replace_all"},
         "apply_patch": {"patchText": "command"},
     },
-    capabilities={
-        "PreToolUse": row("deny rewrite_input", allow=ALLOW, ask=ASK, stop=STOP, context=HELD),
-        "PostToolUse": row("replace_output context", deny=OUTPUT, stop=LATE),
-        "UserPromptSubmit": row("deny context", ask=ASK, stop=STOP),
-        "SessionStart": row(**UNPREVENTED, context=_LATER),
-        "Stop": row(**UNPREVENTED, context=_LATER),
-    },
+    capabilities=rounded(
+        "UserPromptSubmit or PostToolUse",
+        PreToolUse="deny rewrite_input",
+        PostToolUse="replace_output context",
+        UserPromptSubmit="deny context",
+        SessionStart="",
+        Stop="",
+    )
+    | {"PreToolUse": rounded_row("deny rewrite_input", "PostToolUse")},
     sends=_sends,
     marks={"OPENCODE": ""},
     packages=(("node_modules", "opencode-ai"),),

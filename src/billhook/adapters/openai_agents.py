@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from billhook.adapters import runs
 from billhook.core import strictjson
-from billhook.core.errors import StrictJSONError, UsageError
+from billhook.core.errors import UsageError
 from billhook.session.calls import text_of
 
 try:
@@ -254,10 +254,7 @@ def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
 
 def _read(arguments: str) -> dict[str, Any] | None:
     """The input as hooks see it. What another reader could take for something else is no input."""
-    try:
-        given = strictjson.loads(arguments, max_bytes=None) if arguments.strip() else {}
-    except StrictJSONError:
-        return None
+    given = strictjson.value_in(arguments, max_bytes=None) if arguments.strip() else {}
     return given if isinstance(given, dict) else None
 
 

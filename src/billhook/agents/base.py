@@ -416,6 +416,11 @@ def able(agent: Agent, event: str) -> Capabilities:
     return narrow.get(event) or known.get(event) or known.get(agent.narrower.get(event, "")) or Capabilities()
 
 
+def sends_own_names(names: Iterable[str], payload: Payload) -> bool:
+    """Whether a payload has an event that only one agent calls so."""
+    return payload.get("original_event_name", payload.get("hook_event_name")) in names
+
+
 # -- what the trust checks of several agents share
 
 

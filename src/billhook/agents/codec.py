@@ -6,22 +6,10 @@ from typing import Any, Final, Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from billhook.agents import child
 from billhook.agents.base import Agent, Capabilities, able
-from billhook.agents.child import (
-    TOO_LONG,
-    ChildCall,
-    Written,
-    cut,
-    environment,
-    event_line,
-    evidence,
-    exits,
-    failed,
-    launch_note,
-    line,
-)
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.inbound import canonical_event, consistent, received_object, with_canonical_tool
+from billhook.agents.inbound import canonical_event, consistent, with_canonical_tool
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
@@ -255,7 +243,7 @@ class AgentDialect:
     # -- being a hook of this agent
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        payload = self.read(consistent(received_object(stdin)), env)
+        payload = self.read(consistent(events.read_object(stdin)), env)
         named = payload.get("hook_event_name")
         if isinstance(named, str) and (name := canonical_event(named, self.agent.name)):
             name = self.kind(name, payload)
@@ -264,7 +252,7 @@ class AgentDialect:
                 payload.setdefault("original_event_name", named)
         return events.parse(with_canonical_tool(payload, self.meanings.naming))
 
-    def write_exit(self, event: Event, answer: Answer) -> Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.Written:
         if answer == NOTHING:
             return _SILENT
         if answer.objection:  # it is told to the model like other context
@@ -275,34 +263,36 @@ class AgentDialect:
         heard = self.read_exit(event, ended)
         meant = replace(answer, context="") if fit.held else answer
         if heard.status is Status.OK and heard.answer == meant:
-            return Written(ended, (), fit.held)
-        return Written(ended, tuple(fit.lost) or (f"something that {self.title} has no word for",), fit.held)
+            return child.Written(ended, (), fit.held)
+        return child.Written(ended, tuple(fit.lost) or (f"something that {self.title} has no word for",), fit.held)
 
     def encode(self, event: Event, answer: Answer) -> Exit:
         """An answer of which everything can be said, as the end of a process."""
         if event.hook_event_name in self.event_names:
-            return exits(0, _line(self.say(event, answer)))
+            return child.exits(0, _line(self.say(event, answer)))
         if answer.decision is not Decision.DENY:
-            return exits(0)
-        return exits(2, _line(self.deny_unknown(answer)), answer.reason)
+            return child.exits(0)
+        return child.exits(2, _line(self.deny_unknown(answer)), answer.reason)
 
     # -- speaking to a hook of this agent
 
-    def write_call(self, ctx: Context) -> ChildCall:
+    def write_call(self, ctx: Context) -> child.ChildCall:
         event, naming = ctx.event, self.meanings.naming
         meant = self.part in ("", event.payload.get("original_event_name"))
         if meant and (sent := event.sent_as(self.meanings.name)):
-            return ChildCall(sent + b"\n", environment(ctx, self.meanings))
+            return child.ChildCall(sent + b"\n", child.environment(ctx, self.meanings))
         named = self.agent.event_names.get(event.hook_event_name, event.hook_event_name)
         tool = getattr(event, "tool_name", None)
         if named == event.hook_event_name and (tool is None or naming == "canonical"):
-            return ChildCall(event_line(event, self.meanings), environment(ctx, self.meanings))
+            return child.ChildCall(child.event_line(event, self.meanings), child.environment(ctx, self.meanings))
         payload = {**event.payload, "hook_event_name": named}
         if isinstance(tool, str):
             payload["tool_name"] = event.payload.get("original_tool_name") or tools.called(tool, naming)
             if "tool_input" in payload:
                 payload["tool_input"] = tools.own_input(_tool(event), payload["tool_input"], naming, _renamed(event))
-        return ChildCall(line(self.write(payload, event), self.meanings), environment(ctx, self.meanings))
+        return child.ChildCall(
+            child.line(self.write(payload, event), self.meanings), child.environment(ctx, self.meanings)
+        )
 
     def sent_input(self, event: Event, given: object) -> object:
         """A rewritten input in the words of the agent that sent the event: those that it used for this call, and its
@@ -320,11 +310,11 @@ class AgentDialect:
         return {**input_of(event), **self.canonical(event, given)}
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        return evidence(self._read(event, exit), exit)
+        return child.evidence(self._read(event, exit), exit)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
-            return failed(exit)
+            return child.failed(exit)
         out = printed(exit)
         reply = self._heard(event, out)
         if reply.status is Status.OK and reply.answer.objects:
@@ -335,10 +325,10 @@ class AgentDialect:
                 return found
         if exit.code in self.blocking:
             return self._blocked(event, exit, out)
-        if cut(exit) and exit.code is not None:
-            return self._failed(event, TOO_LONG, "answer")
+        if child.cut(exit) and exit.code is not None:
+            return self._failed(event, child.TOO_LONG, "answer")
         if exit.code != 0:
-            reply = failed(exit, out.broken or reply.error)
+            reply = child.failed(exit, out.broken or reply.error)
             return reply if exit.code is None else self._failed(event, reply, "code")
         if out.broken or reply.status is not Status.OK:
             return self._failed(event, Reply(status=Status.FAILED, error=out.broken or reply.error), "answer")
@@ -371,7 +361,7 @@ class AgentDialect:
         first, second = reversed(texts) if self.stdout_first else texts
         reply = self.block(event, first or second)
         answer = replace(reply.answer, objection="")
-        return replace(reply, answer=answer, error=reply.error or launch_note(exit))
+        return replace(reply, answer=answer, error=reply.error or child.launch_note(exit))
 
     def _failed(self, event: Event, reply: Reply, how: str) -> Reply:
         closed = self.closed == how and event.hook_event_name == "PreToolUse"
@@ -391,4 +381,4 @@ def _line(output: Payload) -> str:
     return strictjson.dumps(output) + "\n" if output else ""
 
 
-_SILENT = Written(exits(0), ())
+_SILENT = child.Written(child.exits(0), ())

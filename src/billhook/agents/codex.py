@@ -14,6 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook.agents import base
+from billhook.agents.base import dig
 from billhook.agents.codec import ALWAYS, TOP, AgentDialect, MisheardError, Payload, block, input_of, kinds, known
 from billhook.core.answers import NOTHING, Answer, Decision
 from billhook.core.dialect_traits import Meanings
@@ -153,12 +154,7 @@ def _config(path: str) -> dict[str, Any]:
 
 
 def _folder(said: dict[str, Any], project: str) -> base.Trust:
-    projects = said.get("projects")
-    levels = [
-        projects[path].get("trust_level")
-        for path in dict.fromkeys((project, os.path.realpath(project)))
-        if isinstance(projects, dict) and isinstance(projects.get(path), dict)
-    ]
+    levels = [dig(said, "projects", path, "trust_level") for path in (project, os.path.realpath(project))]
     if "trusted" in levels:
         return base.Trust("ok", "Codex trusts this folder")
     how = "has been told not to trust" if "untrusted" in levels else "has not been told to trust"
@@ -167,8 +163,7 @@ def _folder(said: dict[str, Any], project: str) -> base.Trust:
 
 
 def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
-    hooks = said.get("hooks")
-    state = hooks.get("state") if isinstance(hooks, dict) else None
+    state = dig(said, "hooks", "state")
     standing = [_standing(one.path, entry, state if isinstance(state, dict) else {}) for entry in one.entries]
     skipped = [word for word in standing if word]
     if not skipped:
@@ -229,8 +224,7 @@ def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
     except (OSError, ValueError) as error:
         yield f"{path} can't be read ({error}); Codex will not start with it"
         return
-    features = said.get("features")
-    if isinstance(features, dict) and False in (features.get("hooks"), features.get("codex_hooks")):
+    if False in (dig(said, "features", "hooks"), dig(said, "features", "codex_hooks")):
         yield f"{path} switches hooks off: set `hooks = true` below [features], or Codex will not ask billhook"
     hooks = said.get("hooks")
     if isinstance(hooks, dict) and set(hooks) - {"state"}:

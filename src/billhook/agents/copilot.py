@@ -13,11 +13,9 @@ from msgspec import UNSET
 
 from billhook.agents import base
 from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, one_of, spoken
-from billhook.agents.inbound import canonical_event
-from billhook.core import strictjson
+from billhook.agents.inbound import canonical_event, parsed
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
-from billhook.core.errors import StrictJSONError
 from billhook.core.events import Block, Event
 
 _RENAMED: Final = {
@@ -68,8 +66,8 @@ class _Copilot(AgentDialect):
         known_as = canonical_event(named, "copilot") if isinstance(named, str) else ""
         if camel and known_as and named == known_as:  # the name came from the command line
             payload["original_event_name"] = AGENT.event_names.get(known_as, "")
-        if isinstance(payload.get("tool_input"), str):
-            payload["tool_input"] = _object(payload["tool_input"])
+        if "tool_input" in payload:
+            payload["tool_input"] = parsed(payload["tool_input"])
         if isinstance(payload.get("agent_name"), str):
             payload.setdefault("agent_type", payload["agent_name"])
         return _with_mcp_name(payload)
@@ -168,15 +166,6 @@ def _kind(event: Event) -> str:
     given = response if isinstance(response, dict) else {}
     kind = given.get("resultType", given.get("result_type"))
     return kind if isinstance(kind, str) else "success"
-
-
-def _object(text: str) -> object:
-    """Arguments that came as JSON in a string; other text, such as a patch, stays what it is."""
-    try:
-        found = strictjson.loads_leniently(text.encode("utf-8", "surrogatepass"), max_depth=400)
-    except (StrictJSONError, UnicodeError):
-        return text
-    return found if isinstance(found, dict) else text
 
 
 def _with_mcp_name(payload: Payload) -> Payload:

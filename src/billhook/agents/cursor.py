@@ -22,11 +22,11 @@ from billhook.agents.base import (
     rounded_row,
 )
 from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, one_of, spoken
+from billhook.agents.inbound import parsed
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
-from billhook.core.errors import StrictJSONError
-from billhook.core.events import Event
+from billhook.core.events import JSON_FIELDS, Event
 from billhook.core.tools import ALSO_EDITS
 
 LONGEST_CONTEXT: Final = 10_000  # characters; longer context is dropped by the agent
@@ -82,7 +82,8 @@ class _Cursor(AgentDialect):
             payload |= _PARTS[named].read(payload)
         if payload.get("tool_name") == "Write":  # one tool for both, and its input does not tell
             payload[ALSO_EDITS] = True
-        return _with_mcp_name(_with_parsed(payload))
+        payload |= {key: parsed(payload[key]) for key in JSON_FIELDS if key in payload}
+        return _with_mcp_name(payload)
 
     def write(self, payload: Payload, event: Event) -> Payload:
         back = {name: own for own, name in _RENAMED.items()}
@@ -249,18 +250,6 @@ def _edit_fields(given: Payload, told: Payload) -> Payload:
         new = given.get("new_string", given.get("content", ""))
         edits = [{"old_string": given.get("old_string", ""), "new_string": new}]
     return {"file_path": given.get("file_path", ""), "edits": edits}
-
-
-def _with_parsed(payload: Payload) -> Payload:
-    """Inputs and results that came as JSON in a string."""
-    for key in ("tool_input", "tool_response"):
-        value = payload.get(key)
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            try:
-                payload[key] = strictjson.loads_leniently(value.encode("utf-8", "surrogatepass"), max_depth=400)
-            except (StrictJSONError, UnicodeError):
-                continue
-    return payload
 
 
 def _with_mcp_name(payload: Payload) -> Payload:

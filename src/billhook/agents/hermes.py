@@ -4,9 +4,9 @@ Taken from its documentation, not measured. It skips a hook that was not approve
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-from billhook.agents.base import UNPREVENTED, Agent, Refusal, Trust, TrustCheck, pairs, rounded, row
+from billhook.agents.base import UNPREVENTED, Agent, Refusal, Trust, TrustCheck, pairs, rounded, row, sends_own_names
 from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
 from billhook.agents.formats import InYaml, with_shell
 from billhook.core.answers import Answer, Decision
@@ -77,10 +77,6 @@ _EVENTS: Final = {
 _FILE: Final = {"path": "file_path"}
 
 
-def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 2 if payload.get("original_event_name", payload.get("hook_event_name")) in _EVENTS.values() else 0
-
-
 AGENT: Final = Agent(
     name="hermes",
     title="Hermes",
@@ -101,7 +97,7 @@ AGENT: Final = Agent(
     )
     | {"UserPromptSubmit": row("context", deny=UNPREVENTED)},
     refusals=(Refusal("prompt subagent compact", 0, None, "client"), Refusal("")),  # only tool calls can be refused
-    sends=_sends,
+    sends=lambda payload, _environ: 2 * sends_own_names(_EVENTS.values(), payload),
     program="hermes",
     user_file=".hermes/config.yaml",
     home_variable="HERMES_HOME",

@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from billhook.agents import AGENTS, EVERY_AGENT, TABLE
 from billhook.core import strictjson, tools
-from billhook.core import tools as spellings
-from billhook.core.errors import ContradictionError, EventError, StrictJSONError
+from billhook.core.errors import ContradictionError, StrictJSONError
 from billhook.core.events import EVENTS
 from billhook.core.lazy import LazyTable
 
@@ -122,8 +119,6 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
         return answer
     from msgspec.structs import replace
 
-    from billhook.core import strictjson
-
     sent = strictjson.loads_leniently(stdin, max_depth=400).get("tool_input")
     return replace(answer, updated_input=input_for(answer.updated_input or {}, sent if isinstance(sent, dict) else {}))
 
@@ -134,24 +129,19 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
 Payload = dict[str, Any]
 
 
-def received_object(stdin: bytes) -> Payload:
-    """The JSON object that an agent sent. Raises EventError."""
+def parsed(value: object) -> object:
+    """The object that came as JSON in a string; other values, such as a patch, stay what they are."""
     try:
-        payload = msgspec.json.decode(stdin)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        # One odd escape in a command must not switch guards off.
-        try:
-            payload = strictjson.loads_leniently(stdin, max_depth=400)
-        except StrictJSONError as error:
-            raise EventError(f"not JSON: {error.message}", path="$") from None
-    if not isinstance(payload, dict):
-        raise EventError("expected an object")
-    return payload
+        text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
+        found = strictjson.loads_leniently(text, max_depth=400)
+    except (StrictJSONError, UnicodeError):
+        return value
+    return found if isinstance(found, dict) else value
 
 
 def consistent(payload: Payload) -> Payload:
     """The same payload. Raises ContradictionError where two spellings of a field say different things."""
-    if why := spellings.contradictory_event(payload):
+    if why := tools.contradictory_event(payload):
         raise ContradictionError(why)
     return payload
 

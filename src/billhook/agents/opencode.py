@@ -1,11 +1,10 @@
 """OpenCode: it runs no commands as hooks, so `install` writes a plugin that does, and that refuses when they fail."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
-from billhook.agents.base import Agent, pairs, rounded, rounded_row
+from billhook.agents.base import Agent, pairs, rounded, rounded_row, sends_own_names
 from billhook.agents.codec import AgentDialect, Payload, kinds
 from billhook.agents.formats import Embedded
 from billhook.core.answers import Answer
@@ -34,10 +33,6 @@ class _OpenCode(AgentDialect):
         if "updatedInput" in inside:
             said["updated_input"] = self.canonical(event, inside["updatedInput"])
         return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})
-
-
-def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 2 if payload.get("original_event_name", payload.get("hook_event_name")) in _EVENTS.values() else 0
 
 
 _EVENTS: Final = {
@@ -73,7 +68,7 @@ AGENT: Final = Agent(
         Stop="",
     )
     | {"PreToolUse": rounded_row("deny rewrite_input", "PostToolUse")},
-    sends=_sends,
+    sends=lambda payload, _environ: 2 * sends_own_names(_EVENTS.values(), payload),
     marks={"OPENCODE": ""},
     packages=(("node_modules", "opencode-ai"),),
     program="opencode",

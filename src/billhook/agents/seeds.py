@@ -9,22 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents.child import (
-    TOO_LONG,
-    ChildCall,
-    Written,
-    cut,
-    environment,
-    event_line,
-    evidence,
-    exits,
-    failed,
-    is_error,
-    launch_note,
-    line,
-    output_text,
-    settled,
-)
+from billhook.agents import child
 from billhook.agents.inbound import consistent
 from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
 from billhook.core import dialect_traits as rows
@@ -54,10 +39,10 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- speaking to a hook --
 
-    def write_call(self, ctx: Context) -> ChildCall:
+    def write_call(self, ctx: Context) -> child.ChildCall:
         event, name = ctx.event.as_sent, self.meanings.name
         if getattr(event, "tool_name", None) is None:
-            return ChildCall(event_line(event, self.meanings), environment(ctx, self.meanings))
+            return child.ChildCall(child.event_line(event, self.meanings), child.environment(ctx, self.meanings))
         as_json, as_text = self._input_json(event), self._input_text(event) if self.input_as_text else None
         payload: dict[str, Any] = {
             "hook_event_name": event.hook_event_name,
@@ -65,22 +50,22 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             "tool_input": _input_object(event) if as_text is None else as_text,
             "tool_input_json": as_json,
         }
-        output = output_text(event)
+        output = child.output_text(event)
         if output is not None or not self.input_as_text:
-            payload |= {"tool_output": output, "tool_result_is_error": is_error(event)}
+            payload |= {"tool_output": output, "tool_result_is_error": child.is_error(event)}
         if event.hook_event_name == "PostToolUseFailure":
             payload["tool_error"] = output
         whole = as_text is None and not isinstance(getattr(event, "tool_input", None), str)
         texts = {"tool_input": event.json_of("tool_input")} if whole else None
-        stdin = _sent_with(event, name, payload) or line(payload, self.meanings, texts)
-        return ChildCall(stdin, environment(ctx, self.meanings, as_json if as_text is None else as_text))
+        stdin = _sent_with(event, name, payload) or child.line(payload, self.meanings, texts)
+        return child.ChildCall(stdin, child.environment(ctx, self.meanings, as_json if as_text is None else as_text))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        return evidence(self._read(event, exit), exit)
+        return child.evidence(self._read(event, exit), exit)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
-            return failed(exit)
+            return child.failed(exit)
         out = printed(exit)
         if out.broken and not names_a_field(out.text):
             out = Printed(out.text)  # text that happens to begin with a brace
@@ -97,9 +82,9 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             case "deny":
                 return self._deny(event, exit, reply if readable else Reply(), out.plain)
             case "warn":
-                return failed(exit, out.broken or reply.error)
-            case _ if cut(exit):
-                return TOO_LONG
+                return child.failed(exit, out.broken or reply.error)
+            case _ if child.cut(exit):
+                return child.TOO_LONG
             case "inject":
                 return Reply(answer=Answer(context=exit.stderr_text.strip()))
             case effect:
@@ -119,7 +104,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         called = self._called(event) if hasattr(event, "tool_name") else event.hook_event_name
         reason = said or self.default_reason.format(event=event.hook_event_name, tool=called)
         denied = blocked(event, reason, self.meanings)
-        return replace(denied, error=denied.error or launch_note(exit))
+        return replace(denied, error=denied.error or child.launch_note(exit))
 
     # -- being a hook --
 
@@ -144,18 +129,20 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             wire["error"] = str(payload.get("tool_error") or payload.get("tool_output") or "")
         return events.parse(wire, tool_input=text)
 
-    def write_exit(self, event: Event, answer: Answer) -> Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.Written:
         if answer.objection:  # it is told to the model like other context
             answer = replace(answer, objection="")
         plain = self._plain(event, answer)
-        if plain is not None and not settled(self, event, answer, plain, ()).lost:
-            return Written(plain, ())
+        if plain is not None and not child.settled(self, event, answer, plain, ()).lost:
+            return child.Written(plain, ())
         output, lost = write_output(event, answer, self.meanings)
         stdout = strictjson.dumps(output) + "\n" if output else ""
         # An agent that only knows the codes must understand a deny, too.
         code = self._code_of(event, "deny") if answer.objects else None
-        written = exits(0, stdout) if code is None else exits(code, stdout, answer.reason or answer.stop_reason)
-        return settled(self, event, answer, written, lost)
+        written = (
+            child.exits(0, stdout) if code is None else child.exits(code, stdout, answer.reason or answer.stop_reason)
+        )
+        return child.settled(self, event, answer, written, lost)
 
     def _plain(self, event: Event, answer: Answer) -> Exit | None:
         """The same answer in the protocol's own way, without JSON, if it has one."""
@@ -163,8 +150,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             code = self._code_of(event, effect)
             if code is not None and text:
                 on_stderr = effect == "inject" or self.text[0] == "stderr"
-                return exits(code, "" if on_stderr else text, text if on_stderr else "")
-        return exits(0) if answer == NOTHING else None
+                return child.exits(code, "" if on_stderr else text, text if on_stderr else "")
+        return child.exits(0) if answer == NOTHING else None
 
     def _code_of(self, event: Event, effect: str) -> int | None:
         row = self.codes.get(event.hook_event_name, self.codes[ELSE])
@@ -205,12 +192,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
 def _input_object(event: Event) -> Any:
     """Seed 000: the input as an object; text that is not JSON becomes {"raw": text}."""
     value = getattr(event, "tool_input", None)
-    if not isinstance(value, str):
-        return value
-    try:
-        return strictjson.loads(value)
-    except StrictJSONError:
-        return {"raw": value}
+    found = strictjson.value_in(value)
+    return {"raw": value} if isinstance(value, str) and found is value else found
 
 
 def _sent_with(event: Event, dialect: str, payload: dict[str, Any]) -> bytes:
@@ -250,22 +233,12 @@ def _agree(value: Any, text: str) -> bool:
     """Whether `tool_input_json` says the same as `tool_input`: an object, its JSON, its text, or the command alone."""
     found = _object_in(text)
     if found is None:
-        return bool(value in (text, {"raw": text}) or _loads(value) == _loads(text))
-    return value in (found, found.get("command")) or _loads(value) == found
-
-
-def _loads(value: object) -> object:
-    try:
-        return strictjson.loads(value) if isinstance(value, str) else value
-    except StrictJSONError:
-        return value
+        return bool(value in (text, {"raw": text}) or strictjson.value_in(value) == strictjson.value_in(text))
+    return value in (found, found.get("command")) or strictjson.value_in(value) == found
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
-    try:
-        found = strictjson.loads(text)
-    except StrictJSONError:
-        return None
+    found = strictjson.value_in(text)
     return found if isinstance(found, dict) else None
 
 

@@ -41,6 +41,14 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
     return _read(text.removeprefix("\ufeff"), _strictly(), max_depth)
 
 
+def value_in(value: object, *, max_bytes: int | None = MAX_BYTES) -> Any:
+    """What a string says that is one JSON document; anything else as it is."""
+    try:
+        return loads(value, max_bytes=max_bytes) if isinstance(value, str) else value
+    except StrictJSONError:
+        return value
+
+
 def _read(text: str, decoder: "json.JSONDecoder", max_depth: int) -> Any:
     if too_deep(text, max_depth):
         raise StrictJSONError(f"nested deeper than {max_depth} levels")

@@ -82,7 +82,9 @@ def _same(meaning: str, one: object, other: object, cwd: str) -> bool:
     if meaning == "command":
         return _joined(one) == _joined(other) != ""
     if meaning == "tool_input":
-        return _decoded(one) == _decoded(other)
+        from billhook.core.strictjson import value_in
+
+        return bool(value_in(one) == value_in(other))
     if not isinstance(one, str) or not isinstance(other, str):
         return False
     if meaning == "tool_name":
@@ -92,16 +94,6 @@ def _same(meaning: str, one: object, other: object, cwd: str) -> bool:
 
 def _joined(value: object) -> str:
     return value.strip() if isinstance(value, str) else " ".join(map(str, value)) if isinstance(value, list) else ""
-
-
-def _decoded(value: object) -> object:
-    from billhook.core import strictjson
-    from billhook.core.errors import StrictJSONError
-
-    try:
-        return strictjson.loads(value) if isinstance(value, str) else value
-    except StrictJSONError:
-        return value
 
 
 def _place(path: str, cwd: str) -> str:

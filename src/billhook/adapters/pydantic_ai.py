@@ -46,10 +46,8 @@ class HookCapability(AbstractCapability[Any]):
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about
         needs the approval of a deferred tool call (`DeferredToolRequests`). `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        runs.refuse_unknown(session)
-        self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="pydantic-ai", tell=tell)
         self._approval, self._ask = approval, session.pop("ask", None)
-        self._options = {"names": names, "tell": tell, **session}
+        self.engine, self._options = runs.prepared(hooks, "pydantic-ai", names, tell, session)
         self._session: runs.AdapterRun | None = None
         self._under_way: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
         """Calls that have no result yet: their end, and the task that they are made in."""

@@ -37,18 +37,18 @@ _SEND = opcode.opmap["SEND"]  # what every `await`, `async for` and `async with`
 
 def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     """A function of `(event)`, `(event, ctx)` or `(ctx)`, sync or async, as a handler. `thread=True` runs it in a
-    thread of its own, where it can't hold up the loop; it is left behind when its time is over."""
-    handler = _handler_of(function)
-    return _Threaded(handler) if thread else handler
+    thread of its own, where it can't hold up the loop; it is left behind when its time is over.
 
-
-def _handler_of(function: Callable[..., Any]) -> Handler:
-    """A single parameter is the event, unless it is called `ctx` or `context`. A second one is the context when it has
-    no default, or is called so."""
+    A single parameter is the event, unless it is called `ctx` or `context`. A second one is the context when it has no
+    default, or is called so.
+    """
     first, second = (*_positional(function)[:2], None, None)[:2]
+    handler: Handler = _OfEvent(function)
     if second is not None and (second.default is second.empty or second.name in _CONTEXT):
-        return _OfEventAndContext(function)
-    return _OfContext(function) if first is not None and first.name in _CONTEXT else _OfEvent(function)
+        handler = _OfEventAndContext(function)
+    elif first is not None and first.name in _CONTEXT:
+        handler = _OfContext(function)
+    return _Threaded(handler) if thread else handler
 
 
 _CONTEXT = ("ctx", "context")

@@ -254,8 +254,10 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         settled = {
             "events": _named(self.events),
             "after": tuple(_several(self.after)),
-            "on_failure": _failure_rule(self.on_failure),
+            "on_failure": _RULES.get(self.on_failure),
         }
+        if settled["on_failure"] is None:
+            raise UsageError(f"on_failure is `{self.on_failure}`", hint="one of allow, deny (also spelt block), ask")
         for field, value in settled.items():
             msgspec.structs.force_setattr(self, field, value)
 
@@ -334,12 +336,6 @@ def _named(given: Any) -> tuple[str, ...]:
 
 def _several(given: Any) -> Iterable[Any]:
     return (given,) if isinstance(given, str | type) else given
-
-
-def _failure_rule(word: str) -> OnFailure:
-    if word not in _RULES:
-        raise UsageError(f"on_failure is `{word}`", hint="one of allow, deny (also spelt block), ask")
-    return _RULES[word]
 
 
 _RULES: dict[str, OnFailure] = {

@@ -124,11 +124,9 @@ def written(value: Any, *, spaced: bool = True) -> bytes:
             data = msgspec.json.format(data, indent=0)
     except (TypeError, ValueError, OverflowError):
         data = _encoder(spaced=spaced).encode(_sayable(value)).encode("utf-8", "backslashreplace")
-    return data if data.isascii() else _LINE_END.sub(_escaped, data)
-
-
-def _escaped(found: re.Match[bytes]) -> bytes:
-    return f"\\u{ord(found[0].decode()):04x}".encode()
+    if data.isascii():
+        return data
+    return _LINE_END.sub(lambda found: f"\\u{ord(found[0].decode()):04x}".encode(), data)
 
 
 def too_deep(text: str, max_depth: int = MAX_DEPTH) -> bool:

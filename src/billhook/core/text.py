@@ -52,11 +52,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 def lines_for_people(lines: Iterable[str]) -> bytes:
     """Lines that say who speaks; control characters are made visible."""
-    return "".join(f"billhook: {_saying_visible(line)}\n" for line in lines).encode("utf-8", "replace")
-
-
-def _saying_visible(text: str) -> str:
-    return "".join(char if char.isprintable() else " " if char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+    said = (line.replace("\n", " ").replace("\t", " ") for line in lines)
+    return "".join(f"billhook: {visible(line)}\n" for line in said).encode("utf-8", "replace")
 
 
 # What is wrong with a configuration:

@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from billhook.agent import conversation
 from billhook.agent import tools as base
 from billhook.agent import ui_events as ui
 from billhook.agent.conversation import INTERRUPTED, NOT_RUN, Block, Message, Text, ToolUse, Transcript, Usage, user
@@ -237,17 +238,11 @@ class AgentLoop:
 
     def _with_own_ids(self, reply: Message) -> Message:
         """Give each call an id that was never used, also not before the conversation was compacted."""
-        blocks = []
-        for block in reply.content:
-            if isinstance(block, ToolUse):
-                number, own = 1, block.id
-                while own in self._used or not own:
-                    number += 1
-                    own = f"{block.id}-{number}"
-                self._used.add(own)
-                block = replace(block, id=own)  # noqa: PLW2901
-            blocks.append(block)
-        return Message(reply.role, tuple(blocks))
+        own = (
+            replace(block, id=conversation.unused_id(block.id, self._used)) if isinstance(block, ToolUse) else block
+            for block in reply.content
+        )
+        return Message(reply.role, tuple(own))
 
     def _end(self, how: ui.Ending, text: str | None) -> ui.TurnEnded:
         return ui.TurnEnded(how, text or "", self.usage)

@@ -111,15 +111,6 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = [
-    "AGENTS",
-    "CLAUDE",
-    "DIALECTS",
-    "SPEC",
-    "ChildCall",
-    "Dialect",
-    "Written",
-    "agent",
-    "canonical_event",
-    "dialect",
+    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "Written", "agent", "canonical_event", "dialect",
     "dialect_of",
-]
+]  # fmt: skip

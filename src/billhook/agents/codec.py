@@ -14,6 +14,7 @@ from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
 from billhook.core.answer_reader import blocked, read_output
+from billhook.core.answer_schema import BOOL, OBJECT, STRING, MisreadError, check_kind, decision_of
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status
 from billhook.core.events import Block, Event
 from billhook.core.hook import Context
@@ -21,14 +22,10 @@ from billhook.core.hook import Context
 Payload = dict[str, Any]
 
 
-class MisheardError(Exception):
-    """What a hook printed is none of the agent's answers; the message says exactly why."""
-
-
-def kinds(strings: str = "", *, booleans: str = "", objects: str = "") -> Mapping[str, type]:
-    """The fields that some part of an answer has, and of which type each is."""
-    by_type = ((str, strings), (bool, booleans), (dict, objects))
-    return {name: kind for kind, names in by_type for name in names.split()}
+def kinds(strings: str = "", *, booleans: str = "", objects: str = "") -> Mapping[str, str]:
+    """The fields that some part of an answer has, and of which kind each is."""
+    by_kind = {STRING: strings, BOOL: booleans, OBJECT: objects}
+    return {name: kind for kind, names in by_kind.items() for name in names.split()}
 
 
 ALWAYS: Final = kinds("stopReason systemMessage", booleans="continue suppressOutput")
@@ -42,25 +39,14 @@ WORDS: Final = {
 }
 """An allow only says that this hook has no objection: the agent's own policy goes on."""
 _BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
-_NAMED = {str: "a string", bool: "true or false", dict: "an object"}
 
 
-def known(output: Mapping[str, Any], kinds: Mapping[str, type], path: str = "") -> Payload:
-    """The known fields of an answer that are not null. Raises MisheardError for a wrong type."""
+def known(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -> Payload:
+    """The known fields of an answer that are not null. Raises MisreadError for a wrong type."""
     found = {key: output[key] for key in kinds if output.get(key) is not None}
     for key, value in found.items():
-        if not isinstance(value, kinds[key]):
-            shown = strictjson.compact(value)[:60]
-            raise MisheardError(f"`{path}{key}` must be {_NAMED[kinds[key]]}, not {shown}")
+        check_kind(value, kinds[key], path, key)
     return found
-
-
-def one_of(field: str, value: str, words: Mapping[str, Decision]) -> Decision:
-    """The decision that a word stands for. Raises MisheardError for another word."""
-    if value not in words:
-        listed = ", ".join(f'"{word}"' for word in words)
-        raise MisheardError(f'`{field}` is "{value[:60]}"; it is one of {listed}')
-    return words[value]
 
 
 def spoken(decision: Decision, reason: str, event: Event) -> Payload:
@@ -95,9 +81,9 @@ class AgentDialect:
     """Before a tool the agent itself does not make the call when a hook ends with another code than 0, or when its
     answer can't be understood."""
     stdout_first = False  # whether stdout, and only then stderr, has the reason of a block by exit code
-    top: Mapping[str, type] = TOP  # the known fields of an answer
-    specific: Mapping[str, type] = {}  # those in its `hookSpecificOutput`
-    permission: Mapping[str, type] = {"behavior": str, "message": str}  # those in its `decision`
+    top: Mapping[str, str] = TOP  # the known fields of an answer
+    specific: Mapping[str, str] = {}  # those in its `hookSpecificOutput`
+    permission: Mapping[str, str] = kinds("behavior message")  # those in its `decision`
     words: Mapping[str, Decision] = WORDS
     no_reason = "blocked by a {} hook"  # what keeps an agent going when a hook gives no reason
     no_output = ""  # what replaces an output then
@@ -178,7 +164,7 @@ class AgentDialect:
         return payload
 
     def hear(self, event: Event, output: Payload) -> Answer:
-        """What an answer in the agent's words means. Raises MisheardError."""
+        """What an answer in the agent's words means. Raises MisreadError."""
         fields, inside = self.fields(event, output)
         said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
         said |= self.heard(event, fields, inside)
@@ -187,26 +173,26 @@ class AgentDialect:
         return Answer(**said, quiet=fields.get("suppressOutput", False))
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
-        """The fields of an answer: at the top, and in `hookSpecificOutput`. Raises MisheardError."""
+        """The fields of an answer: at the top, and in `hookSpecificOutput`. Raises MisreadError."""
         fields = known(output, self.top)
         return fields, known(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
 
     def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
-        """The decision or the rewrite in an answer. Raises MisheardError."""
+        """The decision or the rewrite in an answer. Raises MisreadError."""
         permission = fields.get("hookSpecificOutput", {}).get("decision")
         if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
             return self.heard_permission(event, known(permission, self.permission, "hookSpecificOutput.decision."))
         if "permissionDecision" in inside:
-            decision = one_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
+            decision = decision_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
             reason = inside.get("permissionDecisionReason", "")
             return spoken(decision, reason, event) if decision is not Decision.NONE else {}
         if "decision" in fields:
-            decision, reason = one_of("decision", fields["decision"], self.words), fields.get("reason", "")
+            decision, reason = decision_of("decision", fields["decision"], self.words), fields.get("reason", "")
             return self.heard_block(event, decision, reason) if decision is not Decision.NONE else {}
         return {}
 
     def heard_permission(self, event: Event, wanted: Payload) -> Payload:
-        decision = one_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
+        decision = decision_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
         if decision is Decision.DENY:
             return spoken(decision, wanted.get("message", ""), event)
         given = wanted.get("updatedInput")
@@ -353,7 +339,7 @@ class AgentDialect:
             output = {key: value for key, value in output.items() if key not in given or given[key] != value}
         try:
             return Reply(answer=self.hear(event, output))
-        except MisheardError as error:
+        except MisreadError as error:
             return Reply(status=Status.FAILED, error=str(error))
 
     def _blocked(self, event: Event, exit: Exit, out: Printed) -> Reply:  # noqa: A002

@@ -15,21 +15,22 @@ from msgspec.structs import replace
 
 from billhook.agents import base
 from billhook.agents.base import dig
-from billhook.agents.codec import ALWAYS, TOP, AgentDialect, MisheardError, Payload, block, input_of, kinds, known
+from billhook.agents.codec import ALWAYS, TOP, AgentDialect, Payload, block, input_of, kinds, known
+from billhook.core.answer_schema import MisreadError
 from billhook.core.answers import NOTHING, Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
-_WITHOUT_BLOCK: Final = {**ALWAYS, "hookSpecificOutput": dict}
+_WITHOUT_BLOCK: Final = {**ALWAYS, **kinds(objects="hookSpecificOutput")}
 _WITHOUT_INSIDE: Final = {**ALWAYS, **kinds("decision reason")}
-_TAKES: Final[Mapping[str, Mapping[str, type]]] = {
+_TAKES: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("PreToolUse", "PostToolUse", "UserPromptSubmit"), TOP),
     **dict.fromkeys(("PermissionRequest", "SessionStart", "SubagentStart"), _WITHOUT_BLOCK),
     **dict.fromkeys(("Stop", "SubagentStop"), _WITHOUT_INSIDE),
 }
 """By event: the fields at the top; the other events take those that are always there."""
 _CONTEXT: Final = kinds("hookEventName additionalContext")
-_SPECIFIC: Final[Mapping[str, Mapping[str, type]]] = {
+_SPECIFIC: Final[Mapping[str, Mapping[str, str]]] = {
     "PreToolUse": {**_CONTEXT, **kinds("permissionDecision permissionDecisionReason", objects="updatedInput")},
     "PermissionRequest": kinds("hookEventName", objects="decision"),
 }
@@ -90,7 +91,7 @@ class _Codex(AgentDialect):
         if "permissionDecision" in inside or "decision" not in fields:
             return super().heard(event, fields, inside)
         if fields["decision"] != "block":
-            raise MisheardError(f'"decision": "{fields["decision"][:60]}" is not understood; write "decision": "block"')
+            raise MisreadError(f'"decision": "{fields["decision"][:60]}" is not understood; write "decision": "block"')
         return self.heard_block(event, Decision.DENY, fields.get("reason", ""))
 
     def text(self, event: Event, text: str) -> Answer:
@@ -103,11 +104,11 @@ def _not_taken(event: Event, wanted: Payload) -> list[str]:
     return [key for key in wanted if key != "command" and (key not in given or wanted[key] != given[key])]
 
 
-def _strictly(output: Payload, kinds: Mapping[str, type], path: str) -> Payload:
+def _strictly(output: Payload, kinds: Mapping[str, str], path: str) -> Payload:
     fields = known(output, kinds, path)
     strange = [key for key in output if key not in kinds]
     if strange and not _denies(fields):
-        raise MisheardError(f"Codex drops an answer with `{path}{str(strange[0])[:60]}`, which it does not know")
+        raise MisreadError(f"Codex drops an answer with `{path}{str(strange[0])[:60]}`, which it does not know")
     return fields
 
 
@@ -117,15 +118,15 @@ def _denies(fields: Payload) -> bool:
 
 
 def _as_codex_does(name: str, output: Payload, inside: Payload) -> None:
-    """Raises MisheardError for what Codex drops."""
+    """Raises MisreadError for what Codex drops."""
     if name in ("PreToolUse", "PermissionRequest"):
         for key in _NOT_BEFORE:
             if output.get(key) not in (None, key == "continue", False if key == "suppressOutput" else None):
-                raise MisheardError(f"Codex drops an answer with `{key}` on {name}")
+                raise MisreadError(f"Codex drops an answer with `{key}` on {name}")
     if "updatedInput" in inside and inside.get("permissionDecision") != "allow":
-        raise MisheardError('Codex drops `updatedInput` without "permissionDecision": "allow"')
+        raise MisreadError('Codex drops `updatedInput` without "permissionDecision": "allow"')
     if inside.get("permissionDecision") == "allow" and "updatedInput" not in inside:
-        raise MisheardError('Codex drops "permissionDecision": "allow" without `updatedInput`')
+        raise MisreadError('Codex drops "permissionDecision": "allow" without `updatedInput`')
 
 
 # -- its files

@@ -12,8 +12,9 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, one_of, spoken
+from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, spoken
 from billhook.agents.inbound import canonical_event, parsed
+from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
@@ -143,13 +144,13 @@ def _is_camel(event: Event) -> bool:
 def _decided(event: Event, fields: Payload) -> tuple[Decision, str]:
     """The decision that some fields hold, and its reason."""
     if "permissionDecision" in fields:
-        decision = one_of("permissionDecision", fields["permissionDecision"], _WORDS)
+        decision = decision_of("permissionDecision", fields["permissionDecision"], _WORDS)
         return decision, fields.get("permissionDecisionReason", "")
     wanted = fields.get("decision")
     behaviour = wanted.get("behavior") if isinstance(wanted, dict) else fields.get("behavior")
     if event.hook_event_name == "PermissionRequest" and isinstance(behaviour, str):
         told = wanted.get("message", "") if isinstance(wanted, dict) else fields.get("message", "")
-        return one_of("behavior", behaviour, _WORDS), told if behaviour == "deny" and isinstance(told, str) else ""
+        return decision_of("behavior", behaviour, _WORDS), told if behaviour == "deny" and isinstance(told, str) else ""
     return Decision.NONE, ""
 
 

@@ -21,9 +21,10 @@ from billhook.agents.base import (
     rounded,
     rounded_row,
 )
-from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, one_of, spoken
+from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, spoken
 from billhook.agents.inbound import parsed
 from billhook.core import strictjson
+from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import JSON_FIELDS, Event
@@ -150,7 +151,7 @@ class _Cursor(AgentDialect):
         fields = known({**{_EARLIER.get(key, key): value for key, value in output.items()}, **output}, _TOP)
         said: Payload = {"context": fields.get("additional_context", "")}
         if "permission" in fields:
-            decision = one_of("permission", fields["permission"], _WORDS)
+            decision = decision_of("permission", fields["permission"], _WORDS)
             told = (fields.get("user_message", ""), fields.get("agent_message", ""))
             reason = "\n".join(text for text in dict.fromkeys(told) if text)
             said |= spoken(decision, reason, event) if decision is not Decision.NONE else {}

@@ -12,8 +12,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from billhook.agents import base
-from billhook.agents.codec import AgentDialect, MisheardError, Payload, block, input_of, kinds
+from billhook.agents.codec import AgentDialect, Payload, block, input_of, kinds
 from billhook.core import client_env
+from billhook.core.answer_schema import MisreadError
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
@@ -70,7 +71,7 @@ class _Gemini(AgentDialect):
 
     def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         if "permissionDecision" in fields.get("hookSpecificOutput", {}) and "decision" not in fields:
-            raise MisheardError('Gemini CLI ignores `permissionDecision`; write "decision": "deny" at the top level')
+            raise MisreadError('Gemini CLI ignores `permissionDecision`; write "decision": "deny" at the top level')
         said = super().heard(event, fields, inside)
         if "tool_input" in inside:
             said["updated_input"] = self.merged(event, inside["tool_input"])

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
+from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant, unused_id
 from billhook.agent.models import Completion, ModelError, ModelRequest, Say
 from billhook.agent.models.services import KINDS
 from billhook.core import strictjson
@@ -209,11 +209,8 @@ class Scripted:
 
     def _new_id(self, wanted: str) -> str:
         """An id that no conversation has had: a resumed one brings those of an earlier run."""
-        later = (f"{wanted}_{number}" for number in itertools.count(2))
-        ids = itertools.chain([wanted], later) if wanted else (f"toolu_{number:04}" for number in self._numbers)
-        new = next(one for one in ids if one not in self._ids)
-        self._ids.add(new)
-        return new
+        numbered = (f"toolu_{number:04}" for number in self._numbers)
+        return unused_id(wanted or next(one for one in numbered if one not in self._ids), self._ids)
 
 
 def _pieces(text: str) -> Iterator[str]:

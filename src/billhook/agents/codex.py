@@ -107,14 +107,10 @@ def _not_taken(event: Event, wanted: Payload) -> list[str]:
 def _strictly(output: Payload, kinds: Mapping[str, str], path: str) -> Payload:
     fields = known(output, kinds, path)
     strange = [key for key in output if key not in kinds]
-    if strange and not _denies(fields):
+    denies = fields.get("decision") == "block" or fields.get("permissionDecision") == "deny"
+    if strange and not denies:  # even a deny that Codex would drop is meant as one
         raise MisreadError(f"Codex drops an answer with `{path}{str(strange[0])[:60]}`, which it does not know")
     return fields
-
-
-def _denies(fields: Payload) -> bool:
-    """Even a deny that Codex would drop is meant as one."""
-    return fields.get("decision") == "block" or fields.get("permissionDecision") == "deny"
 
 
 def _as_codex_does(name: str, output: Payload, inside: Payload) -> None:

@@ -90,7 +90,8 @@ class _Copilot(AgentDialect):
             output["modifiedResult"] = {"resultType": _kind(event), "textResultForLlm": answer.updated_output}
         if answer.context:
             output["additionalContext"] = answer.context
-        if output and (name in _MIXED or not _is_camel(event)):  # the same in the words of the reference
+        is_camel = event.payload.get("original_event_name") == AGENT.event_names.get(name, "")
+        if output and (name in _MIXED or not is_camel):  # the same in the words of the reference
             inside = {} if "behavior" in decided else self._decided(event, answer, "updatedInput")
             inside |= {"decision": decided} if "behavior" in decided else {}
             inside |= {"additionalContext": answer.context} if answer.context else {}
@@ -135,10 +136,6 @@ class _Copilot(AgentDialect):
         if isinstance(text, str):
             said["updated_output"] = text
         return Answer(**said)
-
-
-def _is_camel(event: Event) -> bool:
-    return event.payload.get("original_event_name") == AGENT.event_names.get(event.hook_event_name, "")
 
 
 def _decided(event: Event, fields: Payload) -> tuple[Decision, str]:
@@ -359,15 +356,11 @@ def _vscode_own_input(rewritten: Mapping[str, Any], sent: Mapping[str, Any]) -> 
     return own
 
 
-def _vscode_sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 2 if "hookEventName" in payload and "hook_event_name" not in payload else 0
-
-
 VSCODE: Final = base.Agent(
     name="vscode",
     title="VS Code",
     aliases=("vscode", "vs-code", "VSCode", "code"),
-    sends=_vscode_sends,
+    sends=lambda payload, _environ: 2 * ("hookEventName" in payload and "hook_event_name" not in payload),
     payload_of=_vscode_payload,
     input_for=_vscode_own_input,
     reads_claude=("user", "project"),

@@ -6,7 +6,7 @@ obeyed, and of a rewritten input only some fields are taken: what it would pass 
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -299,8 +299,7 @@ _PARTS: Final = {
 }
 
 
-def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 3 if "cursor_version" in payload or ("conversation_id" in payload and "generation_id" in payload) else 0
+_ONLY_HERE: Final = {"conversation_id", "generation_id"}  # an event with both is Cursor's
 
 
 AGENT: Final = Agent(
@@ -349,7 +348,7 @@ AGENT: Final = Agent(
         Refusal("", 2, _DENY),
     ),
     parts=True,
-    sends=_sends,
+    sends=lambda payload, _environ: 3 * ("cursor_version" in payload or payload.keys() >= _ONLY_HERE),
     reads_claude=("user", "project"),
     marks={"CURSOR_AGENT": ""},  # not CURSOR_TRACE_ID, which a person's own terminal inside the editor has, too
     program="cursor-agent",

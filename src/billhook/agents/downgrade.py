@@ -80,7 +80,9 @@ class _Rounding:
             self.change(f"allow {self.row.becomes('allow')} on {self.name}", decision=Decision.NONE, reason="")
         elif decision in (Decision.ASK, Decision.DEFER) and not (decision is Decision.ASK and self.row.ask):
             if self.row.deny:
-                self.change(f"{decision} became a deny", decision=Decision.DENY, reason=self._approval(answer.reason))
+                told = f": {answer.reason}" if answer.reason else ""
+                reason = f"This needs the approval of a person, and {self.title} can't ask for it here{told}"
+                self.change(f"{decision} became a deny", decision=Decision.DENY, reason=reason)
             else:
                 self.change(f"{decision} can't be said on {self.name}", decision=Decision.NONE, reason="")
         elif decision is Decision.DENY and not answer.reason.strip():
@@ -88,10 +90,6 @@ class _Rounding:
             self.change("a deny without a reason", reason=f"denied by a {self.name} hook")
         elif decision is Decision.NONE and answer.reason and not answer.keep_going:
             self.change("a reason without a decision", reason="")
-
-    def _approval(self, reason: str) -> str:
-        told = f": {reason}" if reason else ""
-        return f"This needs the approval of a person, and {self.title} can't ask for it here{told}"
 
     def rewritten_input(self, refused: str) -> None:
         answer = self.answer
@@ -166,13 +164,8 @@ class _Rounding:
             else:
                 self.lost.append(f"context can't be said on {self.name}")
             self.change(context="")
-        if answer.message and not self.row.message and not self._shown_with_a_deny:
+        if answer.message and not self.row.message:
             self.change(f"a message {self.row.becomes('message')} on {self.name}", message="")
-
-    @property
-    def _shown_with_a_deny(self) -> bool:
-        told = self.row.instead.get("message", "")
-        return self.answer.decision is Decision.DENY and "with a deny" in told
 
     def others(self) -> None:
         answer = self.answer

@@ -158,13 +158,10 @@ def with_canonical_tool(payload: Payload, naming: str) -> Payload:
         payload["tool_input"], renamed = tools.canonical_input(tool, payload["tool_input"], naming)
         if renamed:
             payload["original_input_keys"] = renamed
-    if _has_id(payload.get("hook_event_name")) and not payload.get("tool_use_id"):
+    kind = EVENTS.get(str(payload.get("hook_event_name")))
+    if kind is not None and "tool_use_id" in kind.__struct_fields__ and not payload.get("tool_use_id"):
         payload["tool_use_id"] = tool_use_id(payload.get("session_id"), tool, payload.get("tool_input"))
     return payload
-
-
-def _has_id(name: object) -> bool:
-    return isinstance(name, str) and name in EVENTS and "tool_use_id" in EVENTS[name].__struct_fields__
 
 
 def tool_use_id(session: object, tool: str, given: object) -> str:

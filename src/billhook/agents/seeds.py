@@ -31,7 +31,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
     """One protocol of exit codes. Codes that a row doesn't name, and signals, are warnings."""
 
     meanings: Meanings
-    codes: Mapping[str, Mapping[int, Effect]]  # by event (PreToolUse, PostToolUse, anything else): what a code does
+    codes: Mapping[str, Mapping[int, Effect]]  # by event, ELSE for those that are not listed: what a code does
     text: tuple[Stream, ...]  # where the text of a deny or an inject is, in this order
     input_as_text: bool = False  # `tool_input` is the command itself, not an object
     compact_input: bool = False  # the text of the input is written without spaces, as seed 000 prints it
@@ -78,7 +78,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         objection = objection_in(exit, event, self.meanings) if out.output is None else None
         if objection is not None:
             return objection
-        match self._effect(event, exit.code):
+        match "warn" if exit.code is None else self._codes(event).get(exit.code, "warn"):
             case "deny":
                 return self._deny(event, exit, reply if readable else Reply(), out.plain)
             case "warn":
@@ -94,9 +94,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
                     return reply
                 return Reply(answer=Answer(context=out.text) if effect == "feedback" and out.text else NOTHING)
 
-    def _effect(self, event: Event, code: int | None) -> Effect:
-        row = self.codes.get(event.hook_event_name, self.codes[ELSE])
-        return "warn" if code is None else row.get(code, "warn")
+    def _codes(self, event: Event) -> Mapping[int, Effect]:
+        return self.codes.get(event.hook_event_name, self.codes[ELSE])
 
     def _deny(self, event: Event, exit: Exit, reply: Reply, text: str) -> Reply:  # noqa: A002
         streams = {"stdout": reply.answer.reason or reply.answer.context or text, "stderr": exit.stderr_text.strip()}
@@ -154,8 +153,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         return child.exits(0) if answer == NOTHING else None
 
     def _code_of(self, event: Event, effect: str) -> int | None:
-        row = self.codes.get(event.hook_event_name, self.codes[ELSE])
-        return next((code for code, does in row.items() if does == effect), None)
+        return next((code for code, does in self._codes(event).items() if does == effect), None)
 
     # -- the tool's input --
 
@@ -255,11 +253,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
 
 CLAW = ExitCodeDialect(
     meanings=rows.CLAW,
-    codes={
-        BEFORE: {0: "feedback", 2: "deny"},
-        AFTER: {0: "feedback", 2: "deny"},
-        ELSE: {0: "feedback", 2: "deny"},
-    },
+    codes={ELSE: {0: "feedback", 2: "deny"}},
     text=("stdout", "stderr"),
     compact_input=True,
     default_reason="{event} hook denied tool `{tool}`",
@@ -268,7 +262,6 @@ CLAW = ExitCodeDialect(
 CLAW_TEXT = ExitCodeDialect(
     meanings=rows.CLAW_TEXT,
     codes={
-        BEFORE: {0: "feedback", 2: "deny"},
         AFTER: {0: "feedback"},  # informational: it can't block
         FAILED: {0: "feedback"},
         ELSE: {0: "feedback", 2: "deny"},
@@ -282,7 +275,6 @@ LESSON = ExitCodeDialect(
     meanings=rows.LESSON,
     codes={
         BEFORE: {0: "nothing", 1: "deny", 2: "inject"},
-        AFTER: {0: "nothing", 2: "inject"},
         ELSE: {0: "nothing", 2: "inject"},
     },
     text=("stderr",),

@@ -173,7 +173,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _any_int(digits: str) -> int | float:
+def any_int(digits: str) -> int | float:
+    """An integer; one that is longer than Python reads becomes a float."""
     return int(digits) if len(digits) <= 4300 else float(digits)  # Python's own limit
 
 
@@ -195,7 +196,7 @@ def _strictly() -> "json.JSONDecoder":
 
 @functools.cache
 def _leniently() -> "json.JSONDecoder":
-    return json.JSONDecoder(parse_constant=_constant, parse_int=_any_int)
+    return json.JSONDecoder(parse_constant=_constant, parse_int=any_int)
 
 
 @functools.cache

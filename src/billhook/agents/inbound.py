@@ -9,6 +9,7 @@ from billhook.core import strictjson, tools
 from billhook.core.errors import ContradictionError, StrictJSONError
 from billhook.core.events import EVENTS
 from billhook.core.lazy import LazyTable
+from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.core.answers import Answer
@@ -32,19 +33,15 @@ def others() -> frozenset[str]:
     return frozenset(name for agent in AGENTS.values() for name in agent.only_its)
 
 
-def fold(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
-
-
-_OURS: Final = {fold(name): name for name in EVENTS}
+_OURS: Final = {folded(name): name for name in EVENTS}
 
 
 @cache
 def meant(agent: str) -> Mapping[str, str]:
     """By the folded name that an agent uses: our name of the event. Of two events with one name, the wider one."""
     record = AGENTS[agent]
-    names = {fold(own): name for name, own in reversed(list(record.event_names.items()))}
-    return names | {fold(own): name for own, name in record.narrower.items()}
+    names = {folded(own): name for name, own in reversed(list(record.event_names.items()))}
+    return names | {folded(own): name for own, name in record.narrower.items()}
 
 
 def canonical_event(name: str, agent: str = "") -> str:
@@ -52,11 +49,11 @@ def canonical_event(name: str, agent: str = "") -> str:
 
     `agent`: the one that most likely uses it; the records of the others are only imported when it does not.
     """
-    folded = fold(name[:100])
-    if name in EVENTS or folded in _OURS:
-        return _OURS[folded]
+    plain = folded(name[:100])
+    if name in EVENTS or plain in _OURS:
+        return _OURS[plain]
     likely = (agent,) if agent in AGENTS else ()
-    return next((meant(one)[folded] for one in (*likely, *AGENTS) if folded in meant(one)), "")
+    return next((meant(one)[plain] for one in (*likely, *AGENTS) if plain in meant(one)), "")
 
 
 def own_events(agent: str, name: str) -> str:

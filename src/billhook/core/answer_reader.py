@@ -14,6 +14,7 @@ from billhook.core import answer_schema as schema
 from billhook.core.answers import Answer, Decision, Reply, Status
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
+from billhook.core.tools import folded
 
 _SPELT = {"continue_": "continue", "async_": "async"}
 _RESULT = {"success": schema.BOOL, "block": schema.BOOL, "blockreason": schema.STRING, "contexttoinject": schema.STRING}
@@ -67,7 +68,7 @@ def _has_fields(output: Mapping[str, Any]) -> bool:
 
 
 def _has_result(output: Mapping[str, Any]) -> bool:
-    return any(schema.folded(key) in schema.PIPELINE for key in output)
+    return any(folded(str(key)) in schema.PIPELINE for key in output)
 
 
 def read_mapping(event: Event, value: object, meanings: Meanings) -> Reply:
@@ -111,9 +112,9 @@ def _read_spelt(event: Event, value: Mapping[str, Any], meanings: Meanings) -> R
 
 def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) -> Reply:
     """Seed 002's handler result: success, data, block, blockReason, contextToInject, in either case."""
-    fields = {schema.folded(key): value for key, value in result.items()}
+    fields = {folded(str(key)): value for key, value in result.items()}
     for key in result:
-        if (name := schema.folded(key)) in _RESULT:
+        if (name := folded(str(key))) in _RESULT:
             schema.check_kind(fields[name], _RESULT[name], "", key)
     reply = blocked(event, fields.get("blockreason") or "", meanings) if fields.get("block") else Reply()
     unknown = sum(name not in schema.PIPELINE for name in fields)

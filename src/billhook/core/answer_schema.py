@@ -9,6 +9,7 @@ from billhook.core.answers import Answer, Decision, Reply
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import EVENTS, Block, Event
 from billhook.core.lazy import later
+from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.core import answer_reader
@@ -271,11 +272,6 @@ def shown(value: object) -> str:
             return "a list"
         case _:
             return str(value)[:_MAX_NAME]
-
-
-def folded(key: object) -> str:
-    """A name without its case and its separators: how near misses are recognised."""
-    return str(key).replace("_", "").replace("-", "").lower()
 
 
 # What a Python callback returned.

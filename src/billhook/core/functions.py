@@ -23,12 +23,13 @@ from billhook.core.lazy import later
 
 if TYPE_CHECKING:
     import asyncio
-    import difflib
     import inspect
+
+    from billhook.core import text
 else:
     asyncio = later("asyncio")
-    difflib = later("difflib")
     inspect = later("inspect")
+    text = later("billhook.core.text")
 
 T = TypeVar("T")
 
@@ -45,9 +46,9 @@ def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     first, second = (*_positional(function)[:2], None, None)[:2]
     handler: Handler = _OfEvent(function)
     if second is not None and (second.default is second.empty or second.name in _CONTEXT):
-        handler = _OfEventAndContext(function)
+        handler = lambda ctx: function(ctx.event, ctx)
     elif first is not None and first.name in _CONTEXT:
-        handler = _OfContext(function)
+        handler = function
     return _Threaded(handler) if thread else handler
 
 
@@ -73,24 +74,6 @@ def _never_waits(function: Callable[..., Any]) -> bool:
     if not isinstance(code, types.CodeType) or not code.co_flags & inspect.CO_COROUTINE:
         return False
     return _SEND not in code.co_code[::2]
-
-
-class _OfContext(msgspec.Struct, frozen=True):
-    """A function of the context alone, which has the event."""
-
-    function: Callable[[Context], Any]
-
-    def __call__(self, ctx: Context) -> Any:
-        return self.function(ctx)
-
-
-class _OfEventAndContext(msgspec.Struct, frozen=True):
-    """A function of the event and the context."""
-
-    function: Callable[[Event, Context], Any]
-
-    def __call__(self, ctx: Context) -> Any:
-        return self.function(ctx.event, ctx)
 
 
 def on(
@@ -189,9 +172,7 @@ def _fields_of(group: Mapping[str, Any], place: str) -> Callable[[str, Any], Any
     spelt = known | {"onFailure": "on_failure"}
     for key in group:
         if key not in spelt:
-            near = difflib.get_close_matches(str(key), spelt, 1, 0.5)
-            hint = f"did you mean `{near[0]}`?" if near else f"one of {', '.join(known)}"
-            raise UsageError(f"{place} has an unknown field `{key}`", hint=hint)
+            raise UsageError(f"{place} has an unknown field `{key}`", hint=text.suggestion(str(key), known))
     return {spelt[key]: value for key, value in group.items()}.get
 
 

@@ -14,13 +14,13 @@ from billhook.core.events import EVENTS, Event, parse
 from billhook.core.lazy import later
 
 if TYPE_CHECKING:
-    import difflib
     from typing import Protocol
 
+    from billhook.core import text
     from billhook.engine.background import Background
     from billhook.engine.progress import Asking, Audience
 else:
-    difflib = later("difflib")
+    text = later("billhook.core.text")
     Protocol = object  # at run time an interface is only a name
 
 
@@ -319,13 +319,10 @@ def event_name(event: type[Event] | str) -> str:
         raise UsageError(f"{event!r} is not an event", hint="name one or give its type: PreToolUse")
     if event in EVENTS:
         return str(event)
-    by_fold = {known.lower(): known for known in EVENTS}
-    folded = event.replace("_", "").replace("-", "").lower()
-    if folded in by_fold:
-        return by_fold[folded]
-    for near in difflib.get_close_matches(folded, by_fold, 1, 0.9):
-        raise UsageError(f"no event `{event}`", hint=f"did you mean `{by_fold[near]}`?")
-    return event  # an event that we have no type for
+    near = text.nearest(event, EVENTS, 0.9)
+    if near and text.folded(near) != text.folded(event):
+        raise UsageError(f"no event `{event}`", hint=f"did you mean `{near}`?")
+    return near or event  # an event that we have no type for
 
 
 def _named(given: Any) -> tuple[str, ...]:

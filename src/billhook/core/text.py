@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from billhook.core.tools import folded as folded  # noqa: PLC0414 - exported: how names are compared
+
 
 def visible(text: str) -> str:
     """Text for a terminal: control characters, escape sequences and bidi overrides become visible escapes."""
@@ -99,8 +101,3 @@ def suggestion(word: str, known: Iterable[str], otherwise: str | None = None) ->
     if near or otherwise is None:
         return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
     return otherwise
-
-
-def folded(name: str) -> str:
-    """A name without what spellings differ in: `onFailure`, `on_failure` and `on-failure` are one."""
-    return name.replace("_", "").replace("-", "").lower()

@@ -40,9 +40,14 @@ _EVENT: Final = {"toolname": "tool_name", "toolinput": "tool_input", "toolargs":
 _MOST_VALUES: Final = 20_000
 
 
+def folded(name: str) -> str:
+    """A name without what spellings differ in: `onFailure`, `on_failure` and `on-failure` are one."""
+    return name.replace("_", "").replace("-", "").lower()
+
+
 @functools.lru_cache(maxsize=4096)
 def _word(key: str) -> str:
-    return key.replace("_", "").replace("-", "").replace(" ", "").lower() if len(key) < 100 else key
+    return folded(key.replace(" ", "")) if len(key) < 100 else key
 
 
 def contradiction(tool: str, given: Mapping[str, Any], cwd: str = "") -> str:

@@ -246,11 +246,9 @@ class AgentDialect:
         refused = "" if answer.updated_input is None else self.refused(event, answer.updated_input)
         fit = fitted(self.agent, event, answer, self.row(event), refused)
         ended = self.encode(event, self.suit(event, fit.answer, fit.lost))
-        heard = self.read_exit(event, ended)
         meant = replace(answer, context="") if fit.held else answer
-        if heard.status is Status.OK and heard.answer == meant:
-            return child.Written(ended, (), fit.held)
-        return child.Written(ended, tuple(fit.lost) or (f"something that {self.title} has no word for",), fit.held)
+        lost = fit.lost or [f"something that {self.title} has no word for"]
+        return child.settled(self, event, meant, ended, lost)._replace(held=fit.held)
 
     def encode(self, event: Event, answer: Answer) -> Exit:
         """An answer of which everything can be said, as the end of a process."""

@@ -1,6 +1,7 @@
 """The tools that every agent has: Bash, Read, Write, Edit and TodoWrite. (`Task` belongs to the loop.)"""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -143,16 +144,12 @@ def _mistyped(name: str, kind: str, value: object) -> ToolError:
 _MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "x"}
 
 
-def todo_write() -> Tool:
-    """The tool that writes a list."""
-
-    async def run(given: Input) -> str:
-        todos = given["todos"]
-        done = sum(todo["status"] == "completed" for todo in todos)
-        title = f"{done} of {len(todos)} done" if todos else "The list is empty"
-        return "\n".join([title, *map(_line, todos)])
-
-    return tool(SPEC, run)
+async def todo_write(given: Input) -> str:
+    """Write a list."""
+    todos = given["todos"]
+    done = sum(todo["status"] == "completed" for todo in todos)
+    title = f"{done} of {len(todos)} done" if todos else "The list is empty"
+    return "\n".join([title, *map(_line, todos)])
 
 
 def _line(todo: Input) -> str:
@@ -182,7 +179,12 @@ SPEC = spec(
 def standard_tools(workspace: "Workspace", *, background: "Background | None" = None) -> list[Tool]:
     """The standard tools for one agent in one workspace. `background` starts a command as a task and returns what the
     model is told; without it nothing runs in the background."""
-    from billhook.agent.tools.bash import bash
-    from billhook.agent.tools.files import edit, read, write
+    from billhook.agent.tools import bash, files
 
-    return [bash(workspace, background), read(workspace), write(workspace), edit(workspace), todo_write()]
+    return [
+        tool(bash.SPEC, partial(bash.bash, workspace, background)),
+        tool(files.READ, partial(files.read, workspace)),
+        tool(files.WRITE, partial(files.write, workspace)),
+        tool(files.EDIT, partial(files.edit, workspace)),
+        tool(SPEC, todo_write),
+    ]

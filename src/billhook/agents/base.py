@@ -63,8 +63,8 @@ def row(can: str = "", **instead: str) -> Capabilities:
 
 
 def pairs(text: str) -> Mapping[str, str]:
-    """A table of names, each as `own=ours`."""
-    return {own: ours for own, _, ours in (pair.partition("=") for pair in text.split())}
+    """A table of names: by one name, another, as `one=other`."""
+    return {one: other for one, _, other in (pair.partition("=") for pair in text.split())}
 
 
 def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:

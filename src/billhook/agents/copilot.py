@@ -19,28 +19,14 @@ from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
 
-_RENAMED: Final = {
-    "hookName": "hook_event_name",
-    "sessionId": "session_id",
-    "transcriptPath": "transcript_path",
-    "workingDirectory": "cwd",
-    "toolName": "tool_name",
-    "toolArgs": "tool_input",
-    "toolInput": "tool_input",
-    "toolResult": "tool_response",
-    "tool_result": "tool_response",
-    "permissionSuggestions": "permission_suggestions",
-    "agentId": "agent_id",
-    "agentType": "agent_type",
-    "agentName": "agent_name",
-    "parentAgentId": "parent_agent_id",
-    "response": "last_assistant_message",
-    "stopReason": "stop_reason",
-    "stopHookActive": "stop_hook_active",
-    "initialPrompt": "initial_prompt",
-    "customInstructions": "custom_instructions",
-    "notificationType": "notification_type",
-}
+_RENAMED: Final = base.pairs(
+    "hookName=hook_event_name sessionId=session_id transcriptPath=transcript_path workingDirectory=cwd "
+    "toolName=tool_name toolArgs=tool_input toolInput=tool_input toolResult=tool_response tool_result=tool_response "
+    "permissionSuggestions=permission_suggestions agentId=agent_id agentType=agent_type agentName=agent_name "
+    "parentAgentId=parent_agent_id response=last_assistant_message stopReason=stop_reason "
+    "stopHookActive=stop_hook_active initialPrompt=initial_prompt customInstructions=custom_instructions "
+    "notificationType=notification_type"
+)
 """Its names of fields, and ours; of two for the same the first is used."""
 _CAMEL: Final = ("sessionId", "toolName", "hookName")
 _TOP: Final = kinds(

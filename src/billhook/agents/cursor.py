@@ -11,16 +11,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents.base import (
-    LATE,
-    LIKE_CLAUDE_IN_CAMEL_CASE,
-    Agent,
-    Capabilities,
-    Refusal,
-    Trust,
-    rounded,
-    rounded_row,
-)
+from billhook.agents import base
 from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, spoken
 from billhook.agents.inbound import parsed
 from billhook.core import strictjson
@@ -31,14 +22,10 @@ from billhook.core.events import JSON_FIELDS, Event
 from billhook.core.tools import ALSO_EDITS
 
 LONGEST_CONTEXT: Final = 10_000  # characters; longer context is dropped by the agent
-_RENAMED: Final = {
-    "tool_output": "tool_response",
-    "error_message": "error",
-    "subagent_id": "agent_id",
-    "subagent_type": "agent_type",
-    "summary": "last_assistant_message",
-    "duration": "duration_ms",
-}
+_RENAMED: Final = base.pairs(
+    "tool_output=tool_response error_message=error subagent_id=agent_id subagent_type=agent_type "
+    "summary=last_assistant_message duration=duration_ms"
+)
 _TAKEN: Final = {
     "Bash": ("command", "cwd", "timeout"),
     "Read": ("file_path",),
@@ -94,7 +81,7 @@ class _Cursor(AgentDialect):
 
     # -- saying
 
-    def row(self, event: Event) -> Capabilities:
+    def row(self, event: Event) -> base.Capabilities:
         """The output of an MCP server's tool can be replaced."""
         row = super().row(event)
         after_mcp = event.hook_event_name == "PostToolUse" and _is_mcp(event)
@@ -277,15 +264,15 @@ class _Part(NamedTuple):
 
     event: str
     tools: str
-    row: Capabilities
+    row: base.Capabilities
     read: Callable[[Payload], Payload]
     write: Callable[[Payload, Payload], Payload]
 
 
-_SEEN: Final = rounded_row("", _HELD, stop="is ignored", replace_output="is lost")
-_SHELL: Final = ("Bash", rounded_row("deny ask", _HELD), _shell, _shell_fields)
-_MCP: Final = ("mcp__.*", rounded_row("deny ask", _HELD), _mcp, _mcp_fields)
-_READ: Final = _Part("PreToolUse", "Read", rounded_row("deny", _HELD), _file_read, _read_fields)
+_SEEN: Final = base.rounded_row("", _HELD, stop="is ignored", replace_output="is lost")
+_SHELL: Final = ("Bash", base.rounded_row("deny ask", _HELD), _shell, _shell_fields)
+_MCP: Final = ("mcp__.*", base.rounded_row("deny ask", _HELD), _mcp, _mcp_fields)
+_READ: Final = _Part("PreToolUse", "Read", base.rounded_row("deny", _HELD), _file_read, _read_fields)
 _EDITED: Final = _Part("PostToolUse", "Edit|MultiEdit|Write", _SEEN, _file_edited, _edit_fields)
 _PARTS: Final = {
     "beforeShellExecution": _Part("PreToolUse", *_SHELL),
@@ -302,11 +289,11 @@ _PARTS: Final = {
 _ONLY_HERE: Final = {"conversation_id", "generation_id"}  # an event with both is Cursor's
 
 
-AGENT: Final = Agent(
+AGENT: Final = base.Agent(
     name="cursor",
     title="Cursor",
     meanings=Meanings(name="cursor", naming="cursor", join="\n\n", timeout=60.0),
-    event_names={**LIKE_CLAUDE_IN_CAMEL_CASE, "UserPromptSubmit": "beforeSubmitPrompt"},
+    event_names={**base.LIKE_CLAUDE_IN_CAMEL_CASE, "UserPromptSubmit": "beforeSubmitPrompt"},
     narrower={name: part.event for name, part in _PARTS.items()},
     tools_of={name: part.tools for name, part in _PARTS.items()},
     only_its=("afterAgentResponse", "afterAgentThought", "workspaceOpen"),
@@ -319,7 +306,7 @@ AGENT: Final = Agent(
         "LS": {"path": "path", "file_path": "path"},
         "Grep": {"path": "path", "file_path": "path"},
     },
-    capabilities=rounded(
+    capabilities=base.rounded(
         _HELD,
         PreToolUse="deny rewrite_input context",
         PostToolUse="context",
@@ -333,19 +320,19 @@ AGENT: Final = Agent(
         PreCompact="message",
     )
     | {
-        "PostToolUse": rounded_row("context", _HELD, replace_output=f"{LATE}, but {_MCP_OUTPUT}"),
-        "SubagentStart": rounded_row("deny", _HELD, rewrite_input=""),
+        "PostToolUse": base.rounded_row("context", _HELD, replace_output=f"{base.LATE}, but {_MCP_OUTPUT}"),
+        "SubagentStart": base.rounded_row("deny", _HELD, rewrite_input=""),
     },
     narrower_capabilities={name: part.row for name, part in _PARTS.items()},
     taken_over="a command or a path",
     refusals=(
-        Refusal("", 0, {"continue": False, **_DENY}, "http"),
-        Refusal("subagent", 0, {"permission": "deny", "user_message": "@"}, "user project"),
-        Refusal("subagent", 0, _DENY),
-        Refusal("compact", 0, None),
-        Refusal("prompt", 0, {"continue": False, "user_message": "@"}),
-        Refusal("tool", 0, _DENY),
-        Refusal("", 2, _DENY),
+        base.Refusal("", 0, {"continue": False, **_DENY}, "http"),
+        base.Refusal("subagent", 0, {"permission": "deny", "user_message": "@"}, "user project"),
+        base.Refusal("subagent", 0, _DENY),
+        base.Refusal("compact", 0, None),
+        base.Refusal("prompt", 0, {"continue": False, "user_message": "@"}),
+        base.Refusal("tool", 0, _DENY),
+        base.Refusal("", 2, _DENY),
     ),
     parts=True,
     sends=lambda payload, _environ: 3 * ("cursor_version" in payload or payload.keys() >= _ONLY_HERE),
@@ -356,7 +343,7 @@ AGENT: Final = Agent(
     project_file=".cursor/hooks.json",
     user_file=".cursor/hooks.json",
     own_keys={"failClosed": "gate"},
-    trust=lambda _: [Trust("unknown", "whether Cursor trusts this folder can't be read from its files")],
+    trust=lambda _: [base.Trust("unknown", "whether Cursor trusts this folder can't be read from its files")],
     next_steps=(("any", "restart Cursor, and look for billhook below Settings, Hooks"),),
     shape="flat",
     head={"version": 1},

@@ -128,17 +128,10 @@ def _start(agent: base.Agent, url: str, prompt: str, settings: base.Settings) ->
 
 
 _ONLY_ITS: Final = ("BeforeModel", "AfterModel", "BeforeToolSelection")
-_EVENTS: Final = {
-    "PreToolUse": "BeforeTool",
-    "PostToolUse": "AfterTool",
-    "PostToolUseFailure": "AfterTool",
-    "UserPromptSubmit": "BeforeAgent",
-    "SessionStart": "SessionStart",
-    "SessionEnd": "SessionEnd",
-    "Stop": "AfterAgent",
-    "PreCompact": "PreCompress",
-    "Notification": "Notification",
-}
+_EVENTS: Final = base.pairs(
+    "PreToolUse=BeforeTool PostToolUse=AfterTool PostToolUseFailure=AfterTool UserPromptSubmit=BeforeAgent "
+    "SessionStart=SessionStart SessionEnd=SessionEnd Stop=AfterAgent PreCompact=PreCompress Notification=Notification"
+)
 
 
 def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:

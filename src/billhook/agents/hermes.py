@@ -63,16 +63,10 @@ def _trust(check: TrustCheck) -> Iterator[Trust]:
         yield Trust("ok", f"Hermes has approved all {len(entries)} entries")
 
 
-_EVENTS: Final = {
-    "PreToolUse": "pre_tool_call",
-    "PostToolUse": "post_tool_call",
-    "UserPromptSubmit": "pre_llm_call",
-    "SessionStart": "on_session_start",
-    "SessionEnd": "on_session_end",
-    "Stop": "pre_verify",
-    "SubagentStart": "subagent_start",
-    "SubagentStop": "subagent_stop",
-}
+_EVENTS: Final = pairs(
+    "PreToolUse=pre_tool_call PostToolUse=post_tool_call UserPromptSubmit=pre_llm_call SessionStart=on_session_start "
+    "SessionEnd=on_session_end Stop=pre_verify SubagentStart=subagent_start SubagentStop=subagent_stop"
+)
 
 _FILE: Final = {"path": "file_path"}
 

@@ -35,13 +35,10 @@ class _OpenCode(AgentDialect):
         return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})
 
 
-_EVENTS: Final = {
-    "PreToolUse": "tool.execute.before",
-    "PostToolUse": "tool.execute.after",
-    "UserPromptSubmit": "chat.message",
-    "SessionStart": "session.created",
-    "Stop": "session.idle",
-}
+_EVENTS: Final = pairs(
+    "PreToolUse=tool.execute.before PostToolUse=tool.execute.after UserPromptSubmit=chat.message "
+    "SessionStart=session.created Stop=session.idle"
+)
 _FILE: Final = {"filePath": "file_path"}
 
 AGENT: Final = Agent(

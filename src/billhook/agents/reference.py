@@ -37,7 +37,6 @@ else:
     answer_reader = later("billhook.core.answer_reader")
     answer_writer = later("billhook.core.answer_writer")
     answer_schema = later("billhook.core.answer_schema")
-    answer_schema = later("billhook.core.answer_schema")
     downgrade = later("billhook.agents.downgrade")
     printing = later("billhook.agents.stdout")
 

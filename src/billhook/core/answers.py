@@ -530,7 +530,7 @@ def fold(
         stop_reason=stop_reason,
         failed_open=open_passes,
         duration_ms=duration_ms,
-        extras=_merged(answer.extras for answer in said) or None,
+        extras={key: value for answer in said for key, value in answer.extras.items()} or None,
         quiet=quiet,
     )
 
@@ -588,10 +588,3 @@ def _last(values: Iterable[Any], default: Any = None) -> Any:
     for value in values:
         default = value
     return default
-
-
-def _merged(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for one in extras:
-        merged.update(one)
-    return merged

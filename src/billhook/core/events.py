@@ -95,7 +95,7 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         kept: dict[str, Any] | None = own.get("payload")
         if kept is None:
             source = own.get("source")
-            kept = own["payload"] = self._fields() if source is None else _read(source)
+            kept = own["payload"] = self._fields() if source is None else read_object(source)
         return kept
 
     def given(self, field: str) -> Any:
@@ -643,7 +643,7 @@ def decode(data: bytes) -> Event:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         # A name that we don't know, an escape that msgspec refuses (a lone \ud800), or a real fault: the slow way
         # tells them apart. One odd escape in a command must not switch guards off.
-        return parse(_read(data))
+        return parse(read_object(data))
     event.__dict__["source"] = data
     return event
 
@@ -698,7 +698,8 @@ def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Eve
     return event
 
 
-def _read(data: bytes) -> dict[str, Any]:
+def read_object(data: bytes) -> dict[str, Any]:
+    """The JSON object that an agent sent. Raises EventError."""
     try:
         payload = _ANY.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -14,7 +14,7 @@ import msgspec
 
 from billhook import __version__
 from billhook.agents import AGENTS
-from billhook.agents.base import Agent
+from billhook.agents.base import Agent, TrustCheck
 from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, path_of
 from billhook.cli.install.entries import TOKEN_VARIABLE
 from billhook.config import loader, sources
@@ -37,7 +37,8 @@ _INVALID: Final = frozenset({"BH104", "BH203", "BH204", "BH206", "BH216"})
 
 def trust_findings(host: Agent, project: str, installed: Sequence[InstalledEntries]) -> Iterator[DoctorFinding]:
     """What the agent's files say about trust; nothing for an agent that has no such thing."""
-    found = host.trust(host, project, installed, settings_of) if host.trust is not None else ()
+    check = TrustCheck(host, project, installed, settings_of)
+    found = host.trust(check) if host.trust is not None else ()
     facts = [DoctorFinding(one.level, "trust", one.text, one.remedy) for one in found]
     yield from facts[:-1]
     yield from _invalid_files(host, project)

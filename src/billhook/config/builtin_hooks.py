@@ -185,10 +185,16 @@ def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
     For what comes after it, by priority or by `after`, it can't wait."""
     from billhook.engine.plan import Plan
 
-    in_turn = [hook.name for hook in Plan(hooks).hooks]
-    at = in_turn.index("guard")
-    earlier = tuple(dict.fromkeys(name for name in in_turn[:at] if name not in in_turn[at:]))
-    return [msgspec.structs.replace(hook, after=earlier) if hook.name == "guard" else hook for hook in hooks]
+    in_turn = Plan(hooks).hooks
+    at = next(place for place, hook in enumerate(in_turn) if _is_the_guard(hook))
+    later = {hook.name for hook in in_turn[at + 1 :]}
+    earlier = tuple(dict.fromkeys(hook.name for hook in in_turn[:at] if hook.name not in later))
+    return [msgspec.structs.replace(hook, after=earlier) if _is_the_guard(hook) else hook for hook in hooks]
+
+
+def _is_the_guard(hook: Hook) -> bool:
+    """Whether it is the built-in; a hook of a file may have the same name."""
+    return hook.name == "guard" and hook.source.layer == "built-in"
 
 
 def _unusable(name: str, why: str, priority: int) -> Hook:

@@ -4,16 +4,17 @@ A pattern may come with a repository that nobody approved, so it must not be abl
 the folder, by its text or through a link, and it looks at a bounded number of names for a bounded time.
 """
 
+import functools
 import itertools
 import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
-from billhook.config.sources import FileSnapshot
+from billhook.config.sources import FileSnapshot, opened
 from billhook.effects import programs
 from billhook.effects.programs import SUFFIXES
 from billhook.effects.rules import segment_matches
@@ -176,6 +177,7 @@ INSTALLED: Final = frozenset({"node_modules", "site-packages", "dist-packages"})
 _SKIPPED: Final = frozenset({".git", ".hg", ".svn"})
 CACHE: Final = "__pycache__"
 
+_Answer = TypeVar("_Answer")
 Kind = Literal["code", "all"]
 """Which files of a folder count: its code files, or every file, because a command runs whatever is there."""
 
@@ -209,11 +211,9 @@ def counts(path: str, found: os.stat_result | None) -> bool:
 
 
 def _head(path: str) -> bytes:
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            return file.read(8) or b""
-    except (OSError, ValueError):
-        return b""
+    with suppress(OSError, ValueError), opened(path) as (file, _):
+        return os.read(file, 8)
+    return b""
 
 
 def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
@@ -222,27 +222,20 @@ def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
     if listed is None:
         return "\0"
     if os.path.basename(folder) == CACHE:
-        return "\0".join(one.name for one in listed if counts(one.path, _state(one)))
-    telling = (one for one in listed if kind == "all" or by_name(one.name) is not False or _is_folder(one))
-    return "\0".join(f"{one.name}\0{_link(one)}" for one in telling)
-
-
-def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    with suppress(OSError):  # a link that leads nowhere
-        return entry.stat()
-    return None
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    with suppress(OSError):
-        return entry.is_dir()
-    return False
+        return "\0".join(one.name for one in listed if counts(one.path, _asked(one.stat, None)))
+    telling = (one for one in listed if kind == "all" or by_name(one.name) is not False or _asked(one.is_dir, False))
+    return "\0".join(f"{one.name}\0{_asked(functools.partial(_link, one), '')}" for one in telling)
 
 
 def _link(entry: "os.DirEntry[str]") -> str:
+    return os.readlink(entry.path) if entry.is_symlink() else ""
+
+
+def _asked(question: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
+    """What the system answers about an entry; `otherwise` where it can't, as for a link that leads nowhere."""
     with suppress(OSError):
-        return os.readlink(entry.path) if entry.is_symlink() else ""
-    return ""
+        return question()
+    return otherwise
 
 
 def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> "FolderWalk | None":
@@ -278,7 +271,7 @@ class FolderWalk:
             for one in listed:
                 if not self.add(one):
                     return False
-                if _is_folder(one) and self.follows(one):
+                if _asked(one.is_dir, False) and self.follows(one):
                     waiting.append(one.path)
             if self.entries < 0:
                 return False
@@ -287,7 +280,7 @@ class FolderWalk:
     def add(self, one: "os.DirEntry[str]") -> bool:
         if self.kind == "code" and by_name(one.name) is False:
             return True
-        path, state = one.path, _state(one)
+        path, state = one.path, _asked(one.stat, None)
         if state is None or not stat.S_ISREG(state.st_mode):
             return True
         if self.kind == "all" or counts(path, state):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.builtin_options import filled
@@ -67,6 +68,10 @@ class Entry(msgspec.Struct, frozen=True):
     def pending(self) -> bool:
         """It waits for consent."""
         return not self.consent.given and self.state not in ("off", "elsewhere")
+
+    def with_hook(self, **changes: Any) -> "Entry":
+        """The entry with these fields of its hook changed, if it has one."""
+        return self if self.hook is None else replace(self, hook=replace(self.hook, **changes))
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -201,8 +206,7 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     @property
     def switch(self) -> bool:
         """It is no hook: all it does is to switch one off."""
-        declared = self.declared
-        return declared is not None and declared.action is None and not declared.enabled and not declared.broken
+        return self.declared is not None and self.declared.switch
 
     def wants(self, event: str) -> bool:
         """Whether it is for that event, whatever the event is about."""

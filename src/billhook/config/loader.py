@@ -7,10 +7,11 @@ none, the times of their folders tell that none has come.
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-import msgspec
+from msgspec.structs import replace
 
 from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, speaking_last
@@ -23,7 +24,6 @@ from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
 from billhook.core.lazy import later
-from billhook.core.text import Finding
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
@@ -78,7 +78,8 @@ class CachedConfig:
         """Whether loading again would give the same. Only `stat` is called."""
         came = not self._folders_are_the_same()
         for path, identity in self._present if came else self._changeable:
-            if _file(path) != identity and sources.identity(path) != identity:
+            # the quick look tells for a file that is there and is no link
+            if (_look(path, sources.IDENTITY) or (0,)) != identity and sources.identity(path) != identity:
                 return False
         for path, anybodys in self._passed if came else self._beyond:
             if sources.is_anybodys(path) != anybodys:
@@ -87,7 +88,7 @@ class CachedConfig:
             if env.get(name) != value:
                 return False
         for folder, identity in self._approved.items():
-            if _own_folder(folder) != identity:
+            if _look(folder, _OWN_FOLDER) != identity:
                 self._approved = {}
                 break
         if self._stamps and not self._approved and not self._same_approvals():
@@ -104,7 +105,7 @@ class CachedConfig:
 
     def _same_approvals(self) -> bool:
         ways = {folder for file in self._stamps for folder in self._approvals.way_to(file)}
-        before = {folder: _own_folder(folder) for folder in ways}
+        before = {folder: _look(folder, _OWN_FOLDER) for folder in ways}
         for file, stamp in self._stamps.items():
             if self._approvals.stamp(file) != stamp:
                 return False
@@ -114,12 +115,13 @@ class CachedConfig:
 
     def _folders_are_the_same(self) -> bool:
         for folder, times in self._folders.items():
-            if _times(folder) != times:
+            if _look(folder, _TIMES, links=True) != times:
                 return False
         return self._folders != {}
 
     def _none_has_come(self) -> bool:
-        folders = {folder: _times(folder) for folder in map(_nearest, {os.path.dirname(one) for one in self._absent})}
+        nearest = map(_nearest, {os.path.dirname(one) for one in self._absent})
+        folders = {folder: _look(folder, _TIMES, links=True) for folder in nearest}
         if any(sources.identity(path) for path in self._absent):
             return False
         now = time.time_ns()
@@ -130,34 +132,21 @@ class CachedConfig:
         return True
 
 
-def _file(path: str) -> sources.Identity:
-    """What `sources.identity` returns for a file that is there and is no link; something else for other paths."""
-    try:
-        found = os.lstat(path)
-    except (OSError, ValueError):
-        return (0,)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+_OWN_FOLDER: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_uid", "st_mtime_ns", "st_ctime_ns")
+"""What tells whether a folder of ours is still the same, still ours alone, and holds the same names."""
+_TIMES: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns")
 
 
-def _own_folder(path: str) -> sources.Identity:
-    """What tells whether a folder of ours is still the same, still ours alone, and holds the same names."""
+def _look(path: str, fields: "attrgetter[sources.Identity]", *, links: bool = False) -> sources.Identity:
+    """What `stat` says of a path, of what a link leads to only if `links`; nothing where it can't be asked."""
     try:
-        found = os.lstat(path)
+        return fields(os.stat(path) if links else os.lstat(path))
     except (OSError, ValueError):
         return ()
-    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _is_folder_in(path: str, folders: Mapping[str, sources.Identity]) -> bool:
     return (path in folders or os.path.dirname(path) in folders) and os.path.isdir(path) and not os.path.islink(path)
-
-
-def _times(folder: str) -> sources.Identity:
-    try:
-        found = os.stat(folder)
-    except (OSError, ValueError):
-        return ()
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _nearest(folder: str) -> str:
@@ -198,7 +187,7 @@ def load_config(
     named = () if files is None else tuple(os.fspath(file) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     root, env = None if home is None else os.fspath(home), client_env.environ() if env is None else env
-    request = _request(os.fspath(cwd or ""), named, wanted, root, builtins, trust, env, host)
+    request = _LoadRequest(os.fspath(cwd or ""), named, trust, host, wanted, root, builtins).within(env)
     return _cached(request, env) or _loaded(request, env)
 
 
@@ -212,41 +201,30 @@ class Speaker(NamedTuple):
 class _LoadRequest(NamedTuple):
     """Everything that decides what is loaded, but for the files: what a configuration is cached under."""
 
-    here: str
     folder: str
     files: tuple[str, ...]
-    layers: tuple[Layer, ...]
-    home: str | None
-    builtins: bool
     trust: "Trust"
     host: str | Speaker
-    places: tuple[str | None, ...]
-    variables: tuple[str | None, ...]
+    layers: tuple[Layer, ...] = LAYERS
+    home: str | None = None
+    builtins: bool = True
+    here: str = ""
+    variables: tuple[str | None, ...] = ()
+
+    def within(self, env: Mapping[str, str]) -> "_LoadRequest":
+        """The same with where we are, and the variables that decide where files and agents are."""
+        try:
+            here = client_env.getcwd()
+        except OSError:
+            here = ""
+        variables = [*map(client_env.environ().get, _PLACES), *(map(env.get, _AGENT) if self.host else ())]
+        return self._replace(here=here, variables=tuple(variables))
 
 
 _PLACES: Final = ("HOME", "XDG_CONFIG_HOME", "BILLHOOK_HOME")
 _AGENT: Final = ("CLAUDE_PROJECT_DIR", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
 _cache: dict[_LoadRequest, CachedConfig] = {}
 _MOST_CACHED: Final = 128
-
-
-def _request(
-    folder: str,
-    files: tuple[str, ...],
-    layers: tuple[Layer, ...],
-    home: str | None,
-    builtins: bool,
-    trust: "Trust",
-    env: Mapping[str, str],
-    host: str | Speaker,
-) -> _LoadRequest:
-    try:
-        here = client_env.getcwd()
-    except OSError:
-        here = ""
-    places = tuple(map(client_env.environ().get, _PLACES))
-    variables = tuple(map(env.get, _AGENT)) if host else ()
-    return _LoadRequest(here, folder, files, layers, home, builtins, trust, host, places, variables)
 
 
 def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
@@ -256,18 +234,19 @@ def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
 
 
 def _loaded(request: _LoadRequest, env: Mapping[str, str]) -> "Config":
-    folder, root = request.folder or request.here, state_root(request.home)
+    folder = request.folder or request.here
     if not folder:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists")
-    explicit = [client_env.abspath(file) for file in request.files]
-    agent = _host_agent(request.host, env)
-    found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
-    loading = _Loading(found, root, builtins=request.builtins, trust=request.trust, env=env, agent=agent)
+        raise _gone()
+    loading = _Loading(request, folder, env)
     config = loading.config()
     if len(_cache) >= _MOST_CACHED:
         _cache.clear()
-    _cache[request] = CachedConfig(config, folder, found, loading.values.used, loading.approvals)
+    _cache[request] = CachedConfig(config, folder, loading.found, loading.values.used, loading.approvals)
     return config
+
+
+def _gone() -> UsageError:
+    return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
 def _host_agent(host: str | Speaker, env: Mapping[str, str]) -> HostAgent:
@@ -279,21 +258,14 @@ def _host_agent(host: str | Speaker, env: Mapping[str, str]) -> HostAgent:
 class _Loading:
     """One load."""
 
-    def __init__(
-        self,
-        found: sources.FoundSources,
-        root: Path,
-        *,
-        builtins: bool,
-        trust: "Trust",
-        env: Mapping[str, str],
-        agent: HostAgent,
-    ) -> None:
-        self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
-        self.approvals = Approvals(root)
+    def __init__(self, request: _LoadRequest, folder: str, env: Mapping[str, str]) -> None:
+        explicit = [client_env.abspath(file) for file in request.files]
+        self.found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
+        self.root, self.trust, self.with_builtins = state_root(request.home), request.trust, request.builtins
+        self.approvals = Approvals(self.root)
         self.values = Values(env)
-        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in found.files]
-        self.agent = believed(agent, self.reads)
+        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in self.found.files]
+        self.agent = believed(_host_agent(request.host, env), self.reads)
         # one folder that can't be opened may hide several files
         self.problems = list(dict.fromkeys(finding for read in self.reads for finding in read.findings))
 
@@ -331,12 +303,10 @@ class _Loading:
         )
 
     def _entries(self, declared: list[Declared], off: list[str], builtins: frozenset[str]) -> list[Entry]:
-        from billhook.config.layers import settle_order
-        from billhook.config.trust import consents
-
-        all_of_them = zip(declared, consents(declared, self.approvals, self.trust), off, strict=True)
+        consents = trust.consents(declared, self.approvals, self.trust)
+        all_of_them = zip(declared, consents, off, strict=True)
         entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
-        settled, cycles = settle_order(_once(entries), builtins=builtins)
+        settled, cycles = layers.settle_order(_once(entries), builtins=builtins)
         self.problems += cycles
         return settled
 
@@ -345,9 +315,7 @@ class _Loading:
         heard = {entry.declared.file for entry in entries if entry.consent.given}
         others = {entry.declared.place for entry in entries if entry.state == "elsewhere"}
         return [
-            msgspec.structs.replace(
-                read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others)
-            )
+            replace(read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others))
             for read in self.reads
             if not needs_consent(read.source.layer) or read.source.path in heard
         ]
@@ -380,16 +348,14 @@ class _Loading:
         except Exception as error:  # a matcher or rule that only now can be seen to be none
             why = f"with its variables put in it can't be used: {error}"
             hint = "mend what the variables hold"
-        line, column = declared.places.get("action", (declared.line, declared.column))
-        self.problems.append(Finding("BH214", why, declared.file, line, column, hint, declared.name))
+        self.problems.append(declared.finding("BH214", "action", why, hint))
         return _unusable(declared, consent, "broken", why)
 
     def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
         """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
         for entry in entries:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
-                stand_in = build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
-                yield msgspec.structs.replace(stand_in, name=entry.shown)
+                yield replace(build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})"), name=entry.shown)
         for read in self.reads:
             if not read.readable or read.says_gate:
                 yield from self._unreadable(read, entries)
@@ -424,19 +390,14 @@ class _Loading:
 
 def _after(entry: Entry, trackers: tuple[str, ...]) -> Entry:
     """Hooks that run at once run after those that know the session's name and turn: every hook is told them."""
-    if entry.hook is None:
-        return entry
-    after = tuple(dict.fromkeys([*entry.hook.after, *trackers]))
-    return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
+    before = entry.hook.after if entry.hook is not None else ()
+    return entry.with_hook(after=tuple(dict.fromkeys([*before, *trackers])))
 
 
 def _judges_the_same(entry: Entry) -> bool:
     """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
-    before = entry.consent.before
+    before, now = entry.consent.before, trust.definition(entry.declared)
     assert before is not None
-    from billhook.config.trust import definition
-
-    now = definition(entry.declared)
     return before.gate and all(now[key] == before.definition.get(key) for key in ("events", "match", "if", "dialect"))
 
 
@@ -452,9 +413,7 @@ def _pending(declared: Declared, consent: "Consent") -> Entry:
     hook: Hook | None = None  # a broken hook that may not run either has nothing to show
     before, state, why = consent.before, consent.standing, "not approved; `billhook trust` shows it"
     if before is not None:
-        from billhook.config.trust import what_changed
-
-        why = f"{what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
+        why = f"{trust.what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
     if before is not None and before.gate:
         hook = build.refusal_of(before, declared, f"{why} ({declared.place})")
     elif not declared.broken:
@@ -474,14 +433,11 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
         if at == len(kept) or kept[at].declared.layer == entry.declared.layer:
             kept.append(entry)
             continue
-        first = kept[at]
-        assert first.hook is not None
-        strict = layers.stricter(first.declared, entry.declared)
-        kept[at] = msgspec.structs.replace(
-            first, declared=strict, hook=msgspec.structs.replace(first.hook, on_failure=strict.on_failure)
-        )
-        why = f"the same hook is already there: {first.declared.layer} {first.declared.place}"
-        kept.append(msgspec.structs.replace(entry, state="same", why=why, hook=None))
+        first = kept[at].declared
+        strict = layers.stricter(first, entry.declared)
+        kept[at] = replace(kept[at].with_hook(on_failure=strict.on_failure), declared=strict)
+        why = f"the same hook is already there: {first.layer} {first.place}"
+        kept.append(replace(entry, state="same", why=why, hook=None))
     return kept
 
 
@@ -522,7 +478,7 @@ def load_for_cwd(
     entries then have the state `elsewhere` (`load_config` tells more). NotLoadedError without `read_files`, unless it
     is known from before."""
     env = client_env.environ()
-    request = _request(cwd, tuple(files), LAYERS, None, True, trust, env, host)
+    request = _LoadRequest(cwd, tuple(files), trust, host).within(env)
     known = _cached(request, env)
     if known is not None:
         return known
@@ -541,7 +497,7 @@ def standing(folder: str) -> str:
     try:
         asked = folder = client_env.abspath(folder or ".")
     except FileNotFoundError:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+        raise _gone() from None
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     if folder != asked and os.path.dirname(folder) == folder:

@@ -12,21 +12,8 @@ from typing import Never, TypeAlias
 
 import msgspec
 
-from billhook.config.nodes import (
-    MAX_DEPTH,
-    MAX_FINDINGS,
-    FieldNodes,
-    LineStarts,
-    Node,
-    Read,
-    Scalar,
-    empty,
-    in_order,
-    quoted,
-    stays_without,
-    twice,
-    unread,
-)
+from billhook.config import nodes
+from billhook.config.nodes import MAX_DEPTH, FieldNodes, LineStarts, Node, Read, Scalar, quoted
 from billhook.core.text import Finding
 
 Token: TypeAlias = tuple[str, int, int]
@@ -83,8 +70,8 @@ def read_json(text: str, file: str) -> Read:
     try:
         node = reader.read(_tokens(text))
     except _UnreadableJsonError:
-        return unread(*reader.findings)
-    return Read(node, in_order(reader.findings))
+        return nodes.unread(*reader.findings)
+    return Read(node, nodes.in_order(reader.findings))
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -119,7 +106,7 @@ class _JsonReader:
 
     def report(self, message: str, start: int, hint: str, code: str = "BH104") -> None:
         self.findings.append(Finding(code, message, self.file, *self.lines.place(start), hint))
-        if len(self.findings) >= MAX_FINDINGS:
+        if len(self.findings) >= nodes.MAX_FINDINGS:
             raise _UnreadableJsonError  # with that many faults nothing is sure
 
     def stop(self, message: str, start: int, hint: str, code: str = "BH104") -> Never:
@@ -148,7 +135,7 @@ class _JsonReader:
 
     def root(self) -> Node | None:
         if not self.roots:
-            return empty()
+            return nodes.empty()
         if self.roots[0].kind == ":":
             self.stop("a `:` outside of a mapping", self.roots[0].start, "put the whole file between `{` and `}`")
         return self.roots[0].node
@@ -190,7 +177,7 @@ class _JsonReader:
         if done.piece:
             self.judge(done)
         value = FieldNodes(tuple(done.pairs)) if done.mapping else tuple(done.values)
-        self.findings.extend(twice(done.pairs, self.file))
+        self.findings.extend(nodes.twice(done.pairs, self.file))
         node = None if done.lost else Node(value, *self.lines.place(done.start), done.start, start + 1)
         self.put(_Item("{" if done.mapping else "v", done.start, node))
 
@@ -208,7 +195,7 @@ class _JsonReader:
             self.lose(top)
 
     def lose(self, container: _OpenJson, mapping: bool = False) -> None:
-        if not stays_without(container.mapping, container.depth, mapping):
+        if not nodes.stays_without(container.mapping, container.depth, mapping):
             container.lost = True
 
     def judge(self, container: _OpenJson) -> None:

@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from billhook.config.nodes import (
-    MAX_DEPTH,
-    FieldNodes,
-    LineStarts,
-    Node,
-    Read,
-    Scalar,
-    empty,
-    in_order,
-    quoted,
-    stays_without,
-    twice,
-    unread,
-)
+from billhook.config import nodes
+from billhook.config.nodes import MAX_DEPTH, FieldNodes, LineStarts, Node, Read, Scalar, quoted
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
@@ -107,7 +95,7 @@ def read_yaml(text: str, file: str) -> Read:
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         code, message, place, hint = "BH104", f"not YAML: {quoted(str(error))}", (1, 1), "write it as plain YAML"
     place = _inside(place, text, LineStarts(text, _LINE_END))
-    return unread(*builder.findings, Finding(code, message, file, *place, hint))
+    return nodes.unread(*builder.findings, Finding(code, message, file, *place, hint))
 
 
 def _refuse_odd_characters(text: str) -> None:
@@ -179,7 +167,7 @@ class _Builder:
                     hint = "keep one document, and put the other into a file of its own"
                     raise _UnreadableYamlError("BH108", "a second document begins here", _place(event), hint)
         read = documents and (self.root or self.findings)
-        return Read(self.root, in_order(self.findings)) if read else Read(empty(), ())
+        return Read(self.root, nodes.in_order(self.findings)) if read else Read(nodes.empty(), ())
 
     def report(self, code: str, message: str, place: tuple[int, int], hint: str) -> None:
         self.findings.append(Finding(code, message, self.file, *place, hint))
@@ -306,7 +294,7 @@ class _Builder:
         if top.mapping and top.key is None:
             return
         if node is None:
-            top.lost = top.lost or not stays_without(top.mapping, len(self.stack) - 1, mapping)
+            top.lost = top.lost or not nodes.stays_without(top.mapping, len(self.stack) - 1, mapping)
         elif not top.mapping:
             top.items.append(node)
         elif top.merges:
@@ -321,14 +309,14 @@ class _Builder:
             if isinstance(source.value, FieldNodes):
                 top.merged.extend(source.value.pairs)
                 continue
-            top.lost = top.lost or not stays_without(True, len(self.stack) - 1, False)
+            top.lost = top.lost or not nodes.stays_without(True, len(self.stack) - 1, False)
             place = (top.key or source).line, (top.key or source).column
             message = f"`<<` takes mappings, and this is {source.kind}"
             self.report("BH104", message, place, "name a mapping: `<<: *anchor`")
             return
 
     def fields(self, done: _OpenYaml) -> FieldNodes:
-        self.findings.extend(twice(done.pairs, self.file))
+        self.findings.extend(nodes.twice(done.pairs, self.file))
         if not done.merged:
             return FieldNodes(tuple(done.pairs))
         own = {key.value for key, _ in done.pairs}

@@ -11,18 +11,9 @@ import yaml
 
 from billhook.agents import AGENTS
 from billhook.agents.inbound import tools_of
+from billhook.config import declaration
 from billhook.config.builtin_options import LIMIT, OPTIONS
-from billhook.config.declaration import (
-    ACTIONS,
-    BUILTINS,
-    ENTRY,
-    FAILURE_RULES,
-    HANDLER,
-    NATIVE,
-    OF_OTHERS,
-    SPELLINGS,
-    TYPES,
-)
+from billhook.config.declaration import ENTRY, NATIVE, SPELLINGS, camel
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
 
@@ -35,7 +26,7 @@ _NOT_RUN: Final = ("mcp_tool", "prompt", "agent")
 def sections() -> dict[str, Schema]:
     """What schema.yaml holds, with the lists that come from tables."""
     found: dict[str, Schema] = yaml.safe_load(Path(__file__).with_name("schema.yaml").read_text(encoding="utf-8"))
-    for field, words in (("dialect", MEANINGS), ("on_failure", FAILURE_RULES), ("type", TYPES)):
+    for field, words in (("dialect", MEANINGS), ("on_failure", declaration.FAILURE_RULES), ("type", declaration.TYPES)):
         found["fields"][field]["enum"] = list(words)
     titles = " and ".join(agent.title for agent in AGENTS.values() if agent.narrower)
     found["parts"]["event"] |= {
@@ -43,7 +34,7 @@ def sections() -> dict[str, Schema]:
         "enum": [*_events(), *tools_of()],
     }
     found["parts"]["builtins"]["properties"] = {
-        form: _builtin(name) for name in BUILTINS for form in (name, *_forms(name.replace("-", "_")))
+        form: _builtin(name) for name in declaration.BUILTINS for form in (name, *_forms(name.replace("-", "_")))
     }
     return found
 
@@ -81,7 +72,7 @@ def _ref(definition: str) -> Schema:
 def _parts(found: dict[str, Schema]) -> Schema:
     parts = found["parts"]
     parts["entry"]["else"]["else"] = _one_of(found["object"], ENTRY)
-    return {**parts, "handler": _one_of(found["object"], HANDLER)}
+    return {**parts, "handler": _one_of(found["object"], declaration.HANDLER)}
 
 
 def _hook(object_: Schema) -> Schema:
@@ -97,11 +88,11 @@ def _hook(object_: Schema) -> Schema:
 def _one_of(object_: Schema, fields: frozenset[str]) -> Schema:
     """A mapping with these fields that does one thing."""
     properties = {name: _ref(field) for field in SPELLINGS if field in fields for name in spellings(field)}
-    does = [{"required": [name]} for field in ACTIONS if field in fields for name in spellings(field)]
+    does = [{"required": [name]} for field in declaration.ACTIONS if field in fields for name in spellings(field)]
     not_run = {"properties": {"type": {"enum": list(_NOT_RUN)}}, "required": ["type"]}
     return {
         **object_,
-        "properties": properties | dict.fromkeys(sorted(OF_OTHERS), _ref("other")),
+        "properties": properties | dict.fromkeys(sorted(declaration.OF_OTHERS), _ref("other")),
         "oneOf": [*does, not_run],
     }
 
@@ -112,7 +103,7 @@ def spellings(field: str) -> list[str]:
 
 
 def _forms(name: str) -> tuple[str, ...]:
-    return name, _snake(name), _camel(name)
+    return name, _snake(name), camel(name)
 
 
 def _events() -> list[str]:
@@ -125,7 +116,7 @@ def _about(event: str) -> str:
 
 
 def _builtin(name: str) -> Schema:
-    options = {form: one.schema for one in OPTIONS[name] for form in (one.name, _camel(one.name))}
+    options = {form: one.schema for one in OPTIONS[name] for form in (one.name, camel(one.name))}
     if name == "rate-limit":  # one limit may stand there without a list around it
         options |= LIMIT["properties"]
     inner = {"type": ["object", "null"], "properties": options, "additionalProperties": False}
@@ -135,8 +126,3 @@ def _builtin(name: str) -> Schema:
 
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)

@@ -6,6 +6,8 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,18 +30,16 @@ MAX_KEPT: Final = 64 << 10
 MAX_ALL_KEPT: Final = 8 << 20
 MAX_DEEP: Final = 64
 
-StatIdentity = tuple[int, ...]  # device, inode, size, and the times of change of a file's content and of its record
+Identity = tuple[int, ...]  # device, inode, size, and the times of change of a file's content and of its record
+IDENTITY: Final = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 class Content(msgspec.Struct, frozen=True):
     """What was read from a regular file."""
 
     data: bytes = b""
-    identity: StatIdentity = ()
+    identity: Identity = ()
     """Empty when another content could have the same: the file was changed just now, or while it was read."""
-
-
-_NOTHING: Final = Content()
 
 
 class FileSnapshot:
@@ -101,17 +101,13 @@ class FileSnapshot:
         """What lies in a folder, in order; None when it can't be listed, or holds more than `at_most`. The state of the
         folder is looked at before, so that whatever comes later shows in its times."""
         if folder not in self._listed:
-            before = self.state(folder)
+            before, self._listed[folder] = self.state(folder), None
             if before is None or not stat_settled(before):
                 self.moving.add(folder)
-            try:
-                with os.scandir(folder) as entries:
-                    found = list(itertools.islice(entries, at_most + 1))
-                self._listed[folder] = (
-                    tuple(sorted(found, key=lambda entry: entry.name)) if len(found) <= at_most else None
-                )
-            except (OSError, ValueError):
-                self._listed[folder] = None
+            with suppress(OSError, ValueError), os.scandir(folder) as entries:
+                found = list(itertools.islice(entries, at_most + 1))
+                if len(found) <= at_most:
+                    self._listed[folder] = tuple(sorted(found, key=attrgetter("name")))
         return self._listed[folder]
 
     def read(self, path: str, limit: int) -> Content:
@@ -128,29 +124,35 @@ class FileSnapshot:
 
 def _content(path: str, limit: int) -> Content:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened(path) as (file, found):
+            if found.st_size > limit:
+                return Content()
+            before = stat_identity(found) if stat_settled(found) else ()
+            data = b"".join(parts(file, limit))
+            whole = len(data) == found.st_size and stat_identity(os.fstat(file)) == before
+            return Content(data, before if whole else ())
     except (OSError, ValueError):
-        return _NOTHING
+        return Content()
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file to read from, and its state; OSError for a pipe or a device, which could make us wait."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            return _NOTHING
-        before = stat_identity(found) if stat_settled(found) else ()
-        data = _all(file, limit)
-        whole = len(data) == found.st_size and stat_identity(os.fstat(file)) == before
-        return Content(data, before if whole else ())
-    except OSError:
-        return _NOTHING
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(None, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is not a regular file")
+        yield file, found
     finally:
         os.close(file)
 
 
-def _all(file: int, limit: int) -> bytes:
-    parts = []
+def parts(file: int, limit: int) -> Iterator[bytes]:
+    """What is in an open file, up to a number of bytes: some files in /proc have no end."""
     while limit > 0 and (part := os.read(file, min(limit, MAX_KEPT))):
-        parts.append(part)
+        yield part
         limit -= len(part)
-    return b"".join(parts)
 
 
 def state(path: str) -> os.stat_result | None:
@@ -166,11 +168,9 @@ def stat_settled(found: os.stat_result) -> bool:
     return not -SETTLED < time.time_ns() - found.st_ctime_ns < SETTLED
 
 
-def stat_identity(found: os.stat_result | None) -> StatIdentity:
+def stat_identity(found: os.stat_result | None) -> Identity:
     """What tells a file from what it was before; nothing when there is none."""
-    if found is None:
-        return ()
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return () if found is None else IDENTITY(found)
 
 
 # Which files configuration comes from:
@@ -196,8 +196,6 @@ LARGEST_OF_A_PROJECT = 256 << 10
 """Bytes. A larger file is no configuration, and reading what nobody approved must not delay the hooks of others."""
 
 MOST_HOOKS = 2_000  # hooks in one file of a project, for the same reason
-
-Identity = tuple[int, ...]
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -229,8 +227,7 @@ def find(
 ) -> FoundSources:
     """The files that apply in a folder. `files` are the explicit layer."""
     wanted = frozenset(layers)
-    unknown = wanted - set(LAYERS)
-    if unknown:
+    if unknown := wanted - set(LAYERS):
         raise UsageError(f"no layer `{min(unknown)}`", hint=f"one of {', '.join(LAYERS)}")
     here = os.path.realpath(cwd if cwd is not None else client_env.getcwd())
     home = _real_home(user_home)
@@ -267,7 +264,8 @@ def user_files(home: str | None = None) -> list[str]:
 def _real_home(home: str | None) -> str:
     """The home folder, where it really lies; one that can't be looked at stays as it is written, to be reported."""
     home = home or client_env.expanduser("~")
-    return home if os.path.isabs(home) and unreachable(identity(home)) else os.path.realpath(home)
+    unreachable = os.path.isabs(home) and min(identity(home), default=0) < 0
+    return home if unreachable else os.path.realpath(home)
 
 
 def _ours(home: str) -> Iterator[tuple[Layer, str]]:
@@ -332,42 +330,27 @@ class _Probe:
 
 def agent_of(path: str) -> str:
     """The agent that reads a file itself, by the file's name; `plugin`: any of those that have plugins; else empty."""
-    folder, name = os.path.split(path)
-    if reader := reader_of(folder, name):
-        return reader
-    return "plugin" if path.endswith(f"/{PLUGIN_FILE}") else ""
+    return reader_of(*os.path.split(path)) or ("plugin" if path.endswith(f"/{PLUGIN_FILE}") else "")
 
 
 def identity(path: str) -> Identity:
     """What tells a file from what it was before: device, inode, size, times. Empty when there is none. What can't be
     looked at is not nothing: the last number is then the system's error, negated."""
+    is_link = False
     try:
         found = os.lstat(path)
-    except FileNotFoundError:  # the usual case: most of the places where files may be are empty
-        above = os.path.dirname(path)
-        return () if os.path.exists(above) or os.path.exists(obstacle(above)) else (-errno.ENOENT,)
+        is_link = stat.S_ISLNK(found.st_mode)
+        found = os.stat(path) if is_link else found
     except (OSError, ValueError) as error:
-        return _unreachable(path, error)
-    try:
-        if stat.S_ISLNK(found.st_mode):
-            found = os.stat(path)
-    except (OSError, ValueError) as error:
-        return _unreachable(path, error)
-    if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
-        return (found.st_dev, found.st_ino)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if isinstance(error, FileNotFoundError) and not is_link:  # the usual case: most of the places are empty
+            above = os.path.dirname(path)
+            return () if os.path.exists(above) or os.path.exists(obstacle(above)) else (-errno.ENOENT,)
+        return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
+    # a folder's times tell nothing about what we want to know of it
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else stat_identity(found)
 
 
 _NO_HOME = "/dev/null/"  # below what is set as HOME where a program is to have none
-
-
-def _unreachable(path: str, error: Exception) -> Identity:
-    return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
-
-
-def unreachable(found: Identity) -> bool:
-    """Whether it can't be looked at."""
-    return bool(found) and found[-1] < 0
 
 
 def obstacle(path: str) -> str:
@@ -384,18 +367,8 @@ def settled(found: Identity) -> bool:
 
 def read_bytes(path: str, largest: int = LARGEST) -> bytes:
     """The file, or one byte more than the largest, or OSError; a pipe or a device is none, and can't make us wait."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError(None, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            text: bytes | None = stream.read(largest + 1)
-        if text is None:  # what would make us wait, as some files in /proc do
-            raise OSError(None, "it has nothing to read")
-        return text
-    finally:
-        os.close(descriptor)
+    with opened(path) as (file, _):
+        return b"".join(parts(file, largest + 1))
 
 
 # What one file contains.

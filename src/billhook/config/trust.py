@@ -12,21 +12,13 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
+from billhook.config import sources
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.sources import (
-    MAX_KEPT,
-    SETTLED,
-    Content,
-    FileSnapshot,
-    StatIdentity,
-    stat_identity,
-    stat_settled,
-    state,
-)
+from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
 from billhook.core.answers import Reply, Status
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.hook import Context
@@ -50,7 +42,6 @@ MAX_FILE = 256 << 20  # longer files are known by their size and times alone
 MAX_TEXT = 64 << 10
 MAX_ALL_TEXT = 256 << 10
 _CACHED = 4096
-_AT_ONCE = 1 << 20
 _SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
 
 
@@ -137,7 +128,7 @@ def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerp
 
 def unchanged(mark: FileMark) -> bool:
     """Whether the file is still the one that was marked, judged by one `stat`. False asks for a closer look."""
-    return stat_identity(state(mark.path)) == mark.identity
+    return stat_identity(sources.state(mark.path)) == mark.identity
 
 
 def holds(mark: FileMark) -> bool:
@@ -151,7 +142,7 @@ def same_content(mark: FileMark) -> bool:
     if mark.kind in ("code", "all"):
         return _names(mark.path, mark.kind, FileSnapshot()) == mark.sha256
     if mark.kind == "plain":
-        return not approval_scope.counts(mark.path, state(mark.path))
+        return not approval_scope.counts(mark.path, sources.state(mark.path))
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
     now = _mark(mark.path, "" if by_target else "/", FileSnapshot())
     if mark.identity and not mark.sha256:
@@ -312,21 +303,20 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_known: dict[StatIdentity, str] = {}
+_known: dict[Identity, str] = {}
 
 
-def _hashed(path: str, wanted: StatIdentity, look: FileSnapshot) -> tuple[StatIdentity, str]:
+def _hashed(path: str, wanted: Identity, look: FileSnapshot) -> tuple[Identity, str]:
     """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
     if wanted in _known:
         return wanted, _known[wanted]
-    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else Content()
+    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else sources.Content()
     if content.identity == wanted:
         return wanted, _remembered(wanted, _sha256(content.data))
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(file, "rb") as stream:
-            before = stat_identity(os.fstat(file))
-            sha256 = _digest(stream, before[2]) if stat.S_ISREG(os.fstat(file).st_mode) else ""
+        with sources.opened(path) as (file, found):
+            before = stat_identity(found)
+            sha256 = _digest(file, found.st_size)
             after = stat_identity(os.fstat(file))
     except (OSError, ValueError):
         return wanted, ""
@@ -336,18 +326,18 @@ def _hashed(path: str, wanted: StatIdentity, look: FileSnapshot) -> tuple[StatId
     return (*before[:3], 0, 0), sha256
 
 
-def _digest(stream: BinaryIO, size: int) -> str:
+def _digest(file: int, size: int) -> str:
     """The hash of a file of that size; nothing for one with more in it: some of those in /proc have no end."""
     import hashlib
 
     digest = hashlib.sha256()
-    while size >= 0 and (part := stream.read(min(size + 1, _AT_ONCE))):
+    for part in sources.parts(file, size + 1):
         digest.update(part)
         size -= len(part)
     return digest.hexdigest() if size >= 0 else ""
 
 
-def _remembered(of: StatIdentity, sha256: str) -> str:
+def _remembered(of: Identity, sha256: str) -> str:
     if len(_known) >= _CACHED:
         _known.clear()
     _known[of] = sha256
@@ -357,11 +347,11 @@ def _remembered(of: StatIdentity, sha256: str) -> str:
 def _settled(path: str, look: FileSnapshot) -> os.stat_result | None:
     """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
     found = look.state(path)
-    if found is None or stat_settled(found):
+    if found is None or sources.stat_settled(found):
         return found
     age = time.time_ns() - found.st_ctime_ns
-    time.sleep(max(0, SETTLED - age) / 1e9)
-    return state(path)
+    time.sleep(max(0, sources.SETTLED - age) / 1e9)
+    return sources.state(path)
 
 
 def _number(value: float | None) -> int | float | None:

@@ -53,13 +53,12 @@ def _too_late(hook: Declared) -> Iterator[Finding]:
     if not hook.background:
         return
     field = "background" if "background" in hook.places else "rewake"
-    spelt = {"rewake": "asyncRewake: true" if hook.shape == "yaml" else '"asyncRewake": true'}
     waiting = [kind.__name__ for kind in kinds(hook) if kind.gates] if hook.events else ["PreToolUse"]
     if hook.gate:
         effect = (
             f"{listed(waiting)} waits for its answer, so it counts as failed" if waiting else "it can't block anything"
         )
-        hint = f"remove `{spelt.get(field, edit(hook, 'background', True))}`, or let it fail open"
+        hint = f"remove `{edit(hook, field, True)}`, or let it fail open"
         yield finding(hook, "BH502", field, f"a gate in the background answers too late: {effect}", hint)
     if "rewake" in hook.places and hook.shape == "yaml":
         message = "`asyncRewake` can't wake an agent through billhook: the answer waits for the session's next event"

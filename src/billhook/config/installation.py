@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -85,7 +86,7 @@ def installation() -> Installation:
     programs = [path for name in PROGRAMS if os.path.lexists(path := os.path.join(beside, name))]
     sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     ours = re.compile(r"billhook(?:-.*(?:-info|\.egg))?", re.DOTALL)
-    packages = [os.path.join(site, name) for site in sites for name in _listed(site) if ours.fullmatch(name)]
+    packages = [path for site in sites for path in _within(site) if ours.fullmatch(os.path.basename(path))]
     if os.path.basename(sys.prefix) == "billhook":  # uv tool and pipx make an environment for each program
         packages.append(sys.prefix)
     return Installation(
@@ -126,11 +127,10 @@ def source_package(project: str) -> tuple[str, ...]:
     return () if package.startswith(inside) or package in installation().packages else (package,)
 
 
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+def _within(folder: str) -> list[str]:
+    with suppress(OSError):
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return []
 
 
 def _with_links(paths: Iterable[str]) -> tuple[str, ...]:
@@ -193,13 +193,11 @@ def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
 
 def runs_itself(agent: HostAgent, declared: Declared, read: FileRead, home: str) -> str:
     """Who runs an entry of a file if not billhook, in words; nothing when nobody else does."""
-    if not _reads_these(agent.host) or declared.shape != "nested" or declared.ours:
+    nested = declared.shape == "nested" and not declared.ours
+    if not _reads_these(agent.host) or not nested or not _reads(agent, declared, home):
         return ""
-    if not _reads(agent, declared, home):
-        return ""
-    if not agent.sure and not any(entry.ours for entry in read.entries):
-        return ""
-    return f"run by {EVERY_AGENT[agent.host].title} itself"
+    sure = agent.sure or any(entry.ours for entry in read.entries)
+    return f"run by {EVERY_AGENT[agent.host].title} itself" if sure else ""
 
 
 def of_claude_code(declared: Declared) -> bool:

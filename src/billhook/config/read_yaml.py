@@ -44,11 +44,7 @@ _BEGAN_EARLIER = ("unexpected end of stream", "unexpected document indicator", "
 
 
 class _UnreadableYamlError(Exception):
-    """The file can't be read."""
-
-    def __init__(self, code: str, message: str, place: tuple[int, int], hint: str) -> None:
-        super().__init__(message)
-        self.code, self.message, self.place, self.hint = code, message, place, hint
+    """The file can't be read: code, message, place and hint."""
 
 
 class _Anchored(msgspec.Struct):
@@ -89,7 +85,7 @@ def read_yaml(text: str, file: str) -> Read:
         _refuse_odd_characters(text)
         return builder.read(getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text))
     except _UnreadableYamlError as stop:
-        code, message, place, hint = stop.code, stop.message, stop.place, stop.hint
+        code, message, place, hint = stop.args
     except yaml.MarkedYAMLError as error:
         code, (message, place, hint) = "BH104", _in_our_words(error, text)
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
@@ -102,11 +98,9 @@ def _refuse_odd_characters(text: str) -> None:
     from yaml.reader import Reader
 
     if found := Reader.NON_PRINTABLE.search(text):
-        name = f"U+{ord(found[0]):04X}"
+        message = f"the character U+{ord(found[0]):04X} can't stand in YAML"
         hint = "remove it, or write it as an escape in double quotes"
-        raise _UnreadableYamlError(
-            "BH104", f"the character {name} can't stand in YAML", LineStarts(text, _LINE_END).place(found.start()), hint
-        )
+        raise _UnreadableYamlError("BH104", message, LineStarts(text, _LINE_END).place(found.start()), hint)
 
 
 def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[int, int], str]:
@@ -175,10 +169,9 @@ class _Builder:
     def counted(self, more: int, height: int, event: Any) -> None:
         self.count += more
         if self.count > MAX_VALUES:
+            message = f"more than {MAX_VALUES:,} values, aliases included"
             hint = "use fewer values, or fewer aliases of aliases"
-            raise _UnreadableYamlError(
-                "BH106", f"more than {MAX_VALUES:,} values, aliases included", _place(event), hint
-            )
+            raise _UnreadableYamlError("BH106", message, _place(event), hint)
         if len(self.stack) + height > MAX_DEPTH:
             hint = "write it with fewer levels"
             raise _UnreadableYamlError("BH106", f"nested deeper than {MAX_DEPTH} levels", _place(event), hint)
@@ -266,10 +259,9 @@ class _Builder:
             hint = f"define it before with `&{event.anchor}`, or put the text in quotes"
             raise _UnreadableYamlError("BH104", f"there is no anchor {quoted('&' + event.anchor)}", _place(event), hint)
         if not known.size:
+            message = f"{quoted('*' + event.anchor)} would contain itself"
             hint = "write the value out instead of the alias"
-            raise _UnreadableYamlError(
-                "BH106", f"{quoted('*' + event.anchor)} would contain itself", _place(event), hint
-            )
+            raise _UnreadableYamlError("BH106", message, _place(event), hint)
         self.counted(known.size, known.height, event)
         if not (self.stack and self.stack[-1].mapping and self.stack[-1].expects_key):
             self.place(known.item, known.mapping)

@@ -115,7 +115,10 @@ def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerp
     inside = real.rstrip("/") + "/"
     found = named(declared.action, folder, look)
     files = (*found.files, *itertools.chain.from_iterable(found.trees.values()))
-    marks = tuple(_marked(path, inside, look) for path in files)
+    for path in files:
+        if (path, inside) not in look.marks:
+            look.marks[path, inside] = _mark(path, inside, look)
+    marks = tuple(look.marks[path, inside] for path in files)
     present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
     others = (
@@ -266,13 +269,6 @@ def _folder_mark(path: str, kind: "Kind", look: FileSnapshot) -> FileMark:
 
 def _names(folder: str, kind: "Kind", look: FileSnapshot) -> str:
     return _sha256(approval_scope.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
-
-
-def _marked(path: str, inside: str, look: FileSnapshot) -> FileMark:
-    mark = look.marks.get((path, inside))
-    if mark is None:
-        mark = look.marks[path, inside] = _mark(path, inside, look)
-    return mark
 
 
 def _mark(path: str, inside: str, look: FileSnapshot) -> FileMark:
@@ -435,9 +431,12 @@ def _find_changed(
             by_file[entries[i].file].append(i)
     for file, places in by_file.items():
         known = [one for one in approvals[file] if one.of_hook]
-        in_force = _related(
-            {hash_of(one) for one, entry in zip(found, entries, strict=True) if entry.file == file}, known
-        )
+        approved = [
+            one.loaded.hash
+            for one, entry in zip(found, entries, strict=True)
+            if entry.file == file and one.standing == "approved" and one.loaded is not None
+        ]
+        in_force = _related(approved, known)
         gone = [one for one in known if one.hash not in in_force]
         for i in places:
             before = _predecessor(entries[i], gone)
@@ -446,14 +445,9 @@ def _find_changed(
                 found[i] = msgspec.structs.replace(found[i], standing="changed", before=before)
 
 
-def hash_of(consent: Consent) -> str:
-    """The hash under which the hook is approved now; nothing when it isn't."""
-    return consent.loaded.hash if consent.standing == "approved" and consent.loaded is not None else ""
-
-
 def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:
     """The approvals in force, and those that they replaced or that replaced them on another branch."""
-    related = set(current) - {""}
+    related = set(current)
     size = -1
     while size != len(related):
         size = len(related)
@@ -503,14 +497,13 @@ class Consented(msgspec.Struct, frozen=True):
 
     async def __call__(self, ctx: Context) -> Reply:
         for mark in self.fingerprint.marks:
-            if not holds(mark) and not same_content(mark) and not self._is_the_same(mark):
+            if holds(mark) or same_content(mark):
+                continue
+            # what came into a folder may change nothing: a hook may write beside itself while others wait
+            if mark.kind == "file" or fingerprint(self.declared).hash != self.fingerprint.hash:
                 why = f"{mark.path} has changed since it was approved; `billhook trust` shows how"
                 return Reply(status=Status.COULD_NOT_START if self.gate else Status.SKIPPED, error=why)
         return await self.run(ctx)
-
-    def _is_the_same(self, mark: FileMark) -> bool:
-        """Whether what came into a folder changes nothing: a hook may write beside itself while others wait."""
-        return mark.kind != "file" and fingerprint(self.declared).hash == self.fingerprint.hash
 
 
 # Approval by the user: exactly what was shown, or nothing.

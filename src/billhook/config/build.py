@@ -71,14 +71,6 @@ def absence(declared: Declared, why: str) -> Hook:
 GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events that wait for an answer
 
 
-def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:
-    """What stands in for a whole file that can't be read."""
-    return Hook(name=UNREADABLE, run=StandIn(why), events=events, on_failure="deny", source=source, priority=0)
-
-
-UNREADABLE = "unreadable-file"
-
-
 def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:
     match, when = _conditions(declared)
     return Hook(

@@ -175,12 +175,7 @@ def seen(host: str, environ: Mapping[str, str], *, over_http: bool) -> HostAgent
     """The same for somebody who speaks like that agent: Claude Code is believed where its variables say so."""
     if host != "claude" or environ.get("CLAUDECODE") or environ.get("CLAUDE_CODE_ENTRYPOINT"):
         return inside(host, environ)
-    return _unsure(environ.get("CLAUDE_PROJECT_DIR", ""), over_http)
-
-
-@functools.lru_cache(maxsize=64)
-def _unsure(project: str, over_http: bool) -> HostAgent:
-    return HostAgent("claude", project, sure=False, over_http=over_http)
+    return HostAgent("claude", environ.get("CLAUDE_PROJECT_DIR", ""), sure=False, over_http=over_http)
 
 
 def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:

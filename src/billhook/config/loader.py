@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from msgspec.structs import replace
 
 from billhook.config import layers, sources
-from billhook.config.builtin_hooks import Builtins, speaking_last
+from billhook.config.builtin_hooks import Builtins, StandIn, protected, speaking_last
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
-from billhook.config.installation import HostAgent, believed, inside, runs_itself, seen
+from billhook.config.installation import believed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.config.sources import FileRead
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
 from billhook.core.lazy import later
+from billhook.core.text import counted
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
@@ -76,29 +77,25 @@ class CachedConfig:
 
     def holds(self, env: Mapping[str, str]) -> bool:
         """Whether loading again would give the same. Only `stat` is called."""
-        came = not self._folders_are_the_same()
+        came = not self._folders or any(_look(one, _TIMES, links=True) != times for one, times in self._folders.items())
         for path, identity in self._present if came else self._changeable:
             # the quick look tells for a file that is there and is no link
             if (_look(path, sources.IDENTITY) or (0,)) != identity and sources.identity(path) != identity:
                 return False
-        for path, anybodys in self._passed if came else self._beyond:
-            if sources.is_anybodys(path) != anybodys:
-                return False
-        for name, value in self._used.items():
-            if env.get(name) != value:
-                return False
+        if any(sources.is_anybodys(path) != anybodys for path, anybodys in (self._passed if came else self._beyond)):
+            return False
+        if any(env.get(name) != value for name, value in self._used.items()):
+            return False
         for folder, identity in self._approved.items():
             if _look(folder, _OWN_FOLDER) != identity:
                 self._approved = {}
                 break
         if self._stamps and not self._approved and not self._same_approvals():
             return False
-        for mark in self._marks:
-            if not trust.holds(mark):
-                return False
-        for entry in self.config.pending:
-            if not all(map(trust.unchanged, entry.consent.looked_at)):
-                return False
+        if not all(map(trust.holds, self._marks)):
+            return False
+        if not all(trust.unchanged(mark) for entry in self.config.pending for mark in entry.consent.looked_at):
+            return False
         # A folder that was moved, with a link left in its place, is the same one and lies elsewhere.
         leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
         return leads_there and (not came or self._none_has_come())
@@ -106,18 +103,11 @@ class CachedConfig:
     def _same_approvals(self) -> bool:
         ways = {folder for file in self._stamps for folder in self._approvals.way_to(file)}
         before = {folder: _look(folder, _OWN_FOLDER) for folder in ways}
-        for file, stamp in self._stamps.items():
-            if self._approvals.stamp(file) != stamp:
-                return False
+        if any(self._approvals.stamp(file) != stamp for file, stamp in self._stamps.items()):
+            return False
         now = time.time_ns()
         self._approved = before if all(now - max(one[4:], default=0) > _SETTLED for one in before.values()) else {}
         return True
-
-    def _folders_are_the_same(self) -> bool:
-        for folder, times in self._folders.items():
-            if _look(folder, _TIMES, links=True) != times:
-                return False
-        return self._folders != {}
 
     def _none_has_come(self) -> bool:
         nearest = map(_nearest, {os.path.dirname(one) for one in self._absent})
@@ -249,12 +239,6 @@ def _gone() -> UsageError:
     return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
-def _host_agent(host: str | Speaker, env: Mapping[str, str]) -> HostAgent:
-    if isinstance(host, Speaker):
-        return seen(host.name, env, over_http=host.over_http)
-    return inside(host, env) if host else HostAgent()
-
-
 class _Loading:
     """One load."""
 
@@ -265,7 +249,9 @@ class _Loading:
         self.approvals = Approvals(self.root)
         self.values = Values(env)
         self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in self.found.files]
-        self.agent = believed(_host_agent(request.host, env), self.reads)
+        host = request.host
+        agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
+        self.agent = believed(agent, self.reads)
         # one folder that can't be opened may hide several files
         self.problems = list(dict.fromkeys(finding for read in self.reads for finding in read.findings))
 
@@ -280,10 +266,15 @@ class _Loading:
         entries = self._entries(declared, off, present) if declared else []
         parallel = layers.parallel(self._with_consent(entries))
         if parallel and builtins is not None:
-            entries = [_after(entry, builtins.trackers) for entry in entries]
+            # every hook is told the session's name and turn, so it runs after those that know them
+            for place, entry in enumerate(entries):
+                before = entry.hook.after if entry.hook is not None else ()
+                entries[place] = entry.with_hook(after=tuple(dict.fromkeys([*before, *builtins.trackers])))
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
-            hooks += [*builtins.hooks(), self._self_protection(entries)]
+            from billhook.builtins.self_protection import self_protection
+
+            hooks += [*builtins.hooks(), self_protection(protected(self.found, self.root, entries, self.approvals))]
         if parallel and builtins is not None:
             hooks = speaking_last(hooks)
         return Config(
@@ -323,8 +314,10 @@ class _Loading:
     def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:
         if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
             return Entry(declared, consent, "off", off)
-        if self.agent.host and (elsewhere := self._elsewhere(declared)):
-            return Entry(declared, consent, "elsewhere", elsewhere)
+        if self.agent.host:
+            read = next(read for read in self.reads if read.source.path == declared.file)
+            if elsewhere := runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~"))):
+                return Entry(declared, consent, "elsewhere", elsewhere)
         if not consent.given:
             return _pending(declared, consent)
         if declared.broken:
@@ -332,10 +325,6 @@ class _Loading:
         if not build.runs(declared.action):
             return _unusable(declared, consent, "not yet", "hooks of this kind are not run yet")
         return self._running(declared, consent)
-
-    def _elsewhere(self, declared: Declared) -> str:
-        read = next(read for read in self.reads if read.source.path == declared.file)
-        return runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~")))
 
     def _running(self, declared: Declared, consent: "Consent") -> Entry:
         try:
@@ -379,19 +368,8 @@ class _Loading:
             events |= set(build.GATED)
         if events:
             place = Source(layer=source.layer, file=source.path, line=first.line)
-            yield build.blockade(place, tuple(sorted(events)), why)
-
-    def _self_protection(self, entries: Sequence[Entry]) -> Hook:
-        from billhook.builtins.self_protection import self_protection
-        from billhook.config.builtin_hooks import protected
-
-        return self_protection(protected(self.found, self.root, entries, self.approvals))
-
-
-def _after(entry: Entry, trackers: tuple[str, ...]) -> Entry:
-    """Hooks that run at once run after those that know the session's name and turn: every hook is told them."""
-    before = entry.hook.after if entry.hook is not None else ()
-    return entry.with_hook(after=tuple(dict.fromkeys([*before, *trackers])))
+            listed, name = tuple(sorted(events)), "unreadable-file"
+            yield Hook(name=name, run=StandIn(why), events=listed, on_failure="deny", source=place, priority=0)
 
 
 def _judges_the_same(entry: Entry) -> bool:
@@ -459,9 +437,6 @@ def load(
 # The configured hooks, for verbs that run them; and what their user ought to know beside the verdict.
 
 
-_NAMED = 5  # hooks that a note names; the rest is counted
-
-
 class NotLoadedError(Exception):
     """The files of a folder have to be read first, which may take long."""
 
@@ -512,23 +487,22 @@ def notes(config: "Config", host: str = "") -> list[str]:
     """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
     is wrong with the files, and one about approvals that don't count."""
     from billhook.config.installation import is_claudes
+    from billhook.config.notices import listed_names
 
     found = []
     claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]
     if pending := [entry for entry in config.pending if entry not in claudes]:
         hooks, them = ("1 hook is", "it") if len(pending) == 1 else (f"{len(pending)} hooks are", "them")
-        names = ", ".join(map(_called, pending[:_NAMED]))
-        more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
-        found.append(f"{hooks} not approved and did not run: {names}{more} (`billhook trust` shows {them})")
+        names = listed_names(list(map(_called, pending)))
+        found.append(f"{hooks} not approved and did not run: {names} (`billhook trust` shows {them})")
     if claudes:
         hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
         moves = f"(`billhook install claude --adopt` moves {them} to billhook)"
         why = f"because Claude Code runs {them} itself"
         found.append(f"{hooks} in Claude Code's settings did not run here, {why} {moves}")
     if problems := config.problems:
-        first, number = f"{problems[0].place}: {problems[0].message}", len(problems)
-        there = f"1 problem in the configuration: {first}"
-        there = there if number == 1 else f"{number} problems in the configuration: the first: {first}"
+        first = f"{'the first: ' * (len(problems) > 1)}{problems[0].place}: {problems[0].message}"
+        there = f"{counted(len(problems), 'problem')} in the configuration: {first}"
         found.append(f"{there} (`billhook check` shows all)")
     if unbelieved := doubts(config):
         found.append(f"approvals that can't be believed don't count: {unbelieved[0]}")
@@ -537,8 +511,6 @@ def notes(config: "Config", host: str = "") -> list[str]:
 
 def doubts(config: "Config") -> list[str]:
     """What keeps approvals from being read, where hooks wait for one: what is lost there may have been a gate."""
-    from billhook.store.approvals import Approvals
-
     approvals = Approvals(Path(config.root))
     for file in dict.fromkeys(entry.declared.file for entry in config.pending):
         approvals.of_file(file)

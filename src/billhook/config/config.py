@@ -3,7 +3,7 @@
 import functools
 import os
 import stat
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -220,21 +220,17 @@ def rows(config: Config) -> list[HookRow]:
     """Every hook once: those with an effect in running order, then those without."""
     by_hook = {id(entry.hook): entry for entry in config.entries if entry.hook is not None}
     by_place = {(one.declared.file, one.declared.line, one.shown): one for one in config.entries if one.hook}
-    of_entry: defaultdict[int, list[Hook]] = defaultdict(list)
-    owners: list[tuple[Hook, str, Entry | None]] = []
+    owners: dict[int, tuple[Entry | None, str, list[Hook]]] = {}
     for hook, name in zip(config.plan.hooks, config.plan.names, strict=True):
         # A gate that changed has a second stand-in, that is known by its place only.
         entry = by_hook.get(id(hook)) or by_place.get((hook.source.file, hook.source.line, hook.name))
-        first = entry is None or id(entry) not in of_entry
-        if entry is not None:
-            of_entry[id(entry)].append(hook)
-        if first:
-            owners.append((hook, name, entry))
+        owners.setdefault(id(entry or hook), (entry, name, []))[2].append(hook)
+    for entry in config.entries:
+        owners.setdefault(id(entry), (entry, "", []))
     found = [
-        _of_entry(entry, tuple(of_entry[id(entry)])) if entry is not None else _alone(hook, name)
-        for hook, name, entry in owners
+        _of_entry(entry, tuple(hooks)) if entry is not None else _alone(hooks[0], name)
+        for entry, name, hooks in owners.values()
     ]
-    found += [_of_entry(entry, ()) for entry in config.entries if id(entry) not in of_entry]
     return sorted(found, key=lambda row: row.effect == "nothing")
 
 
@@ -275,10 +271,8 @@ def _alone(hook: Hook, name: str) -> HookRow:
 
 
 def _effect(hooks: tuple[Hook, ...]) -> Effect:
-    stand_ins = [hook.run for hook in hooks if isinstance(hook.run, StandIn)]
-    if any(one.blocks for one in stand_ins):
-        return "blocks"
-    return "nothing" if len(stand_ins) == len(hooks) else "runs"
+    stand_ins = [hook.run.blocks for hook in hooks if isinstance(hook.run, StandIn)]
+    return "blocks" if any(stand_ins) else "nothing" if len(stand_ins) == len(hooks) else "runs"
 
 
 def kind_of(action: Action | None) -> str:
@@ -331,7 +325,6 @@ def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the wor
 
 def content(config: "Config") -> dict[str, Any]:
     """What is kept of a configuration."""
-
     builtins = {
         name: {"enabled": one.enabled, "options": filled(name, one.options)} for name, one in config.builtins.items()
     }

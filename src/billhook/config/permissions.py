@@ -19,7 +19,7 @@ from billhook.config.sources import FileRead, agent_of
 from billhook.config.trust import Trust
 from billhook.core import client_env, tools
 from billhook.core.errors import RuleError
-from billhook.core.text import Finding, folded, nearest
+from billhook.core.text import Finding, folded, nearest, suggestion
 from billhook.effects.rules import Rule
 from billhook.store.approvals import Approval, Approvals
 
@@ -246,17 +246,15 @@ class _PermissionFile:
         word = node.value if isinstance(node.value, str) else ""
         if word in MODES:
             self.mode, self.mode_node = word, node
-            return
-        near = nearest(word, MODES, 0.8)
-        if near or self.source.path.endswith((".yaml", ".yml")):  # else it may be a mode of the host's own
-            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MODES)}"
+        elif nearest(word, MODES, 0.8) or self.source.path.endswith((".yaml", ".yml")):  # else it may be the host's own
+            hint = suggestion(word, MODES, cutoff=0.8)
             self._find("BH206", f"no permission mode {quoted(str(node.plain()))}", node, hint)
 
     def _list(self, kind: Kind, node: Node) -> None:
         if node.value is None:
             return
         items = node.value if isinstance(node.value, tuple) else (node,)
-        if not isinstance(node.value, tuple):
+        if items == (node,):
             message = f"`{kind}` must be a list of rules, not {node.kind}"
             lost = kind != "allow" and not isinstance(node.value, str)
             self._find("BH203", message, node, f'write "{kind}": ["Bash(git push *)"]', fatal=lost)

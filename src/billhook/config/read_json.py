@@ -34,8 +34,13 @@ _CONSTANTS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 _ESCAPE_OR_FAULT = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])|(?P<fault>\\.|[\x00-\x1f])', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _OUT_OF_STEP = re.compile(r"[{}\[\],:]")
-_NEVER_CLOSED = ('"', "'", "/*")
+_NEVER_CLOSED = {
+    "/*": ("a comment that is never closed", "add `*/`"),
+    '"': ('a `"` that is not closed in its line', 'add the `"`; write a line break in text as `\\n`'),
+    "'": ("a single quote outside of text", "use double quotes"),
+}
 _CLOSES = {"{": "}", "[": "]"}
+_KINDS = {"string": '"', "word": "w"}
 _INSTEAD = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
 _INSTEAD.update(dict.fromkeys(("none", "nil", "undefined", "null"), "null"))
 
@@ -82,12 +87,8 @@ def _tokens(text: str) -> Iterator[Token]:
                 continue
             case "mark":
                 yield found[0], found.start(), found.end()
-            case "string":
-                yield '"', found.start(), found.end()
-            case "word":
-                yield "w", found.start(), found.end()
-            case other:
-                yield other, found.start(), found.end()
+            case group:
+                yield _KINDS.get(group, group), found.start(), found.end()
                 if found[0] in _NEVER_CLOSED:
                     return
 
@@ -270,12 +271,9 @@ class _JsonReader:
             inner = token[1:-1].replace('\\"', '"').replace('"', '\\"')
             self.report("text in single quotes", start, f"use double quotes: {quoted(chr(34) + inner + chr(34))}")
             return _Item('"', start)
-        if kind == "open_comment":
-            self.stop("a comment that is never closed", start, "add `*/`")
-        if token == '"':
-            self.stop('a `"` that is not closed in its line', start, 'add the `"`; write a line break in text as `\\n`')
-        if token == "'":
-            self.stop("a single quote outside of text", start, "use double quotes")
+        if token in _NEVER_CLOSED:
+            message, hint = _NEVER_CLOSED[token]
+            self.stop(message, start, hint)
         self.report(f"{quoted(token)} can't stand here", start, "remove it, or put it in double quotes")
         return _Item("v", start)
 

@@ -49,30 +49,27 @@ def schema(kind: Kind) -> Schema:
         file["$defs"]["hooks"]["anyOf"][0]["properties"] = dict.fromkeys(_events(), _ref("named"))
         own_parts = {**file["$defs"], "hook": _hook(found["object"])}
     else:  # other keys are other people's
-        own["hooks"]["properties"] = {name: {"description": _about(name), **_ENTRIES} for name in _events()}
+        about = {form: kind.__doc__ or "" for name, kind in EVENTS.items() for form in (name, _snake(name))}
+        listed = {"type": "array", "items": _ref("entry")}
+        own["hooks"]["properties"] = {
+            name: {"description": text.strip().split("\n")[0], **listed} for name, text in about.items()
+        }
         own_parts = {}
         del top["settings"]
     file["properties"] = {**{form: value for key, value in top.items() for form in (key, _snake(key))}, **own}
-    fields = NATIVE if kind == "hooks" else ENTRY
+    fields, parts = NATIVE if kind == "hooks" else ENTRY, found["parts"]
+    parts["entry"]["else"]["else"] = _one_of(found["object"], ENTRY)
     file["$defs"] = {
         **{field: value for field, value in found["fields"].items() if field in fields},
-        **_parts(found),
+        **parts,
+        "handler": _one_of(found["object"], declaration.HANDLER),
         **own_parts,
     }
     return file
 
 
-_ENTRIES: Final[Schema] = {"type": "array", "items": {"$ref": "#/$defs/entry"}}
-
-
 def _ref(definition: str) -> Schema:
     return {"$ref": f"#/$defs/{definition}"}
-
-
-def _parts(found: dict[str, Schema]) -> Schema:
-    parts = found["parts"]
-    parts["entry"]["else"]["else"] = _one_of(found["object"], ENTRY)
-    return {**parts, "handler": _one_of(found["object"], declaration.HANDLER)}
 
 
 def _hook(object_: Schema) -> Schema:
@@ -108,11 +105,6 @@ def _forms(name: str) -> tuple[str, ...]:
 
 def _events() -> list[str]:
     return [form for name in EVENTS for form in (name, _snake(name))]
-
-
-def _about(event: str) -> str:
-    known = EVENTS.get(event) or EVENTS[event.title().replace("_", "")]
-    return (known.__doc__ or "").strip().split("\n")[0]
 
 
 def _builtin(name: str) -> Schema:

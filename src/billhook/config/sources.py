@@ -91,10 +91,8 @@ class FileSnapshot:
         if folder not in self._names:
             try:
                 self._names[folder] = frozenset(os.listdir(folder))
-            except FileNotFoundError:
-                self._names[folder] = frozenset()
-            except (OSError, ValueError):
-                self._names[folder] = None
+            except (OSError, ValueError) as error:
+                self._names[folder] = frozenset() if isinstance(error, FileNotFoundError) else None
         return self._names[folder]
 
     def listed(self, folder: str, at_most: int) -> tuple["os.DirEntry[str]", ...] | None:
@@ -189,6 +187,7 @@ PROJECT_FILES = (
     ".billhook/hooks.yml",
 )
 LOCAL_FILES = (".claude/settings.local.json", ".billhook/hooks.local.yaml", ".billhook/hooks.local.yml")
+_OF_PROJECTS: Final[tuple[tuple[Layer, tuple[str, ...]], ...]] = (("project", PROJECT_FILES), ("local", LOCAL_FILES))
 PLUGIN_FILE = "hooks/hooks.json"
 """The hooks of a plugin. Several agents have plugins, and one file may be for all of them."""
 LARGEST = 1 << 20
@@ -234,16 +233,18 @@ def find(
     probe = _Probe()
     folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
     project = folders[0]
-    found = [SourceFile(path, layer, project) for layer, path in _ours(home) if layer in wanted and probe.exists(path)]
+    ours = [SourceFile(path, layer, project) for layer, path in _ours(home)]
+    users = {os.path.join(home, ".claude.json"), *(file.path for file in ours)}
+    theirs = [
+        SourceFile(path, layer, folder)
+        for layer, names in _OF_PROJECTS
+        for folder in folders
+        for name in names
+        if (path := os.path.join(folder, name)) not in users
+    ]
+    found = [file for file in (*ours, *theirs) if file.layer in wanted and probe.exists(file.path)]
     if "explicit" in wanted:
         found += [SourceFile(_named(path, probe), "explicit", project) for path in files]
-    users = {path for _, path in _ours(home)} | {os.path.join(home, ".claude.json")}
-    for layer, names in (("project", PROJECT_FILES), ("local", LOCAL_FILES)):
-        if layer in wanted:
-            paths = [(folder, os.path.join(folder, name)) for folder in folders for name in names]
-            found += [
-                SourceFile(path, layer, folder) for folder, path in paths if path not in users and probe.exists(path)
-            ]
     found.sort(key=lambda file: LAYERS.index(file.layer))
     return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
 
@@ -292,9 +293,8 @@ def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list
         if home == above or home.startswith(above.rstrip("/") + "/") or probe.is_anybodys(above):
             break
         up.append(above)
-    with_hooks = [
-        folder for folder in up if any(probe.exists(f"{folder}/{name}") for name in (*PROJECT_FILES, *LOCAL_FILES))
-    ]
+    names = (*PROJECT_FILES, *LOCAL_FILES)
+    with_hooks = [folder for folder in up if any(probe.exists(f"{folder}/{name}") for name in names)]
     repositories = [folder for folder in up if probe.exists(f"{folder}/.git")]
     top = repositories[-1] if repositories else with_hooks[0] if with_hooks else here
     below = [folder for folder in reversed(up) if len(folder) > len(top) and folder in with_hooks]

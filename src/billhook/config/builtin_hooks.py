@@ -126,13 +126,9 @@ class Builtins:
         self.knowing = Knowing(self.state, project, self._on("session-naming"), self._on("turn-tracker"))
 
     def _on(self, name: str) -> bool:
-        if name == "rate-limit":
-            asked_for = self.settings[name].options.get("limits") or self.settings[name].broken
-            return bool(asked_for) and self.settings[name].enabled is not False
-        return self.settings[name].enabled is not False
-
-    def _options(self, name: str) -> dict[str, Any]:
-        return filled(name, self.settings[name].options)
+        settings = self.settings[name]
+        asked_for = name != "rate-limit" or settings.options.get("limits") or settings.broken
+        return bool(asked_for) and settings.enabled is not False
 
     @property
     def names(self) -> frozenset[str]:
@@ -147,7 +143,7 @@ class Builtins:
     def hooks(self) -> list[Hook]:
         """Ordinary hooks, in the order of their priorities."""
         names = ("metrics", "turn-tracker", "session-naming", "rate-limit", "event-logger")
-        return [self._made(name, self._options(name)) for name in names if self._on(name)]
+        return [self._made(name, filled(name, self.settings[name].options)) for name in names if self._on(name)]
 
     def _made(self, name: str, options: dict[str, Any]) -> Hook:
         if name == "metrics":

@@ -144,13 +144,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             notices=None if self.knowing is None else Notices(self, host),
         )
 
-    def switched_off_builtins(self, event: str) -> list[str]:
-        """The built-ins for an event that their owner switched off."""
-        from billhook.config.builtin_hooks import BUILTIN_EVENTS
-
-        off = [(name, events) for name, events in BUILTIN_EVENTS.items() if self.builtins[name].enabled is False]
-        return [name for name, events in off if not events or event in events]
-
     @functools.cached_property
     def recording(self) -> "Recording | None":
         """The event log; None where nothing is recorded."""

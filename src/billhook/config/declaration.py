@@ -337,22 +337,13 @@ NARROWING: Final = (
     CONDITIONS | {word for word, hint in MISTAKEN.items() if hint.endswith(("`if`?", "`matcher`?"))} | {"tool"}
 )
 """Words that narrow a hook down elsewhere. In our own files one of them breaks its hook, which would always run."""
-GATE_LIKE: Final = frozenset(
-    map(folded, f"{_MISTAKEN[_NOT_BLOCKING]} denies denied forbid refuse reject".split()),
-)
+GATE_LIKE: Final = frozenset(map(folded, f"{_MISTAKEN[_NOT_BLOCKING]} denies denied forbid refuse reject".split()))
 """Words of people who want a call to be stopped."""
 DECISIVE: Final = frozenset({"when", "match", "gate", "on_failure"})
 """Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 
 TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")  # the kinds of handlers in a nested group
-FAILURE_RULES: Final[dict[str, OnFailure]] = {
-    "allow": "allow",
-    "continue": "allow",
-    "ask": "ask",
-    "deny": "deny",
-    "block": "deny",
-}
 BUILTINS: Final = ("self-protection", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
 """Names that no file can give away."""
 

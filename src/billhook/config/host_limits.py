@@ -131,8 +131,7 @@ def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLim
     if events:
         one = len(events) == 1
         what = f"its event {events[0]} does" if one else f"its events {_and(events)} do"
-        never = "never fires" if one else "never fire"
-        sentence = f"{what} not exist in {agent.title} and {never} there"
+        sentence = f"{what} not exist in {agent.title} and never {'fires' if one else 'fire'} there"
         yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
 
 
@@ -199,10 +198,8 @@ def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]
         there = agent.seconds(event, hook.timeout)
         if hook.timeout > there:
             ended = "the call is refused" if hook.gate and can(agent.name, event).deny else "it counts as failed"
-            sentence = (
-                f"its timeout of {hook.timeout:g} s is above the {there:g} s that hooks have on {agent.title}'s "
-                f"{agent.calls(event)}: then {ended}"
-            )
+            above = f"its timeout of {hook.timeout:g} s is above the {there:g} s that hooks have on"
+            sentence = f"{above} {agent.title}'s {agent.calls(event)}: then {ended}"
             yield _limit(hook, [event], ("timeout",), f"ended after {there:g} s", sentence, sure=True)
 
 

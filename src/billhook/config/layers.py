@@ -290,9 +290,8 @@ def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
             return Exec(tuple(map(fill, argv)))
         case Python(target, interpreter):
             return Python(fill(target), fill(interpreter))
-        case Url(url, headers, allowed_env):
-            return Url(fill(url), headers, allowed_env)  # headers take only what is allowed to them, at each call
-        case Say(decision, text):
-            return Say(decision, fill(text))
-        case _:
-            return action
+        case Url(url):
+            return replace(action, url=fill(url))  # headers take only what is allowed to them, at each call
+        case Say(_, text):
+            return replace(action, text=fill(text))
+    return action

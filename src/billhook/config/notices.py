@@ -19,6 +19,7 @@ from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
 from billhook.config.installation import is_claudes
+from billhook.config.sources import shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
 from billhook.core.events import Event
@@ -421,7 +422,7 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
         entries = [entry for entry in ours if entry.state == state]
         if not entries:
             continue
-        files = {_shown_path(entry.declared.file, config) for entry in entries}
+        files = {shown_path(entry.declared.file, config.project) for entry in entries}
         where = f" in {files.pop()}" if len(files) == 1 else ""
         are, them = counted(len(entries), "hook"), "it" if len(entries) == 1 else "them"
         approved = [entry.consent.before for entry in entries]
@@ -442,7 +443,7 @@ def problems(config: "Config") -> Iterator[Notice]:
     first = found[0]
     number = "1 problem" if len(found) == 1 else f"{len(found)} problems, the first"
     keys = tuple(f"problem {one.code} {one.place} {one.hook}" for one in found)
-    place = f"{_shown_path(first.file, config)}:{first.line}" if first.line else _shown_path(first.file, config)
+    place = shown_path(first.file, config.project) + (f":{first.line}" if first.line else "")
     yield Notice(keys, f"{number} in the configuration: {place}: {first.message}. Details: billhook check")
 
 
@@ -460,7 +461,7 @@ def gone(config: "Config") -> Iterator[Notice]:
 def gone_text(one: "Missing", config: "Config") -> str:
     """What is gone, and the command that acknowledges it."""
     are = f"{one.what} is" if len(one.gates) == 1 else f"{one.what}s are"
-    where = f"{listed_names(one.gates)} in {_shown_path(one.file, config)} ({one.why})"
+    where = f"{listed_names(one.gates)} in {shown_path(one.file, config.project)} ({one.why})"
     acknowledge = "If that is intended: billhook trust --acknowledge"
     return f"{len(one.gates)} {are} no longer in force: {where}. {acknowledge}"
 
@@ -499,13 +500,6 @@ def listed_names(names: Sequence[str]) -> str:
     """The first of them; the rest is counted."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(map(_short, names[:_NAMED])) + more
-
-
-def _shown_path(path: str, config: "Config") -> str:
-    inside, home = config.project.rstrip("/") + "/", client_env.expanduser("~").rstrip("/") + "/"
-    if path.startswith(inside):
-        return os.path.relpath(path, config.project)
-    return f"~/{path[len(home) :]}" if path.startswith(home) else path
 
 
 def _keys(record: "Value | None") -> list[str]:

@@ -293,12 +293,16 @@ class Recording:
 
     def _find_considered(self, event: str) -> dict[str, SkipReason]:
         """The hooks that are configured for an event, and why one of them is not asked, if it is not."""
+        from billhook.config.builtin_hooks import BUILTIN_EVENTS
+
         considered = {
             entry.shown: _BY_STATE.get(entry.state, SkipReason.NOT_MATCHED)
             for entry in self.config.entries
             if not entry.declared.switch and entry.declared.wants(event)
         }
-        considered |= dict.fromkeys(self.config.switched_off_builtins(event), SkipReason.DISABLED)
+        for name, events in BUILTIN_EVENTS.items():
+            if self.config.builtins[name].enabled is False and (not events or event in events):
+                considered[name] = SkipReason.DISABLED
         if len(self._considered) < _MOST_EVENTS:
             self._considered[event] = considered
         return considered

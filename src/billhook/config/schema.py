@@ -16,6 +16,7 @@ from billhook.config.builtin_options import LIMIT, OPTIONS
 from billhook.config.declaration import ENTRY, NATIVE, SPELLINGS, camel
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
+from billhook.core.hook import FAILURE_RULES
 
 Kind = Literal["hooks", "settings"]
 Schema = dict[str, Any]
@@ -26,7 +27,7 @@ _NOT_RUN: Final = ("mcp_tool", "prompt", "agent")
 def sections() -> dict[str, Schema]:
     """What schema.yaml holds, with the lists that come from tables."""
     found: dict[str, Schema] = yaml.safe_load(Path(__file__).with_name("schema.yaml").read_text(encoding="utf-8"))
-    for field, words in (("dialect", MEANINGS), ("on_failure", declaration.FAILURE_RULES), ("type", declaration.TYPES)):
+    for field, words in (("dialect", MEANINGS), ("on_failure", FAILURE_RULES), ("type", declaration.TYPES)):
         found["fields"][field]["enum"] = list(words)
     titles = " and ".join(agent.title for agent in AGENTS.values() if agent.narrower)
     found["parts"]["event"] |= {
@@ -108,7 +109,7 @@ def _events() -> list[str]:
 
 
 def _builtin(name: str) -> Schema:
-    options = {form: one.schema for one in OPTIONS[name] for form in (one.name, camel(one.name))}
+    options = {form: one.kind.schema for one in OPTIONS[name] for form in (one.name, camel(one.name))}
     if name == "rate-limit":  # one limit may stand there without a list around it
         options |= LIMIT["properties"]
     inner = {"type": ["object", "null"], "properties": options, "additionalProperties": False}

@@ -301,6 +301,15 @@ def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list
     return [top, *below]
 
 
+def shown_path(path: str, folder: str) -> str:
+    """A path as people write it: from a folder, or from the home folder, where it lies in one of them."""
+    home = os.path.realpath(client_env.expanduser("~"))
+    for base, prefix in ((folder, ""), (home, "~/")):
+        if len(base) > 1 and path.startswith(base + "/"):
+            return prefix + path[len(base) + 1 :]
+    return path
+
+
 def is_anybodys(folder: str) -> bool:
     """Whether everybody may put files there, as in /tmp: what lies there belongs to no project of ours."""
     try:

@@ -337,12 +337,12 @@ def _several(given: Any) -> Iterable[Any]:
 
 
 def _failure_rule(word: str) -> OnFailure:
-    if word not in _RULES:
+    if word not in FAILURE_RULES:
         raise UsageError(f"on_failure is `{word}`", hint="one of allow, deny (also spelt block), ask")
-    return _RULES[word]
+    return FAILURE_RULES[word]
 
 
-_RULES: dict[str, OnFailure] = {
+FAILURE_RULES: dict[str, OnFailure] = {
     "allow": "allow",
     "continue": "allow",
     "ask": "ask",

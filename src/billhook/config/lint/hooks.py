@@ -4,7 +4,6 @@ it), addresses, shell lines, and what the event log reports.
 
 import functools
 import importlib.util
-import ipaddress
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.events import Block
 from billhook.core.extras import install_command
 from billhook.core.text import Finding
+from billhook.runners.webhook import loopback
 
 
 def _milliseconds(hook: Declared) -> Iterator[Finding]:
@@ -141,7 +141,8 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
         host = parts.hostname or ""
     except ValueError:
         return
-    if parts.scheme.lower() == "http" and host and "$" not in host and not _loopback(host):
+    local = host.endswith(".localhost") or loopback(host)
+    if parts.scheme.lower() == "http" and host and "$" not in host and not local:
         query = re.sub(r"=[^&]*", "=...", parts.query)
         safe = parts._replace(scheme="https", netloc=parts.netloc.rpartition("@")[2], query=query).geturl()
         message = f"plain http to `{host}`: whoever is on the way can read events and forge answers"
@@ -153,15 +154,6 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
         if hook.shape != "yaml":
             header = '"headers": {"Authorization": "Bearer $TOKEN"}, "allowedEnvVars": ["TOKEN"]'
         yield finding(hook, "BH509", "action", message, f"send it as a header: `{header}`")
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _secret(parts: SplitResult) -> str:

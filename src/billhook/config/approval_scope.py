@@ -41,8 +41,7 @@ class Patterns:
         self.problem = ""
 
     def matches(self, pattern: str) -> tuple[list[str], str]:
-        """The files that an absolute pattern matches, in order; and why there may be more, if it was not followed
-        everywhere."""
+        """The files that an absolute pattern matches, in order; and why there may be more, if not all was searched."""
         if not self.inside(pattern):
             return [], _OUTSIDE
         began, self.problem = time.monotonic(), ""
@@ -118,8 +117,7 @@ _ITSELF: Final = {"sys.executable": "python", "process.execPath": "node"}
 
 
 def started(source: str) -> Iterator[tuple[list[str], str]]:
-    """The calls that run a script (a path of its own, or an interpreter with one): the scripts as they are written
-    there, and the text of the call."""
+    """The calls that run a script, by its path or an interpreter: the scripts as written, and the text of the call."""
     for call in itertools.islice(_START.finditer(source), MAX_CALLS):
         text = _arguments(source[call.end() : call.end() + MAX_CALL])
         literals = (_ITSELF.get(itself) or double or single for double, single, itself in _LITERAL.findall(text))
@@ -164,8 +162,7 @@ DATA: Final = frozenset({
     ".err", ".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal", ".pickle", ".pkl", ".cache",
     ".state", ".sock", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".gz", ".zip", ".tar",
 })  # fmt: skip
-"""What hooks write beside themselves. These never count, also where they are executable: on some file systems every
-file is."""
+"""What hooks write beside themselves. These never count, even if executable: on some file systems every file is."""
 NAMES: Final = frozenset(
     {"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile", "Rakefile", "Gemfile", "Dockerfile"}
     | {"package.json", "deno.json", "deno.jsonc", "tsconfig.json", "jsconfig.json", "bunfig.toml", "composer.json"}

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 class StandIn(msgspec.Struct, frozen=True):
-    """Runs in place of a hook that can't be used or may not run: blocks what a gate would have judged, or is skipped;
-    either way it reports why."""
+    """Runs in place of a hook that can't be used or may not run. It blocks or is skipped, and reports why."""
 
     why: str
     of: str = ""  # whose place it takes: two of them are never the same hook

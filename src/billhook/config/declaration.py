@@ -328,8 +328,7 @@ _MISTAKEN: Final = {
     _IN_COMMAND: "env environment cwd workingDirectory workdir",
 }
 MISTAKEN: Final = {folded(word): hint for hint, words in _MISTAKEN.items() for word in words.split()}
-"""Keys that people rely on and no agent reads, with what to do. Any other unknown key in an agent's file is taken for a
-remark: agents pass over it, too."""
+"""Keys that people rely on and no agent reads, with what to do. Other unknown keys in an agent's file are remarks."""
 
 CONDITIONS: Final = frozenset({"condition", "conditions", "when", "onlyif", "ifnot", "unless", "where"})
 """Other words for `if`: a hook that has one is meant for some calls only."""

@@ -1,5 +1,4 @@
-"""billhook inside an agent: the entries of its files that are billhook itself, where that is installed, and the hooks
-that the agent runs itself."""
+"""billhook inside an agent: its own entries, where it is installed, and the hooks that the agent runs itself."""
 
 import functools
 import os
@@ -156,8 +155,7 @@ class HostAgent(msgspec.Struct, frozen=True, cache_hash=True):
     """False: somebody speaks like that agent, who may be a loop of its own that runs no hooks. Then only those files
     count as the agent's in which billhook is installed."""
     over_http: bool = False
-    """It calls over HTTP, where it has no variables to show. Not sure, it is believed where any of its files has
-    billhook's address."""
+    """It calls over HTTP, without variables. If not sure, it is believed if one of its files has billhook's address."""
 
 
 def _reads_these(host: str) -> bool:

@@ -82,8 +82,7 @@ def parallel(reads: Sequence[FileRead]) -> bool:
 
 
 def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], list[Finding]]:
-    """What holds for each built-in: the most trusted file that says something of a key decides it. What a project
-    asks for counts only where it tightens."""
+    """What holds for each built-in: for each key the most trusted file decides. A project can only tighten."""
     settled = {name: Builtin(name) for name in BUILTINS}
     findings: list[Finding] = []
     for read in sorted(reads, key=lambda read: layer_rank(read.source.layer)):

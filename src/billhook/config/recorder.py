@@ -93,8 +93,7 @@ class Knowing(msgspec.Struct, frozen=True):
 
 
 class Looked:
-    """One session, looked up when somebody asks. Never raises: where nothing can be read or written, the built-ins say
-    so, and nothing is known."""
+    """One session, looked up on first use. Never raises: if state can't be read, the built-ins report it."""
 
     def __init__(self, knowing: Knowing, session_id: str) -> None:
         self.knowing, self.session_id = knowing, session_id

@@ -112,8 +112,7 @@ def _in(folder: str, parts: list[str], look: FileSnapshot) -> Iterator[str]:
 
 
 def shadows(root: str, look: FileSnapshot) -> Iterator[str]:
-    """The files of a folder on Python's path that it would take for modules of its standard library, or run at its
-    start."""
+    """The files of a folder on Python's path that shadow its standard library, or that it runs at its start."""
     for name in sorted(look.names(root) or ()):
         stem, dot, _ = name.partition(".")
         if stem in sys.stdlib_module_names or stem in _STARTUP:

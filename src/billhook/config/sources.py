@@ -43,8 +43,7 @@ class Content(msgspec.Struct, frozen=True):
 
 
 class FileSnapshot:
-    """What the files are at one moment. Made for one load, which is a snapshot, and thrown away with it: what changes
-    after it was made, it may not see."""
+    """The files at one moment, for one load. Changes after that may not be seen."""
 
     def __init__(self) -> None:
         self.marks: dict[tuple[str, str], FileMark] = {}
@@ -222,14 +221,13 @@ def find(
     *,
     files: Iterable[str | os.PathLike[str]] = (),
     layers: Iterable[Layer] = LAYERS,
-    user_home: str | None = None,
 ) -> FoundSources:
     """The files that apply in a folder. `files` are the explicit layer."""
     wanted = frozenset(layers)
     if unknown := wanted - set(LAYERS):
         raise UsageError(f"no layer `{min(unknown)}`", hint=f"one of {', '.join(LAYERS)}")
     here = os.path.realpath(cwd if cwd is not None else client_env.getcwd())
-    home = _real_home(user_home)
+    home = _real_home()
     probe = _Probe()
     folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
     project = folders[0]
@@ -243,28 +241,22 @@ def find(
         if (path := os.path.join(folder, name)) not in users
     ]
     found = [file for file in (*ours, *theirs) if file.layer in wanted and probe.exists(file.path)]
-    if "explicit" in wanted:
-        found += [SourceFile(_named(path, probe), "explicit", project) for path in files]
+    for named in map(os.fspath, files if "explicit" in wanted else ()):
+        found.append(SourceFile(os.path.realpath(client_env.abspath(named)), "explicit", project))
+        if not probe.exists(found[-1].path):  # that it is missing must not pass for an empty configuration
+            raise UsageError(f"no file `{named}`", hint="name a configuration file that exists")
     found.sort(key=lambda file: LAYERS.index(file.layer))
     return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
 
 
-def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
-    """A file that somebody named: that it is missing must not pass for an empty configuration."""
-    real = os.path.realpath(client_env.abspath(os.fspath(path)))
-    if not probe.exists(real):
-        raise UsageError(f"no file `{os.fspath(path)}`", hint="name a configuration file that exists")
-    return real
-
-
-def user_files(home: str | None = None) -> list[str]:
+def user_files() -> list[str]:
     """The user's own files, existing or not."""
-    return [path for layer, path in _ours(_real_home(home)) if layer == "user"]
+    return [path for layer, path in _ours(_real_home()) if layer == "user"]
 
 
-def _real_home(home: str | None) -> str:
+def _real_home() -> str:
     """The home folder, where it really lies; one that can't be looked at stays as it is written, to be reported."""
-    home = home or client_env.expanduser("~")
+    home = client_env.expanduser("~")
     unreachable = os.path.isabs(home) and min(identity(home), default=0) < 0
     return home if unreachable else os.path.realpath(home)
 

@@ -105,8 +105,7 @@ def definition(declared: Declared) -> dict[str, Any]:
 
 
 def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerprint:
-    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places. Hooks of
-    one load share a look."""
+    """The hook as it is now. Equal hashes mean the same definition and contents. Hooks of one load share a look."""
     from billhook.config.referenced_files import named  # not needed to see that nothing changed
 
     look = look or FileSnapshot()

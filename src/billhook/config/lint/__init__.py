@@ -18,8 +18,7 @@ from billhook.core.text import Finding
 
 
 def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
-    """Every finding, sorted by place, but for hooks that are switched off or broken. `variables`: by file, those that
-    it sets for all its hooks."""
+    """All findings by place, except for disabled or broken hooks. `variables`: by file, those it sets for its hooks."""
     from billhook.config.lint import commands, matchers
     from billhook.config.lint import hooks as one_hook
 

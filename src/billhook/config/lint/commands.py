@@ -493,8 +493,7 @@ def _parsed(source: str) -> ast.Module | SyntaxError | None:
 
 
 def _imports(module: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    """The modules that statements at the top import, come what may (not inside `try`, `if` or a function), and the
-    names that they import from them."""
+    """The modules that are always imported (not inside `try`, `if` or a function), and the names from them."""
     if any(isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node) for node in module.body):
         return  # the source changes where modules are looked for
     for node in module.body:

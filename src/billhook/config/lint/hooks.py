@@ -258,8 +258,7 @@ _FIELDS: Final = (
 
 
 def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Variables that no agent sets and nothing else does: they are empty, and the hook judges nothing. `given` are
-    those that the file sets itself."""
+    """Variables that nothing sets: they are empty, and the hook judges nothing. `given`: those that the file sets."""
     if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
     text = hook.action.text

@@ -468,7 +468,6 @@ class CommandDeed(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     spellings: tuple[str, ...]  # options that mean the same
     anywhere: bool = False  # they may stand before and after the other words
-    whole: str = ""  # the rule that sees them all, if it is not `command *`
 
 
 MOST = 100  # Rules that are held against each other. Who has more has them from a generator.
@@ -495,12 +494,11 @@ def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
     for hook, rule in rules:
         events = set(hook.events)
         beside = [other for one, other in rules if not events or not one.events or events.intersection(one.events)]
-        for deed, command in _seen_by(rule):
-            variants = _variants(deed, command)
+        for deed, variants in _seen_by(rule):
             missed = [spelt for spelt in variants if not any(_sees(other, spelt) for other in beside)]
             if missed:
                 message = f"`{hook.when}` does not see {listed(missed[:3])}"
-                whole = edit(hook, "when", f"Bash({deed.whole or ' '.join(deed.command) + ' *'})")
+                whole = edit(hook, "when", f"Bash({' '.join(deed.command)} *)")
                 hint = f"`{whole}` sees them all; or add a hook for each"
                 yield finding(hook, "BH306", "when", message, hint, whole.value)
                 break
@@ -519,37 +517,31 @@ def _sees(rule: Rule, command: str) -> bool:
 
 
 def _seen_by(rule: Rule) -> Iterator[tuple[CommandDeed, list[str]]]:
-    """The deeds that a rule is about, each with a command that it sees: `git push --force x`."""
+    """The deeds that a rule is about, each with all spellings of a command that it sees: `git push --force x`."""
     specifier = rule.specifier or ""
     specifier = f"{specifier[:-2]} *" if specifier.endswith(":*") else specifier
     words = [word for word in ("x" if word == "*" else word.replace("*", "") for word in specifier.split()) if word]
     for deed in DEEDS:
-        if tuple(words[: len(deed.command)]) == deed.command and _place(deed, words) and _sees(rule, " ".join(words)):
-            yield deed, words
-
-
-def _place(deed: CommandDeed, words: list[str]) -> tuple[int, int] | None:
-    for spelling in sorted(deed.spellings, key=len, reverse=True):
-        wanted = spelling.split()
-        for start in range(len(deed.command), len(words)):
-            if words[start : start + len(wanted)] == wanted:
-                return start, len(wanted)
-    return None
+        about = tuple(words[: len(deed.command)]) == deed.command and _sees(rule, " ".join(words))
+        if about and (variants := _variants(deed, words[len(deed.command) :])):
+            yield deed, variants
 
 
 def _variants(deed: CommandDeed, words: list[str]) -> list[str]:
-    place = _place(deed, words)
-    assert place is not None
-    start, length = place
-    command, before, after = list(deed.command), words[len(deed.command) : start], words[start + length :]
-    found: dict[str, None] = {}
-    for spelling in deed.spellings:
-        options = spelling.split()
+    """The command with the options among its words in every spelling and place; none where they are not there."""
+    for wanted in sorted(map(str.split, deed.spellings), key=len, reverse=True):
+        for start in range(len(words)):
+            if words[start : start + len(wanted)] == wanted:
+                return list(dict.fromkeys(_spelt(deed, words[:start], words[start + len(wanted) :])))
+    return []
+
+
+def _spelt(deed: CommandDeed, before: list[str], after: list[str]) -> Iterator[str]:
+    for options in map(str.split, deed.spellings):
         orders = [[*before, *options, *after]]
         if deed.anywhere:
             orders += [[*options, *before, *after], [*before, *after, *options]]
-        found |= dict.fromkeys(" ".join((*command, *order)) for order in orders)
-    return list(found)
+        yield from (" ".join((*deed.command, *order)) for order in orders)
 
 
 # Permission rules that never have an effect:

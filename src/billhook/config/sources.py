@@ -241,7 +241,7 @@ def find(
         if (path := os.path.join(folder, name)) not in users
     ]
     found = [file for file in (*ours, *theirs) if file.layer in wanted and probe.exists(file.path)]
-    for named in map(os.fspath, files if "explicit" in wanted else ()):
+    for named in [os.fspath(path) for path in files] if "explicit" in wanted else []:
         found.append(SourceFile(os.path.realpath(client_env.abspath(named)), "explicit", project))
         if not probe.exists(found[-1].path):  # that it is missing must not pass for an empty configuration
             raise UsageError(f"no file `{named}`", hint="name a configuration file that exists")

@@ -230,9 +230,10 @@ def _link(entry: "os.DirEntry[str]") -> str:
 
 def _asked(question: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
     """What the system answers about an entry; `otherwise` where it can't, as for a link that leads nowhere."""
-    with suppress(OSError):
+    try:
         return question()
-    return otherwise
+    except OSError:
+        return otherwise
 
 
 def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> "FolderWalk | None":

@@ -58,13 +58,16 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
     loaded = {file.path for file in found.files}
     every = approvals.all()
     below = [one for one in every if one.file.startswith(found.project + os.sep) and one.file not in loaded]
-    files += [path for one in below for path in (one.file, *one.files)]
+    approved = [path for one in below for path in (one.file, *one.files)]
+    files += approved
     others = [one for one in every if one.file not in loaded and one not in below]
     settings = [path for path in files if path.startswith(home + os.sep) and os.path.basename(path) in _SETTINGS]
     look = FileSnapshot()
     files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry, look)]
     own_folders = {folder for path in sources.user_files() if (folder := os.path.dirname(path)).endswith("/billhook")}
-    approved = [entry for entry in entries if entry.consent.standing in ("approved", "changed")]
+    for entry in entries:
+        if entry.consent.standing in ("approved", "changed"):
+            approved += [entry.declared.file, *_named(entry, look)]
     installed = installation.installation()
     return Protected(
         files=tuple(dict.fromkeys(files)),
@@ -75,12 +78,7 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
         sites=installed.sites,
         search_path=installation.search_path(),
         elsewhere=tuple(dict.fromkeys(path for one in others for path in (one.file, *one.files))),
-        approved=tuple(
-            dict.fromkeys(
-                [path for entry in approved for path in (entry.declared.file, *_named(entry, look))]
-                + [path for one in below for path in (one.file, *one.files)]
-            )
-        ),
+        approved=tuple(dict.fromkeys(approved)),
         state=tuple(str(root / name) for name in ("billhook", "turns", "hooks")),
         names=NAMES,
     )
@@ -157,9 +155,18 @@ class Builtins:
             return trackers.event_logger()
         from billhook.builtins.rate_limit import RateLimit, rate_limit
 
-        broken = self.settings[name].broken
-        if broken:
-            return _unusable(name, f"its options can't be used: {broken}", 15)
+        if broken := self.settings[name].broken:
+            reply = Reply(status=Status.COULD_NOT_START, error=f"its options can't be used: {broken}")
+            # what stands in for a guard that nobody can ask: a slip in its options must not open it
+            return Hook(
+                name=name,
+                title="stands in for limits that can't be used",
+                run=lambda ctx: reply,
+                events=("PreToolUse",),
+                priority=15,
+                on_failure="deny",
+                source=Source(layer="built-in"),
+            )
         return rate_limit(self.state, [RateLimit(**limit) for limit in options["limits"]], self.project)
 
 
@@ -172,20 +179,3 @@ def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
     at = in_turn.index("self-protection")
     earlier = tuple(dict.fromkeys(name for name in in_turn[:at] if name not in in_turn[at:]))
     return [msgspec.structs.replace(hook, after=earlier) if hook.name == "self-protection" else hook for hook in hooks]
-
-
-def _unusable(name: str, why: str, priority: int) -> Hook:
-    """What stands in for a guard that nobody can ask: a slip in its options must not open it."""
-
-    def refuse(ctx: Context) -> Reply:
-        return Reply(status=Status.COULD_NOT_START, error=why)
-
-    return Hook(
-        name=name,
-        title="stands in for limits that can't be used",
-        run=refuse,
-        events=("PreToolUse",),
-        priority=priority,
-        on_failure="deny",
-        source=Source(layer="built-in"),
-    )

@@ -193,9 +193,8 @@ def begun(text: str) -> str:
     mark = BOM if text.startswith(BOM) else ""
     rest = text.removeprefix(BOM)
     newline = "\r\n" if "\r\n" in rest else "\n"
-    if not rest.strip():
-        return f"{mark}{{}}{newline}"
-    return f"{mark}{rest.rstrip()}{newline}{{}}{newline}"
+    comments = f"{rest.rstrip()}{newline}" if rest.strip() else ""
+    return f"{mark}{comments}{{}}{newline}"
 
 
 def _starts(container: Node) -> list[int]:

@@ -287,7 +287,8 @@ class Recording:
         for name, outcome in asked.items():
             if outcome.status is Status.SKIPPED and outcome.source != "built-in":
                 why = outcome.error if outcome.skipped is None else outcome.skipped.recorded
-                found[name] = self._untrusted.get(name) or why
+                untrusted = considered.get(name) is SkipReason.NOT_TRUSTED
+                found[name] = SkipReason.NOT_TRUSTED if untrusted else why
         return found
 
     def _find_considered(self, event: str) -> dict[str, SkipReason]:
@@ -305,11 +306,6 @@ class Recording:
         if len(self._considered) < _MOST_EVENTS:
             self._considered[event] = considered
         return considered
-
-    @cached_property
-    def _untrusted(self) -> dict[str, SkipReason]:
-        found = {entry.shown: _BY_STATE.get(entry.state) for entry in self.config.entries}
-        return {name: why for name, why in found.items() if why is SkipReason.NOT_TRUSTED}
 
 
 def _is_quiet(verdict: Verdict) -> bool:

@@ -202,15 +202,12 @@ def counts(path: str, found: os.stat_result | None) -> bool:
     if found is None or not stat.S_ISREG(found.st_mode):
         return False
     if os.path.basename(os.path.dirname(path)) == CACHE:
-        return path.endswith(".pyc") and _head(path)[4:8] != bytes(4)
+        head = b""
+        with suppress(OSError, ValueError), opened(path) as (file, _):
+            head = os.read(file, 8)
+        return path.endswith(".pyc") and head[4:8] != bytes(4)
     said = by_name(os.path.basename(path))
     return bool(found.st_mode & 0o111) if said is None else said
-
-
-def _head(path: str) -> bytes:
-    with suppress(OSError, ValueError), opened(path) as (file, _):
-        return os.read(file, 8)
-    return b""
 
 
 def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:

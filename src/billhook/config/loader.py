@@ -117,7 +117,9 @@ class CachedConfig:
         now = time.time_ns()
         usable = "" not in folders and all(times and now - max(times[2:]) > _SETTLED for times in folders.values())
         self._folders = folders if usable else {}
-        self._changeable = tuple(place for place in self._present if not _is_folder_in(place[0], self._folders))
+        near = [path for path, _ in self._present if {path, os.path.dirname(path)} & self._folders.keys()]
+        told = {path for path in near if os.path.isdir(path) and not os.path.islink(path)}
+        self._changeable = tuple(place for place in self._present if place[0] not in told)
         self._beyond = tuple(place for place in self._passed if place[0] not in self._folders)
         return True
 
@@ -133,10 +135,6 @@ def _look(path: str, fields: "attrgetter[sources.Identity]", *, links: bool = Fa
         return fields(os.stat(path) if links else os.lstat(path))
     except (OSError, ValueError):
         return ()
-
-
-def _is_folder_in(path: str, folders: Mapping[str, sources.Identity]) -> bool:
-    return (path in folders or os.path.dirname(path) in folders) and os.path.isdir(path) and not os.path.islink(path)
 
 
 def _nearest(folder: str) -> str:

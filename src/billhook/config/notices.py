@@ -72,7 +72,7 @@ def missing(config: Config) -> list[Missing]:
     """What was in force here and is not any more. Raises StoreError."""
     state = FileState(Path(config.root))
     mine = state.read(GATES_KIND, USER)
-    present = {read.source.path for read in config.sources} | set(_acknowledged(mine))
+    present = {read.source.path for read in config.sources} | set(_strings(mine, "acknowledged"))
     known = {one.file: one for one in (*_gone_files(USER, _accounts(config)), *_gone_files(USER, mine))}
     found = [one for file, one in known.items() if file not in present]
     here = config.folder or config.project
@@ -121,7 +121,7 @@ def _guards(entry: Entry) -> bool:
 def _merged(before: Value | None, found: _GatesFound, *, whole: bool) -> Value | None:
     """The record with what was found; None when that changes nothing. Only an acknowledgement forgets a gate of a
     project; a file of the user's counts as a `whole`, as it is now."""
-    files, hooks, known = _names(before, "files"), _names(before, "hooks"), _acknowledged(before)
+    files, hooks, known = _names(before, "files"), _names(before, "hooks"), _strings(before, "acknowledged")
     gates = {
         file: sorted({*names, *(() if whole else files.get(file, ()))})
         for file, names in {**files, **found.gates}.items()
@@ -155,7 +155,7 @@ def _without(before: Value | None, gone: Missing) -> Value:
         files = _names(before, field)
         names = [name for name in files.pop(gone.file, ()) if name not in gone.gates]
         left[field] = {**files, gone.file: names} if names else files
-    known = {*_acknowledged(before), gone.file} if gone.key == USER else ()
+    known = {*_strings(before, "acknowledged"), gone.file} if gone.key == USER else ()
     return {**left, "acknowledged": sorted(known)}
 
 
@@ -184,12 +184,12 @@ def _account_home() -> str:
 def _names(record: Value | None, field: str) -> dict[str, list[str]]:
     files = (record or {}).get(field)
     found = {file: names for file, names in files.items() if isinstance(names, list)} if isinstance(files, dict) else {}
-    return {file: [name for name in names if isinstance(name, str)] for file, names in found.items()}
+    return {file: _strings(found, file) for file in found}
 
 
-def _acknowledged(record: Value | None) -> list[str]:
-    known = (record or {}).get("acknowledged")
-    return [file for file in known if isinstance(file, str)] if isinstance(known, list) else []
+def _strings(record: Value | None, field: str) -> list[str]:
+    found = (record or {}).get(field)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 # What the user is told inside the agent beside a verdict:
@@ -278,7 +278,7 @@ class Notices:
             self._waiting.clear()
             self.told.clear()
         record = self._read(session) if session else None
-        self._shown[session] = set(_keys(record))
+        self._shown[session] = set(_strings(record, "shown"))
         return _texts(record)
 
     def _claim(self, session: str, known: set[str], new: list[Notice]) -> list[Notice]:
@@ -288,7 +288,7 @@ class Notices:
         before: set[str] = set()
 
         def change(record: "Value | None") -> "Value":
-            shown = _keys(record)
+            shown = _strings(record, "shown")
             before.update(shown)
             return {"shown": [*shown, *(key for key in keys if key not in before)][-_MOST_SHOWN:]}
 
@@ -307,7 +307,7 @@ class Notices:
         def change(record: "Value | None") -> "Value":
             before = [[*one.keys, one.text] for one in _texts(record)]
             waiting = [*before, *(one for one in failed if one not in before)][-_MOST_WAITING:]
-            return {"shown": _keys(record), "waiting": waiting}
+            return {"shown": _strings(record, "shown"), "waiting": waiting}
 
         self._update(session, change)
 
@@ -354,7 +354,7 @@ class Notices:
         back = {key for key in self._shown[session] if key.startswith("gone ")}.difference(missing)
 
         def change(record: "Value | None") -> "Value":
-            return {**(record or {}), "shown": [key for key in _keys(record) if key not in back]}
+            return {**(record or {}), "shown": [key for key in _strings(record, "shown") if key not in back]}
 
         if back:
             self._shown[session] -= back
@@ -371,7 +371,7 @@ class Notices:
             for file in files
             for hash_, when in approvals.listed(file).items()
         }
-        told = _keys(self._read(scope)) if listed else []
+        told = _strings(self._read(scope), "shown") if listed else []
         due: dict[str, Approval] = {}
         for key, (file, hash_) in listed.items():
             recent = time.time() - int(key.rpartition(" ")[2]) / 1e9 < _RECENT
@@ -500,11 +500,6 @@ def listed_names(names: Sequence[str]) -> str:
     """The first of them; the rest is counted."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(map(_short, names[:_NAMED])) + more
-
-
-def _keys(record: "Value | None") -> list[str]:
-    shown = (record or {}).get("shown")
-    return [key for key in shown if isinstance(key, str)] if isinstance(shown, list) else []
 
 
 def _texts(record: "Value | None") -> list[Notice]:

@@ -427,7 +427,7 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
         are, them = counted(len(entries), "hook"), "it" if len(entries) == 1 else "them"
         approved = [entry.consent.before for entry in entries]
         blocks = "; gates among them block until approved" if any(one and one.gate for one in approved) else ""
-        names = listed_names([entry.shown for entry in entries])
+        names = listed_names([_short(entry.shown) for entry in entries])
         text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {names}{blocks}."
         # What tells a hook from another one, without a look at the files that it names: nobody has approved it.
         facts = [repr((entry.shown, definition(entry.declared))) for entry in entries]
@@ -461,7 +461,7 @@ def gone(config: "Config") -> Iterator[Notice]:
 def gone_text(one: "Missing", config: "Config") -> str:
     """What is gone, and the command that acknowledges it."""
     are = f"{one.what} is" if len(one.gates) == 1 else f"{one.what}s are"
-    where = f"{listed_names(one.gates)} in {shown_path(one.file, config.project)} ({one.why})"
+    where = f"{listed_names(list(map(_short, one.gates)))} in {shown_path(one.file, config.project)} ({one.why})"
     acknowledge = "If that is intended: billhook trust --acknowledge"
     return f"{len(one.gates)} {are} no longer in force: {where}. {acknowledge}"
 
@@ -486,7 +486,7 @@ def _approved(approvals: "Sequence[Approval]", when: int) -> str:
     how = {one.how for one in approvals}
     by = f" {how.pop()}".rstrip() if len(how) == 1 else ""
     ago = _ago(time.time() - when / 1e9)
-    return f"{what} approved {ago}{by}: {listed_names(names)}. Not you? billhook trust --list"
+    return f"{what} approved {ago}{by}: {listed_names(list(map(_short, names)))}. Not you? billhook trust --list"
 
 
 def _ago(seconds: float) -> str:
@@ -499,7 +499,7 @@ def _ago(seconds: float) -> str:
 def listed_names(names: Sequence[str]) -> str:
     """The first of them; the rest is counted."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(_short, names[:_NAMED])) + more
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _texts(record: "Value | None") -> list[Notice]:

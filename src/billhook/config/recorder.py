@@ -97,27 +97,33 @@ class Looked:
 
     def __init__(self, knowing: Knowing, session_id: str) -> None:
         self.knowing, self.session_id = knowing, session_id
+        self._known: dict[Callable[[], str], str] = {}
 
-    @cached_property
+    @property
     def session_name(self) -> str:
         """Its name. One that nobody named yet, because its start was not seen, gets its name here."""
-        state, session_id = self.knowing.state, self.session_id
-        if not self.knowing.names or not session_id:
-            return ""
-        try:
-            found = state.value("sessions", session_id, stored.recorded)
-            return (found or stored.Sessions(state).named(session_id, self.knowing.project)[0]).name
-        except StoreError:
-            return ""
+        return self._once(self._find_name) if self.knowing.names and self.session_id else ""
 
-    @cached_property
+    @property
     def turn_id(self) -> str:
         """The turn that it is in."""
-        try:
-            known = self.knowing.turns and self.session_id
-            return turn_of(self.knowing.state, self.session_id)[0] if known else ""
-        except StoreError:
-            return ""
+        return self._once(self._find_turn) if self.knowing.turns and self.session_id else ""
+
+    def _once(self, find: Callable[[], str]) -> str:
+        if find not in self._known:
+            try:
+                self._known[find] = find()
+            except StoreError:
+                self._known[find] = ""
+        return self._known[find]
+
+    def _find_name(self) -> str:
+        state, session_id = self.knowing.state, self.session_id
+        found = state.value("sessions", session_id, stored.recorded)
+        return (found or stored.Sessions(state).named(session_id, self.knowing.project)[0]).name
+
+    def _find_turn(self) -> str:
+        return turn_of(self.knowing.state, self.session_id)[0]
 
 
 # The observer that writes the event log:

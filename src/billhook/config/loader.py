@@ -92,7 +92,7 @@ class CachedConfig:
                 break
         if self._stamps and not self._approved and not self._same_approvals():
             return False
-        if not all(map(trust.holds, self._marks)):
+        if self._marks and not all(map(trust.holds, self._marks)):
             return False
         if not all(trust.unchanged(mark) for entry in self.config.pending for mark in entry.consent.looked_at):
             return False

@@ -415,8 +415,6 @@ def _short(name: str) -> str:
 
 def pending(config: "Config", host: str) -> Iterator[Notice]:
     """Hooks that are not approved, or changed since they were; but for those that the agent runs itself."""
-    from billhook.config.trust import definition
-
     ours = [entry for entry in config.pending if not is_claudes(entry.declared, host)]
     for state, what in (("new", "not approved"), ("changed", "changed since approval")):
         entries = [entry for entry in ours if entry.state == state]
@@ -429,6 +427,8 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
         blocks = "; gates among them block until approved" if any(one and one.gate for one in approved) else ""
         names = listed_names([_short(entry.shown) for entry in entries])
         text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {names}{blocks}."
+        from billhook.config.trust import definition  # not needed where nothing waits
+
         # What tells a hook from another one, without a look at the files that it names: nobody has approved it.
         facts = [repr((entry.shown, definition(entry.declared))) for entry in entries]
         keys = tuple(f"{state} {sha256(one.encode('utf-8', 'surrogatepass')).hexdigest()}" for one in facts)

@@ -254,7 +254,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         settled = {
             "events": _named(self.events),
             "after": tuple(_several(self.after)),
-            "on_failure": _RULES.get(self.on_failure),
+            "on_failure": FAILURE_RULES.get(self.on_failure),
         }
         if settled["on_failure"] is None:
             raise UsageError(f"on_failure is `{self.on_failure}`", hint="one of allow, deny (also spelt block), ask")
@@ -335,7 +335,7 @@ def _several(given: Any) -> Iterable[Any]:
     return (given,) if isinstance(given, str | type) else given
 
 
-_RULES: dict[str, OnFailure] = {
+FAILURE_RULES: dict[str, OnFailure] = {
     "allow": "allow",
     "continue": "allow",
     "ask": "ask",

@@ -68,6 +68,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("btrfs subvolume|sub delete|del", "device", scope="system"),
     Row("hdparm", "device", needs=_ERASE_DRIVE, scope="system"),
     Row("nvme format|sanitize|delete-ns|write-zeroes", "device", scope="system"),
+    Row("tune2fs|resize2fs|xfs_growfs|e2label", "device", dry="-l", scope="system"),
+    Row("fsck|e2fsck|fsck.ext4|fsck.xfs|ntfsfix", "device", needs="-y -p -a -f", dry="-n -N", scope="system"),
+    Row("xfs_repair", "device", dry="-n", scope="system"),
+    Row("debugfs", "device", needs="-w", scope="system"),
     Row("badblocks", "device", needs="-w", scope="system"),
     Row("flashrom", "device", needs="-w -E --write --erase", scope="system"),
     Row("diskutil eraseDisk|eraseVolume|partitionDisk|zeroDisk|randomDisk|secureErase", "device", scope="system"),
@@ -457,12 +461,13 @@ def _find(call: Call) -> Iterator[Effect]:
     starts, tests = words[:end] or ["."], words[end:]
     if "-delete" in tests:
         before = tests[: tests.index("-delete")]  # what follows filters nothing any more
-        weight: Weight | None = "light" if "-empty" in before else None
+        if "-empty" in before:  # nothing is lost
+            return
         names = find_names(before)
         if any(not name.strip("*") for name in names):
             names = ()
         for start in starts:
-            yield from call.on_path("delete", start, recursive=True, names=names, weight=weight)
+            yield from call.on_path("delete", start, recursive=True, names=names)
     for option, word in itertools.pairwise(tests):
         if option in ("-fprint", "-fprint0", "-fprintf", "-fls"):
             yield from put_file(call, word)

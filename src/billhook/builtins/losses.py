@@ -27,7 +27,7 @@ _JUNK = """
 """
 _JUNK_NAMES: Final = tuple(_JUNK.split())
 _EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})
-_INTERNALS: Final = frozenset({"HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules", "worktrees"})
+_INTERNALS: Final = frozenset(["HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules", "worktrees"])
 _MOST_SHOWN: Final = 50
 Weighed = tuple[Effect, tuple[str, ...]]
 
@@ -74,7 +74,7 @@ def _is_top(effect: Effect) -> bool:
     """Whether it is the home folder, one of its top folders, or everything in them."""
     home = client_env.expanduser("~").rstrip("/")
     base = base_of(effect.target)
-    if not effect.recursive:
+    if not effect.recursive or effect.names:
         return False
     if has_pattern(effect.target) and posixpath.basename(effect.target) not in _EVERYTHING:
         return False
@@ -88,7 +88,7 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
     if target == f"{root}/.git" or target.startswith(f"{root}/.git/"):
         yield _heavy(effect) if _is_internal(target[len(root) + 5 :].lstrip("/")) else (effect, ())
         return
-    if effect.kind != "delete" or not effect.recursive or effect.via[-1:] == ("mv",):
+    if effect.kind != "delete" or not effect.recursive or effect.weight == "light":
         yield effect, ()
         return
     everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)

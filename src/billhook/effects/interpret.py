@@ -412,11 +412,23 @@ class Interpreter:
             value = values.joined(fields[1:], " ") if len(fields) > 1 else EMPTY
             return self._code_of_shell(value, command, state, run.inside("eval"))
         language = "python" if PYTHON.fullmatch(name) else name
-        if language in INTERPRETERS or name in ("awk", "gawk", "mawk", "nawk", "deno", "bun", "pwsh", "osascript"):
+        if language in INTERPRETERS or name in (
+            "awk",
+            "gawk",
+            "mawk",
+            "nawk",
+            "deno",
+            "bun",
+            "pwsh",
+            "powershell",
+            "osascript",
+        ):
             self._interpreter(language, command, fields, state, run)
             if name not in ("awk", "gawk", "mawk", "nawk"):
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
-        if given := run_by(words):
+        if name not in ("bun", "deno") and (given := run_by(words)):
+            if given[0].startswith(("http://", "https://")):
+                self.effects.append(self._call(command).effect("run-remote", given[0], scope="remote"))
             inner = run.inside(name, fed=run.fed)
             return self.run_words([Value(word) for word in _as_command(given)], state, inner, None, (), command.text)
         for label, text in recipes.texts(command, self.world, state.cwd):
@@ -444,7 +456,7 @@ class Interpreter:
                 given = [Value(word, origins if UNKNOWN in word else NOTHING) for word in words]
                 if UNKNOWN in words and run.fed is not None and name in ("xargs", "parallel"):
                     listed = run.fed.origins & {"remote", "decoded"}
-                    given = [Value(word, listed) if word == UNKNOWN else value for word, value in zip(words, given)]
+                    given = [Value(each.text, listed) if each.text == UNKNOWN else each for each in given]
                 printed.append(self.run_words(given, here, inner, None, (), command.text))
         for text in found.texts[:4]:
             value = Value(text, origins)
@@ -471,7 +483,7 @@ class Interpreter:
             text = "\n".join(outputs.listed(command.words))
         given = [
             each
-            for line in text.split("\n")[:MOST_FIELDS]
+            for line in filter(None, text.split("\n")[:MOST_FIELDS])
             for each in ([line] if "{}" in command.text else line.split())
         ]
         if not given:
@@ -531,6 +543,8 @@ class Interpreter:
                 why = "the text that it runs is computed"
                 self.effects.append(call.effect("run-opaque", command.text, certain=False, why=why))
             return UNKNOWN_VALUE
+        if "decoded" in value.origins:
+            self.effects.append(call.effect("run-opaque", command.text, why="the text that it runs is decoded first"))
         return self.run_text(value.text, state, run)
 
     def _script(
@@ -589,6 +603,8 @@ class Interpreter:
         elif code is not None:
             value = next((field for field in fields[1:] if field.text == code), Value(code))
             self._foreign_value(language, value, command, rest, state, run)
+        elif path.startswith(("http://", "https://")):
+            self.effects.append(self._call(command).effect("run-remote", path, scope="remote"))
         elif path and path != "-":
             full = absolute(path, state.cwd, self.world)
             written = state.files.get(full)
@@ -598,9 +614,6 @@ class Interpreter:
                 self._foreign(
                     language, text, command, rest, state, run.inside(posixpath.basename(path)), from_file=True
                 )
-        elif module and language == "python":
-            inner = run.inside("python -m", fed=run.fed)
-            self.run_words([Value(word) for word in (module, *_after(module, command.args))], state, inner)
         elif run.fed is not None and not {"--version", "-V", "--help", "-h"} & set(command.args):
             self._foreign_value(language, run.fed, command, rest, state, run)
 
@@ -967,6 +980,9 @@ def _program_of(language: str, args: tuple[str, ...]) -> tuple[str, str | None, 
             None,
         )
         return ("", None, "", ()) if place is None or "-f" in call else ("", call[place], "", args[place + 1 :])
+    if language in ("pwsh", "powershell"):
+        place = next((n for n, word in enumerate(args) if word.lower() in ("-c", "-command")), None)
+        return ("", None, "", ()) if place is None else ("", " ".join(args[place + 1 :]), "", ())
     if language in ("deno", "bun") and args[:1] in (("eval",), ("repl",)):
         return "", " ".join(args[1:2]), "", args[2:]
     options = INTERPRETERS.get(language)
@@ -974,7 +990,7 @@ def _program_of(language: str, args: tuple[str, ...]) -> tuple[str, str | None, 
         return "", None, "", ()
     words = args[1:] if language in ("deno", "bun") and args[:1] == ("run",) else args
     path, code, module = operand(words, options)
-    at = words.index(code) if code in words else words.index(path) if path in words else len(words) - 1
+    at = next((words.index(each) for each in (code, path, module) if each and each in words), len(words) - 1)
     return path, code, module, words[at + 1 :]
 
 
@@ -983,10 +999,6 @@ def _as_command(words: tuple[str, ...]) -> tuple[str, ...]:
     if words[0] == "-m" or words[0].endswith(".py"):
         return ("python", *words)
     return words
-
-
-def _after(word: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    return words[words.index(word) + 1 :] if word in words else ()
 
 
 def _language(path: str, text: str) -> str:

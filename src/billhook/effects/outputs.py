@@ -133,7 +133,7 @@ def _filtered(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> V
     if stdin.known and stdin.text:
         text = values.decoded(words, stdin.text)
         if text is not None:
-            return Value(text, stdin.origins)
+            return Value(text, stdin.origins | ({"decoded"} if _decodes(words) else NOTHING))
     if not prints_input(words):
         computed = {"computed"} if name in _INTERPRETERS or name in ("eval", "sh", "bash") else set[str]()
         return Value(UNKNOWN, frozenset(computed | (stdin.origins & {"remote", "decoded"})))

@@ -65,7 +65,17 @@ INTERPRETERS: Final[dict[str, InterpreterOptions]] = {
 _RUNNERS: Final = frozenset(
     {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
     | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
-    | {("npx",), ("pnpx",), ("bunx",), ("uvx",), ("bun",), ("bundle", "exec"), ("npm", "exec"), ("npm", "x"), ("yarn", "dlx")}
+    | {
+        ("npx",),
+        ("pnpx",),
+        ("bunx",),
+        ("uvx",),
+        ("bun",),
+        ("bundle", "exec"),
+        ("npm", "exec"),
+        ("npm", "x"),
+        ("yarn", "dlx"),
+    }
     | {("conda", "run"), ("mise", "exec"), ("doppler", "run"), ("dotenv", "run")}
 )
 _RUNNER_NAMES: Final = frozenset(name for name, *_ in _RUNNERS)

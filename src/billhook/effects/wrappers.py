@@ -563,6 +563,8 @@ def _found(command: ScriptCommand) -> InnerCommands:
         elif word == ";" or (UNKNOWN in word and (word[0] == "-" or before[:1] != "-")):
             found.complete = False
         before = word
+    if inner and command.words[0].endswith(("fd", "fdfind")) and not any(UNKNOWN in word for word in inner):
+        inner.append(UNKNOWN)  # it adds what it finds
     if inner:
         found.commands.append(ScriptCommand(tuple(inner)))
     return found

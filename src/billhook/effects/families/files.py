@@ -461,13 +461,12 @@ def _find(call: Call) -> Iterator[Effect]:
     starts, tests = words[:end] or ["."], words[end:]
     if "-delete" in tests:
         before = tests[: tests.index("-delete")]  # what follows filters nothing any more
-        if "-empty" in before:  # nothing is lost
-            return
+        weight: Weight | None = "light" if "-empty" in before else None
         names = find_names(before)
         if any(not name.strip("*") for name in names):
             names = ()
         for start in starts:
-            yield from call.on_path("delete", start, recursive=True, names=names)
+            yield from call.on_path("delete", start, recursive=True, names=names, weight=weight)
     for option, word in itertools.pairwise(tests):
         if option in ("-fprint", "-fprint0", "-fprintf", "-fls"):
             yield from put_file(call, word)

@@ -167,5 +167,12 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         yield msgspec.structs.replace(effect, kind="device", scope="system", weight="heavy")
         return
     yield effect
+    if effect.kind in ("write", "overwrite") and effect.scope == "home" and _is_store(path, world.home):
+        yield msgspec.structs.replace(effect, kind="overwrite", weight="normal")
     if effect.kind in ("write", "overwrite") and (weight := persist_place(path, world)):
         yield msgspec.structs.replace(effect, kind="persist", weight=weight)
+
+
+def _is_store(path: str, home: str) -> bool:
+    """Whether a path is one of the user's own keys or credentials; `.env` files are those of projects."""
+    return is_secret_file(path, home) and not posixpath.basename(path).startswith(".env")

@@ -15,12 +15,13 @@ import msgspec
 
 from billhook.effects import outputs, recipes, script, values, wrappers
 from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
-from billhook.effects.effect import Command, Effect, Scope
+from billhook.effects.effect import Command, Effect, Scope, Weight
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.code import effects_of_code
+from billhook.effects.families.reading import READS
 from billhook.effects.fs import Overlay
-from billhook.effects.places import World, absolute, inside
-from billhook.effects.programs import INTERPRETERS, PYTHON, operand
+from billhook.effects.places import World, absolute, has_pattern, inside
+from billhook.effects.programs import INTERPRETERS, PYTHON, operand, run_by
 from billhook.effects.script import UNKNOWN, Expansion, RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
@@ -55,6 +56,7 @@ class State:
         "folders",
         "functions",
         "input",
+        "references",
         "stack",
         "variables",
     )
@@ -70,6 +72,7 @@ class State:
         self.files: dict[str, Value] = {}  # files that the line itself writes
         self.input: Value | None = None  # what `read` reads
         self.stack: list[str] = []
+        self.references: dict[str, str] = {}  # `declare -n`
 
     def copy(self) -> "State":
         other = State(self.cwd)
@@ -81,6 +84,7 @@ class State:
         )
         other.variables, other.arrays = self.variables.copy(), self.arrays.copy()
         other.functions, other.aliases = self.functions.copy(), self.aliases.copy()
+        other.references = self.references.copy()
         other.files, other.stack = self.files, self.stack[:]  # what a subshell writes stays
         return other
 
@@ -137,11 +141,16 @@ class Interpreter:
 
     def run_nodes(self, nodes: Sequence[Node], state: State, run: Run) -> Value:
         printed: list[Value] = []
-        for stages, background in pipelines(nodes):
+        elsewhere: tuple[str, ...] = ()
+        for stages, separator in pipelines(nodes):
             if self.steps <= 0:
                 return self._give_up("it has too many commands")
-            run.background = background or run.background
+            run.background = separator == "&" or run.background
             value = self._pipeline(stages, state, run)
+            if separator == "&&":  # what follows runs only where a `cd` was successful
+                elsewhere, state.folders = state.folders or elsewhere, ()
+            else:
+                elsewhere, state.folders = (), state.folders or elsewhere
             if value.text or value.origins:
                 printed.append(value)
         return joined_lines(printed)
@@ -243,11 +252,9 @@ class Interpreter:
                     ),
                     state,
                 )
-            return (
-                joined_lines([value for _, value in assignments if isinstance(value, Value) and value.origins])
-                if assignments
-                else EMPTY
-            )
+            if not assignments:
+                return redirected.stdin or EMPTY  # `$(<file)`
+            return joined_lines([value for _, value in assignments if isinstance(value, Value) and value.origins])
         inner = run.inside(fed=redirected.stdin if redirected.stdin is not None else run.fed)
         inner.depth, inner.shown = run.depth, run.shown and not redirected.hides
         set_here = tuple(f"{name}={value.text}" for name, value in assignments if isinstance(value, Value))
@@ -278,6 +285,8 @@ class Interpreter:
                 f"{state.aliases[words[0]]} {rest}", self._without_alias(state, words[0]), run.inside()
             )
         origins = NOTHING.union(*(field.origins for field in fields[1:]))
+        if self._holds_secret(words, state):
+            origins |= {"secret"}
         fed = run.fed or EMPTY
         files = redirected or Redirected()
         command = Command(
@@ -309,6 +318,13 @@ class Interpreter:
         inner = self._inside(command, fields, state, run)
         return inner if inner is not None else self._printed(command, fed, state)
 
+    def _holds_secret(self, words: tuple[str, ...], state: State) -> bool:
+        """Whether a word names a file that the line itself filled with a secret: `cp .env x; curl -F f=@x ...`."""
+        if not any("secret" in value.origins for value in state.files.values()):
+            return False
+        paths = (absolute(word.rpartition("@")[2].rpartition("=")[2], state.cwd, self.world) for word in words[1:])
+        return any("secret" in state.files[path].origins for path in paths if path in state.files)
+
     def _without_alias(self, state: State, name: str) -> State:
         other = state.copy()
         del other.aliases[name]
@@ -328,8 +344,8 @@ class Interpreter:
             for word in command.args:
                 state.files[absolute(word, state.cwd, self.world)] = fed
         if command.name in ("cp", "mv", "install", "ln") and len(command.args) >= 2:
-            source, target = (absolute(word, state.cwd, self.world) for word in command.args[-2:])
-            state.files[target] = state.files.get(source) or Value(UNKNOWN, frozenset({f"file:{source}"}))
+            source, target = command.args[-2:]
+            state.files[absolute(target, state.cwd, self.world)] = self._content(source, state)
         if command.name == "cat" and len(command.args) == 1:
             path = absolute(command.args[0], state.cwd, self.world)
             if path in state.files:
@@ -337,6 +353,11 @@ class Interpreter:
         if command.name in ("cat", "xargs") and not command.args:
             return fed
         printed = outputs.output(words, fed, state.cwd, self.world)
+        if command.shown and outputs.prints_secret(words):
+            self.effects.append(self._call(command).effect("read-secret", " ".join(words)))
+        if command.name in outputs.PACKERS and "secret" in printed.origins:
+            for path in (absolute(word, state.cwd, self.world) for word in command.args):
+                state.files.setdefault(path, printed)
         return Value(
             printed.text, printed.origins | (command.origins if command.name in ("echo", "printf") else NOTHING)
         )
@@ -367,9 +388,11 @@ class Interpreter:
 
     def _dynamic(self, command: Command, first: Value) -> None:
         """A command word that is computed: where from decides whether it matters."""
-        if UNKNOWN not in command.program:
-            return
         call = self._call(command)
+        if UNKNOWN not in command.program:
+            if command.program.startswith("/") and has_pattern(command.name):
+                self.effects.append(call.effect("run-opaque", command.text, why="a pattern chooses the program"))
+            return
         if "remote" in first.origins:
             self.effects.append(call.effect("run-remote", command.text, scope="remote"))
         elif first.origins & {"decoded", "computed"}:
@@ -389,10 +412,25 @@ class Interpreter:
             value = values.joined(fields[1:], " ") if len(fields) > 1 else EMPTY
             return self._code_of_shell(value, command, state, run.inside("eval"))
         language = "python" if PYTHON.fullmatch(name) else name
-        if language in INTERPRETERS or name in ("awk", "gawk", "mawk", "nawk", "deno", "bun", "pwsh", "osascript"):
+        if language in INTERPRETERS or name in (
+            "awk",
+            "gawk",
+            "mawk",
+            "nawk",
+            "deno",
+            "bun",
+            "pwsh",
+            "powershell",
+            "osascript",
+        ):
             self._interpreter(language, command, fields, state, run)
             if name not in ("awk", "gawk", "mawk", "nawk"):
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
+        if name not in ("bun", "deno") and (given := run_by(words)):
+            if given[0].startswith(("http://", "https://")):
+                self.effects.append(self._call(command).effect("run-remote", given[0], scope="remote"))
+            inner = run.inside(name, fed=run.fed)
+            return self.run_words([Value(word) for word in _as_command(given)], state, inner, None, (), command.text)
         for label, text in recipes.texts(command, self.world, state.cwd):
             self._read_text(text, label, state, run)
         self._program_file(command, state, run)
@@ -416,6 +454,9 @@ class Interpreter:
         for each in found.commands[:4]:
             for words in self._fed_words(command, each.words, run):
                 given = [Value(word, origins if UNKNOWN in word else NOTHING) for word in words]
+                if UNKNOWN in words and run.fed is not None and name in ("xargs", "parallel"):
+                    listed = run.fed.origins & {"remote", "decoded"}
+                    given = [Value(each.text, listed) if each.text == UNKNOWN else each for each in given]
                 printed.append(self.run_words(given, here, inner, None, (), command.text))
         for text in found.texts[:4]:
             value = Value(text, origins)
@@ -442,7 +483,7 @@ class Interpreter:
             text = "\n".join(outputs.listed(command.words))
         given = [
             each
-            for line in text.split("\n")[:MOST_FIELDS]
+            for line in filter(None, text.split("\n")[:MOST_FIELDS])
             for each in ([line] if "{}" in command.text else line.split())
         ]
         if not given:
@@ -456,6 +497,8 @@ class Interpreter:
     def _shell(self, command: Command, fields: list[Value], state: State, run: Run) -> Value | None:
         """A shell: a text behind `-c`, a script, or what it reads."""
         options = INTERPRETERS["bash"]
+        if command.name in (".", "source") and command.args[:1] == ("/dev/stdin",) and run.fed is not None:
+            return self._code_of_shell(run.fed, command, state, run.inside(command.name))
         if command.name in (".", "source"):
             return self._script(command.args[0], fields[1], fields[2:], command, state, run) if command.args else None
         path, code, _ = operand(command.args, options)
@@ -492,13 +535,16 @@ class Interpreter:
         if "remote" in value.origins:
             self.effects.append(call.effect("run-remote", command.text, scope="remote"))
             return Value(UNKNOWN, value.origins)
-        if path := next((origin[5:] for origin in value.origins if origin.startswith("file:")), ""):
+        path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
+        if path and "decoded" not in value.origins:
             return self._script(path, value, [], command, state, run) or UNKNOWN_VALUE
         if not value.text.strip(UNKNOWN + " \t\n;\"'"):
             if value.text.strip():
                 why = "the text that it runs is computed"
                 self.effects.append(call.effect("run-opaque", command.text, certain=False, why=why))
             return UNKNOWN_VALUE
+        if "decoded" in value.origins:
+            self.effects.append(call.effect("run-opaque", command.text, why="the text that it runs is decoded first"))
         return self.run_text(value.text, state, run)
 
     def _script(
@@ -557,6 +603,8 @@ class Interpreter:
         elif code is not None:
             value = next((field for field in fields[1:] if field.text == code), Value(code))
             self._foreign_value(language, value, command, rest, state, run)
+        elif path.startswith(("http://", "https://")):
+            self.effects.append(self._call(command).effect("run-remote", path, scope="remote"))
         elif path and path != "-":
             full = absolute(path, state.cwd, self.world)
             written = state.files.get(full)
@@ -566,7 +614,7 @@ class Interpreter:
                 self._foreign(
                     language, text, command, rest, state, run.inside(posixpath.basename(path)), from_file=True
                 )
-        elif not module and run.fed is not None and not {"--version", "-V", "--help", "-h"} & set(command.args):
+        elif run.fed is not None and not {"--version", "-V", "--help", "-h"} & set(command.args):
             self._foreign_value(language, run.fed, command, rest, state, run)
 
     def _foreign_value(
@@ -606,7 +654,7 @@ class Interpreter:
         if not found:
             return None
         there = Interpreter(World("/home/remote", "/home/remote", ("/home/remote",), fs=recipes.NO_FILES))
-        there.run_text(" ".join(found), State("/home/remote"), run.inside("ssh"))
+        there.run_text(" ".join(found), State("/home/remote"), run.inside("ssh", fed=run.fed))
         self.commands += there.commands
         for effect in there.effects:
             scope: Scope = "remote" if effect.scope in ("project", "home", "unknown") else effect.scope
@@ -640,7 +688,9 @@ class Interpreter:
         elif name in _DECLARES:
             for field in fields[1:]:
                 key, equals, value = field.text.partition("=")
-                if equals:
+                if equals and "-n" in words:  # a name for another variable
+                    state.references[key] = value
+                elif equals:
                     state.variables[key.rstrip("+")] = Value(value, field.origins)
         elif name == "read":
             self._read(words, state, run)
@@ -802,6 +852,7 @@ class Interpreter:
         return [value]
 
     def _looked_up(self, name: str, subscript: str, state: State) -> Value | None:
+        name = state.references.get(name, name)
         if name in state.arrays:
             index = subscript.strip("[]")
             elements = state.arrays[name]
@@ -853,6 +904,8 @@ class Interpreter:
         return Call(command, self.world, self.scopes, NOTHING)
 
     def _record(self, command: Command, state: State) -> None:
+        if command.name in READS and command.shown and "secret" in command.origins:
+            self.effects.append(self._call(command).effect("read-secret", " ".join(command.args)))
         if command.name:
             self.commands.append(command)
             self.effects += effects_of_command(command, self.world, self.scopes)
@@ -862,7 +915,9 @@ class Interpreter:
             if path.startswith(_TCP) and (command.name in SHELLS or command.name in ("exec", "")):
                 self.effects.append(call.effect("remote-shell", path, scope="remote"))
             elif path.startswith(_TCP):
-                self.effects.append(call.effect("upload", path, scope="remote", weight="light"))
+                secret = "secret" in command.origins | command.fed or any(map(is_secret_file, command.args))
+                weight: Weight = "heavy" if secret else "light"
+                self.effects.append(call.effect("upload", path, scope="remote", weight=weight))
             elif path not in _NOWHERE and not path.startswith("/dev/fd/"):
                 truncates = path in command.writes and self.world.fs.kind(call.paths(path)[0]) == "file"
                 self.effects += call.on_path("overwrite" if truncates else "write", path)
@@ -925,6 +980,9 @@ def _program_of(language: str, args: tuple[str, ...]) -> tuple[str, str | None, 
             None,
         )
         return ("", None, "", ()) if place is None or "-f" in call else ("", call[place], "", args[place + 1 :])
+    if language in ("pwsh", "powershell"):
+        place = next((n for n, word in enumerate(args) if word.lower() in ("-c", "-command")), None)
+        return ("", None, "", ()) if place is None else ("", " ".join(args[place + 1 :]), "", ())
     if language in ("deno", "bun") and args[:1] in (("eval",), ("repl",)):
         return "", " ".join(args[1:2]), "", args[2:]
     options = INTERPRETERS.get(language)
@@ -932,8 +990,15 @@ def _program_of(language: str, args: tuple[str, ...]) -> tuple[str, str | None, 
         return "", None, "", ()
     words = args[1:] if language in ("deno", "bun") and args[:1] == ("run",) else args
     path, code, module = operand(words, options)
-    at = words.index(code) if code in words else words.index(path) if path in words else len(words) - 1
+    at = next((words.index(each) for each in (code, path, module) if each and each in words), len(words) - 1)
     return path, code, module, words[at + 1 :]
+
+
+def _as_command(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What a runner such as `uv run` runs, as a command: a script by its name is one for Python."""
+    if words[0] == "-m" or words[0].endswith(".py"):
+        return ("python", *words)
+    return words
 
 
 def _language(path: str, text: str) -> str:

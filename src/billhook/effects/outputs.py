@@ -24,13 +24,24 @@ DOWNLOADS: Final = frozenset(
 _INTERPRETERS: Final = frozenset(
     {"python", "python3", "node", "perl", "ruby", "php", "awk", "gawk", "lua", "deno", "bun"}
 )
+PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
 _SILENT: Final = frozenset({"-q", "-c", "-l", "-L", "--quiet", "--silent", "--count", "--files-with-matches"})
-_SECRETS: Final[tuple[tuple[str, ...], ...]] = (
-    ("gpg", "--export-secret-keys"), ("gcloud", "auth", "print-access-token"), ("op", "read"),
-    ("security", "find-generic-password"), ("pass", "show"), ("kubectl", "get", "secret"), ("aws", "configure", "get"),
-    ("vault", "kv", "get"), ("gh", "auth", "token"), ("heroku", "auth:token"),
+_SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("gpg", "--export-secret-keys --export-secret-key --export-secret-subkeys"),
+    ("gcloud auth print-access-token", ""), ("gcloud auth print-identity-token", ""),
+    ("gcloud secrets versions access", ""), ("security find-generic-password", "-w -g"),
+    ("security find-internet-password", "-w -g"), ("security dump-keychain", ""), ("pass show", ""), ("op read", ""),
+    ("op item get", "--reveal --fields"), ("kubectl get secret", "-o --output -oyaml -ojson"),
+    ("kubectl get secrets", "-o --output -oyaml -ojson"),
+    ("aws configure get", "aws_secret_access_key aws_session_token aws_access_key_id"),
+    ("aws secretsmanager get-secret-value", ""), ("aws ssm get-parameter", "--with-decryption"),
+    ("aws ssm get-parameters", "--with-decryption"), ("aws ssm get-parameters-by-path", "--with-decryption"),
+    ("az keyvault secret show", ""), ("az account get-access-token", ""), ("vault kv get", ""), ("vault read", ""),
+    ("gh auth token", ""), ("gh auth status", "-t --show-token"), ("heroku auth:token", ""), ("heroku config", ""),
+    ("heroku config:get", ""), ("doppler secrets", ""), ("bw get", "password item"), ("secret-tool lookup", ""),
+    ("docker exec", "env printenv"),
 )  # fmt: skip
-"""Commands that print secrets."""
+"""Commands that print secrets: their first words, and words of which one must be there as well."""
 _SETTINGS: Final = frozenset(
     {
         "init",
@@ -52,6 +63,15 @@ def prints_input(words: Sequence[str]) -> bool:
     """Whether a command of a pipeline passes on what it reads, so that a reader of the line's output sees it."""
     name = posixpath.basename(words[0]) if words else ""
     return name in FILTERS and not (name in ("grep", "egrep", "fgrep", "rg") and _SILENT.intersection(words[1:]))
+
+
+def prints_secret(words: Sequence[str]) -> bool:
+    """Whether a command prints what a password store, a key ring or a cloud keeps secret."""
+    for first, needed in _SECRETS:
+        begin = first.split()
+        if list(words[: len(begin)]) == begin and (not needed or not set(needed.split()).isdisjoint(words)):
+            return True
+    return False
 
 
 def output(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> Value:
@@ -102,19 +122,18 @@ def _filtered(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> V
     files = _files(words) if name in FILTERS else []
     if files:
         return _of_files(words, files, cwd, world)
-    packs = name in ("tar", "zip", "7z", "gpg")
-    if packs and any(
-        is_secret_file(f"{absolute(word, cwd, world)}{end}") for word in words[1:] for end in ("", "/id_rsa")
+    if name in PACKERS and any(
+        is_secret_file(f"{absolute(word, cwd, world)}{end}") for word in words[1:] for end in ("", "/_", "/credentials")
     ):
         return Value(UNKNOWN, frozenset({"secret"}))
-    if any(words[: len(secret)] == secret for secret in _SECRETS):
+    if prints_secret(words):
         return Value(UNKNOWN, frozenset({"secret"}))
     if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export")):
         return Value(UNKNOWN, frozenset({"environment"}))
     if stdin.known and stdin.text:
         text = values.decoded(words, stdin.text)
         if text is not None:
-            return Value(text, stdin.origins)
+            return Value(text, stdin.origins | ({"decoded"} if _decodes(words) else NOTHING))
     if not prints_input(words):
         computed = {"computed"} if name in _INTERPRETERS or name in ("eval", "sh", "bash") else set[str]()
         return Value(UNKNOWN, frozenset(computed | (stdin.origins & {"remote", "decoded"})))

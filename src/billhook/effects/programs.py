@@ -55,15 +55,28 @@ INTERPRETERS: Final[dict[str, InterpreterOptions]] = {
         "rC", "ep", frozenset({"--require", "--import", "--loader", "--conditions"}), frozenset({"--eval", "--print"})
     ),
     "ruby": InterpreterOptions("IrCE", "e"),
-    "perl": InterpreterOptions("I", "eE"),
+    "perl": InterpreterOptions("IM", "eE"),
     "php": InterpreterOptions("dc", "r"),
-    **dict.fromkeys(("tsx", "ts-node", "lua", "Rscript", "osascript", "tclsh", "julia", "pwsh"), InterpreterOptions()),
+    **dict.fromkeys(("lua", "luajit", "Rscript", "osascript", "julia"), InterpreterOptions("l", "e")),
+    **dict.fromkeys(("pwsh", "powershell"), InterpreterOptions("", "cC")),
+    **dict.fromkeys(("tsx", "ts-node", "tclsh"), InterpreterOptions()),
     **dict.fromkeys((".", "source"), InterpreterOptions()),
 }
 _RUNNERS: Final = frozenset(
     {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
     | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
-    | {("npx",), ("bunx",), ("uvx",), ("bun",)}
+    | {
+        ("npx",),
+        ("pnpx",),
+        ("bunx",),
+        ("uvx",),
+        ("bun",),
+        ("bundle", "exec"),
+        ("npm", "exec"),
+        ("npm", "x"),
+        ("yarn", "dlx"),
+    }
+    | {("conda", "run"), ("mise", "exec"), ("doppler", "run"), ("dotenv", "run")}
 )
 _RUNNER_NAMES: Final = frozenset(name for name, *_ in _RUNNERS)
 _RUNNER_VALUED: Final = frozenset(

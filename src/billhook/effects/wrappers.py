@@ -123,8 +123,21 @@ _TEXT_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "npm": ("-c", "--call"),
     "npx": ("-c", "--call"),
     "nix-shell": ("--run", "--command"),
+    "ansible": ("-a", "--args"),
+    "tar": ("--checkpoint-action", "--to-command", "--rsh-command", "-I", "--use-compress-program"),
+    "rsync": ("-e", "--rsh"),
+    "split": ("--filter",),
+    "sort": ("--compress-program",),
+    "man": ("-P", "--pager"),
+    "zip": ("-TT", "--unzip-command"),
 }
 """Programs besides shells that run the text behind an option."""
+_ESCAPES: Final = frozenset(
+    {"vi", "vim", "nvim", "view", "ex", "less", "more", "gdb", "lldb", "psql", "mysql", "mariadb", "sqlite3", "expect"}
+    | {"ipython", "ftp", "sftp"}
+)
+"""Programs that hand a line of theirs to a shell: `vim -c '!...'`, `gdb -ex 'shell ...'`."""
+_ESCAPE = re.compile(r"(?:\+?:?!|\\!|(?:\.?shell|\.system|system|spawn)\s)\s*(.*)", re.DOTALL)
 _KEYS = re.compile(r"(?:Enter|Return|Escape|Space|Tab|KPEnter|(?:[CM]-.)+|\^[A-Z])(?:\s|$)")
 _CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl", "docker-compose", "kubectl", "oc"})
 _CONTAINER_FLAGS_WORDS = (
@@ -205,9 +218,9 @@ def _inside(command: ScriptCommand) -> InnerCommands:
         carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word, re.I) for word in words[1:])
         return InnerCommands(texts=[found[1] for found in carried if found])
     if name in _TEXT_OPTIONS:
-        return InnerCommands(
-            texts=[text for option, text in itertools.pairwise(words) if option in _TEXT_OPTIONS[name]]
-        )
+        return InnerCommands(texts=list(_option_texts(words, _TEXT_OPTIONS[name])))
+    if name in _ESCAPES:
+        return InnerCommands(texts=[found[1] for word in words[1:] if (found := _ESCAPE.match(word))])
     if name == "eval":
         return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
     if name == "runuser" and any(word.startswith(("-u", "--user")) for word in words):
@@ -224,6 +237,16 @@ def _inside(command: ScriptCommand) -> InnerCommands:
         calls_back = name in ("mapfile", "readarray") and any(word.startswith("-C") for word in words)
         return InnerCommands(complete=not calls_back and not any(map(evaluates, words)))
     return InnerCommands()
+
+
+def _option_texts(words: Sequence[str], options: tuple[str, ...]) -> Iterator[str]:
+    """The values of options, as the next word or behind `=`, that are lines; `exec=` is tar's word for one."""
+    for word, following in itertools.pairwise((*words, "")):
+        option, equals, value = word.partition("=")
+        if option in options:
+            text = (value if equals else following).removeprefix("exec=")
+            if _is_line(text):
+                yield text
 
 
 # carriers
@@ -279,6 +302,13 @@ def _remote(command: ScriptCommand) -> InnerCommands:
         found = _from_stdin(command) if command.piped or command.redirects else InnerCommands()
     else:
         found = InnerCommands(found.commands, [line], found.complete)
+    proxies = [
+        value
+        for name, _, value in (word.partition("=") for word in command.words)
+        if name.removeprefix("-o") in ("ProxyCommand", "LocalCommand") and _is_line(value) and "%h" not in value
+    ]
+    if proxies:
+        return InnerCommands(texts=proxies)
     local = any(_LOCAL.fullmatch(word) for word in command.words[1:])
     ours = any("billhook" in word for inner in found.commands for word in inner.words) or "billhook" in "".join(
         found.texts
@@ -313,8 +343,17 @@ def _container(command: ScriptCommand) -> InnerCommands:
     shared = mounts(words)
     here = tuple(_outside(word, shared) for word in inner)
     place = _outside(folder, shared) if folder else ""
+    if words[verb] != "exec" and not _has_volume(words):  # what is only in a new container ends with it
+        here = tuple(word.replace(_INSIDE, f"/tmp{_INSIDE}") for word in here)
     here = ("env", "-C", place, *here) if place and not place.startswith(_INSIDE) else here
     return InnerCommands([_like(command, here, [])])
+
+
+def _has_volume(words: Sequence[str]) -> bool:
+    """Whether a container is given a volume by its name, `-v data:/data`, or those of another container."""
+    pairs = itertools.pairwise(words)
+    named = any(option in ("-v", "--volume") and re.match(r"[\w-]+:/", value) for option, value in pairs)
+    return named or any(word.startswith(("--volumes-from", "--mount")) and "type=bind" not in word for word in words)
 
 
 def _outside(word: str, shared: list[tuple[str, str, bool]]) -> str:
@@ -524,6 +563,8 @@ def _found(command: ScriptCommand) -> InnerCommands:
         elif word == ";" or (UNKNOWN in word and (word[0] == "-" or before[:1] != "-")):
             found.complete = False
         before = word
+    if inner and command.words[0].endswith(("fd", "fdfind")) and not any(UNKNOWN in word for word in inner):
+        inner.append(UNKNOWN)  # it adds what it finds
     if inner:
         found.commands.append(ScriptCommand(tuple(inner)))
     return found

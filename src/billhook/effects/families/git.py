@@ -15,6 +15,7 @@ import msgspec
 from billhook.effects.effect import Effect, Weight
 from billhook.effects.places import absolute, has_pattern, scope_of
 from billhook.effects.script import UNKNOWN
+from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, Options, Reader, Row, apply_row, rows_by_program
 
 UNTRACKED: Final = "untracked files"
@@ -48,6 +49,7 @@ _VERBS: Final = rows_by_program(
         Row("prune", "drop-recovery", "none", dry=_DRY),
         Row("tag", "drop-recovery", "all", needs="-d --delete", weight="light"),
         Row("update-ref", "drop-recovery", "first", needs="-d", values="-m"),
+        Row("symbolic-ref", "drop-recovery", needs="-d --delete"),
         Row("lfs prune", "drop-recovery", "none", dry="-d --dry-run", weight="light"),
         # files
         Row("init", "write", "all", files=True, values="-b --initial-branch --template --separate-git-dir"),
@@ -357,6 +359,21 @@ def _pushed(call: Call, options: Options, ref: str) -> Effect:
     return call.effect("force-push", branch, scope="remote", weight=weight, certain=UNKNOWN not in branch)
 
 
+def _shows_file(call: Call) -> Iterator[Effect]:
+    """`git show HEAD:.env`, `git diff -- .env`: the content of a secret file that git keeps."""
+    if call.has("--stat", "--name-only", "--name-status", "--numstat", "--shortstat", "--summary", "-q", "--quiet"):
+        return
+    named = [word.rpartition(":")[2] for word in (*call.operands, *call.command.args) if not word.startswith("-")]
+    secret = next((name for name in named if is_secret_file(name)), "")
+    if secret and call.command.shown:
+        yield call.effect("read-secret", secret)
+
+
+def _log(call: Call) -> Iterator[Effect]:
+    if call.has("-p", "-u", "--patch"):
+        yield from _shows_file(call)
+
+
 _READING: Final = "-l --list --get --get-all --get-regexp --get-urlmatch --unset --unset-all -e --edit --get-color"
 _CONFIG_VERBS: Final = frozenset({"set", "get", "list", "unset", "edit", "rename-section", "remove-section"})
 _RUN_BY_GIT: Final = """
@@ -410,6 +427,8 @@ _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "am": ("-p -C --directory --exclude --include", _patch),
     "push": ("-o --push-option --receive-pack --exec --repo", _push),
     "send-pack": ("--receive-pack --exec", _push),
+    **dict.fromkeys(("show", "diff", "blame", "cat-file", "annotate"), ("", _shows_file)),
+    "log": ("-n --max-count --author --grep --since --until", _log),
     "config": ("-f --file --type --default --blob --comment", _config),
 }
 READERS: Final[Mapping[str, Reader]] = {"git": _git}

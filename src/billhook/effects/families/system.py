@@ -67,6 +67,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("ip route|rule flush|del|delete", "permissions", scope="system"),
     Row("ip addr|address|a|link flush|del|delete", "permissions", scope="system"),
     Row("ip link|l set", "permissions", needs="down", scope="system"),
+    Row("route del|delete|flush", "permissions", scope="system"),
+    Row("ifconfig|ifdown", "permissions", needs="down -a", scope="system"),
+    Row("nmcli networking|radio off", "permissions", scope="system"),
+    Row("nmcli radio all|wifi off", "permissions", scope="system"),
     Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
 )  # fmt: skip
 

@@ -236,7 +236,9 @@ def _hook(one: Explained, place: int) -> Iterator[str]:
 
 def _facts(one: Explained) -> Iterator[str]:
     row, configured = one.row, one.row.layer != "built-in"
-    yield from facts_of(row, ("part match if " if one.runs else "") + ("dialect" if configured else ""))
+    yield from facts_of(
+        row, ("part match if effects after_effects " if one.runs else "") + ("dialect" if configured else "")
+    )
     if one.runs and one.failure:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
@@ -401,7 +403,9 @@ def _considered(one: Considered, place: int) -> Iterator[str]:
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
-        yield from facts(facts_of(one.then, f"match if {dialect} on_failure trust {source}"), _INDENT)
+        yield from facts(
+            facts_of(one.then, f"match if effects after_effects {dialect} on_failure trust {source}"), _INDENT
+        )
     elif one.own:
         yield from facts(["a hook of the program that asked"], _INDENT)
 

@@ -139,6 +139,8 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "part": str,
     "match": lambda text: one_line(f"match {text}", _LONGEST_FACT),
     "if": lambda text: one_line(f"if {text}", _LONGEST_FACT),
+    "effects": lambda names: one_line(f"effect {', '.join(names)}", _LONGEST_FACT),
+    "after_effects": lambda names: one_line(f"after effect {', '.join(names)}", _LONGEST_FACT),
     "dialect": str,
     "on_failure": failure_rule,
     "timeout": lambda seconds: f"timeout {seconds:g} s",
@@ -225,7 +227,7 @@ def _facts(row: HookRow, *, alone: bool) -> Iterator[str]:
     """`alone`: it does not stand below its event."""
     events, priority = "events" if alone else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
-    names = f"{events} part match if {dialect} on_failure timeout {priority} after background always {trust} source"
+    names = f"{events} part match if effects after_effects {dialect} on_failure timeout {priority} after background always {trust} source"
     return facts_of(row, names)
 
 

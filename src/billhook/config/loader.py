@@ -437,7 +437,8 @@ def _judges_the_same(entry: Entry) -> bool:
     from billhook.config.trust import definition
 
     now = definition(entry.declared)
-    return before.gate and all(now[key] == before.definition.get(key) for key in ("events", "match", "if", "dialect"))
+    keys = ("events", "match", "if", "effects", "after_effects", "dialect")
+    return before.gate and all(now.get(key) == before.definition.get(key) for key in keys)
 
 
 _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})

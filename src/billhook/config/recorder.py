@@ -120,6 +120,14 @@ class Looked:
         self._turn: str | None = None
 
     @property
+    def effects(self) -> frozenset[str] | None:
+        """What earlier calls of the session would do; None: no session is named. Raises StoreError: a gate that depends
+        on it must not take "not readable" for "not seen"."""
+        from billhook.builtins.seen_effects import seen_in
+
+        return seen_in(self.knowing.state, self.session_id) if self.session_id else None
+
+    @property
     def session_name(self) -> str:
         """Its name. One that nobody named yet, because its start was not seen, gets its name here."""
         if self._name is None:

@@ -27,6 +27,7 @@ FOLDERS: Final = {
     "notices": "billhook/notices",
     "gates": "billhook/gates",
     "folders": "billhook/folders",
+    "effects": "billhook/effects",
 }
 """Where the records of each kind lie below the root."""
 COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders"})
@@ -34,7 +35,7 @@ COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders"})
 loss; other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
 
 
-_READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions"})
+_READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions", "effects"})
 """Flat records that are remembered for as long as their files stay the same."""
 _REMEMBERED: Final = 1024
 _SETTLED_NS: Final = 1_000_000_000

@@ -73,8 +73,15 @@ def sections() -> dict[str, Section]:
 # What every lint needs:
 
 
-_JSON_KEYS = {"match": "matcher", "when": "if", "on_failure": "onFailure", "background": "async"}
-_YAML_KEYS = {"when": "if"}
+_JSON_KEYS = {
+    "match": "matcher",
+    "when": "if",
+    "effects": "effect",
+    "after_effects": "afterEffect",
+    "on_failure": "onFailure",
+    "background": "async",
+}
+_YAML_KEYS = {"when": "if", "effects": "effect", "after_effects": "after_effect"}
 
 
 class Edit(str):

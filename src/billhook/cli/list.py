@@ -227,8 +227,8 @@ def _facts(row: HookRow, *, alone: bool) -> Iterator[str]:
     """`alone`: it does not stand below its event."""
     events, priority = "events" if alone else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
-    names = f"{events} part match if effects after_effects {dialect} on_failure timeout {priority} after background always {trust} source"
-    return facts_of(row, names)
+    when = f"{events} part match if effects after_effects"
+    return facts_of(row, f"{when} {dialect} on_failure timeout {priority} after background always {trust} source")
 
 
 def _last_fired(row: HookRow, fired: LastFired | None) -> Iterator[str]:

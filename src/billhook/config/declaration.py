@@ -280,8 +280,8 @@ def checked_name(name: str) -> str:
 
 
 _ORDER: Final = """
-    events match when effects after_effects run exec python url deny ask allow inject priority after timeout gate on_failure background
-    rewake always dialect enabled title headers allowed_env interpreter login shell args once type name
+    events match when effects after_effects run exec python url deny ask allow inject priority after timeout gate
+    on_failure background rewake always dialect enabled title headers allowed_env interpreter login shell args once type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),

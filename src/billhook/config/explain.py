@@ -451,8 +451,8 @@ Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a 
 Standing = Literal["asked", "background", "skipped", "not asked"]
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
-_COMPARED: Final = ("events", "match", "if", "effects", "after_effects", "what", "kind", "dialect", "on_failure", "priority", "after", "timeout",
-                    "background", "always", "trust", "state", "file")  # fmt: skip
+_COMPARED: Final = ("events", "match", "if", "effects", "after_effects", "what", "kind", "dialect", "on_failure",
+                    "priority", "after", "timeout", "background", "always", "trust", "state", "file")  # fmt: skip
 """What makes a hook another one, or lets it run or not; a line that moved does not."""
 _LONGEST: Final = 200  # characters of a command or path in a reason
 

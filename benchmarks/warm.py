@@ -211,7 +211,7 @@ def _serve_ours(path: str, size: int) -> None:
         return HookResponse()
 
     async def serve() -> None:
-        Server(begin, refuse=lambda: "", about=lambda: b"{}").listen(_listener(path))
+        Server(begin, about=lambda: b"{}", changed=lambda file: None).listen(_listener(path))
         await asyncio.Event().wait()
 
     try:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from billhook.agents import AGENTS
 from billhook.agents.base import REFUSAL_KINDS, REFUSALS_OF_SEEDS, Refusal
-from billhook.agents.inbound import fold
 from billhook.agents.universal import AGENT as UNIVERSAL
 from billhook.core.events import EVENTS, Block
+from billhook.core.tools import folded
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "billhook" / "serve" / "client"
 TABLE, LAUNCHER = FOLDER / "table.h", FOLDER / "launcher.sh"
@@ -27,7 +27,7 @@ def spellings(event: str) -> list[str]:
     names = [event]
     for agent in AGENTS.values():
         names += [agent.event_names.get(event, event), *(own for own, ours in agent.narrower.items() if ours == event)]
-    return list(dict.fromkeys(map(fold, names)))
+    return list(dict.fromkeys(map(folded, names)))
 
 
 def kinds() -> dict[str, list[str]]:
@@ -35,7 +35,9 @@ def kinds() -> dict[str, list[str]]:
     found = {kind: spellings(event) for kind, event in KINDS.items()}
     unrefused = [name for name, event in EVENTS.items() if event.block not in REFUSED and name not in KINDS.values()]
     own = [name for agent in AGENTS.values() for name in agent.only_its if name not in agent.also_refused]
-    found["unrefused"] = list(dict.fromkeys([*(one for name in unrefused for one in spellings(name)), *map(fold, own)]))
+    found["unrefused"] = list(
+        dict.fromkeys([*(one for name in unrefused for one in spellings(name)), *map(folded, own)])
+    )
     return found
 
 

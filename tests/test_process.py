@@ -1,6 +1,7 @@
 """Commands that behave badly in every way we know, run for real."""
 
 import asyncio
+import fcntl
 import os
 import pty
 import random
@@ -633,6 +634,22 @@ os._exit(0)
 """
     once = "(3, 10, b'err\\n'), (3, 100000, b'err\\n')"
     assert python(code) == f"[{once}, {once}]"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems list the descriptors each time")
+def test_what_a_child_would_inherit_is_found_whatever_changed() -> None:
+    """A flag that changed, a new descriptor, and as many descriptors as before, but another one."""
+    read, write = os.pipe()
+    before = spawn._inheritable()
+    assert write not in before and spawn._inheritable() == before
+    os.set_inheritable(write, True)
+    assert set(spawn._inheritable()) == {*before, write}
+    other = fcntl.fcntl(write, fcntl.F_DUPFD, 200)
+    os.close(write)
+    assert set(spawn._inheritable()) == {*before, other}
+    os.close(other)
+    os.close(read)
+    assert set(spawn._inheritable()) == set(before)
 
 
 def test_descriptors_do_not_leak(tmp_path: Path) -> None:

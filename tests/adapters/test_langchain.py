@@ -19,7 +19,7 @@ from langgraph.types import Command, interrupt
 
 from adapters.driving import Tools, Watched, bash, langchain_agent, langchain_model
 from billhook import Engine, ask, deny, inject, on, rewrite, stop
-from billhook.adapters import langchain as adapter
+from billhook.adapters import runs
 from billhook.adapters.langchain import HookMiddleware
 
 Invoke = Callable[[Any, Any, Any], dict[str, Any]]
@@ -404,7 +404,7 @@ def _failing(response: Any, calls: list[str]) -> Any:
 
 def test_runs_that_raised_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """LangChain says nothing of a run that raised; the oldest are forgotten, and later judged as new ones."""
-    monkeypatch.setattr(adapter, "_KEPT", 2)
+    monkeypatch.setattr(runs, "_KEPT", 2)
     middleware = HookMiddleware([])
     for _ in range(4):
         with pytest.raises(ValueError, match="no such file"):

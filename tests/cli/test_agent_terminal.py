@@ -273,6 +273,7 @@ def test_who_is_silent_is_notified(place: Place, monkeypatch: pytest.MonkeyPatch
     from billhook.agent.factory import open_agent
     from billhook.agent.models.script import Scripted
     from billhook.cli.agent.chat import Chat, Interrupts
+    from billhook.cli.agent.screen import Screen
     from billhook.config import load_config
 
     monkeypatch.setenv("HOME", str(place.home))
@@ -288,7 +289,7 @@ def test_who_is_silent_is_notified(place: Place, monkeypatch: pytest.MonkeyPatch
         async with open_agent(config, Scripted([]), cwd=str(place.project), show=show) as agent:
             chat = Chat(
                 agent,
-                Terminal(_Nowhere(), theirs),
+                Terminal(Screen(hooks=0, streams=True), theirs),
                 Interrupts(print),
                 clear=lambda: asyncio.sleep(0),
                 tell=print,
@@ -303,14 +304,6 @@ def test_who_is_silent_is_notified(place: Place, monkeypatch: pytest.MonkeyPatch
     assert fired == ["Notification"]
     (record,) = [one for one in events(place) if one["event"] == "Notification"]
     assert record["input"]["notification_type"] == "idle_prompt"
-
-
-class _Nowhere:
-    def prompt(self, text: str) -> None:
-        pass
-
-    def withdraw(self) -> None:
-        pass
 
 
 # -- Ctrl-C

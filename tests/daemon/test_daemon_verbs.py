@@ -47,6 +47,16 @@ def test_start_status_stop(home: Home) -> None:
     assert home.billhook("daemon", "status").returncode == 1
 
 
+def test_http_without_its_extra(home: Home, tmp_path: Path) -> None:
+    """What is missing is named, and how to install it."""
+    (tmp_path / "without" / "starlette").mkdir(parents=True)
+    (tmp_path / "without" / "starlette" / "__init__.py").write_text("raise ImportError('no starlette')")
+    env = home.env(PYTHONPATH=str(tmp_path / "without"))
+    ended = home.billhook("daemon", "run", "--http", "127.0.0.1:0", env=env)
+    assert ended.returncode == 2, ended
+    assert "HTTP needs the extra `serve`: no starlette" in ended.stderr and "hint: " in ended.stderr
+
+
 def test_json(home: Home) -> None:
     """The same for programs."""
     started = json.loads(home.billhook("daemon", "start", "--idle-exit", "600", "--json").stdout)

@@ -230,3 +230,13 @@ def test_a_deny_of_the_reference_denies_in_every_dialect(name: str, said: dict[s
     reply = dialect(name).read_exit(sample("PreToolUse"), Exit(code=0, stdout=json.dumps(said).encode()))
 
     assert reply.answer.decision is Decision.DENY
+
+
+def test_a_permission_that_no_hook_gives_takes_no_other_input() -> None:
+    """A rewrite without a decision can't be said there: nobody may run the old input instead."""
+    event = sample("PermissionRequest")
+    for name in OTHER_AGENTS:
+        if "PermissionRequest" in EVENT_NAMES[name]:
+            written = dialect(name).write_exit(event, rewrite(input={"command": "ls -l"}))
+            assert dialect(name).read_exit(event, written.exit).answer.decision is Decision.DENY, name
+            assert "a rewritten input became a deny" in written.lost, name

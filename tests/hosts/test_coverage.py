@@ -163,7 +163,7 @@ def test_codex(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     found = looked(me, "codex", monkeypatch)
     assert (found.calls, found.judged, found.not_run, found.unseen) == (8, 1, 1, 6)
-    assert sorted((one.call.tool, shortly(one.call)) for one in found.shown) == [
+    assert sorted((call.tool, shortly(call)) for call, _ in found.shown) == [
         ("apply_patch", "*** Begin Patch"),
         ("exec_command", "echo inner"),
         ("exec_command", "sleep 9"),
@@ -182,7 +182,7 @@ def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch
         transcript = Claude(me, f"s{number}")
         transcript.line(type="user", cwd=str(folder))
         transcript.call(f"toolu_{number}", "Bash", "2026-01-01T00:00:00.000Z", command="true")
-    assert [one.call.session for one in looked(me, "claude", monkeypatch).shown] == ["s0", "s1"]
+    assert [call.session for call, _ in looked(me, "claude", monkeypatch).shown] == ["s0", "s1"]
 
 
 def test_ids_that_come_again(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_ids_that_come_again(me: Person, monkeypatch: pytest.MonkeyPatch) -> Non
     for session, when in (("s0", now), ("s1", now), ("s2", "2026-01-01T00:00:00.000Z")):
         Claude(me, session).call("call_0", "Bash", when, command="true")
     found = looked(me, "claude", monkeypatch)
-    assert (found.calls, found.judged, [one.call.session for one in found.shown]) == (2, 1, ["s2"])
+    assert (found.calls, found.judged, [call.session for call, _ in found.shown]) == (2, 1, ["s2"])
 
 
 def test_a_program_that_runs_the_agent(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,7 @@ with locked(Path(sys.argv[2]), root=root):
         ("sessions", "billhook/sessions/abc.json"),
         ("names", "billhook/names/abc.json"),
         ("limits", "billhook/limits/abc.json"),
+        ("calls", "billhook/calls/abc.json"),
     ],
 )
 def test_each_kind_has_its_place(tmp_path: Path, kind: str, place: str) -> None:

@@ -200,7 +200,7 @@ def test_side_files_are_part_of_it(tmp_path: Path) -> None:
         side.write_bytes(bad)
         assert seen(verify(log.folder, tmp_path)) == [(CURRENT, 3, 3)]
     side.unlink()
-    assert f"its side file was removed: {side}" in verify(log.folder, tmp_path).findings[0].what
+    assert f"its side file is missing: {side}" in verify(log.folder, tmp_path).findings[0].what
     (tmp_path / "copy").write_bytes(data)
     side.symlink_to(tmp_path / "copy")
     assert seen(verify(log.folder, tmp_path)) == [(CURRENT, 3, 3)]

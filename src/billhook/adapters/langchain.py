@@ -5,10 +5,9 @@ the thread's id is the session's, and a later `invoke` resumes it.
 """
 
 import uuid
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from billhook.adapters import runs
 from billhook.session.calls import Question, ToolResult, text_of
@@ -23,8 +22,6 @@ try:
     from langgraph.types import Command, interrupt
 except ImportError as missing:
     raise runs.not_installed("langchain", missing) from missing
-
-_KEPT: Final = 1024  # Runs that are remembered. One that raised never says so, and must not be kept for ever.
 
 
 class HookState(AgentState[Any]):
@@ -51,12 +48,10 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         an `interrupt`, which needs a checkpointer; resumed with True the call runs. `names`: what hooks are told that a
         tool is called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         super().__init__()
-        runs.refuse_unknown(session)
-        self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="langchain", tell=tell)
-        ask = session.pop("ask", None) or (_interrupted if approval else None)
-        asking = runs.passing(ask, (GraphBubbleUp,)) if ask else None
-        self._options = {"names": names, "tell": tell, "ask": asking, **session}
-        self._runs: OrderedDict[str, runs.AdapterRun] = OrderedDict()
+        self.engine, self._options = runs.prepared(hooks, "langchain", names, tell, session)
+        ask = session.get("ask") or (_interrupted if approval else None)
+        self._options["ask"] = runs.passing(ask, (GraphBubbleUp,)) if ask else None
+        self._runs = runs.KeptRuns[str, runs.AdapterRun]()
 
     # -- a run and its end
 
@@ -106,8 +101,6 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         run = runs.AdapterRun(self.engine, **{"session_id": _thread(), "source": source} | self._options)
         if key:
             self._runs[key] = run
-        while len(self._runs) > _KEPT:
-            self._runs.popitem(last=False)
         return run
 
     def _run(self, state: Any) -> runs.AdapterRun:
@@ -141,12 +134,8 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         run, call = self._run(request.state), request.tool_call
         attempt = _attempt(request, handler)
-        try:
+        with attempt.raising():
             result = SyncSession(run).call_tool(call["name"], call["args"], attempt, tool_use_id=call["id"] or "")
-        except runs.PassingError as passing:
-            raise passing.error from None
-        if attempt.error is not None:
-            raise attempt.error
         self._say_lost(run, request.state)
         return _message(run, request, attempt, result)
 

@@ -6,7 +6,6 @@ included; `hooked.run` runs it in a session. With the SDK's own `Runner`, give t
 
 import asyncio
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from copy import copy
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 from billhook.adapters import runs
 from billhook.core import strictjson
-from billhook.core.errors import StrictJSONError, UsageError
+from billhook.core.errors import UsageError
 from billhook.session.calls import text_of
 
 try:
@@ -36,8 +35,6 @@ try:
 except ImportError as missing:
     raise runs.not_installed("openai-agents", missing) from missing
 
-_KEPT: Final = 1024
-"""Runs of a Runner that are remembered. One that raised or was stopped never says so, and is not kept for ever."""
 _PROMPT: Final = "billhook"  # the name of the guardrail that fires UserPromptSubmit
 _REFUSED: Final = "a hook refused the prompt"
 
@@ -59,11 +56,9 @@ class Hooked(RunHooks[Any]):
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `unjudged`: names of tools that may
         be there although no hook sees their calls, such as `web_search`. `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        runs.refuse_unknown(session)
-        self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="openai-agents", tell=tell)
+        self.engine, self._options = runs.prepared(hooks, "openai-agents", names, tell, session)
         self.unjudged = frozenset(unjudged)
-        self._options = {"names": names, "tell": tell, **session}
-        self._runs: OrderedDict[int, tuple[Any, runs.AdapterRun]] = OrderedDict()
+        self._runs = runs.KeptRuns[int, tuple[Any, runs.AdapterRun]]()
 
     # -- agents and tools
 
@@ -197,8 +192,6 @@ class Hooked(RunHooks[Any]):
             return known[1]
         run = runs.AdapterRun(self.engine, **self._options)
         self._runs[id(context.usage)] = (context.usage, run)
-        while len(self._runs) > _KEPT:
-            self._runs.popitem(last=False)
         return await run.__aenter__()
 
     async def told(self, context: RunContextWrapper[Any], instructions: str | None) -> str | None:
@@ -254,10 +247,7 @@ def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
 
 def _read(arguments: str) -> dict[str, Any] | None:
     """The input as hooks see it. What another reader could take for something else is no input."""
-    try:
-        given = strictjson.loads(arguments, max_bytes=None) if arguments.strip() else {}
-    except StrictJSONError:
-        return None
+    given = strictjson.value_in(arguments, max_bytes=None) if arguments.strip() else {}
     return given if isinstance(given, dict) else None
 
 

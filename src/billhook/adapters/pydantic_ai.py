@@ -46,10 +46,8 @@ class HookCapability(AbstractCapability[Any]):
         """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about
         needs the approval of a deferred tool call (`DeferredToolRequests`). `names`: what hooks are told that a tool is
         called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
-        runs.refuse_unknown(session)
-        self.engine = runs.engine_for(hooks, session.get("cwd", ""), host="pydantic-ai", tell=tell)
         self._approval, self._ask = approval, session.pop("ask", None)
-        self._options = {"names": names, "tell": tell, **session}
+        self.engine, self._options = runs.prepared(hooks, "pydantic-ai", names, tell, session)
         self._session: runs.AdapterRun | None = None
         self._under_way: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
         """Calls that have no result yet: their end, and the task that they are made in."""
@@ -81,7 +79,9 @@ class HookCapability(AbstractCapability[Any]):
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> Any:
         async with self._run as run:
             if run.stopped is None and ctx.prompt is not None:
-                submitted = await run.prompt(_words(ctx.prompt))
+                submitted = await run.prompt(
+                    ctx.prompt if isinstance(ctx.prompt, str) else "\n".join(map(_words, ctx.prompt))
+                )
                 if submitted.denied:
                     raise runs.BlockedError(submitted.reason or "a hook refused the prompt")
             try:
@@ -201,12 +201,8 @@ def _sayable(output: Any) -> Any:
     return output
 
 
-def _words(prompt: Any) -> str:
-    """The text of a prompt; of its other parts, what they are, or where."""
-    return prompt if isinstance(prompt, str) else "\n".join(map(_words_of, prompt))
-
-
-def _words_of(part: Any) -> str:
+def _words(part: Any) -> str:
+    """The text of a part of a prompt; of one without any, what it is, or where."""
     words = part if isinstance(part, str) else getattr(part, "content", None)
     if isinstance(words, str):
         return words

@@ -3,8 +3,10 @@
 import inspect
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
 
@@ -21,6 +23,9 @@ Hooks = Engine | Iterable[Hook] | Hook | None
 
 Tell = Callable[[str], None]  # shows a line to the person who runs the program
 
+K = TypeVar("K")
+V = TypeVar("V")
+_KEPT: Final = 1024
 _log = logging.getLogger("billhook.adapters")
 
 
@@ -60,11 +65,16 @@ def engine_for(
     return Engine(given)
 
 
-def refuse_unknown(options: Mapping[str, Any]) -> None:
-    """An option that no Session has is noticed when an adapter is made, not in the midst of a run."""
+def prepared(
+    hooks: Hooks, host: str, names: Mapping[str, str] | None, tell: Tell | None, session: Mapping[str, Any]
+) -> tuple[Engine, dict[str, Any]]:
+    """The engine of an adapter, and the options of its runs. An option that no Session has is noticed here, not in the
+    midst of a run."""
     known = inspect.signature(Session.__init__).parameters.keys() - {"self", "engine"}
-    for name in options.keys() - known:
+    for name in session.keys() - known:
         raise UsageError(f"`{name}` is no option of a session", hint=f"it has {', '.join(sorted(known))}")
+    engine = engine_for(hooks, session.get("cwd", ""), host=host, tell=tell)
+    return engine, {"names": names, "tell": tell, **session}
 
 
 def say(lines: Iterable[str], tell: Tell | None) -> None:
@@ -91,19 +101,15 @@ class AdapterRun(Session):
         verdict = await super().ask_hooks(event, deadline=deadline, **fields)
         if verdict.tool_output is not UNSET:
             self._outputs[fields.get("tool_use_id", "")] = verdict.tool_output
-        self._say(verdict)
+        say(verdict.warnings, self._tell)  # a hook that failed is never passed over in silence
+        for line in () if verdict.quiet else verdict.messages:
+            (self._tell or _log.info)(line)
         return verdict
 
     def _bounded(self, verdict: Verdict) -> Verdict:
         bounded = super()._bounded(verdict)
         say(bounded.messages[len(verdict.messages) :], self._tell)  # that it was kept going often enough
         return bounded
-
-    def _say(self, verdict: Verdict) -> None:
-        """A hook that failed is never passed over in silence."""
-        say(verdict.warnings, self._tell)
-        for line in () if verdict.quiet else verdict.messages:
-            (self._tell or _log.info)(line)
 
     def say(self, line: str) -> None:
         """Tell the person that something is not as it should be."""
@@ -170,31 +176,48 @@ class Attempt:
 
     def __call__(self, given: dict[str, Any]) -> Any:
         """For a SyncSession."""
-        self.began = True
-        try:
+        with self._kept():
             self.output = self._invoke(given)
-        except Exception as error:
-            raise self._failed(error) from error
-        return self._shown()
+        self.read = self._read(self.output)
+        return self.read
 
     async def wait(self, given: dict[str, Any]) -> Any:
         """For a Session."""
-        self.began = True
-        try:
+        with self._kept():
             self.output = await awaited(self._invoke(given))
-        except Exception as error:
-            raise self._failed(error) from error
-        return self._shown()
-
-    def _failed(self, error: Exception) -> BaseException:
-        if isinstance(error, self._passing):
-            return PassingError(error)
-        self.error = error
-        return error
-
-    def _shown(self) -> Any:
         self.read = self._read(self.output)
         return self.read
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Keep what the tool raises."""
+        self.began = True
+        try:
+            yield
+        except self._passing as error:
+            raise PassingError(error) from error
+        except Exception as error:
+            self.error = error
+            raise
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """A call in a session; what the tool itself raised is raised when its hooks have heard of it."""
+        try:
+            yield
+        except PassingError as passing:
+            raise passing.error from None
+        if self.error is not None:
+            raise self.error
+
+
+class KeptRuns(OrderedDict[K, V]):
+    """Runs that are remembered. One that raised or was stopped never says so, and must not be kept for ever."""
+
+    def __setitem__(self, key: K, run: V) -> None:
+        super().__setitem__(key, run)
+        while len(self) > _KEPT:
+            self.popitem(last=False)
 
 
 class ToolFailureError(Exception):
@@ -204,14 +227,9 @@ class ToolFailureError(Exception):
 async def attempted(
     run: AdapterRun, name: str, tool_input: dict[str, Any], attempt: Attempt, tool_use_id: str
 ) -> ToolResult:
-    """Have a call judged, run and judged again. What the tool raised is raised when its hooks have heard of it."""
-    try:
-        result = await run.call_tool(name, tool_input, attempt.wait, tool_use_id=tool_use_id)
-    except PassingError as passing:
-        raise passing.error from None
-    if attempt.error is not None:
-        raise attempt.error
-    return result
+    """Have a call judged, run and judged again."""
+    with attempt.raising():
+        return await run.call_tool(name, tool_input, attempt.wait, tool_use_id=tool_use_id)
 
 
 def passing(ask: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Awaitable[Any]]:

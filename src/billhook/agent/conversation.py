@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,6 +74,15 @@ def user(*blocks: Block | str) -> Message:
 def assistant(*blocks: Block | str) -> Message:
     """A message of the model."""
     return Message("assistant", _blocks(blocks))
+
+
+def unused_id(wanted: str, used: set[str]) -> str:
+    """An id for a tool use that none had before, as near as can be to the one that a model gave. Used from now on."""
+    given = [wanted] if wanted else []
+    ids = chain(given, (f"{wanted or 'call'}_{number}" for number in count(1 + len(given))))
+    new = next(one for one in ids if one not in used)
+    used.add(new)
+    return new
 
 
 def _blocks(blocks: Sequence[Block | str]) -> tuple[Block, ...]:

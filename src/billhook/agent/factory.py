@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -58,13 +59,10 @@ Spawn = Callable[[AgentLoop, str, str, str], AgentLoop]
 def delegating_tools(agent: AgentLoop, spawn: Spawn) -> list[Tool]:
     """The tools with which an agent has others work."""
 
-    async def task(given: Input) -> str:
-        return await _delegate(agent, spawn, given)
-
     async def send(given: Input) -> str:
         return agent.team.send(given["to"], given["message"])
 
-    return [base.tool(TASK, task), base.tool(SEND, send)]
+    return [base.tool(TASK, partial(_delegate, agent, spawn)), base.tool(SEND, send)]
 
 
 def output_tool(agent: AgentLoop) -> Tool:

@@ -17,24 +17,15 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from billhook.agent import conversation
 from billhook.agent import tools as base
+from billhook.agent import ui_events as ui
 from billhook.agent.conversation import INTERRUPTED, NOT_RUN, Block, Message, Text, ToolUse, Transcript, Usage, user
 from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say
 from billhook.agent.models.services import completed
 from billhook.agent.team import Team
 from billhook.agent.tools import Tool, ToolError
 from billhook.agent.tools.files import Workspace
-from billhook.agent.ui_events import (
-    Compacted,
-    MessageShown,
-    NoticeShown,
-    Prompted,
-    Show,
-    TextDelta,
-    ToolCalled,
-    ToolEnded,
-    TurnEnded,
-)
 from billhook.core import tools as names
 from billhook.session.calls import ToolResult
 from billhook.session.session import FORCED_AT_MOST, Session
@@ -53,7 +44,7 @@ class AgentLoop:
     model: Model
     workspace: Workspace
     transcript: Transcript
-    show: Show
+    show: ui.Show
     system: str
     team: Team
     name: str = "main"
@@ -67,7 +58,7 @@ class AgentLoop:
 
     # -- the loop
 
-    async def run(self, prompt: str) -> TurnEnded:
+    async def run(self, prompt: str) -> ui.TurnEnded:
         """One prompt, and the tasks it started. What a hook does not accept as done goes back to the model."""
         ended = await self.turn(prompt)
         for _ in range(FORCED_AT_MOST):
@@ -79,22 +70,22 @@ class AgentLoop:
             return self._end("stopped", self.session.stopped)
         return replace(ended, usage=self.usage)
 
-    async def turn(self, prompt: str) -> TurnEnded:
+    async def turn(self, prompt: str) -> ui.TurnEnded:
         """One prompt, until the model has no more to do."""
         if self.session.stopped is not None and self.session.turn == 0:
             return self._end("stopped", self.session.stopped)  # a hook stopped the run at its very start
-        self.show(Prompted(prompt))
+        self.show(ui.Prompted(prompt))
         submitted = await self.session.prompt(prompt)
         if submitted.denied:
             return self._end("blocked", submitted.reason)
         return await self.answer(prompt)
 
-    async def answer(self, text: str) -> TurnEnded:
+    async def answer(self, text: str) -> ui.TurnEnded:
         """Work on what somebody else than the person wants: a parent, a teammate, a hook."""
         self.record(user(text))
         return await self.work()
 
-    async def work(self) -> TurnEnded:
+    async def work(self) -> ui.TurnEnded:
         """Call the model and run its tools, until it is done."""
         said = ""
         try:
@@ -121,14 +112,14 @@ class AgentLoop:
         specs = tuple(tool.spec for tool in self.tools.values())
         try:
             request = ModelRequest(system, tuple(self.messages), specs, self.name)
-            completion = await self._complete(request, lambda text: self.show(TextDelta(text, self.name)))
+            completion = await self._complete(request, lambda text: self.show(ui.TextDelta(text, self.name)))
         except BaseException:  # nobody has read it yet
             if context:
                 self.session.add_context(context)
             raise
         reply = self._with_own_ids(completion.message)
         self.record(reply)
-        self.show(MessageShown(reply.text, self.name, completion.usage))
+        self.show(ui.MessageShown(reply.text, self.name, completion.usage))
         if completion.left_out:
             self._tell(completion.left_out)
         return reply
@@ -161,10 +152,10 @@ class AgentLoop:
     async def use_tool(self, use: ToolUse) -> ToolResult:
         """One tool, as the person sees it: asked for, and what came of it."""
         began, name = time.monotonic(), names.canonical(use.name)
-        self.show(ToolCalled(use.id, name, use.input, self.name))
+        self.show(ui.ToolCalled(use.id, name, use.input, self.name))
         result = await self._run_tool(use, self.tools.get(name))
         took = round((time.monotonic() - began) * 1e3, 3)
-        self.show(ToolEnded(use.id, name, result.content, result.is_error, took, self.name))
+        self.show(ui.ToolEnded(use.id, name, result.content, result.is_error, took, self.name))
         return result
 
     async def may_stop(self, said: str) -> bool:
@@ -175,7 +166,7 @@ class AgentLoop:
             return False
         forced = [outcome for outcome in ending.outcomes if outcome.answer.keep_going]
         if forced and self.session.stopped is None:
-            self.show(NoticeShown(ending.messages[-1]))
+            self.show(ui.NoticeShown(ending.messages[-1]))
         return True
 
     async def compact(self, trigger: Literal["manual", "auto"], instructions: str | None = None) -> bool:
@@ -191,7 +182,7 @@ class AgentLoop:
         self._refused_at = 0
         self.messages = [user(f"The conversation so far, in short:\n\n{summary}\n\nGo on from there.")]
         self.transcript.compacted(self.messages)
-        self.show(Compacted(trigger, summary))
+        self.show(ui.Compacted(trigger, summary))
         return True
 
     # -- what it needs for that
@@ -217,7 +208,7 @@ class AgentLoop:
         return completion
 
     def _tell(self, text: str) -> None:
-        self.show(NoticeShown(text if self.name == "main" else f"{self.name}: {text}"))
+        self.show(ui.NoticeShown(text if self.name == "main" else f"{self.name}: {text}"))
 
     async def _summary(self, instructions: str | None) -> str:
         wanted = f"{_SUMMARISE}\n{instructions}" if instructions else _SUMMARISE
@@ -247,20 +238,14 @@ class AgentLoop:
 
     def _with_own_ids(self, reply: Message) -> Message:
         """Give each call an id that was never used, also not before the conversation was compacted."""
-        blocks = []
-        for block in reply.content:
-            if isinstance(block, ToolUse):
-                number, own = 1, block.id
-                while own in self._used or not own:
-                    number += 1
-                    own = f"{block.id}-{number}"
-                self._used.add(own)
-                block = replace(block, id=own)  # noqa: PLW2901
-            blocks.append(block)
-        return Message(reply.role, tuple(blocks))
+        own = (
+            replace(block, id=conversation.unused_id(block.id, self._used)) if isinstance(block, ToolUse) else block
+            for block in reply.content
+        )
+        return Message(reply.role, tuple(own))
 
-    def _end(self, how: Literal["done", "blocked", "stopped", "failed", "interrupted"], text: str | None) -> TurnEnded:
-        return TurnEnded(how, text or "", self.usage)
+    def _end(self, how: ui.Ending, text: str | None) -> ui.TurnEnded:
+        return ui.TurnEnded(how, text or "", self.usage)
 
 
 def _length(block: Block) -> int:

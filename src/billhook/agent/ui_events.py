@@ -125,10 +125,13 @@ class TaskChanged(Shown, frozen=True, tag="task"):
     agent_id: str = ""  # the same teammate's id, by which verdicts know it
 
 
+Ending = Literal["done", "blocked", "stopped", "failed", "interrupted"]
+
+
 class TurnEnded(Shown, frozen=True, tag="ended"):
     """A turn is over."""
 
-    how: Literal["done", "blocked", "stopped", "failed", "interrupted"]
+    how: Ending
     """`blocked`: a hook refused the prompt; `stopped`: a hook ended the run; `failed`: the model gave no answer."""
     text: str  # the last thing the model said, or the reason
     usage: Usage = Usage()

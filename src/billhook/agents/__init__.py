@@ -97,29 +97,21 @@ def reader_of(folder: str, name: str) -> str:
     return ""
 
 
-def __getattr__(name: str) -> object:
-    """Names that cost an import, for those who use them."""
-    if name == "canonical_event":
-        from billhook.agents.inbound import canonical_event
+_LATER: Final = {
+    "canonical_event": "inbound",
+    **dict.fromkeys(("CLAUDE", "SPEC"), "reference"),
+    **dict.fromkeys(("ChildCall", "Dialect", "Written"), "child"),
+}
+"""Names that cost an import, for those who use them: the module of each."""
 
-        return canonical_event
-    if name in ("CLAUDE", "SPEC"):
-        return DIALECTS[name.lower()]
-    if name in ("ChildCall", "Dialect", "Written"):
-        return getattr(import_module(f"{__name__}.child"), name)
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     raise AttributeError(f"module `{__name__}` has no `{name}`")
 
 
 __all__ = [
-    "AGENTS",
-    "CLAUDE",
-    "DIALECTS",
-    "SPEC",
-    "ChildCall",
-    "Dialect",
-    "Written",
-    "agent",
-    "canonical_event",
-    "dialect",
+    "AGENTS", "CLAUDE", "DIALECTS", "SPEC", "ChildCall", "Dialect", "Written", "agent", "canonical_event", "dialect",
     "dialect_of",
-]
+]  # fmt: skip

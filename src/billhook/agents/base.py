@@ -28,17 +28,7 @@ Shape = Literal["nested", "flat"]
 Scope = Literal["user", "project"]
 _NONE: Final = MappingProxyType[str, Any]({})
 
-FIELDS: Final = (
-    "allow",
-    "deny",
-    "ask",
-    "rewrite_input",
-    "replace_output",
-    "context",
-    "stop",
-    "keep_going",
-    "message",
-)
+FIELDS: Final = ("allow", "deny", "ask", "rewrite_input", "replace_output", "context", "stop", "keep_going", "message")
 """What a hook can want, in the order of the tables."""
 
 
@@ -67,9 +57,14 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def row(can: str = "", **instead: str) -> Capabilities:
-    """A row of an agent's capabilities."""
+    """A row of capabilities: the fields that are true, and what becomes of some of the others."""
     flags = dict.fromkeys(can.split(), True)
     return Capabilities(**flags, instead=MappingProxyType(instead))
+
+
+def pairs(text: str) -> Mapping[str, str]:
+    """A table of names: by one name, another, as `one=other`."""
+    return {one: other for one, _, other in (pair.partition("=") for pair in text.split())}
 
 
 def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
@@ -77,38 +72,56 @@ def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
     return {event: msgspec.structs.replace(one, quiet=True) for event, one in rows.items()}
 
 
-# What becomes of something that an agent can't be told.
-ASK: Final = "becomes deny"
-REWRITE: Final = "becomes deny, with the input that was wanted"
-STOP: Final = "becomes deny"
-ALLOW: Final = "is left to the agent's own permissions"
+def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
+    """The rows of an agent whose answers are made to fit by `downgrade`: by event, the fields that are true.
+
+    `held`: the events to which context is brought that another one can't carry.
+    """
+    return {event: rounded_row(can, held, event) for event, can in rows.items()}
+
+
+def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) -> Capabilities:
+    """One of them. `instead`: what differs from what `downgrade` makes of it."""
+    one = row(can)
+    clauses = {"deny": _late_denial(one), "context": "" if event == "SessionEnd" else f"held until {held}"}
+    if one.deny:
+        clauses |= {"ask": DENIES, "stop": DENIES}
+    elif one.keep_going or one.context:
+        clauses["stop"] = "is what happens anyway" if one.keep_going else LATE
+    if one.deny and event in WAITING:
+        clauses["allow"] = "is left to the agent's own permissions"
+        clauses["rewrite_input"] = "becomes deny, with the input that was wanted"
+    said = {field: clause for field, clause in (clauses | instead).items() if clause and not getattr(one, field)}
+    return msgspec.structs.replace(one, instead=MappingProxyType(said))
+
+
+def _late_denial(one: Capabilities) -> str:
+    """What becomes of a deny of what can't be prevented, in the order in which `downgrade` tries them."""
+    if one.keep_going:
+        return "makes it go on"
+    if one.replace_output:
+        return "replaces the output"
+    if one.context:
+        return LATE
+    return "ends the run" if one.stop else "is shown to the person only" if one.message else UNPREVENTED
+
+
+DENIES: Final = "becomes deny"
 LATE: Final = "is told to the model as context"
-BLOCK: Final = "becomes a block, whose reason the model reads beside the result"
-SHOWN: Final = "is shown to the person only"
-HELD: Final = "held until PostToolUse"
-NEXT: Final = "held until PreToolUse or PostToolUse"
-UNPREVENTED: Final = {"deny": "is lost: this can't be prevented"}
-OUTPUT: Final = "replaces the output"
-ON: Final = "makes it go on"
-ENDS: Final = "is what happens anyway"
+UNPREVENTED: Final = "is lost: this can't be prevented"
+WAITING: Final = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
 
 LIKE_CLAUDE: Final = (
-    "PreToolUse PostToolUse UserPromptSubmit SessionStart SessionEnd Stop SubagentStart SubagentStop PreCompact "
-    "PermissionRequest"
+    "PreToolUse PostToolUse UserPromptSubmit SessionStart SessionEnd Stop SubagentStart SubagentStop PreCompact"
 )
 """Events that several agents have under the names of Claude Code."""
+LIKE_CLAUDE_IN_CAMEL_CASE: Final = {
+    name: name[0].lower() + name[1:] for name in f"{LIKE_CLAUDE} PostToolUseFailure".split()
+}
 
 _USUAL: Final = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "Stop",
-    "SessionEnd",
+    "SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure SubagentStart SubagentStop PreCompact "
+    "Stop SessionEnd"
 )
 """What guards, loggers and built-ins need; further events are written when a configured hook handles them."""
 
@@ -153,6 +166,8 @@ REFUSE_PERMISSION: Final = {
 }
 REFUSALS: Final = (Refusal("compact", 0, None), Refusal(""))
 """Exit code 2, and compacting continues: what most agents understand."""
+REFUSALS_WITH_PERMISSION: Final = (REFUSALS[0], Refusal("permission", 0, REFUSE_PERMISSION), REFUSALS[1])
+"""The same where a permission is refused in JSON."""
 REFUSE_ANYTHING: Final = Refusal("", 0, {"continue": False, "stopReason": "@", **REFUSE}, "http")
 """On every event something in it refuses."""
 
@@ -213,6 +228,37 @@ class Installed(Protocol):
 
 Settings = Callable[[str], dict[str, Any]]
 """Reads a settings file: empty when there is none, or none that can be read."""
+
+
+class TrustCheck(NamedTuple):
+    """What a look at an agent's trust is about: a project, and the agent's files with entries of ours."""
+
+    agent: "Agent"
+    project: str
+    installed: Sequence[Installed]
+    settings: Settings
+
+    def read(self, name: str) -> dict[str, Any]:
+        """A settings file in the agent's own folder."""
+        return self.settings(os.path.join(self.agent.home(), name))
+
+    def folder(self, trusted: bool | None, why: str = "", more: str = "") -> Trust:
+        """Whether the agent trusts this folder, and how much that matters. `more`: what else happens if not."""
+        title, because = self.agent.title, f" ({why})" if why else ""
+        if trusted:
+            return Trust("ok", f"{title} trusts this folder{because}")
+        scopes = {one.scope for one in self.installed}
+        text = f"{title} does not trust this folder{because}"
+        if "project" not in scopes:
+            return Trust("ok", f"{text}; the entries in your own settings count all the same{more}")
+        level: Literal["warn", "fail"] = "fail" if scopes == {"project"} else "warn"
+        remedy = f"start `{self.agent.program}` here, and trust the folder"
+        return Trust(level, f"{text}, and reads no hooks of it", remedy)
+
+    def switched_off(self, path: str) -> Iterator[Trust]:
+        """What there is to say when a file has a switch against all hooks."""
+        if self.settings(path).get("disableAllHooks") is True:
+            yield Trust("fail", f"{path} switches all hooks off (`disableAllHooks`)", "change that setting")
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,7 +327,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences about other files beside the one with its entries; the second argument reads a file."""
     own_keys: Mapping[str, str] = _NONE  # its own words for our fields, in its own file
     read_keys: frozenset[str] = frozenset()  # keys of its handlers that other agents don't read
-    trust: Callable[["Agent", str, Sequence[Installed], Settings], Iterator[Trust]] | None = None
+    trust: Callable[[TrustCheck], Iterable[Trust]] | None = None
     """What its files say about a project that it trusts, and about our entries."""
     next_steps: tuple[tuple[Scope | Literal["any"], str], ...] = ()  # what to do after `install`, in which scope
     transcripts: str = ""  # the module that reads its transcripts
@@ -331,8 +377,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def events(self) -> tuple[str, ...]:
         """Our names of the events that `install` writes by default, each of the agent's own names once."""
-        own = {self.event_names[name]: name for name in reversed(_USUAL) if name in self.event_names}
-        return tuple(name for name in _USUAL if name in own.values() and name not in self.not_usual)
+        usual = [name for name in _USUAL.split() if name in self.event_names]
+        own = {self.event_names[name]: name for name in reversed(usual)}
+        return tuple(name for name in usual if name in own.values() and name not in self.not_usual)
 
     def refusal(self, by: str, event: str = "") -> Refusal:
         """How one of those who refuse refuses an event, by our name of it; empty: one of an unknown kind."""
@@ -369,21 +416,12 @@ def able(agent: Agent, event: str) -> Capabilities:
     return narrow.get(event) or known.get(event) or known.get(agent.narrower.get(event, "")) or Capabilities()
 
 
+def sends_own_names(names: Iterable[str], payload: Payload) -> bool:
+    """Whether a payload has an event that only one agent calls so."""
+    return payload.get("original_event_name", payload.get("hook_event_name")) in names
+
+
 # -- what the trust checks of several agents share
-
-
-def folder_trust(agent: Agent, installed: Iterable[Installed], trusted: bool | None, why: str, more: str = "") -> Trust:
-    """Whether the agent trusts this folder, and how much that matters. `more`: what else happens if it does not."""
-    because = f" ({why})" if why else ""
-    if trusted:
-        return Trust("ok", f"{agent.title} trusts this folder{because}")
-    scopes = {one.scope for one in installed}
-    if "project" not in scopes:
-        text = f"{agent.title} does not trust this folder{because}; the entries in your own settings count all the same"
-        return Trust("ok", text + more)
-    text = f"{agent.title} does not trust this folder{because}, and reads no hooks of it"
-    level: Literal["warn", "fail"] = "fail" if scopes == {"project"} else "warn"
-    return Trust(level, text, f"start `{agent.program}` here, and trust the folder")
 
 
 def way_up(folder: str) -> Iterator[str]:

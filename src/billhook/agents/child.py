@@ -70,13 +70,13 @@ class Dialect(Protocol):
 
 def environment(ctx: Context, meanings: Meanings, input_text: str | None = None) -> dict[str, str]:
     """The variables for one event: those of seed 002 in every dialect, and the dialect's own."""
-    event = ctx.event
-    sequence = ctx.turn_sequence
+    event, turn = ctx.event, ctx.turn_id
+    sequence = ctx.turn_sequence if turn else None
     env = {
-        "CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
+        "CLAUDE_PROJECT_DIR": _callers_environment().get("CLAUDE_PROJECT_DIR") or event.cwd or _here(),
         "CLAUDE_SESSION_ID": event.session_id,
         "CLAUDE_SESSION_NAME": ctx.session_name,
-        "CLAUDE_TURN_ID": ctx.turn_id,
+        "CLAUDE_TURN_ID": turn,
         "CLAUDE_TURN_SEQUENCE": "" if sequence is None else str(sequence),
         "CLAUDE_EVENT_TYPE": event.hook_event_name,
         "CLAUDE_CWD": event.cwd,
@@ -84,6 +84,9 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
     if meanings.hook_variables:
         env |= _hook_variables(event, meanings, input_text)
     env |= ctx.env
+    together = "".join(env.values())
+    if together.isascii() and len(together) <= ENV_LIMIT and "\0" not in together:  # then so is each of them
+        return env
     marks: dict[str, str] = {}
     for key, value in env.items():
         env[key], cut = fit(value)
@@ -96,7 +99,7 @@ def _hook_variables(event: Event, meanings: Meanings, input_text: str | None) ->
     env = {"HOOK_EVENT": event.hook_event_name}
     name = getattr(event, "tool_name", None)
     if name is not None:
-        env["HOOK_TOOL_NAME"] = tools.called(tools.canonical(name), meanings.naming)
+        env["HOOK_TOOL_NAME"] = tools.called(name, meanings.naming)
         env["HOOK_TOOL_INPUT"] = event.text_of("tool_input", _GLIMPSE) if input_text is None else input_text
         output = output_text(event)
         if output is not None:
@@ -110,7 +113,9 @@ def inherited(*, hook_variables: bool = True) -> Mapping[str, str]:
     """The environment of the caller. `hook_variables=False`: without those that an outer hook got, so that no guard
     gets a stale tool name."""
     environ = _callers_environment()
-    return environ if hook_variables else {key: value for key, value in environ.items() if key not in _STALE}
+    if hook_variables or _STALE.isdisjoint(environ):
+        return environ
+    return {key: value for key, value in environ.items() if key not in _STALE}
 
 
 _STALE = {*HOOK_VARIABLES, *(f"{name}_TRUNCATED" for name in HOOK_VARIABLES)}
@@ -207,17 +212,25 @@ def is_error(event: Event) -> bool:
         return True
     response = getattr(event, "tool_response", None) if event.hook_event_name == "PostToolUse" else None
     flagged = isinstance(response, dict) and response.get("is_error") is True
-    return flagged or event.payload.get("tool_result_is_error") is True
+    return flagged or event.given("tool_result_is_error") is True
 
 
 def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, bytes] | None = None) -> bytes:
     """One line of JSON, because seed 003's guard reads one line. `texts` are fields whose text is there already."""
     if not texts:
         return strictjson.written(payload, spaced=meanings.spaced_json) + b"\n"
-    parts = [
-        strictjson.written(key) + b": " + (texts.get(key) or strictjson.written(value))
-        for key, value in payload.items()
-    ]
+    parts: list[bytes] = []
+    others: dict[str, Any] = {}  # since the last text: they are written together
+    for key, value in payload.items():
+        if not (text := texts.get(key)):
+            others[key] = value
+            continue
+        if others:
+            parts.append(strictjson.written(others)[1:-1])
+        parts.append(strictjson.written(key) + b": " + text)
+        others = {}
+    if others:
+        parts.append(strictjson.written(others)[1:-1])
     return b"{" + b", ".join(parts) + b"}\n"
 
 

@@ -6,26 +6,15 @@ from typing import Any, Final, Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from billhook.agents import child
 from billhook.agents.base import Agent, Capabilities, able
-from billhook.agents.child import (
-    TOO_LONG,
-    ChildCall,
-    Written,
-    cut,
-    environment,
-    event_line,
-    evidence,
-    exits,
-    failed,
-    launch_note,
-    line,
-)
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.inbound import canonical_event, consistent, received_object, with_canonical_tool
+from billhook.agents.inbound import canonical_event, consistent, with_canonical_tool
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
 from billhook.core.answer_reader import blocked, read_output
+from billhook.core.answer_schema import BOOL, OBJECT, STRING, MisreadError, check_kind, decision_of
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status
 from billhook.core.events import Block, Event
 from billhook.core.hook import Context
@@ -33,19 +22,14 @@ from billhook.core.hook import Context
 Payload = dict[str, Any]
 
 
-class MisheardError(Exception):
-    """What a hook printed is none of the agent's answers; the message says exactly why."""
+def kinds(strings: str = "", *, booleans: str = "", objects: str = "") -> Mapping[str, str]:
+    """The fields that some part of an answer has, and of which kind each is."""
+    by_kind = {STRING: strings, BOOL: booleans, OBJECT: objects}
+    return {name: kind for kind, names in by_kind.items() for name in names.split()}
 
 
-TOP: Final = {
-    "continue": bool,
-    "stopReason": str,
-    "suppressOutput": bool,
-    "systemMessage": str,
-    "decision": str,
-    "reason": str,
-    "hookSpecificOutput": dict,
-}
+ALWAYS: Final = kinds("stopReason systemMessage", booleans="continue suppressOutput")
+TOP: Final = {**ALWAYS, **kinds("decision reason", objects="hookSpecificOutput")}
 WORDS: Final = {
     "deny": Decision.DENY,
     "block": Decision.DENY,
@@ -55,25 +39,14 @@ WORDS: Final = {
 }
 """An allow only says that this hook has no objection: the agent's own policy goes on."""
 _BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
-_NAMED = {str: "a string", bool: "true or false", dict: "an object"}
 
 
-def known(output: Mapping[str, Any], kinds: Mapping[str, type], path: str = "") -> Payload:
-    """The known fields of an answer that are not null. Raises MisheardError for a wrong type."""
+def known(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -> Payload:
+    """The known fields of an answer that are not null. Raises MisreadError for a wrong type."""
     found = {key: output[key] for key in kinds if output.get(key) is not None}
     for key, value in found.items():
-        if not isinstance(value, kinds[key]):
-            shown = strictjson.compact(value)[:60]
-            raise MisheardError(f"`{path}{key}` must be {_NAMED[kinds[key]]}, not {shown}")
+        check_kind(value, kinds[key], path, key)
     return found
-
-
-def one_of(field: str, value: str, words: Mapping[str, Decision]) -> Decision:
-    """The decision that a word stands for. Raises MisheardError for another word."""
-    if value not in words:
-        listed = ", ".join(f'"{word}"' for word in words)
-        raise MisheardError(f'`{field}` is "{value[:60]}"; it is one of {listed}')
-    return words[value]
 
 
 def spoken(decision: Decision, reason: str, event: Event) -> Payload:
@@ -108,9 +81,9 @@ class AgentDialect:
     """Before a tool the agent itself does not make the call when a hook ends with another code than 0, or when its
     answer can't be understood."""
     stdout_first = False  # whether stdout, and only then stderr, has the reason of a block by exit code
-    top: Mapping[str, type] = TOP  # the known fields of an answer
-    specific: Mapping[str, type] = {}  # those in its `hookSpecificOutput`
-    permission: Mapping[str, type] = {"behavior": str, "message": str}  # those in its `decision`
+    top: Mapping[str, str] = TOP  # the known fields of an answer
+    specific: Mapping[str, str] = {}  # those in its `hookSpecificOutput`
+    permission: Mapping[str, str] = kinds("behavior message")  # those in its `decision`
     words: Mapping[str, Decision] = WORDS
     no_reason = "blocked by a {} hook"  # what keeps an agent going when a hook gives no reason
     no_output = ""  # what replaces an output then
@@ -191,7 +164,7 @@ class AgentDialect:
         return payload
 
     def hear(self, event: Event, output: Payload) -> Answer:
-        """What an answer in the agent's words means. Raises MisheardError."""
+        """What an answer in the agent's words means. Raises MisreadError."""
         fields, inside = self.fields(event, output)
         said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
         said |= self.heard(event, fields, inside)
@@ -200,26 +173,26 @@ class AgentDialect:
         return Answer(**said, quiet=fields.get("suppressOutput", False))
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
-        """The fields of an answer: at the top, and in `hookSpecificOutput`. Raises MisheardError."""
+        """The fields of an answer: at the top, and in `hookSpecificOutput`. Raises MisreadError."""
         fields = known(output, self.top)
         return fields, known(fields.get("hookSpecificOutput", {}), self.specific, "hookSpecificOutput.")
 
     def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
-        """The decision or the rewrite in an answer. Raises MisheardError."""
+        """The decision or the rewrite in an answer. Raises MisreadError."""
         permission = fields.get("hookSpecificOutput", {}).get("decision")
         if event.hook_event_name == "PermissionRequest" and isinstance(permission, dict):
             return self.heard_permission(event, known(permission, self.permission, "hookSpecificOutput.decision."))
         if "permissionDecision" in inside:
-            decision = one_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
+            decision = decision_of("hookSpecificOutput.permissionDecision", inside["permissionDecision"], self.words)
             reason = inside.get("permissionDecisionReason", "")
             return spoken(decision, reason, event) if decision is not Decision.NONE else {}
         if "decision" in fields:
-            decision, reason = one_of("decision", fields["decision"], self.words), fields.get("reason", "")
+            decision, reason = decision_of("decision", fields["decision"], self.words), fields.get("reason", "")
             return self.heard_block(event, decision, reason) if decision is not Decision.NONE else {}
         return {}
 
     def heard_permission(self, event: Event, wanted: Payload) -> Payload:
-        decision = one_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
+        decision = decision_of("hookSpecificOutput.decision.behavior", wanted.get("behavior", ""), _BEHAVIOURS)
         if decision is Decision.DENY:
             return spoken(decision, wanted.get("message", ""), event)
         given = wanted.get("updatedInput")
@@ -256,7 +229,7 @@ class AgentDialect:
     # -- being a hook of this agent
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        payload = self.read(consistent(received_object(stdin)), env)
+        payload = self.read(consistent(events.read_object(stdin)), env)
         named = payload.get("hook_event_name")
         if isinstance(named, str) and (name := canonical_event(named, self.agent.name)):
             name = self.kind(name, payload)
@@ -265,7 +238,7 @@ class AgentDialect:
                 payload.setdefault("original_event_name", named)
         return events.parse(with_canonical_tool(payload, self.meanings.naming))
 
-    def write_exit(self, event: Event, answer: Answer) -> Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.Written:
         if answer == NOTHING:
             return _SILENT
         if answer.objection:  # it is told to the model like other context
@@ -273,37 +246,37 @@ class AgentDialect:
         refused = "" if answer.updated_input is None else self.refused(event, answer.updated_input)
         fit = fitted(self.agent, event, answer, self.row(event), refused)
         ended = self.encode(event, self.suit(event, fit.answer, fit.lost))
-        heard = self.read_exit(event, ended)
         meant = replace(answer, context="") if fit.held else answer
-        if heard.status is Status.OK and heard.answer == meant:
-            return Written(ended, (), fit.held)
-        return Written(ended, tuple(fit.lost) or (f"something that {self.title} has no word for",), fit.held)
+        lost = fit.lost or [f"something that {self.title} has no word for"]
+        return child.settled(self, event, meant, ended, lost)._replace(held=fit.held)
 
     def encode(self, event: Event, answer: Answer) -> Exit:
         """An answer of which everything can be said, as the end of a process."""
         if event.hook_event_name in self.event_names:
-            return exits(0, _line(self.say(event, answer)))
+            return child.exits(0, _line(self.say(event, answer)))
         if answer.decision is not Decision.DENY:
-            return exits(0)
-        return exits(2, _line(self.deny_unknown(answer)), answer.reason)
+            return child.exits(0)
+        return child.exits(2, _line(self.deny_unknown(answer)), answer.reason)
 
     # -- speaking to a hook of this agent
 
-    def write_call(self, ctx: Context) -> ChildCall:
+    def write_call(self, ctx: Context) -> child.ChildCall:
         event, naming = ctx.event, self.meanings.naming
         meant = self.part in ("", event.payload.get("original_event_name"))
         if meant and (sent := event.sent_as(self.meanings.name)):
-            return ChildCall(sent + b"\n", environment(ctx, self.meanings))
+            return child.ChildCall(sent + b"\n", child.environment(ctx, self.meanings))
         named = self.agent.event_names.get(event.hook_event_name, event.hook_event_name)
         tool = getattr(event, "tool_name", None)
         if named == event.hook_event_name and (tool is None or naming == "canonical"):
-            return ChildCall(event_line(event, self.meanings), environment(ctx, self.meanings))
+            return child.ChildCall(child.event_line(event, self.meanings), child.environment(ctx, self.meanings))
         payload = {**event.payload, "hook_event_name": named}
         if isinstance(tool, str):
             payload["tool_name"] = event.payload.get("original_tool_name") or tools.called(tool, naming)
             if "tool_input" in payload:
                 payload["tool_input"] = tools.own_input(_tool(event), payload["tool_input"], naming, _renamed(event))
-        return ChildCall(line(self.write(payload, event), self.meanings), environment(ctx, self.meanings))
+        return child.ChildCall(
+            child.line(self.write(payload, event), self.meanings), child.environment(ctx, self.meanings)
+        )
 
     def sent_input(self, event: Event, given: object) -> object:
         """A rewritten input in the words of the agent that sent the event: those that it used for this call, and its
@@ -321,11 +294,11 @@ class AgentDialect:
         return {**input_of(event), **self.canonical(event, given)}
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        return evidence(self._read(event, exit), exit)
+        return child.evidence(self._read(event, exit), exit)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
-            return failed(exit)
+            return child.failed(exit)
         out = printed(exit)
         reply = self._heard(event, out)
         if reply.status is Status.OK and reply.answer.objects:
@@ -336,10 +309,10 @@ class AgentDialect:
                 return found
         if exit.code in self.blocking:
             return self._blocked(event, exit, out)
-        if cut(exit) and exit.code is not None:
-            return self._failed(event, TOO_LONG, "answer")
+        if child.cut(exit) and exit.code is not None:
+            return self._failed(event, child.TOO_LONG, "answer")
         if exit.code != 0:
-            reply = failed(exit, out.broken or reply.error)
+            reply = child.failed(exit, out.broken or reply.error)
             return reply if exit.code is None else self._failed(event, reply, "code")
         if out.broken or reply.status is not Status.OK:
             return self._failed(event, Reply(status=Status.FAILED, error=out.broken or reply.error), "answer")
@@ -364,7 +337,7 @@ class AgentDialect:
             output = {key: value for key, value in output.items() if key not in given or given[key] != value}
         try:
             return Reply(answer=self.hear(event, output))
-        except MisheardError as error:
+        except MisreadError as error:
             return Reply(status=Status.FAILED, error=str(error))
 
     def _blocked(self, event: Event, exit: Exit, out: Printed) -> Reply:  # noqa: A002
@@ -372,7 +345,7 @@ class AgentDialect:
         first, second = reversed(texts) if self.stdout_first else texts
         reply = self.block(event, first or second)
         answer = replace(reply.answer, objection="")
-        return replace(reply, answer=answer, error=reply.error or launch_note(exit))
+        return replace(reply, answer=answer, error=reply.error or child.launch_note(exit))
 
     def _failed(self, event: Event, reply: Reply, how: str) -> Reply:
         closed = self.closed == how and event.hook_event_name == "PreToolUse"
@@ -392,4 +365,4 @@ def _line(output: Payload) -> str:
     return strictjson.dumps(output) + "\n" if output else ""
 
 
-_SILENT = Written(exits(0), ())
+_SILENT = child.Written(child.exits(0), ())

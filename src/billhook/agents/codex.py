@@ -7,52 +7,32 @@ what is listed here.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents.base import (
-    ALLOW,
-    ASK,
-    CANARY_KEY,
-    LATE,
-    LIKE_CLAUDE,
-    NEXT,
-    ON,
-    OUTPUT,
-    REFUSE_PERMISSION,
-    REWRITE,
-    STOP,
-    UNPREVENTED,
-    Agent,
-    Installed,
-    Refusal,
-    Settings,
-    SettingsEntry,
-    Start,
-    Trust,
-    row,
-)
-from billhook.agents.codec import TOP, AgentDialect, MisheardError, Payload, block, input_of, known
+from billhook.agents import base
+from billhook.agents.base import dig
+from billhook.agents.codec import ALWAYS, TOP, AgentDialect, Payload, block, input_of, kinds, known
+from billhook.core.answer_schema import MisreadError
 from billhook.core.answers import NOTHING, Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
-_ALWAYS: Final = {"continue": bool, "stopReason": str, "suppressOutput": bool, "systemMessage": str}
-_WITHOUT_BLOCK: Final = {**_ALWAYS, "hookSpecificOutput": dict}
-_WITHOUT_INSIDE: Final = {**_ALWAYS, "decision": str, "reason": str}
-_TAKES: Final[Mapping[str, Mapping[str, type]]] = {
+_WITHOUT_BLOCK: Final = {**ALWAYS, **kinds(objects="hookSpecificOutput")}
+_WITHOUT_INSIDE: Final = {**ALWAYS, **kinds("decision reason")}
+_TAKES: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("PreToolUse", "PostToolUse", "UserPromptSubmit"), TOP),
     **dict.fromkeys(("PermissionRequest", "SessionStart", "SubagentStart"), _WITHOUT_BLOCK),
     **dict.fromkeys(("Stop", "SubagentStop"), _WITHOUT_INSIDE),
 }
-"""By event: the fields at the top; the other events take the first four."""
-_CONTEXT: Final[dict[str, type]] = {"hookEventName": str, "additionalContext": str}
-_SPECIFIC: Final[Mapping[str, Mapping[str, type]]] = {
-    "PreToolUse": {**_CONTEXT, "permissionDecision": str, "permissionDecisionReason": str, "updatedInput": dict},
-    "PermissionRequest": {"hookEventName": str, "decision": dict},
+"""By event: the fields at the top; the other events take those that are always there."""
+_CONTEXT: Final = kinds("hookEventName additionalContext")
+_SPECIFIC: Final[Mapping[str, Mapping[str, str]]] = {
+    "PreToolUse": {**_CONTEXT, **kinds("permissionDecision permissionDecisionReason", objects="updatedInput")},
+    "PermissionRequest": kinds("hookEventName", objects="decision"),
 }
 """By event: the fields inside `hookSpecificOutput`."""
 _NOT_BEFORE: Final = ("continue", "stopReason", "suppressOutput")
@@ -94,7 +74,7 @@ class _Codex(AgentDialect):
 
     def fields(self, event: Event, output: Payload) -> tuple[Payload, Payload]:
         name = event.hook_event_name
-        fields = _strictly(output, _TAKES.get(name, _ALWAYS), "")
+        fields = _strictly(output, _TAKES.get(name, ALWAYS), "")
         inside = fields.get("hookSpecificOutput", {})
         return fields, _strictly(inside, _SPECIFIC.get(name, _CONTEXT), "hookSpecificOutput.")
 
@@ -111,7 +91,7 @@ class _Codex(AgentDialect):
         if "permissionDecision" in inside or "decision" not in fields:
             return super().heard(event, fields, inside)
         if fields["decision"] != "block":
-            raise MisheardError(f'"decision": "{fields["decision"][:60]}" is not understood; write "decision": "block"')
+            raise MisreadError(f'"decision": "{fields["decision"][:60]}" is not understood; write "decision": "block"')
         return self.heard_block(event, Decision.DENY, fields.get("reason", ""))
 
     def text(self, event: Event, text: str) -> Answer:
@@ -124,29 +104,25 @@ def _not_taken(event: Event, wanted: Payload) -> list[str]:
     return [key for key in wanted if key != "command" and (key not in given or wanted[key] != given[key])]
 
 
-def _strictly(output: Payload, kinds: Mapping[str, type], path: str) -> Payload:
+def _strictly(output: Payload, kinds: Mapping[str, str], path: str) -> Payload:
     fields = known(output, kinds, path)
     strange = [key for key in output if key not in kinds]
-    if strange and not _denies(fields):
-        raise MisheardError(f"Codex drops an answer with `{path}{str(strange[0])[:60]}`, which it does not know")
+    denies = fields.get("decision") == "block" or fields.get("permissionDecision") == "deny"
+    if strange and not denies:  # even a deny that Codex would drop is meant as one
+        raise MisreadError(f"Codex drops an answer with `{path}{str(strange[0])[:60]}`, which it does not know")
     return fields
 
 
-def _denies(fields: Payload) -> bool:
-    """Even a deny that Codex would drop is meant as one."""
-    return fields.get("decision") == "block" or fields.get("permissionDecision") == "deny"
-
-
 def _as_codex_does(name: str, output: Payload, inside: Payload) -> None:
-    """Raises MisheardError for what Codex drops."""
+    """Raises MisreadError for what Codex drops."""
     if name in ("PreToolUse", "PermissionRequest"):
         for key in _NOT_BEFORE:
             if output.get(key) not in (None, key == "continue", False if key == "suppressOutput" else None):
-                raise MisheardError(f"Codex drops an answer with `{key}` on {name}")
+                raise MisreadError(f"Codex drops an answer with `{key}` on {name}")
     if "updatedInput" in inside and inside.get("permissionDecision") != "allow":
-        raise MisheardError('Codex drops `updatedInput` without "permissionDecision": "allow"')
+        raise MisreadError('Codex drops `updatedInput` without "permissionDecision": "allow"')
     if inside.get("permissionDecision") == "allow" and "updatedInput" not in inside:
-        raise MisheardError('Codex drops "permissionDecision": "allow" without `updatedInput`')
+        raise MisreadError('Codex drops "permissionDecision": "allow" without `updatedInput`')
 
 
 # -- its files
@@ -155,12 +131,12 @@ _TIMEOUT: Final = 600
 _HOOKS: Final = "start `codex` here, type /hooks, and trust billhook's"
 
 
-def _trust(agent: Agent, project: str, installed: Sequence[Installed], _settings: Settings) -> Iterator[Trust]:
+def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     """Folders, and hooks one by one, by a hash of what each says."""
-    said = _config(os.path.join(agent.home(), "config.toml"))
-    if any(one.scope == "project" for one in installed):
-        yield _folder(said, project)
-    for one in installed:
+    said = _config(os.path.join(check.agent.home(), "config.toml"))
+    if any(one.scope == "project" for one in check.installed):
+        yield _folder(said, check.project)
+    for one in check.installed:
         yield _entries(one, said)
 
 
@@ -174,33 +150,27 @@ def _config(path: str) -> dict[str, Any]:
         return {}
 
 
-def _folder(said: dict[str, Any], project: str) -> Trust:
-    projects = said.get("projects")
-    levels = [
-        projects[path].get("trust_level")
-        for path in dict.fromkeys((project, os.path.realpath(project)))
-        if isinstance(projects, dict) and isinstance(projects.get(path), dict)
-    ]
+def _folder(said: dict[str, Any], project: str) -> base.Trust:
+    levels = [dig(said, "projects", path, "trust_level") for path in (project, os.path.realpath(project))]
     if "trusted" in levels:
-        return Trust("ok", "Codex trusts this folder")
+        return base.Trust("ok", "Codex trusts this folder")
     how = "has been told not to trust" if "untrusted" in levels else "has not been told to trust"
     text = f"Codex {how} this folder, and reads no hooks of it"
-    return Trust("fail", text, "start `codex` here, and trust the folder")
+    return base.Trust("fail", text, "start `codex` here, and trust the folder")
 
 
-def _entries(one: Installed, said: dict[str, Any]) -> Trust:
-    hooks = said.get("hooks")
-    state = hooks.get("state") if isinstance(hooks, dict) else None
+def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
+    state = dig(said, "hooks", "state")
     standing = [_standing(one.path, entry, state if isinstance(state, dict) else {}) for entry in one.entries]
     skipped = [word for word in standing if word]
     if not skipped:
-        return Trust("ok", f"Codex trusts all {len(standing)} entries of {one.path}")
+        return base.Trust("ok", f"Codex trusts all {len(standing)} entries of {one.path}")
     why = " and ".join(f"{skipped.count(word)} {word}" for word in dict.fromkeys(skipped))
     text = f"Codex skips {len(skipped)} of {len(standing)} entries of {one.path} without a word: {why}"
-    return Trust("fail", text, _HOOKS)
+    return base.Trust("fail", text, _HOOKS)
 
 
-def _standing(path: str, entry: SettingsEntry, state: dict[str, Any]) -> str:
+def _standing(path: str, entry: base.SettingsEntry, state: dict[str, Any]) -> str:
     """Why Codex does not run an entry; empty when it does."""
     event = snake(entry.event)
     keys = [f"{file}:{event}:{entry.at}:{entry.inner}" for file in dict.fromkeys((path, os.path.realpath(path)))]
@@ -217,7 +187,7 @@ def snake(event: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
 
 
-def trusted_hash(entry: SettingsEntry) -> str:
+def trusted_hash(entry: base.SettingsEntry) -> str:
     """What Codex writes down when somebody trusts an entry: the hash of what it says, in a canonical form."""
     import hashlib
     import json
@@ -251,15 +221,14 @@ def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
     except (OSError, ValueError) as error:
         yield f"{path} can't be read ({error}); Codex will not start with it"
         return
-    features = said.get("features")
-    if isinstance(features, dict) and False in (features.get("hooks"), features.get("codex_hooks")):
+    if False in (dig(said, "features", "hooks"), dig(said, "features", "codex_hooks")):
         yield f"{path} switches hooks off: set `hooks = true` below [features], or Codex will not ask billhook"
     hooks = said.get("hooks")
     if isinstance(hooks, dict) and set(hooks) - {"state"}:
         yield f"{path} has hooks of its own; Codex runs them beside billhook, and they stay as they are"
 
 
-def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
+def _start(_agent: base.Agent, url: str, prompt: str, _settings: base.Settings) -> base.Start:
     provider = (
         f'{{name="canary", base_url="{url}/v1", env_key="BILLHOOK_CANARY_KEY", wire_api="responses", '
         "request_max_retries=0, stream_max_retries=0, supports_websockets=false}"
@@ -267,7 +236,7 @@ def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
     said = ['model_provider="canary"', f"model_providers.canary={provider}", "check_for_update_on_startup=false"]
     said += ["analytics.enabled=false", 'sandbox_mode="read-only"']
     options = tuple(word for one in said for word in ("-c", one))
-    return Start(("exec", "--skip-git-repo-check", *options, prompt), {"BILLHOOK_CANARY_KEY": CANARY_KEY})
+    return base.Start(("exec", "--skip-git-repo-check", *options, prompt), {"BILLHOOK_CANARY_KEY": base.CANARY_KEY})
 
 
 def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
@@ -275,29 +244,30 @@ def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
     return 2 if "model" in payload and ("turn_id" in payload or by_path) else 0
 
 
-AGENT: Final = Agent(
+AGENT: Final = base.Agent(
     name="codex",
     title="Codex",
     meanings=Meanings(name="codex", naming="codex", join="\n\n", timeout=600.0, timeouts={"SessionEnd": 1.0}),
-    event_names={name: name for name in f"{LIKE_CLAUDE} PostCompact".split()},
+    event_names={name: name for name in f"{base.LIKE_CLAUDE} PermissionRequest PostCompact".split()},
     tools={"spawn_agent": "Agent"},
     inputs={"Agent": {"message": "prompt"}},
     unhooked=frozenset({"write_stdin", "web_search", "tool_search"}),
-    capabilities={
-        "PreToolUse": row("deny rewrite_input context message", allow=ALLOW, ask=ASK, stop=STOP),
-        "PostToolUse": row("replace_output context message", deny=OUTPUT, stop=LATE),
-        "PermissionRequest": row("allow deny message", ask=ASK, rewrite_input=REWRITE, stop=STOP, context=NEXT),
-        "UserPromptSubmit": row("deny context stop message", ask=ASK),
-        "SessionStart": row("context stop message", deny=LATE),
-        "SessionEnd": row(**UNPREVENTED),
-        "Stop": row("stop keep_going message", deny=ON, context=NEXT),
-        "SubagentStart": row("context stop message", deny=LATE),
-        "SubagentStop": row("stop keep_going message", deny=ON, context=NEXT),
-        "PreCompact": row("stop message", deny="ends the run", context=NEXT),
-        "PostCompact": row("stop message", deny="ends the run", context=NEXT),
-    },
+    capabilities=base.rounded(
+        "PreToolUse or PostToolUse",
+        PreToolUse="deny rewrite_input context message",
+        PostToolUse="replace_output context message",
+        PermissionRequest="allow deny message",
+        UserPromptSubmit="deny context stop message",
+        SessionStart="context stop message",
+        SessionEnd="",
+        Stop="stop keep_going message",
+        SubagentStart="context stop message",
+        SubagentStop="stop keep_going message",
+        PreCompact="stop message",
+        PostCompact="stop message",
+    ),
     taken_over="`command`",
-    refusals=(Refusal("compact", 0, None), Refusal("permission", 0, REFUSE_PERMISSION), Refusal("")),
+    refusals=base.REFUSALS_WITH_PERMISSION,
     sends=_sends,
     marks=dict.fromkeys(("CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_CI"), ""),
     packages=(("@openai", "codex"),),

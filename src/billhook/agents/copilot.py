@@ -6,87 +6,36 @@ reason, so a deny is JSON at exit code 0.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import UNSET
 
-from billhook.agents.base import (
-    ASK,
-    CANARY_KEY,
-    ENDS,
-    LATE,
-    NEXT,
-    ON,
-    OUTPUT,
-    REFUSE,
-    REFUSE_PERMISSION,
-    REFUSE_TOOL,
-    REWRITE,
-    STOP,
-    TRUST_FIRST,
-    UNPREVENTED,
-    Agent,
-    Installed,
-    Refusal,
-    Settings,
-    Start,
-    Trust,
-    folder_trust,
-    row,
-    way_up,
-)
-from billhook.agents.codec import AgentDialect, Payload, block, known, one_of, spoken
-from billhook.agents.inbound import canonical_event
-from billhook.core import strictjson
+from billhook.agents import base
+from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, spoken
+from billhook.agents.inbound import canonical_event, parsed
+from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
-from billhook.core.errors import StrictJSONError
 from billhook.core.events import Block, Event
 
-_RENAMED: Final = {
-    "hookName": "hook_event_name",
-    "sessionId": "session_id",
-    "transcriptPath": "transcript_path",
-    "workingDirectory": "cwd",
-    "toolName": "tool_name",
-    "toolArgs": "tool_input",
-    "toolInput": "tool_input",
-    "toolResult": "tool_response",
-    "tool_result": "tool_response",
-    "permissionSuggestions": "permission_suggestions",
-    "agentId": "agent_id",
-    "agentType": "agent_type",
-    "agentName": "agent_name",
-    "parentAgentId": "parent_agent_id",
-    "response": "last_assistant_message",
-    "stopReason": "stop_reason",
-    "stopHookActive": "stop_hook_active",
-    "initialPrompt": "initial_prompt",
-    "customInstructions": "custom_instructions",
-    "notificationType": "notification_type",
-}
+_RENAMED: Final = base.pairs(
+    "hookName=hook_event_name sessionId=session_id transcriptPath=transcript_path workingDirectory=cwd "
+    "toolName=tool_name toolArgs=tool_input toolInput=tool_input toolResult=tool_response tool_result=tool_response "
+    "permissionSuggestions=permission_suggestions agentId=agent_id agentType=agent_type agentName=agent_name "
+    "parentAgentId=parent_agent_id response=last_assistant_message stopReason=stop_reason "
+    "stopHookActive=stop_hook_active initialPrompt=initial_prompt customInstructions=custom_instructions "
+    "notificationType=notification_type"
+)
 """Its names of fields, and ours; of two for the same the first is used."""
 _CAMEL: Final = ("sessionId", "toolName", "hookName")
-_TOP: Final = {
-    "permissionDecision": str,
-    "permissionDecisionReason": str,
-    "modifiedArgs": dict,
-    "modifiedResult": dict,
-    "additionalContext": str,
-    "decision": str,
-    "reason": str,
-    "behavior": str,
-    "message": str,
-    "hookSpecificOutput": dict,
-}
-_SPECIFIC: Final = {
-    "permissionDecision": str,
-    "permissionDecisionReason": str,
-    "updatedInput": dict,
-    "additionalContext": str,
-    "decision": dict,
-}
+_TOP: Final = kinds(
+    "permissionDecision permissionDecisionReason additionalContext decision reason behavior message",
+    objects="modifiedArgs modifiedResult hookSpecificOutput",
+)
+_SPECIFIC: Final = kinds(
+    "permissionDecision permissionDecisionReason additionalContext", objects="updatedInput decision"
+)
 _WORDS: Final = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
 _MIXED: Final = ("PermissionRequest", "SubagentStart")
 """Events that come in the first spelling, whichever the entry has."""
@@ -104,8 +53,8 @@ class _Copilot(AgentDialect):
         known_as = canonical_event(named, "copilot") if isinstance(named, str) else ""
         if camel and known_as and named == known_as:  # the name came from the command line
             payload["original_event_name"] = AGENT.event_names.get(known_as, "")
-        if isinstance(payload.get("tool_input"), str):
-            payload["tool_input"] = _object(payload["tool_input"])
+        if "tool_input" in payload:
+            payload["tool_input"] = parsed(payload["tool_input"])
         if isinstance(payload.get("agent_name"), str):
             payload.setdefault("agent_type", payload["agent_name"])
         return _with_mcp_name(payload)
@@ -119,11 +68,19 @@ class _Copilot(AgentDialect):
 
     def say(self, event: Event, answer: Answer) -> Payload:
         name = event.hook_event_name
-        output = self._top(event, answer)
+        decided = self._decided(event, answer, "modifiedArgs")
+        output = dict(decided)
+        if name not in base.WAITING and (answer.keep_going or answer.decision is Decision.DENY):
+            output = block(answer.reason)
+        if answer.updated_output is not UNSET:
+            output["modifiedResult"] = {"resultType": _kind(event), "textResultForLlm": answer.updated_output}
         if answer.context:
             output["additionalContext"] = answer.context
-        if output and (name in _MIXED or not _is_camel(event)):
-            inside = self._inside(event, answer)
+        is_camel = event.payload.get("original_event_name") == AGENT.event_names.get(name, "")
+        if output and (name in _MIXED or not is_camel):  # the same in the words of the reference
+            inside = {} if "behavior" in decided else self._decided(event, answer, "updatedInput")
+            inside |= {"decision": decided} if "behavior" in decided else {}
+            inside |= {"additionalContext": answer.context} if answer.context else {}
             if inside:
                 output["hookSpecificOutput"] = {"hookEventName": name, **inside}
         return output
@@ -131,34 +88,18 @@ class _Copilot(AgentDialect):
     def deny_unknown(self, answer: Answer) -> Payload:
         return block(answer.reason)
 
-    def _top(self, event: Event, answer: Answer) -> Payload:
-        name, denies = event.hook_event_name, answer.decision is Decision.DENY
+    def _decided(self, event: Event, answer: Answer, rewritten: str) -> Payload:
+        """What is said of a call that waits: the decision, and a rewritten input under its name."""
+        name, said = event.hook_event_name, answer.decision.value
         output: Payload = {}
-        if name == "PreToolUse":
-            output = _permission(answer)
-            if answer.updated_input is not None:
-                output["modifiedArgs"] = self.sent_input(event, answer.updated_input)
-        elif name == "PermissionRequest" and answer.decision is not Decision.NONE:
-            output = {"behavior": answer.decision.value} | ({"message": answer.reason} if denies else {})
-        elif denies or answer.keep_going:
-            output = block(answer.reason)
-        if answer.updated_output is not UNSET:
-            output["modifiedResult"] = {"resultType": _kind(event), "textResultForLlm": answer.updated_output}
+        if name == "PermissionRequest" and answer.decision is not Decision.NONE:
+            return {"behavior": said} | ({"message": answer.reason} if answer.decision is Decision.DENY else {})
+        if name == "PreToolUse" and answer.decision is not Decision.NONE:
+            reason = {"permissionDecisionReason": answer.reason} if answer.reason else {}
+            output = {"permissionDecision": said} | reason
+        if name == "PreToolUse" and answer.updated_input is not None:
+            output[rewritten] = self.sent_input(event, answer.updated_input)
         return output
-
-    def _inside(self, event: Event, answer: Answer) -> Payload:
-        """The same in the words of the reference."""
-        inside: Payload = {}
-        if event.hook_event_name == "PreToolUse":
-            inside = _permission(answer)
-            if answer.updated_input is not None:
-                inside["updatedInput"] = self.sent_input(event, answer.updated_input)
-        elif event.hook_event_name == "PermissionRequest" and answer.decision is not Decision.NONE:
-            denies = answer.decision is Decision.DENY
-            inside["decision"] = {"behavior": answer.decision.value} | ({"message": answer.reason} if denies else {})
-        if answer.context:
-            inside["additionalContext"] = answer.context
-        return inside
 
     # -- hearing
 
@@ -183,27 +124,16 @@ class _Copilot(AgentDialect):
         return Answer(**said)
 
 
-def _is_camel(event: Event) -> bool:
-    return event.payload.get("original_event_name") == AGENT.event_names.get(event.hook_event_name, "")
-
-
-def _permission(answer: Answer) -> Payload:
-    if answer.decision is Decision.NONE:
-        return {}
-    reason = {"permissionDecisionReason": answer.reason} if answer.reason else {}
-    return {"permissionDecision": answer.decision.value} | reason
-
-
 def _decided(event: Event, fields: Payload) -> tuple[Decision, str]:
     """The decision that some fields hold, and its reason."""
     if "permissionDecision" in fields:
-        decision = one_of("permissionDecision", fields["permissionDecision"], _WORDS)
+        decision = decision_of("permissionDecision", fields["permissionDecision"], _WORDS)
         return decision, fields.get("permissionDecisionReason", "")
     wanted = fields.get("decision")
     behaviour = wanted.get("behavior") if isinstance(wanted, dict) else fields.get("behavior")
     if event.hook_event_name == "PermissionRequest" and isinstance(behaviour, str):
         told = wanted.get("message", "") if isinstance(wanted, dict) else fields.get("message", "")
-        return one_of("behavior", behaviour, _WORDS), told if behaviour == "deny" and isinstance(told, str) else ""
+        return decision_of("behavior", behaviour, _WORDS), told if behaviour == "deny" and isinstance(told, str) else ""
     return Decision.NONE, ""
 
 
@@ -220,15 +150,6 @@ def _kind(event: Event) -> str:
     given = response if isinstance(response, dict) else {}
     kind = given.get("resultType", given.get("result_type"))
     return kind if isinstance(kind, str) else "success"
-
-
-def _object(text: str) -> object:
-    """Arguments that came as JSON in a string; other text, such as a patch, stays what it is."""
-    try:
-        found = strictjson.loads_leniently(text.encode("utf-8", "surrogatepass"), max_depth=400)
-    except (StrictJSONError, UnicodeError):
-        return text
-    return found if isinstance(found, dict) else text
 
 
 def _with_mcp_name(payload: Payload) -> Payload:
@@ -250,30 +171,27 @@ def _with_mcp_name(payload: Payload) -> Payload:
 # -- its files
 
 
-def _trust(agent: Agent, project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
+def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     folders: list[str] = []
     for name in ("config.json", "settings.json"):
-        said = settings(os.path.join(agent.home(), name))
-        if said.get("disableAllHooks") is True:
-            text = f"{os.path.join(agent.home(), name)} switches all hooks off (`disableAllHooks`)"
-            yield Trust("fail", text, "change that setting")
+        yield from check.switched_off(os.path.join(check.agent.home(), name))
         for key in ("trusted_folders", "trustedFolders"):
-            value = said.get(key)
+            value = check.read(name).get(key)
             folders += [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
     real = [os.path.realpath(one) for one in folders]
-    yield folder_trust(agent, installed, any(folder in real for folder in way_up(project)), "")
+    yield check.folder(any(folder in real for folder in base.way_up(check.project)))
 
 
-def _start(_agent: Agent, url: str, prompt: str, _settings: Settings) -> Start:
+def _start(_agent: base.Agent, url: str, prompt: str, _settings: base.Settings) -> base.Start:
     environ = {
         "COPILOT_AUTO_UPDATE": "false",
         "COPILOT_OFFLINE": "true",
         "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
         "COPILOT_PROVIDER_TYPE": "openai",
-        "COPILOT_PROVIDER_API_KEY": CANARY_KEY,
+        "COPILOT_PROVIDER_API_KEY": base.CANARY_KEY,
         "COPILOT_MODEL": "gpt-4.1",
     }
-    return Start(("-p", prompt, "--no-color", "--no-auto-update", "--disable-builtin-mcps"), environ)
+    return base.Start(("-p", prompt, "--no-color", "--no-auto-update", "--disable-builtin-mcps"), environ)
 
 
 _VARIABLES: Final = ("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_HOOK_DIR")
@@ -294,82 +212,59 @@ def _unnamed_event(payload: Mapping[str, Any]) -> str:
     return "SubagentStart" if "agentName" in payload and not any(name in payload for name in told) else ""
 
 
-_REFUSE_TOOL: Final = {**REFUSE_TOOL, "hookSpecificOutput": {"hookEventName": "PreToolUse", **REFUSE_TOOL}}
+_REFUSE_TOOL: Final = {**base.REFUSE_TOOL, "hookSpecificOutput": {"hookEventName": "PreToolUse", **base.REFUSE_TOOL}}
 """Once for each spelling of its events."""
 
-AGENT: Final = Agent(
+AGENT: Final = base.Agent(
     name="copilot",
     title="Copilot",
     meanings=Meanings(name="copilot", naming="copilot", join="\n\n", timeout=30.0),
     event_names={
-        "PreToolUse": "preToolUse",
-        "PostToolUse": "postToolUse",
-        "PostToolUseFailure": "postToolUseFailure",
-        "UserPromptSubmit": "userPromptSubmitted",
-        "SessionStart": "sessionStart",
-        "SessionEnd": "sessionEnd",
-        "Stop": "agentStop",
-        "SubagentStart": "subagentStart",
-        "SubagentStop": "subagentStop",
-        "PreCompact": "preCompact",
+        **base.LIKE_CLAUDE_IN_CAMEL_CASE,
         "PermissionRequest": "permissionRequest",
         "Notification": "notification",
+        "UserPromptSubmit": "userPromptSubmitted",
+        "Stop": "agentStop",
     },
     only_its=("errorOccurred", "userPromptTransformed"),
-    tools={
-        "bash": "Bash",
-        "view": "Read",
-        "create": "Write",
-        "edit": "Edit",
-        "glob": "Glob",
-        "grep": "Grep",
-        "rg": "Grep",
-        "web_fetch": "WebFetch",
-        "web_search": "WebSearch",
-        "task": "Agent",
-        "skill": "Skill",
+    tools=base.pairs(
+        "bash=Bash view=Read create=Write edit=Edit glob=Glob grep=Grep rg=Grep web_fetch=WebFetch "
+        "web_search=WebSearch task=Agent skill=Skill "
         # the same agent inside VS Code
-        "run_in_terminal": "Bash",
-        "runTerminalCommand": "Bash",
-        "read_file": "Read",
-        "create_file": "Write",
-        "replace_string_in_file": "Edit",
-    },
+        "run_in_terminal=Bash runTerminalCommand=Bash read_file=Read create_file=Write replace_string_in_file=Edit"
+    ),
     inputs={
         "Write": {"path": "file_path", "filePath": "file_path", "file_text": "content"},
-        "Edit": {
-            "path": "file_path",
-            "filePath": "file_path",
-            "old_str": "old_string",
-            "oldString": "old_string",
-            "new_str": "new_string",
-            "newString": "new_string",
-        },
+        "Edit": base.pairs(
+            "path=file_path filePath=file_path old_str=old_string oldString=old_string new_str=new_string "
+            "newString=new_string"
+        ),
         "Read": {"path": "file_path", "filePath": "file_path"},
         "Agent": {"agent_type": "subagent_type"},
     },
-    capabilities={
-        "PreToolUse": row("allow deny rewrite_input context", ask=ASK, stop=STOP),
-        "PostToolUse": row("replace_output context", deny=OUTPUT, stop=LATE),
-        "PostToolUseFailure": row("context", deny=LATE, stop=LATE),
-        "PermissionRequest": row("allow deny", ask=ASK, rewrite_input=REWRITE, stop=STOP, context=NEXT),
-        "UserPromptSubmit": row("deny", ask=ASK, stop=STOP, context=NEXT),
-        "SessionStart": row("context", deny=LATE, stop=LATE),
-        "SessionEnd": row(**UNPREVENTED),
-        "Stop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
-        "SubagentStart": row("context", deny=LATE, stop=LATE),
-        "SubagentStop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
-        "PreCompact": row(**UNPREVENTED, context=NEXT),
-        "Notification": row(**UNPREVENTED, context=NEXT),
-    },
+    capabilities=base.rounded(
+        "PreToolUse or PostToolUse",
+        PreToolUse="allow deny rewrite_input context",
+        PostToolUse="replace_output context",
+        PostToolUseFailure="context",
+        PermissionRequest="allow deny",
+        UserPromptSubmit="deny",
+        SessionStart="context",
+        SessionEnd="",
+        Stop="keep_going",
+        SubagentStart="context",
+        SubagentStop="keep_going",
+        PreCompact="",
+        Notification="",
+    ),
     refusals=(
-        Refusal("compact", 0, None),
-        Refusal("tool", 0, REFUSE_TOOL, "user project"),
-        Refusal("tool", 0, _REFUSE_TOOL, "client"),
-        Refusal("", 0, _REFUSE_TOOL, "http"),  # a block would keep it going
-        Refusal("prompt", 0, REFUSE),
-        Refusal("permission", 0, {"behavior": "deny", "message": "@", **REFUSE_PERMISSION}),
-        Refusal("", 2, REFUSE_TOOL),
+        base.Refusal("compact", 0, None),
+        base.Refusal("tool", 0, base.REFUSE_TOOL, "user project"),
+        base.Refusal("tool", 0, _REFUSE_TOOL, "client"),
+        base.Refusal("", 0, _REFUSE_TOOL, "http"),  # a block would keep it going
+        base.Refusal("prompt", 0, base.REFUSE),
+        base.Refusal("permission", 0, {"behavior": "deny", "message": "@", **base.REFUSE_PERMISSION}),
+        base.Refusal("", 2, base.REFUSE_TOOL),
     ),
     sends=_sends,
     unnamed_event=_unnamed_event,
@@ -385,7 +280,7 @@ AGENT: Final = Agent(
     own_keys={"bash": "run", "timeoutSec": "timeout"},
     read_keys=frozenset({"env", "cwd"}),
     trust=_trust,
-    next_steps=(("project", TRUST_FIRST.format("Copilot")),),
+    next_steps=(("project", base.TRUST_FIRST.format("Copilot")),),
     start=_start,
     shape="flat",
     head={"version": 1},
@@ -401,26 +296,14 @@ AGENT: Final = Agent(
 # Taken from its documentation, not measured. What we know by another name is added beside what it sent, so that a guard
 # which was written for `Bash` and `file_path` runs; what it sent stays as it is.
 
-_VSCODE_TOOLS: Final = {
-    "run_in_terminal": "Bash",
-    "runInTerminal": "Bash",
-    "runTerminalCommand": "Bash",
-    "create_file": "Write",
-    "createFile": "Write",
-    "replace_string_in_file": "Edit",
-    "multi_replace_string_in_file": "Edit",
-    "insert_edit_into_file": "Edit",
-    "editFiles": "Edit",
-    "read_file": "Read",
-    "readFile": "Read",
-}
-_VSCODE_FIELDS: Final = {
-    "file_path": "filePath",
-    "content": "content",
-    "old_string": "oldString",
-    "new_string": "newString",
-    "command": "command",
-}
+_VSCODE_TOOLS: Final = base.pairs(
+    "run_in_terminal=Bash runInTerminal=Bash runTerminalCommand=Bash create_file=Write createFile=Write "
+    "replace_string_in_file=Edit multi_replace_string_in_file=Edit insert_edit_into_file=Edit editFiles=Edit "
+    "read_file=Read readFile=Read"
+)
+_VSCODE_FIELDS: Final = base.pairs(
+    "file_path=filePath content=content old_string=oldString new_string=newString command=command"
+)
 """Our names of what a tool gets, and VS Code's."""
 
 
@@ -459,15 +342,11 @@ def _vscode_own_input(rewritten: Mapping[str, Any], sent: Mapping[str, Any]) -> 
     return own
 
 
-def _vscode_sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 2 if "hookEventName" in payload and "hook_event_name" not in payload else 0
-
-
-VSCODE: Final = Agent(
+VSCODE: Final = base.Agent(
     name="vscode",
     title="VS Code",
     aliases=("vscode", "vs-code", "VSCode", "code"),
-    sends=_vscode_sends,
+    sends=lambda payload, _environ: 2 * ("hookEventName" in payload and "hook_event_name" not in payload),
     payload_of=_vscode_payload,
     input_for=_vscode_own_input,
     reads_claude=("user", "project"),

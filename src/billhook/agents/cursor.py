@@ -5,48 +5,27 @@ obeyed, and of a rewritten input only some fields are taken: what it would pass 
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents.base import (
-    ALLOW,
-    ASK,
-    ENDS,
-    LATE,
-    NEXT,
-    ON,
-    REWRITE,
-    SHOWN,
-    STOP,
-    UNPREVENTED,
-    Agent,
-    Capabilities,
-    Installed,
-    Refusal,
-    Settings,
-    Trust,
-    row,
-)
-from billhook.agents.codec import AgentDialect, Payload, input_of, known, one_of, spoken
+from billhook.agents import base
+from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, spoken
+from billhook.agents.inbound import parsed
 from billhook.core import strictjson
+from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
-from billhook.core.errors import StrictJSONError
-from billhook.core.events import Event
+from billhook.core.events import JSON_FIELDS, Event
 from billhook.core.tools import ALSO_EDITS
 
 LONGEST_CONTEXT: Final = 10_000  # characters; longer context is dropped by the agent
-_RENAMED: Final = {
-    "tool_output": "tool_response",
-    "error_message": "error",
-    "subagent_id": "agent_id",
-    "subagent_type": "agent_type",
-    "summary": "last_assistant_message",
-    "duration": "duration_ms",
-}
+_RENAMED: Final = base.pairs(
+    "tool_output=tool_response error_message=error subagent_id=agent_id subagent_type=agent_type "
+    "summary=last_assistant_message duration=duration_ms"
+)
 _TAKEN: Final = {
     "Bash": ("command", "cwd", "timeout"),
     "Read": ("file_path",),
@@ -59,15 +38,11 @@ _TAKEN: Final = {
 """By tool: what of a rewritten input the agent takes over. The tools of MCP servers take everything."""
 _STAYING: Final = ("description", "cwd", "timeout")
 """What the agent always sends and a rewritten input need not have: it stays as it was."""
-_TOP: Final = {
-    "permission": str,
-    "user_message": str,
-    "agent_message": str,
-    "updated_input": dict,
-    "additional_context": str,
-    "continue": bool,
-    "followup_message": str,
-}
+_TOP: Final = kinds(
+    "permission user_message agent_message additional_context followup_message",
+    booleans="continue",
+    objects="updated_input",
+)
 _EARLIER: Final = {"userMessage": "user_message", "agentMessage": "agent_message"}  # how the first versions spelt them
 _WORDS: Final = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
 """An allow only says that this hook has no objection."""
@@ -91,11 +66,12 @@ class _Cursor(AgentDialect):
         if isinstance(payload.get("loop_count"), int):
             payload.setdefault("stop_hook_active", payload["loop_count"] > 0)
         named = payload.get("hook_event_name")
-        if isinstance(named, str) and named in _NARROW:
-            payload |= _NARROW[named](payload)
+        if isinstance(named, str) and named in _PARTS:
+            payload |= _PARTS[named].read(payload)
         if payload.get("tool_name") == "Write":  # one tool for both, and its input does not tell
             payload[ALSO_EDITS] = True
-        return _with_mcp_name(_with_parsed(payload))
+        payload |= {key: parsed(payload[key]) for key in JSON_FIELDS if key in payload}
+        return _with_mcp_name(payload)
 
     def write(self, payload: Payload, event: Event) -> Payload:
         back = {name: own for own, name in _RENAMED.items()}
@@ -105,7 +81,7 @@ class _Cursor(AgentDialect):
 
     # -- saying
 
-    def row(self, event: Event) -> Capabilities:
+    def row(self, event: Event) -> base.Capabilities:
         """The output of an MCP server's tool can be replaced."""
         row = super().row(event)
         after_mcp = event.hook_event_name == "PostToolUse" and _is_mcp(event)
@@ -162,7 +138,7 @@ class _Cursor(AgentDialect):
         fields = known({**{_EARLIER.get(key, key): value for key, value in output.items()}, **output}, _TOP)
         said: Payload = {"context": fields.get("additional_context", "")}
         if "permission" in fields:
-            decision = one_of("permission", fields["permission"], _WORDS)
+            decision = decision_of("permission", fields["permission"], _WORDS)
             told = (fields.get("user_message", ""), fields.get("agent_message", ""))
             reason = "\n".join(text for text in dict.fromkeys(told) if text)
             said |= spoken(decision, reason, event) if decision is not Decision.NONE else {}
@@ -207,27 +183,8 @@ def _file_edited(payload: Payload) -> Payload:
     return {"tool_name": "Edit", "tool_input": given}
 
 
-_NARROW: Final = {
-    "beforeShellExecution": _shell,
-    "afterShellExecution": _shell,
-    "beforeMCPExecution": _mcp,
-    "afterMCPExecution": _mcp,
-    "beforeReadFile": _file_read,
-    "beforeTabFileRead": _file_read,
-    "afterFileEdit": _file_edited,
-    "afterTabFileEdit": _file_edited,
-}
-
-
 _COMMON: Final = (
-    "conversation_id",
-    "generation_id",
-    "model",
-    "session_id",
-    "cursor_version",
-    "workspace_roots",
-    "user_email",
-    "transcript_path",
+    "conversation_id generation_id model session_id cursor_version workspace_roots user_email transcript_path"
 )
 _LONGEST_CONTENT: Final = 1 << 20
 
@@ -235,8 +192,8 @@ _LONGEST_CONTENT: Final = 1 << 20
 def _narrowed(told: Payload, event: Event, part: str) -> Payload:
     """A call of a tool, by whichever agent, as the narrower event."""
     given = input_of(event)
-    common: Payload = {key: told[key] for key in _COMMON if key in told}
-    return {**common, "hook_event_name": part, **_FIELDS[_NARROW[part]](given, told)}
+    common: Payload = {key: told[key] for key in _COMMON.split() if key in told}
+    return {**common, "hook_event_name": part, **_PARTS[part].write(given, told)}
 
 
 def _shell_fields(given: Payload, told: Payload) -> Payload:
@@ -283,22 +240,6 @@ def _edit_fields(given: Payload, told: Payload) -> Payload:
     return {"file_path": given.get("file_path", ""), "edits": edits}
 
 
-_FIELDS: Final = {_shell: _shell_fields, _mcp: _mcp_fields, _file_read: _read_fields, _file_edited: _edit_fields}
-"""What a narrower event has beside what all have, by how it is read."""
-
-
-def _with_parsed(payload: Payload) -> Payload:
-    """Inputs and results that came as JSON in a string."""
-    for key in ("tool_input", "tool_response"):
-        value = payload.get(key)
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            try:
-                payload[key] = strictjson.loads_leniently(value.encode("utf-8", "surrogatepass"), max_depth=400)
-            except (StrictJSONError, UnicodeError):
-                continue
-    return payload
-
-
 def _with_mcp_name(payload: Payload) -> Payload:
     """The agent does not say which server a tool belongs to: that is called `cursor` then."""
     called = payload.get("tool_name")
@@ -313,57 +254,48 @@ def _is_mcp(event: Event) -> bool:
     return str(getattr(event, "tool_name", "")).startswith("mcp__")
 
 
-_ASKED: Final = row("deny ask", allow=ALLOW, rewrite_input=REWRITE, stop=STOP, context=NEXT)
-_READ: Final = row("deny", allow=ALLOW, ask=ASK, rewrite_input=REWRITE, stop=STOP, context=NEXT)
-_SEEN: Final = row(**UNPREVENTED, stop="is ignored", context=NEXT, replace_output="is lost")
 _DENY: Final = {"permission": "deny", "user_message": "@", "agent_message": "@"}
-_EDITS: Final = "Edit|MultiEdit|Write"
+_HELD: Final = "PreToolUse or PostToolUse"
+_MCP_OUTPUT: Final = "for tools of MCP servers, whose output it replaces"
 
 
-def _trust(_agent: Agent, _project: str, _installed: Sequence[Installed], _settings: Settings) -> Iterator[Trust]:
-    yield Trust("unknown", "whether Cursor trusts this folder can't be read from its files")
+class _Part(NamedTuple):
+    """A narrower event: some of what one event of ours is about."""
+
+    event: str
+    tools: str
+    row: base.Capabilities
+    read: Callable[[Payload], Payload]
+    write: Callable[[Payload, Payload], Payload]
 
 
-def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 3 if "cursor_version" in payload or ("conversation_id" in payload and "generation_id" in payload) else 0
+_SEEN: Final = base.rounded_row("", _HELD, stop="is ignored", replace_output="is lost")
+_SHELL: Final = ("Bash", base.rounded_row("deny ask", _HELD), _shell, _shell_fields)
+_MCP: Final = ("mcp__.*", base.rounded_row("deny ask", _HELD), _mcp, _mcp_fields)
+_READ: Final = _Part("PreToolUse", "Read", base.rounded_row("deny", _HELD), _file_read, _read_fields)
+_EDITED: Final = _Part("PostToolUse", "Edit|MultiEdit|Write", _SEEN, _file_edited, _edit_fields)
+_PARTS: Final = {
+    "beforeShellExecution": _Part("PreToolUse", *_SHELL),
+    "beforeMCPExecution": _Part("PreToolUse", *_MCP),
+    "beforeReadFile": _READ,
+    "beforeTabFileRead": _READ,
+    "afterShellExecution": _Part("PostToolUse", *_SHELL)._replace(row=_SEEN),
+    "afterMCPExecution": _Part("PostToolUse", *_MCP)._replace(row=_SEEN),
+    "afterFileEdit": _EDITED,
+    "afterTabFileEdit": _EDITED,
+}
 
 
-AGENT: Final = Agent(
+_ONLY_HERE: Final = {"conversation_id", "generation_id"}  # an event with both is Cursor's
+
+
+AGENT: Final = base.Agent(
     name="cursor",
     title="Cursor",
     meanings=Meanings(name="cursor", naming="cursor", join="\n\n", timeout=60.0),
-    event_names={
-        "PreToolUse": "preToolUse",
-        "PostToolUse": "postToolUse",
-        "PostToolUseFailure": "postToolUseFailure",
-        "UserPromptSubmit": "beforeSubmitPrompt",
-        "SessionStart": "sessionStart",
-        "SessionEnd": "sessionEnd",
-        "Stop": "stop",
-        "SubagentStart": "subagentStart",
-        "SubagentStop": "subagentStop",
-        "PreCompact": "preCompact",
-    },
-    narrower={
-        "beforeShellExecution": "PreToolUse",
-        "beforeMCPExecution": "PreToolUse",
-        "beforeReadFile": "PreToolUse",
-        "beforeTabFileRead": "PreToolUse",
-        "afterShellExecution": "PostToolUse",
-        "afterMCPExecution": "PostToolUse",
-        "afterFileEdit": "PostToolUse",
-        "afterTabFileEdit": "PostToolUse",
-    },
-    tools_of={
-        "beforeShellExecution": "Bash",
-        "afterShellExecution": "Bash",
-        "beforeMCPExecution": "mcp__.*",
-        "afterMCPExecution": "mcp__.*",
-        "beforeReadFile": "Read",
-        "beforeTabFileRead": "Read",
-        "afterFileEdit": _EDITS,
-        "afterTabFileEdit": _EDITS,
-    },
+    event_names={**base.LIKE_CLAUDE_IN_CAMEL_CASE, "UserPromptSubmit": "beforeSubmitPrompt"},
+    narrower={name: part.event for name, part in _PARTS.items()},
+    tools_of={name: part.tools for name, part in _PARTS.items()},
     only_its=("afterAgentResponse", "afterAgentThought", "workspaceOpen"),
     installs_own=True,
     tools={"Shell": "Bash", "StrReplace": "Edit", "List": "LS", "Fetch": "WebFetch", "Task": "Agent"},
@@ -374,45 +306,36 @@ AGENT: Final = Agent(
         "LS": {"path": "path", "file_path": "path"},
         "Grep": {"path": "path", "file_path": "path"},
     },
-    capabilities={
-        "PreToolUse": row("deny rewrite_input context", allow=ALLOW, ask=ASK, stop=STOP),
-        "PostToolUse": row(
-            "context",
-            deny=LATE,
-            stop=LATE,
-            replace_output="is told to the model as context, but for tools of MCP servers, whose output it replaces",
-        ),
-        "PostToolUseFailure": row("context", deny=LATE, stop=LATE),
-        "UserPromptSubmit": row("deny context", ask=ASK, stop=STOP),
-        "SessionStart": row("context", deny=LATE, stop=LATE),
-        "SessionEnd": row(**UNPREVENTED),
-        "Stop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
-        "SubagentStart": row("deny", allow=ALLOW, ask=ASK, stop=STOP, context=NEXT),
-        "SubagentStop": row("keep_going", deny=ON, stop=ENDS, context=NEXT),
-        "PreCompact": row("message", deny=SHOWN, context=NEXT),
+    capabilities=base.rounded(
+        _HELD,
+        PreToolUse="deny rewrite_input context",
+        PostToolUse="context",
+        PostToolUseFailure="context",
+        UserPromptSubmit="deny context",
+        SessionStart="context",
+        SessionEnd="",
+        Stop="keep_going",
+        SubagentStart="deny",
+        SubagentStop="keep_going",
+        PreCompact="message",
+    )
+    | {
+        "PostToolUse": base.rounded_row("context", _HELD, replace_output=f"{base.LATE}, but {_MCP_OUTPUT}"),
+        "SubagentStart": base.rounded_row("deny", _HELD, rewrite_input=""),
     },
-    narrower_capabilities={
-        "beforeShellExecution": _ASKED,
-        "beforeMCPExecution": _ASKED,
-        "beforeReadFile": _READ,
-        "beforeTabFileRead": _READ,
-        "afterShellExecution": _SEEN,
-        "afterMCPExecution": _SEEN,
-        "afterFileEdit": _SEEN,
-        "afterTabFileEdit": _SEEN,
-    },
+    narrower_capabilities={name: part.row for name, part in _PARTS.items()},
     taken_over="a command or a path",
     refusals=(
-        Refusal("", 0, {"continue": False, **_DENY}, "http"),
-        Refusal("subagent", 0, {"permission": "deny", "user_message": "@"}, "user project"),
-        Refusal("subagent", 0, _DENY),
-        Refusal("compact", 0, None),
-        Refusal("prompt", 0, {"continue": False, "user_message": "@"}),
-        Refusal("tool", 0, _DENY),
-        Refusal("", 2, _DENY),
+        base.Refusal("", 0, {"continue": False, **_DENY}, "http"),
+        base.Refusal("subagent", 0, {"permission": "deny", "user_message": "@"}, "user project"),
+        base.Refusal("subagent", 0, _DENY),
+        base.Refusal("compact", 0, None),
+        base.Refusal("prompt", 0, {"continue": False, "user_message": "@"}),
+        base.Refusal("tool", 0, _DENY),
+        base.Refusal("", 2, _DENY),
     ),
     parts=True,
-    sends=_sends,
+    sends=lambda payload, _environ: 3 * ("cursor_version" in payload or payload.keys() >= _ONLY_HERE),
     reads_claude=("user", "project"),
     marks={"CURSOR_AGENT": ""},  # not CURSOR_TRACE_ID, which a person's own terminal inside the editor has, too
     program="cursor-agent",
@@ -420,7 +343,7 @@ AGENT: Final = Agent(
     project_file=".cursor/hooks.json",
     user_file=".cursor/hooks.json",
     own_keys={"failClosed": "gate"},
-    trust=_trust,
+    trust=lambda _: [base.Trust("unknown", "whether Cursor trusts this folder can't be read from its files")],
     next_steps=(("any", "restart Cursor, and look for billhook below Settings, Hooks"),),
     shape="flat",
     head={"version": 1},
@@ -429,5 +352,5 @@ AGENT: Final = Agent(
     also_refused=frozenset({"SubagentStart"}),
 )
 AGENTS = {"cursor": AGENT}
-DIALECTS = {"cursor": _Cursor(AGENT), **{f"cursor:{part}": _Cursor(AGENT, part) for part in _NARROW}}
+DIALECTS = {"cursor": _Cursor(AGENT), **{f"cursor:{part}": _Cursor(AGENT, part) for part in _PARTS}}
 """`cursor:beforeShellExecution`: for a hook that was written for that event."""

@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents.base import Agent, Capabilities
+from billhook.agents.base import WAITING, Agent, Capabilities
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision
 from billhook.core.events import Block, Event
 
-BEFORE: Final = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
 _LONGEST_WANT: Final = 4000
 
 
@@ -63,7 +62,7 @@ class _Rounding:
                 self.change("a stop reason without a stop", stop_reason="")
             return
         reason = answer.stop_reason or answer.reason or "a hook stopped the run"
-        if self.row.deny and answer.decision is not Decision.DENY and (self.name in BEFORE or not self.row.stop):
+        if self.row.deny and answer.decision is not Decision.DENY and (self.name in WAITING or not self.row.stop):
             self.change(
                 "a stop became a deny and a stop" if self.row.stop else "", decision=Decision.DENY, reason=reason
             )
@@ -81,7 +80,9 @@ class _Rounding:
             self.change(f"allow {self.row.becomes('allow')} on {self.name}", decision=Decision.NONE, reason="")
         elif decision in (Decision.ASK, Decision.DEFER) and not (decision is Decision.ASK and self.row.ask):
             if self.row.deny:
-                self.change(f"{decision} became a deny", decision=Decision.DENY, reason=self._approval(answer.reason))
+                told = f": {answer.reason}" if answer.reason else ""
+                reason = f"This needs the approval of a person, and {self.title} can't ask for it here{told}"
+                self.change(f"{decision} became a deny", decision=Decision.DENY, reason=reason)
             else:
                 self.change(f"{decision} can't be said on {self.name}", decision=Decision.NONE, reason="")
         elif decision is Decision.DENY and not answer.reason.strip():
@@ -90,17 +91,13 @@ class _Rounding:
         elif decision is Decision.NONE and answer.reason and not answer.keep_going:
             self.change("a reason without a decision", reason="")
 
-    def _approval(self, reason: str) -> str:
-        told = f": {reason}" if reason else ""
-        return f"This needs the approval of a person, and {self.title} can't ask for it here{told}"
-
     def rewritten_input(self, refused: str) -> None:
         answer = self.answer
         if answer.updated_input is None:
             return
         if answer.decision is Decision.DENY:
             self.change("the rewritten input of a call that is denied", updated_input=None)
-        elif refused or not self.row.rewrite_input:
+        elif refused or not self.row.rewrite_input or self._undecided:
             why = refused or f"{self.title} can't be told so"
             wanted = strictjson.compact(answer.updated_input)[:_LONGEST_WANT]
             reason = f"A hook wants this call with another input, and {why}. What it wants: {wanted}"
@@ -110,6 +107,11 @@ class _Rounding:
                 )
             else:
                 self.change(f"a rewritten input can't be said on {self.name}", updated_input=None)
+
+    @property
+    def _undecided(self) -> bool:
+        """A permission that is asked for takes another input only beside an allow."""
+        return self.name == "PermissionRequest" and self.answer.decision is Decision.NONE
 
     def late_denial(self) -> None:
         """A deny of what can't be prevented: told to whoever can still be told."""
@@ -162,13 +164,8 @@ class _Rounding:
             else:
                 self.lost.append(f"context can't be said on {self.name}")
             self.change(context="")
-        if answer.message and not self.row.message and not self._shown_with_a_deny:
+        if answer.message and not self.row.message:
             self.change(f"a message {self.row.becomes('message')} on {self.name}", message="")
-
-    @property
-    def _shown_with_a_deny(self) -> bool:
-        told = self.row.instead.get("message", "")
-        return self.answer.decision is Decision.DENY and "with a deny" in told
 
     def others(self) -> None:
         answer = self.answer

@@ -83,15 +83,12 @@ def _parted(text: str) -> tuple[str, dict[str, Any], str]:
 
 def _each(hooks: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
     """The hooks with changed commands."""
-    return {
-        event: [_one(one, change) for one in listed] if isinstance(listed, list) else listed
-        for event, listed in hooks.items()
-    }
 
+    def changed(entry: Any) -> Any:
+        command = entry.get("command") if isinstance(entry, dict) else None
+        return {**entry, "command": change(command)} if isinstance(command, str) else entry
 
-def _one(entry: Any, change: Callable[[str], str]) -> Any:
-    command = entry.get("command") if isinstance(entry, dict) else None
-    return {**entry, "command": change(command)} if isinstance(command, str) else entry
+    return {event: [*map(changed, some)] if isinstance(some, list) else some for event, some in hooks.items()}
 
 
 def with_shell(command: str) -> str:

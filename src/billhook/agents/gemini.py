@@ -5,47 +5,27 @@ a tool is ignored, too, and waits here for AfterTool. A rewritten input is put o
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents.base import (
-    ALLOW,
-    ASK,
-    CANARY_KEY,
-    HELD,
-    LATE,
-    ON,
-    OUTPUT,
-    SHOWN,
-    TRUST_FIRST,
-    UNPREVENTED,
-    Agent,
-    Installed,
-    Settings,
-    Start,
-    Trust,
-    dig,
-    folder_trust,
-    quiet,
-    row,
-)
-from billhook.agents.codec import AgentDialect, MisheardError, Payload, block, input_of
+from billhook.agents import base
+from billhook.agents.codec import AgentDialect, Payload, block, input_of, kinds
 from billhook.core import client_env
+from billhook.core.answer_schema import MisreadError
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
-_SPECIFIC: Final[Mapping[str, type]] = {"hookEventName": str, "additionalContext": str, "tool_input": dict}
 _WORDS_ONLY: Final = ("description", "instruction")
 """Fields of an input that say what the model is about, and change nothing of what the tool does."""
 
 
 class _Gemini(AgentDialect):
     blocking = range(2, 256)
-    specific = _SPECIFIC
+    specific = kinds("hookEventName additionalContext", objects="tool_input")
     context_in_output = True
     no_reason = no_output = "No reason provided"
     block_replaces_output = True
@@ -91,7 +71,7 @@ class _Gemini(AgentDialect):
 
     def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
         if "permissionDecision" in fields.get("hookSpecificOutput", {}) and "decision" not in fields:
-            raise MisheardError('Gemini CLI ignores `permissionDecision`; write "decision": "deny" at the top level')
+            raise MisreadError('Gemini CLI ignores `permissionDecision`; write "decision": "deny" at the top level')
         said = super().heard(event, fields, inside)
         if "tool_input" in inside:
             said["updated_input"] = self.merged(event, inside["tool_input"])
@@ -104,36 +84,27 @@ class _Gemini(AgentDialect):
 # -- its files
 
 
-def _trust(agent: Agent, project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
+def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     environ = client_env.environ()
     forced = environ.get("GEMINI_CLI_TRUST_WORKSPACE")
     if forced in ("true", "false"):
         why = "the variable GEMINI_CLI_TRUST_WORKSPACE says so"
-        yield folder_trust(agent, installed, forced == "true", why, _NO_WINDOW)
-        return
-    file = environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", os.path.join(agent.home(), "trustedFolders.json"))
-    yield trusted_folders(agent, project, installed, settings, file, more=_NO_WINDOW)
+        yield check.folder(forced == "true", why, _NO_WINDOW)
+    else:
+        yield trusted_folders(check, environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", ""), more=_NO_WINDOW)
 
 
 _NO_WINDOW: Final = ", and without a window it does not start here"
 
 
-def trusted_folders(
-    agent: Agent,
-    project: str,
-    installed: Sequence[Installed],
-    settings: Settings,
-    file: str,
-    *,
-    more: str = "",
-    by_default: bool = True,
-) -> Trust:
+def trusted_folders(check: base.TrustCheck, file: str = "", *, more: str = "", by_default: bool = True) -> base.Trust:
     """Whether a list of trusted folders has this one. `by_default`: the list counts where nothing is set."""
-    enabled = dig(settings(agent.file("user", project)), "security", "folderTrust", "enabled")
+    file = file or os.path.join(check.agent.home(), "trustedFolders.json")
+    enabled = base.dig(check.settings(check.agent.file("user", check.project)), "security", "folderTrust", "enabled")
     if enabled is False or (enabled is None and not by_default):
-        return Trust("ok", f"{agent.title} trusts every folder (`security.folderTrust` is off)")
-    trusted = _by_rules(settings(file), os.path.realpath(project))
-    return folder_trust(agent, installed, trusted, file if trusted is not None else "", more)
+        return base.Trust("ok", f"{check.agent.title} trusts every folder (`security.folderTrust` is off)")
+    trusted = _by_rules(check.settings(file), os.path.realpath(check.project))
+    return check.folder(trusted, file if trusted is not None else "", more)
 
 
 def _by_rules(rules: Mapping[str, Any], project: str) -> bool | None:
@@ -147,27 +118,20 @@ def _by_rules(rules: Mapping[str, Any], project: str) -> bool | None:
     return longest[1]
 
 
-def _start(agent: Agent, url: str, prompt: str, settings: Settings) -> Start:
-    environ = {"GEMINI_API_KEY": CANARY_KEY, "GEMINI_TELEMETRY_ENABLED": "false"}
-    if dig(settings(agent.file("user", "")), "security", "auth", "selectedType"):
+def _start(agent: base.Agent, url: str, prompt: str, settings: base.Settings) -> base.Start:
+    environ = {"GEMINI_API_KEY": base.CANARY_KEY, "GEMINI_TELEMETRY_ENABLED": "false"}
+    if base.dig(settings(agent.file("user", "")), "security", "auth", "selectedType"):
         # With nothing chosen, it would take an address for a gateway, and want to know more of it; then there is only
         # the way through the proxy.
         environ["GOOGLE_GEMINI_BASE_URL"] = url
-    return Start(("-p", prompt), environ)
+    return base.Start(("-p", prompt), environ)
 
 
 _ONLY_ITS: Final = ("BeforeModel", "AfterModel", "BeforeToolSelection")
-_EVENTS: Final = {
-    "PreToolUse": "BeforeTool",
-    "PostToolUse": "AfterTool",
-    "PostToolUseFailure": "AfterTool",
-    "UserPromptSubmit": "BeforeAgent",
-    "SessionStart": "SessionStart",
-    "SessionEnd": "SessionEnd",
-    "Stop": "AfterAgent",
-    "PreCompact": "PreCompress",
-    "Notification": "Notification",
-}
+_EVENTS: Final = base.pairs(
+    "PreToolUse=BeforeTool PostToolUse=AfterTool PostToolUseFailure=AfterTool UserPromptSubmit=BeforeAgent "
+    "SessionStart=SessionStart SessionEnd=SessionEnd Stop=AfterAgent PreCompact=PreCompress Notification=Notification"
+)
 
 
 def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
@@ -179,7 +143,7 @@ def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     return 1 if told and session and session == payload.get("session_id") else 0
 
 
-AGENT: Final = Agent(
+AGENT: Final = base.Agent(
     name="gemini",
     title="Gemini CLI",
     meanings=Meanings(name="gemini", naming="gemini", join="\n\n", timeout=60.0, time_per_second=1000),
@@ -187,20 +151,11 @@ AGENT: Final = Agent(
     only_its=_ONLY_ITS,
     also_refused=frozenset({"BeforeModel"}),
     not_usual=frozenset({"PreCompact"}),  # it sends PreCompress at every turn, compacted or not
-    tools={
-        "run_shell_command": "Bash",
-        "read_file": "Read",
-        "write_file": "Write",
-        "replace": "Edit",
-        "glob": "Glob",
-        "grep_search": "Grep",
-        "search_file_content": "Grep",
-        "list_directory": "LS",
-        "web_fetch": "WebFetch",
-        "google_web_search": "WebSearch",
-        "write_todos": "TodoWrite",
-        "invoke_agent": "Agent",
-    },
+    tools=base.pairs(
+        "run_shell_command=Bash read_file=Read write_file=Write replace=Edit glob=Glob grep_search=Grep "
+        "search_file_content=Grep list_directory=LS web_fetch=WebFetch google_web_search=WebSearch "
+        "write_todos=TodoWrite invoke_agent=Agent"
+    ),
     inputs={
         "Bash": {"is_background": "run_in_background"},
         "Read": {"file_path": "file_path", "absolute_path": "file_path"},
@@ -210,18 +165,20 @@ AGENT: Final = Agent(
         "LS": {"dir_path": "path"},
         "Agent": {"agent_name": "subagent_type"},
     },
-    capabilities=quiet(
-        {
-            "PreToolUse": row("deny rewrite_input stop message", allow=ALLOW, ask=ASK, context=HELD),
-            "PostToolUse": row("replace_output context stop message", deny=OUTPUT),
-            "PostToolUseFailure": row("context stop message", deny=LATE),
-            "UserPromptSubmit": row("deny context stop message", ask=ASK),
-            "SessionStart": row("context message", deny=LATE, stop=LATE),
-            "SessionEnd": row(**UNPREVENTED),
-            "Stop": row("stop keep_going message", deny=ON, context="held until UserPromptSubmit or PostToolUse"),
-            "PreCompact": row("message", deny=SHOWN, context=HELD),
-            "Notification": row("message", deny=SHOWN, context=HELD),
-        }
+    capabilities=base.quiet(
+        base.rounded(
+            "PostToolUse",
+            PreToolUse="deny rewrite_input stop message",
+            PostToolUse="replace_output context stop message",
+            PostToolUseFailure="context stop message",
+            UserPromptSubmit="deny context stop message",
+            SessionStart="context message",
+            SessionEnd="",
+            Stop="stop keep_going message",
+            PreCompact="message",
+            Notification="message",
+        )
+        | {"Stop": base.rounded_row("stop keep_going message", "UserPromptSubmit or PostToolUse")}
     ),
     sends=_sends,
     marks={"GEMINI_CLI": "", "GEMINI_SESSION_ID": ""},
@@ -233,7 +190,7 @@ AGENT: Final = Agent(
     home_is="home",
     read_keys=frozenset({"env"}),
     trust=_trust,
-    next_steps=(("project", TRUST_FIRST.format("Gemini CLI")),),
+    next_steps=(("project", base.TRUST_FIRST.format("Gemini CLI")),),
     start=_start,
     named=True,
     group={"sequential": True},  # in turn, and we are the last: other hooks may rewrite what we judge

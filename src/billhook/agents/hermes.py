@@ -3,33 +3,17 @@
 Taken from its documentation, not measured. It skips a hook that was not approved without a word.
 """
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from billhook.agents.base import (
-    ALLOW,
-    ENDS,
-    ON,
-    STOP,
-    UNPREVENTED,
-    Agent,
-    Installed,
-    Refusal,
-    Settings,
-    Trust,
-    row,
-)
-from billhook.agents.codec import AgentDialect, Payload, known, spoken
+from billhook.agents.base import UNPREVENTED, Agent, Refusal, Trust, TrustCheck, pairs, rounded, row, sends_own_names
+from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
 from billhook.agents.formats import InYaml, with_shell
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
-_TOP: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("action", "decision", "message", "reason", "context"), str),
-    "args": dict,
-}
+_TOP: Final = kinds("action decision message reason context", objects="args")
 
 
 class _Hermes(AgentDialect):
@@ -67,11 +51,10 @@ class _Hermes(AgentDialect):
         return Answer(**said | (spoken(Decision.DENY, reason, event) if fields.get("decision") == "block" else {}))
 
 
-def _trust(agent: Agent, _project: str, installed: Sequence[Installed], settings: Settings) -> Iterator[Trust]:
-    file = os.path.join(agent.home(), "shell-hooks-allowlist.json")
-    approvals = settings(file).get("approvals")
+def _trust(check: TrustCheck) -> Iterator[Trust]:
+    approvals = check.read("shell-hooks-allowlist.json").get("approvals")
     approved = [(one.get("event"), one.get("command")) for one in approvals or () if isinstance(one, dict)]
-    entries = [entry for one in installed for entry in one.entries]
+    entries = [entry for one in check.installed for entry in one.entries]
     missing = [one for one in entries if (one.event, with_shell(one.data["command"])) not in approved]
     if missing:
         text = f"Hermes skips {len(missing)} of {len(entries)} entries without a word: they are not approved"
@@ -80,23 +63,12 @@ def _trust(agent: Agent, _project: str, installed: Sequence[Installed], settings
         yield Trust("ok", f"Hermes has approved all {len(entries)} entries")
 
 
-_EVENTS: Final = {
-    "PreToolUse": "pre_tool_call",
-    "PostToolUse": "post_tool_call",
-    "UserPromptSubmit": "pre_llm_call",
-    "SessionStart": "on_session_start",
-    "SessionEnd": "on_session_end",
-    "Stop": "pre_verify",
-    "SubagentStart": "subagent_start",
-    "SubagentStop": "subagent_stop",
-}
+_EVENTS: Final = pairs(
+    "PreToolUse=pre_tool_call PostToolUse=post_tool_call UserPromptSubmit=pre_llm_call SessionStart=on_session_start "
+    "SessionEnd=on_session_end Stop=pre_verify SubagentStart=subagent_start SubagentStop=subagent_stop"
+)
 
-_LATER: Final = "held until UserPromptSubmit"
 _FILE: Final = {"path": "file_path"}
-
-
-def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 2 if payload.get("original_event_name", payload.get("hook_event_name")) in _EVENTS.values() else 0
 
 
 AGENT: Final = Agent(
@@ -104,27 +76,22 @@ AGENT: Final = Agent(
     title="Hermes",
     meanings=Meanings(name="hermes", naming="hermes", join="\n\n", timeout=60.0),
     event_names=_EVENTS,
-    tools={
-        "terminal": "Bash",
-        "read_file": "Read",
-        "write_file": "Write",
-        "patch": "Edit",
-        "search_files": "Grep",
-        "web_extract": "WebFetch",
-    },
+    tools=pairs("terminal=Bash read_file=Read write_file=Write patch=Edit search_files=Grep web_extract=WebFetch"),
     inputs={"Read": _FILE, "Write": _FILE, "Edit": _FILE},
-    capabilities={
-        "PreToolUse": row("deny ask rewrite_input", allow=ALLOW, stop=STOP, context=_LATER),
-        "PostToolUse": row(**UNPREVENTED, context=_LATER),
-        "UserPromptSubmit": row("context", **UNPREVENTED),
-        "SessionStart": row(**UNPREVENTED, context=_LATER),
-        "SessionEnd": row(**UNPREVENTED),
-        "Stop": row("keep_going", deny=ON, stop=ENDS, context=_LATER),
-        "SubagentStart": row(**UNPREVENTED, context=_LATER),
-        "SubagentStop": row(**UNPREVENTED, context=_LATER),
-    },
+    capabilities=rounded(
+        "UserPromptSubmit",
+        PreToolUse="deny ask rewrite_input",
+        PostToolUse="",
+        UserPromptSubmit="context",
+        SessionStart="",
+        SessionEnd="",
+        Stop="keep_going",
+        SubagentStart="",
+        SubagentStop="",
+    )
+    | {"UserPromptSubmit": row("context", deny=UNPREVENTED)},
     refusals=(Refusal("prompt subagent compact", 0, None, "client"), Refusal("")),  # only tool calls can be refused
-    sends=_sends,
+    sends=lambda payload, _environ: 2 * sends_own_names(_EVENTS.values(), payload),
     program="hermes",
     user_file=".hermes/config.yaml",
     home_variable="HERMES_HOME",

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from billhook.agents import AGENTS, EVERY_AGENT, TABLE
 from billhook.core import strictjson, tools
-from billhook.core import tools as spellings
-from billhook.core.errors import ContradictionError, EventError, StrictJSONError
+from billhook.core.errors import ContradictionError, StrictJSONError
 from billhook.core.events import EVENTS
 from billhook.core.lazy import LazyTable
+from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.core.answers import Answer
@@ -35,19 +33,15 @@ def others() -> frozenset[str]:
     return frozenset(name for agent in AGENTS.values() for name in agent.only_its)
 
 
-def fold(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
-
-
-_OURS: Final = {fold(name): name for name in EVENTS}
+_OURS: Final = {folded(name): name for name in EVENTS}
 
 
 @cache
 def meant(agent: str) -> Mapping[str, str]:
     """By the folded name that an agent uses: our name of the event. Of two events with one name, the wider one."""
     record = AGENTS[agent]
-    names = {fold(own): name for name, own in reversed(list(record.event_names.items()))}
-    return names | {fold(own): name for own, name in record.narrower.items()}
+    names = {folded(own): name for name, own in reversed(list(record.event_names.items()))}
+    return names | {folded(own): name for own, name in record.narrower.items()}
 
 
 def canonical_event(name: str, agent: str = "") -> str:
@@ -55,11 +49,11 @@ def canonical_event(name: str, agent: str = "") -> str:
 
     `agent`: the one that most likely uses it; the records of the others are only imported when it does not.
     """
-    folded = fold(name[:100])
-    if name in EVENTS or folded in _OURS:
-        return _OURS[folded]
+    plain = folded(name[:100])
+    if name in EVENTS or plain in _OURS:
+        return _OURS[plain]
     likely = (agent,) if agent in AGENTS else ()
-    return next((meant(one)[folded] for one in (*likely, *AGENTS) if folded in meant(one)), "")
+    return next((meant(one)[plain] for one in (*likely, *AGENTS) if plain in meant(one)), "")
 
 
 def own_events(agent: str, name: str) -> str:
@@ -99,6 +93,8 @@ _FOREIGN: Final = frozenset(
     ("timestamp", "turn_id", "conversation_id", "cursor_version", "hookEventName", "sessionId", "original_event_name")
 )
 """Fields that Claude Code does not send."""
+DOUBTFUL: Final = _FOREIGN | {"model"}
+"""A known event without any of these fields comes from Claude Code, if it was said to: it is not looked at closer."""
 
 
 def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> str:
@@ -122,8 +118,6 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
         return answer
     from msgspec.structs import replace
 
-    from billhook.core import strictjson
-
     sent = strictjson.loads_leniently(stdin, max_depth=400).get("tool_input")
     return replace(answer, updated_input=input_for(answer.updated_input or {}, sent if isinstance(sent, dict) else {}))
 
@@ -134,24 +128,19 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
 Payload = dict[str, Any]
 
 
-def received_object(stdin: bytes) -> Payload:
-    """The JSON object that an agent sent. Raises EventError."""
+def parsed(value: object) -> object:
+    """The object that came as JSON in a string; other values, such as a patch, stay what they are."""
     try:
-        payload = msgspec.json.decode(stdin)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        # One odd escape in a command must not switch guards off.
-        try:
-            payload = strictjson.loads_leniently(stdin, max_depth=400)
-        except StrictJSONError as error:
-            raise EventError(f"not JSON: {error.message}", path="$") from None
-    if not isinstance(payload, dict):
-        raise EventError("expected an object")
-    return payload
+        text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
+        found = strictjson.loads_leniently(text, max_depth=400)
+    except (StrictJSONError, UnicodeError):
+        return value
+    return found if isinstance(found, dict) else value
 
 
 def consistent(payload: Payload) -> Payload:
     """The same payload. Raises ContradictionError where two spellings of a field say different things."""
-    if why := spellings.contradictory_event(payload):
+    if why := tools.contradictory_event(payload):
         raise ContradictionError(why)
     return payload
 
@@ -168,13 +157,10 @@ def with_canonical_tool(payload: Payload, naming: str) -> Payload:
         payload["tool_input"], renamed = tools.canonical_input(tool, payload["tool_input"], naming)
         if renamed:
             payload["original_input_keys"] = renamed
-    if _has_id(payload.get("hook_event_name")) and not payload.get("tool_use_id"):
+    kind = EVENTS.get(str(payload.get("hook_event_name")))
+    if kind is not None and "tool_use_id" in kind.__struct_fields__ and not payload.get("tool_use_id"):
         payload["tool_use_id"] = tool_use_id(payload.get("session_id"), tool, payload.get("tool_input"))
     return payload
-
-
-def _has_id(name: object) -> bool:
-    return isinstance(name, str) and name in EVENTS and "tool_use_id" in EVENTS[name].__struct_fields__
 
 
 def tool_use_id(session: object, tool: str, given: object) -> str:

@@ -1,28 +1,24 @@
 """OpenCode: it runs no commands as hooks, so `install` writes a plugin that does, and that refuses when they fail."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
-from billhook.agents.base import ALLOW, ASK, HELD, LATE, OUTPUT, STOP, UNPREVENTED, Agent, row
-from billhook.agents.codec import AgentDialect, Payload
+from billhook.agents.base import Agent, pairs, rounded, rounded_row, sends_own_names
+from billhook.agents.codec import AgentDialect, Payload, kinds
 from billhook.agents.formats import Embedded
 from billhook.core.answers import Answer
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
-_SPECIFIC: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("hookEventName", "permissionDecision", "permissionDecisionReason", "additionalContext"), str),
-    "updatedInput": dict,
-    "updatedToolOutput": str,
-}
-
 
 class _OpenCode(AgentDialect):
     """What the plugin reads: we chose its words."""
 
-    specific = _SPECIFIC
+    specific = kinds(
+        "hookEventName permissionDecision permissionDecisionReason additionalContext updatedToolOutput",
+        objects="updatedInput",
+    )
     context_in_output = True
 
     def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
@@ -39,18 +35,10 @@ class _OpenCode(AgentDialect):
         return said | ({"updated_output": inside["updatedToolOutput"]} if "updatedToolOutput" in inside else {})
 
 
-def _sends(payload: Mapping[str, Any], _environ: Mapping[str, str]) -> int:
-    return 2 if payload.get("original_event_name", payload.get("hook_event_name")) in _EVENTS.values() else 0
-
-
-_EVENTS: Final = {
-    "PreToolUse": "tool.execute.before",
-    "PostToolUse": "tool.execute.after",
-    "UserPromptSubmit": "chat.message",
-    "SessionStart": "session.created",
-    "Stop": "session.idle",
-}
-_LATER: Final = "held until UserPromptSubmit or PostToolUse"
+_EVENTS: Final = pairs(
+    "PreToolUse=tool.execute.before PostToolUse=tool.execute.after UserPromptSubmit=chat.message "
+    "SessionStart=session.created Stop=session.idle"
+)
 _FILE: Final = {"filePath": "file_path"}
 
 AGENT: Final = Agent(
@@ -58,33 +46,26 @@ AGENT: Final = Agent(
     title="OpenCode",
     meanings=Meanings(name="opencode", naming="opencode", join="\n\n", timeout=60.0),
     event_names=_EVENTS,
-    tools={
-        "bash": "Bash",
-        "read": "Read",
-        "write": "Write",
-        "edit": "Edit",
-        "glob": "Glob",
-        "grep": "Grep",
-        "list": "LS",
-        "webfetch": "WebFetch",
-        "todowrite": "TodoWrite",
-        "task": "Agent",
-        "skill": "Skill",
-    },
+    tools=pairs(
+        "bash=Bash read=Read write=Write edit=Edit glob=Glob grep=Grep list=LS webfetch=WebFetch "
+        "todowrite=TodoWrite task=Agent skill=Skill"
+    ),
     inputs={
         "Read": _FILE,
         "Write": _FILE,
         "Edit": {**_FILE, "oldString": "old_string", "newString": "new_string", "replaceAll": "replace_all"},
         "apply_patch": {"patchText": "command"},
     },
-    capabilities={
-        "PreToolUse": row("deny rewrite_input", allow=ALLOW, ask=ASK, stop=STOP, context=HELD),
-        "PostToolUse": row("replace_output context", deny=OUTPUT, stop=LATE),
-        "UserPromptSubmit": row("deny context", ask=ASK, stop=STOP),
-        "SessionStart": row(**UNPREVENTED, context=_LATER),
-        "Stop": row(**UNPREVENTED, context=_LATER),
-    },
-    sends=_sends,
+    capabilities=rounded(
+        "UserPromptSubmit or PostToolUse",
+        PreToolUse="deny rewrite_input",
+        PostToolUse="replace_output context",
+        UserPromptSubmit="deny context",
+        SessionStart="",
+        Stop="",
+    )
+    | {"PreToolUse": rounded_row("deny rewrite_input", "PostToolUse")},
+    sends=lambda payload, _environ: 2 * sends_own_names(_EVENTS.values(), payload),
     marks={"OPENCODE": ""},
     packages=(("node_modules", "opencode-ai"),),
     program="opencode",

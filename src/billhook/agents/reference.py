@@ -37,7 +37,6 @@ else:
     answer_reader = later("billhook.core.answer_reader")
     answer_writer = later("billhook.core.answer_writer")
     answer_schema = later("billhook.core.answer_schema")
-    answer_schema = later("billhook.core.answer_schema")
     downgrade = later("billhook.agents.downgrade")
     printing = later("billhook.agents.stdout")
 
@@ -190,7 +189,9 @@ _written: dict[tuple[object, ...], Written] = {}
 
 def _plain(answer: Answer) -> tuple[object, ...] | None:
     """What an answer says, when that is short, holds no objects, and is here now."""
-    if answer.rewrites or answer.extras or answer.data is not None or answer.background:
+    if answer.updated_input is not None or answer.updated_output is not UNSET:
+        return None
+    if answer.extras or answer.data is not None or answer.background:
         return None
     reason, context, message, stop_reason = answer.reason, answer.context, answer.message, answer.stop_reason
     if len(reason) + len(context) + len(message) + len(stop_reason) > 1024:

@@ -9,22 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents.child import (
-    TOO_LONG,
-    ChildCall,
-    Written,
-    cut,
-    environment,
-    event_line,
-    evidence,
-    exits,
-    failed,
-    is_error,
-    launch_note,
-    line,
-    output_text,
-    settled,
-)
+from billhook.agents import child
 from billhook.agents.inbound import consistent
 from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
 from billhook.core import dialect_traits as rows
@@ -46,7 +31,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
     """One protocol of exit codes. Codes that a row doesn't name, and signals, are warnings."""
 
     meanings: Meanings
-    codes: Mapping[str, Mapping[int, Effect]]  # by event (PreToolUse, PostToolUse, anything else): what a code does
+    codes: Mapping[str, Mapping[int, Effect]]  # by event, ELSE for those that are not listed: what a code does
     text: tuple[Stream, ...]  # where the text of a deny or an inject is, in this order
     input_as_text: bool = False  # `tool_input` is the command itself, not an object
     compact_input: bool = False  # the text of the input is written without spaces, as seed 000 prints it
@@ -54,10 +39,10 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- speaking to a hook --
 
-    def write_call(self, ctx: Context) -> ChildCall:
+    def write_call(self, ctx: Context) -> child.ChildCall:
         event, name = ctx.event.as_sent, self.meanings.name
         if getattr(event, "tool_name", None) is None:
-            return ChildCall(event_line(event, self.meanings), environment(ctx, self.meanings))
+            return child.ChildCall(child.event_line(event, self.meanings), child.environment(ctx, self.meanings))
         as_json, as_text = self._input_json(event), self._input_text(event) if self.input_as_text else None
         payload: dict[str, Any] = {
             "hook_event_name": event.hook_event_name,
@@ -65,22 +50,22 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             "tool_input": _input_object(event) if as_text is None else as_text,
             "tool_input_json": as_json,
         }
-        output = output_text(event)
+        output = child.output_text(event)
         if output is not None or not self.input_as_text:
-            payload |= {"tool_output": output, "tool_result_is_error": is_error(event)}
+            payload |= {"tool_output": output, "tool_result_is_error": child.is_error(event)}
         if event.hook_event_name == "PostToolUseFailure":
             payload["tool_error"] = output
         whole = as_text is None and not isinstance(getattr(event, "tool_input", None), str)
         texts = {"tool_input": event.json_of("tool_input")} if whole else None
-        stdin = _sent_with(event, name, payload) or line(payload, self.meanings, texts)
-        return ChildCall(stdin, environment(ctx, self.meanings, as_json if as_text is None else as_text))
+        stdin = _sent_with(event, name, payload) or child.line(payload, self.meanings, texts)
+        return child.ChildCall(stdin, child.environment(ctx, self.meanings, as_json if as_text is None else as_text))
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        return evidence(self._read(event, exit), exit)
+        return child.evidence(self._read(event, exit), exit)
 
     def _read(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
         if exit.start_error:
-            return failed(exit)
+            return child.failed(exit)
         out = printed(exit)
         if out.broken and not names_a_field(out.text):
             out = Printed(out.text)  # text that happens to begin with a brace
@@ -93,13 +78,13 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         objection = objection_in(exit, event, self.meanings) if out.output is None else None
         if objection is not None:
             return objection
-        match self._effect(event, exit.code):
+        match "warn" if exit.code is None else self._codes(event).get(exit.code, "warn"):
             case "deny":
                 return self._deny(event, exit, reply if readable else Reply(), out.plain)
             case "warn":
-                return failed(exit, out.broken or reply.error)
-            case _ if cut(exit):
-                return TOO_LONG
+                return child.failed(exit, out.broken or reply.error)
+            case _ if child.cut(exit):
+                return child.TOO_LONG
             case "inject":
                 return Reply(answer=Answer(context=exit.stderr_text.strip()))
             case effect:
@@ -109,9 +94,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
                     return reply
                 return Reply(answer=Answer(context=out.text) if effect == "feedback" and out.text else NOTHING)
 
-    def _effect(self, event: Event, code: int | None) -> Effect:
-        row = self.codes.get(event.hook_event_name, self.codes[ELSE])
-        return "warn" if code is None else row.get(code, "warn")
+    def _codes(self, event: Event) -> Mapping[int, Effect]:
+        return self.codes.get(event.hook_event_name, self.codes[ELSE])
 
     def _deny(self, event: Event, exit: Exit, reply: Reply, text: str) -> Reply:  # noqa: A002
         streams = {"stdout": reply.answer.reason or reply.answer.context or text, "stderr": exit.stderr_text.strip()}
@@ -119,7 +103,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         called = self._called(event) if hasattr(event, "tool_name") else event.hook_event_name
         reason = said or self.default_reason.format(event=event.hook_event_name, tool=called)
         denied = blocked(event, reason, self.meanings)
-        return replace(denied, error=denied.error or launch_note(exit))
+        return replace(denied, error=denied.error or child.launch_note(exit))
 
     # -- being a hook --
 
@@ -144,18 +128,20 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             wire["error"] = str(payload.get("tool_error") or payload.get("tool_output") or "")
         return events.parse(wire, tool_input=text)
 
-    def write_exit(self, event: Event, answer: Answer) -> Written:
+    def write_exit(self, event: Event, answer: Answer) -> child.Written:
         if answer.objection:  # it is told to the model like other context
             answer = replace(answer, objection="")
         plain = self._plain(event, answer)
-        if plain is not None and not settled(self, event, answer, plain, ()).lost:
-            return Written(plain, ())
+        if plain is not None and not child.settled(self, event, answer, plain, ()).lost:
+            return child.Written(plain, ())
         output, lost = write_output(event, answer, self.meanings)
         stdout = strictjson.dumps(output) + "\n" if output else ""
         # An agent that only knows the codes must understand a deny, too.
         code = self._code_of(event, "deny") if answer.objects else None
-        written = exits(0, stdout) if code is None else exits(code, stdout, answer.reason or answer.stop_reason)
-        return settled(self, event, answer, written, lost)
+        written = (
+            child.exits(0, stdout) if code is None else child.exits(code, stdout, answer.reason or answer.stop_reason)
+        )
+        return child.settled(self, event, answer, written, lost)
 
     def _plain(self, event: Event, answer: Answer) -> Exit | None:
         """The same answer in the protocol's own way, without JSON, if it has one."""
@@ -163,17 +149,16 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             code = self._code_of(event, effect)
             if code is not None and text:
                 on_stderr = effect == "inject" or self.text[0] == "stderr"
-                return exits(code, "" if on_stderr else text, text if on_stderr else "")
-        return exits(0) if answer == NOTHING else None
+                return child.exits(code, "" if on_stderr else text, text if on_stderr else "")
+        return child.exits(0) if answer == NOTHING else None
 
     def _code_of(self, event: Event, effect: str) -> int | None:
-        row = self.codes.get(event.hook_event_name, self.codes[ELSE])
-        return next((code for code, does in row.items() if does == effect), None)
+        return next((code for code, does in self._codes(event).items() if does == effect), None)
 
     # -- the tool's input --
 
     def _called(self, event: Event) -> str:
-        return tools.called(tools.canonical(str(getattr(event, "tool_name", ""))), self.meanings.naming)
+        return tools.called(str(getattr(event, "tool_name", "")), self.meanings.naming)
 
     def _input_json(self, event: Event) -> str:
         value = getattr(event, "tool_input", None)
@@ -205,12 +190,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
 def _input_object(event: Event) -> Any:
     """Seed 000: the input as an object; text that is not JSON becomes {"raw": text}."""
     value = getattr(event, "tool_input", None)
-    if not isinstance(value, str):
-        return value
-    try:
-        return strictjson.loads(value)
-    except StrictJSONError:
-        return {"raw": value}
+    found = strictjson.value_in(value)
+    return {"raw": value} if isinstance(value, str) and found is value else found
 
 
 def _sent_with(event: Event, dialect: str, payload: dict[str, Any]) -> bytes:
@@ -250,22 +231,12 @@ def _agree(value: Any, text: str) -> bool:
     """Whether `tool_input_json` says the same as `tool_input`: an object, its JSON, its text, or the command alone."""
     found = _object_in(text)
     if found is None:
-        return bool(value in (text, {"raw": text}) or _loads(value) == _loads(text))
-    return value in (found, found.get("command")) or _loads(value) == found
-
-
-def _loads(value: object) -> object:
-    try:
-        return strictjson.loads(value) if isinstance(value, str) else value
-    except StrictJSONError:
-        return value
+        return bool(value in (text, {"raw": text}) or strictjson.value_in(value) == strictjson.value_in(text))
+    return value in (found, found.get("command")) or strictjson.value_in(value) == found
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
-    try:
-        found = strictjson.loads(text)
-    except StrictJSONError:
-        return None
+    found = strictjson.value_in(text)
     return found if isinstance(found, dict) else None
 
 
@@ -282,11 +253,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
 
 CLAW = ExitCodeDialect(
     meanings=rows.CLAW,
-    codes={
-        BEFORE: {0: "feedback", 2: "deny"},
-        AFTER: {0: "feedback", 2: "deny"},
-        ELSE: {0: "feedback", 2: "deny"},
-    },
+    codes={ELSE: {0: "feedback", 2: "deny"}},
     text=("stdout", "stderr"),
     compact_input=True,
     default_reason="{event} hook denied tool `{tool}`",
@@ -295,7 +262,6 @@ CLAW = ExitCodeDialect(
 CLAW_TEXT = ExitCodeDialect(
     meanings=rows.CLAW_TEXT,
     codes={
-        BEFORE: {0: "feedback", 2: "deny"},
         AFTER: {0: "feedback"},  # informational: it can't block
         FAILED: {0: "feedback"},
         ELSE: {0: "feedback", 2: "deny"},
@@ -309,7 +275,6 @@ LESSON = ExitCodeDialect(
     meanings=rows.LESSON,
     codes={
         BEFORE: {0: "nothing", 1: "deny", 2: "inject"},
-        AFTER: {0: "nothing", 2: "inject"},
         ELSE: {0: "nothing", 2: "inject"},
     },
     text=("stderr",),

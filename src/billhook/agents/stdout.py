@@ -166,14 +166,10 @@ def _objects(value: Any) -> bool:
     return value is False or (isinstance(value, str) and value in _OBJECTIONS)
 
 
-def _int(digits: str) -> float:
-    return int(digits) if len(digits) < 4000 else float(digits)
-
-
 @functools.cache
 def _decoders() -> "tuple[json.JSONDecoder, ...]":
     """The last of two equal keys wins; the first; the strictest."""
     return tuple(
-        json.JSONDecoder(strict=False, parse_int=_int, object_pairs_hook=hook)
+        json.JSONDecoder(strict=False, parse_int=strictjson.any_int, object_pairs_hook=hook)
         for hook in (None, lambda pairs: dict(reversed(pairs)), _strictest)
     )

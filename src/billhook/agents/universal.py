@@ -12,21 +12,20 @@ import msgspec
 from billhook.agents import AGENTS, dialect
 from billhook.agents.base import REFUSE, REFUSE_PERMISSION, REFUSE_TOOL, Agent, Capabilities, Refusal
 from billhook.agents.child import exits
-from billhook.agents.codec import AgentDialect, Payload, block, known, spoken
-from billhook.agents.inbound import received_object
+from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, spoken
 from billhook.core import dialect_traits as rows
 from billhook.core import strictjson
 from billhook.core.answers import Answer, Decision, Exit
-from billhook.core.events import EVENTS, Block, Event
+from billhook.core.events import EVENTS, Block, Event, read_object
 
-_TOP = {"decision": str, "reason": str, "permissionDecision": str, "permission": str, "hookSpecificOutput": dict}
+_TOP: Final = kinds("decision reason permissionDecision permission", objects="hookSpecificOutput")
 
 
 class UniversalDialect(AgentDialect):
     """Reads what any agent sends, and denies so that all of them obey."""
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        return dialect(speaker(received_object(stdin))).read_call(stdin, env)
+        return dialect(speaker(read_object(stdin))).read_call(stdin, env)
 
     def row(self, event: Event) -> Capabilities:
         """Nothing but a block: that denies, or makes an agent go on."""
@@ -35,16 +34,15 @@ class UniversalDialect(AgentDialect):
 
     def encode(self, event: Event, answer: Answer) -> Exit:
         name, reason = event.hook_event_name, answer.reason
-        if answer.keep_going:
-            return _said(block(reason))  # Copilot does not hear an exit code here
+        if answer.keep_going:  # Copilot does not hear an exit code here
+            return exits(0, strictjson.dumps(block(reason)) + "\n")
         if answer.decision is not Decision.DENY:
             return exits(0)
-        if name == "UserPromptSubmit":  # an exit code would let the prompt pass in Copilot, a further field in Codex
-            return _said({**block(reason), "continue": False, "stopReason": reason})
-        if name == "PermissionRequest":  # Claude Code does not hear an exit code here
-            inside = {"hookEventName": name, "decision": {"behavior": "deny", "message": reason}}
-            return _said({"hookSpecificOutput": inside})
-        return _said(_in_all_words(name, reason), 2, reason)
+        refusal = AGENT.refusal("client", name)
+        output = refusal.output(reason)
+        if "hookSpecificOutput" in output:
+            output["hookSpecificOutput"]["hookEventName"] = name
+        return exits(refusal.code, strictjson.dumps(output) + "\n", reason if refusal.code else "")
 
     def hear(self, event: Event, output: Payload) -> Answer:
         fields = known(output, _TOP)
@@ -60,27 +58,6 @@ class UniversalDialect(AgentDialect):
             reason = fields.get("reason") or told or inside.get("permissionDecisionReason")
             return Answer(**spoken(Decision.DENY, reason if isinstance(reason, str) else "", event))
         return Answer()
-
-
-def _said(output: Payload, code: int = 0, stderr: str = "") -> Exit:
-    return exits(code, strictjson.dumps(output) + "\n", stderr)
-
-
-def _in_all_words(name: str, reason: str) -> Payload:
-    return {
-        "decision": "block",
-        "reason": reason,
-        "permissionDecision": "deny",
-        "permissionDecisionReason": reason,
-        "permission": "deny",
-        "agent_message": reason,
-        "user_message": reason,
-        "hookSpecificOutput": {
-            "hookEventName": name,
-            "permissionDecision": "deny",
-            "permissionDecisionReason": reason,
-        },
-    }
 
 
 def speaker(payload: Mapping[str, object]) -> str:
@@ -112,8 +89,9 @@ AGENT: Final = Agent(
     title="an agent that billhook does not know",
     meanings=rows.UNIVERSAL,
     refusals=(
+        # an exit code would let the prompt pass in Copilot, a further field in Codex
         Refusal("prompt", 0, {**REFUSE, "continue": False, "stopReason": "@"}),
-        Refusal("permission", 0, REFUSE_PERMISSION),
+        Refusal("permission", 0, REFUSE_PERMISSION),  # Claude Code does not hear an exit code here
         Refusal("", 2, _REFUSAL),
     ),
 )

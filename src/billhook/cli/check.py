@@ -3,10 +3,10 @@
 import difflib
 import json
 import os
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import click
@@ -16,9 +16,9 @@ from billhook import __version__
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent
 from billhook.cli.install import READS_OTHERS
-from billhook.cli.install.entries import checked, ours, times
-from billhook.cli.options import one_of, words
-from billhook.cli.screen import filled, hint, note, picked, say, say_json, shown_path
+from billhook.cli.install.entries import checked, ours, parse, times
+from billhook.cli.options import choice, flag, option, words
+from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
 from billhook.config.config import Config
 from billhook.config.declaration import Declared
@@ -31,23 +31,11 @@ from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
-from billhook.store.files import StoreError
 
 Format = Callable[[Sequence[Finding], int, int], str]
 
 
 # Findings as people and machines read them:
-
-
-def shown(file: str) -> str:
-    """A path as people write it: relative when it is below the folder that we are in."""
-    try:
-        here = os.path.realpath(os.getcwd())
-    except FileNotFoundError:
-        return file
-    return os.path.relpath(file, here) if file.startswith(here.rstrip("/") + "/") else file
-
-
 def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
     """One line each, the hint below it, and a last line that counts."""
     lines = [line for finding in findings for line in _lines(finding)]
@@ -61,7 +49,9 @@ def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
 
 
 def _lines(finding: Finding) -> Iterator[str]:
-    place = ":".join(str(part) for part in (_one_line(shown(finding.file)), finding.line, finding.column) if part)
+    place = ":".join(
+        str(part) for part in (_one_line(shown_path(finding.file, home=False)), finding.line, finding.column) if part
+    )
     start = click.style(f"{place}:", bold=True) + " " if place else ""
     yield f"{start}{click.style(finding.code, fg='yellow')} {_one_line(finding.message)}"
     if finding.hint:
@@ -72,16 +62,24 @@ def _one_line(text: str) -> str:
     return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
 
 
-def _as_json(finding: Finding) -> str:
-    about = picked(finding, "code message file line? column? hint? hook? note")
-    return strictjson.dumps({**about, "file": shown(finding.file) or None, "note": is_note(finding)})
+def as_json_lines(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """One object for each."""
+    names = "code message file line? column? hint? hook? note"
+    each = (
+        {**picked(one, names), "file": shown_path(one.file, home=False) or None, "note": is_note(one)}
+        for one in findings
+    )
+    return "\n".join(map(strictjson.dumps, each))
 
 
-def _as_annotation(finding: Finding) -> str:
-    """What a workflow of GitHub shows beside the line."""
-    given = {"file": shown(finding.file), "line": finding.line, "col": finding.column, "title": finding.code}
-    properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
-    return f"::{'notice' if is_note(finding) else 'error'} {properties}::{_escaped(_with_hint(finding))}"
+def as_annotations(findings: Sequence[Finding], hooks: int, files: int) -> str:
+    """What a workflow of GitHub shows beside the lines."""
+    lines = []
+    for one in findings:
+        given = {"file": shown_path(one.file, home=False), "line": one.line, "col": one.column, "title": one.code}
+        properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
+        lines.append(f"::{'notice' if is_note(one) else 'error'} {properties}::{_escaped(_with_hint(one))}")
+    return "\n".join(lines)
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -128,31 +126,20 @@ def _result(finding: Finding, index: int) -> dict[str, object]:
         "message": {"text": _with_hint(finding)},
     }
     if finding.file:
-        place: dict[str, object] = {"artifactLocation": {"uri": _uri(shown(finding.file))}}
+        path = shown_path(finding.file, home=False)
+        relative = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
+        uri = Path(path).as_uri() if os.path.isabs(path) else relative
+        place: dict[str, object] = {"artifactLocation": {"uri": uri}}
         if finding.line:
             place["region"] = {"startLine": finding.line, "startColumn": max(finding.column, 1)}
         result["locations"] = [{"physicalLocation": place}]
     return result
 
 
-def _uri(path: str) -> str:
-    if os.path.isabs(path):
-        return Path(path).as_uri()
-    return quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
-
-
-FORMATS: dict[str, Format] = {
-    "text": as_text,
-    "json": lambda findings, hooks, files: "\n".join(map(_as_json, findings)),
-    "github": lambda findings, hooks, files: "\n".join(map(_as_annotation, findings)),
-    "sarif": as_sarif,
-}
+FORMATS: dict[str, Format] = {"text": as_text, "json": as_json_lines, "github": as_annotations, "sarif": as_sarif}
 
 
 # `billhook check --host NAME`:
-
-
-_DEADLINE: Final = re.compile(r"(?:--deadline |[?&]deadline=)(\d{1,9})\b")
 
 
 class Hosted(msgspec.Struct, frozen=True):
@@ -162,11 +149,6 @@ class Hosted(msgspec.Struct, frozen=True):
     hooks: tuple[Declared, ...]  # those that were looked at
     found: tuple[HostLimit, ...]
     left: int = 0  # hooks that the agent runs itself, in its own way
-
-    @property
-    def sure(self) -> bool:
-        """Something that a hook says or needs is not honoured."""
-        return any(limit.sure for limit in self.found)
 
 
 def host_named(name: str, *also: str) -> Agent:
@@ -199,16 +181,10 @@ def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
         except (OSError, ValueError, BillhookError):
             continue
         for handler in handlers:
-            said = _DEADLINE.search(str(handler.data.get(host.command_key) or handler.data.get("url")))
-            event = canonical.get(handler.event)
-            if said and event:
-                found[event] = min(int(said[1]) / 1000, found.get(event, 1e9))
+            call, event = parse(handler.data), canonical.get(handler.event)
+            if call is not None and event:
+                found[event] = min(call.deadline / 1000, found.get(event, 1e9))
     return found
-
-
-def host_text(about: Sequence[Hosted]) -> str:
-    """Each agent below its own line, each hook with its sentences."""
-    return "\n".join(line for place, one in enumerate(about) for line in (*([""] if place else []), *_screen(one)))
 
 
 def _screen(one: Hosted) -> Iterator[str]:
@@ -237,16 +213,11 @@ def _screen(one: Hosted) -> Iterator[str]:
         )
 
 
-def host_json(about: Sequence[Hosted]) -> str:
-    """One object a line, nothing else."""
-    return "\n".join(strictjson.dumps(_data(one.host, limit)) for one in about for limit in one.found)
-
-
 def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
     return {
         "host": host.name,
         **picked(limit, "hook file line? events"),
-        "file": shown(limit.file) or None,
+        "file": shown_path(limit.file, home=False) or None,
         "host_events": [host.spellings.get(event) for event in limit.events],
         **picked(limit, "wants becomes sure"),
         "message": limit.sentence,
@@ -254,6 +225,7 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 
 # `billhook check`:
+_UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all: what it holds is not known
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -262,11 +234,6 @@ class Checked(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     hooks: int
     files: int
-
-    @property
-    def unread(self) -> bool:
-        """A file could not be opened or read at all: what it holds is not known."""
-        return any(finding.code in ("BH101", "BH102", "BH103") for finding in self.findings)
 
 
 @click.command(
@@ -286,11 +253,11 @@ be read. With --host: 1 when a hook says or needs something that this agent
 does not honour; what a hook only may say is a note.""",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
-@click.option("--format", "format_", **one_of(*FORMATS), help="How findings are printed.")
-@click.option("--select", metavar="CODES", multiple=True, help="Only these codes, or beginnings of codes: BH3,BH506.")
-@click.option("--ignore", metavar="CODES", multiple=True, help="All but these codes, or beginnings of codes.")
-@click.option("--host", metavar="NAME", help=f"What this agent can't honour: {', '.join([*AGENTS][:3])} ..., or all.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@choice([*FORMATS], "--format", "format_", "How findings are printed.")
+@option("--select", "CODES", "Only these codes, or beginnings of codes: BH3,BH506.", multiple=True)
+@option("--ignore", "CODES", "All but these codes, or beginnings of codes.", multiple=True)
+@option("--host", "NAME", f"What this agent can't honour: {', '.join([*AGENTS][:3])} ..., or all.")
+@flag("--json", "as_json", "The same as --format json.")
 def verb(
     paths: tuple[str, ...],
     format_: str,
@@ -316,11 +283,16 @@ def verb(
     text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
     if text:
         say(text)
-    if not found.files and format_ == "text" and not as_json:
-        hint("`billhook init` writes a first file with hooks that work")
     if format_ == "text" and not as_json:
-        _name_waiting(_folders(paths))
-    return 2 if found.unread else 1 if any(not is_note(one) for one in kept) else 0
+        if not found.files:
+            hint("`billhook init` writes a first file with hooks that work")
+        # nothing is wrong with allow rules that are not approved, but they have no effect
+        rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
+        if rules:
+            waiting = visible(", ".join(one.shown for one in rules))
+            hint(f"not approved, so that agents still ask: {waiting} (`billhook trust`)")
+    unread = any(one.code in _UNREAD for one in found.findings)
+    return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 
 
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
@@ -328,30 +300,29 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
 
     about, unread = [], False
     for host in list(AGENTS.values()) if name == "all" else [host_named(name, "all")]:
-        configs = [_of_path(path, host.name) for path in paths] or [_here(host.name)]
+        configs = [_loaded(path, host.name) for path in paths or (None,)]
         entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
         standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]
         hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
         about.append(hosted(host, hooks, len(standing) - len(hooks), {one.project for one in configs}))
         unread = any(config.unreadable for config in configs)
-    text = host_json(about) if as_json else host_text(about)
-    if text:
-        say(text)
+    lines = ["\n\n".join("\n".join(_screen(one)) for one in about)]
+    report(as_json, lines, *(_data(one.host, limit) for one in about for limit in one.found))
     if unread:
         note("a file can't be read, so its hooks are not among these: `billhook check` says why")
-    return 2 if unread else 1 if any(one.sure for one in about) else 0
+    return 2 if unread else 1 if any(limit.sure for one in about for limit in one.found) else 0
 
 
 def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     """What loading and lint find in these files and projects; in none of them, in all that applies here. `with_log`:
     also what the event log says against hooks."""
-    configs = [_of_path(path) for path in paths] or [_here()]
+    configs = [_loaded(path) for path in paths or (None,)]
     entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
     findings = [finding for config in configs for finding in config.problems]
     tops = {read.source.path: read.places for config in configs for read in config.sources}
     hooks = [_in_its_layer(entry.declared) for entry in entries.values() if entry.state != "off"]
     variables = {read.source.path: read.variables for config in configs for read in config.sources}
-    findings += lint([_with_the_files_place(hook, tops.get(hook.file, {})) for hook in hooks], variables)
+    findings += lint([_placed(hook, tops.get(hook.file, {})) for hook in hooks], variables)
     for rules in (config.permissions for config in configs):
         findings += [*rules.problems, *lint_permissions(rules)]
     if with_log:
@@ -366,13 +337,6 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
     return Checked(tuple(ordered), len(entries), len(files))
 
 
-def _name_waiting(folders: Iterable[str]) -> None:
-    """One line about allow rules that are not approved: nothing is wrong with them, but they have no effect."""
-    waiting = [one.shown for folder in folders for one in loader.load_for_cwd(folder).permissions.pending]
-    if waiting:
-        hint(f"not approved, so that agents still ask: {visible(', '.join(waiting))} (`billhook trust`)")
-
-
 def _folders(paths: Sequence[str]) -> list[str]:
     """The projects whose logs have a say: a file alone is no project."""
     return [path for path in paths if os.path.isdir(path)] if paths else ["."]
@@ -381,35 +345,29 @@ def _folders(paths: Sequence[str]) -> list[str]:
 def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
     """What the event log of a project says against hooks that are checked here, and run."""
     config = loader.load_for_cwd(folder)
-    try:
+    with noting("the event log has no say"):
         log = log_of(config)
         found = lint_log(facts(log, config), budget_of(config)) if log is not None else ()
         return [one for one in found if (one.file, one.hook) in looked_at]
-    except StoreError as error:
-        note(f"the event log has no say: {error.message} ({error.place})")
-        return []
+    return []
 
 
-def _here(host: str = "") -> Config:
-    try:
-        return load_config(builtins=False, trust="all", env=_set_variables(), host=host)
-    except FileNotFoundError:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
-
-
-def _of_path(path: str, host: str = "") -> Config:
-    """A file as a file of its project, a folder as a project. Nothing is run, so nothing needs approval."""
-    given: dict[str, Any] = {"builtins": False, "trust": "all", "env": _set_variables(), "host": host}
+def _loaded(path: str | None, host: str = "") -> Config:
+    """Of a path, a file as a file of its project, a folder as a project; without, all that applies here. Nothing is
+    run, so nothing needs approval."""
+    # which variables are set, and nothing of what they hold: nobody has approved what is checked here
+    env = dict.fromkeys(os.environ, "x")
+    given: dict[str, Any] = {"builtins": False, "trust": "all", "env": env, "host": host}
+    if path is None:
+        try:
+            return load_config(**given)
+        except FileNotFoundError:
+            raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
     if os.path.isdir(path):
         return load_config(path, layers=("project", "local"), **given)
     if not os.path.exists(path):
         raise UsageError(f"`{path}` does not exist", hint=_beside(path))
     return load_config(project_of(path), files=[path], **given)
-
-
-def _set_variables() -> dict[str, str]:
-    """Which variables are set, and nothing of what they hold: nobody has approved what is checked here."""
-    return dict.fromkeys(os.environ, "x")
 
 
 def project_of(file: str) -> str:
@@ -425,10 +383,9 @@ def project_of(file: str) -> str:
 def _beside(path: str) -> str:
     """The file of that folder that was likely meant."""
     folder, name = os.path.split(path)
-    try:
+    names: list[str] = []
+    with suppress(OSError):
         names = os.listdir(folder or ".")
-    except OSError:
-        return "name a settings file, a hooks.yaml, or the folder of a project"
     there = [one for one in sources.PROJECT_FILES if os.path.exists(os.path.join(folder, one))]
     known = {one: one for one in names[:1000]} | {os.path.basename(one): one for one in there}
     if near := difflib.get_close_matches(name, known, 1, 0.7):
@@ -445,7 +402,7 @@ def _in_its_layer(declared: Declared) -> Declared:
     return declared
 
 
-def _with_the_files_place(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
+def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
     """A time-out that a hook has from the head of its file is wrong there, once, and not in each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
@@ -468,8 +425,6 @@ def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
 
 
 # `billhook rule`:
-
-
 @click.command(
     "rule",
     epilog="""\b
@@ -479,31 +434,24 @@ Examples:
   billhook rule --json | jq -r '.code + " " + .title'""",
 )
 @click.argument("code", required=False, metavar="CODE")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each code.")
+@flag("--json", "as_json", "Print one line of JSON for each code.")
 def rule_verb(code: str | None, as_json: bool) -> int:
     """Say what a code of `billhook check` means, and how to mend what it finds.
 
     Without CODE: all of them, one line each.
     """
-    chosen = [section_of(code)] if code is not None else list(sections().values())
-    if as_json:
-        say_json(*(picked(section, "code title text") for section in chosen))
-    elif code is not None:
-        say(f"{_heading(chosen[0])}\n\n{chosen[0].text}")
-    else:
-        say("\n".join(_heading(section) for section in chosen))
+    known = sections()
+    word = f"BH{code}" if code is not None and code.isdigit() else (code or "").upper()
+    if code is not None and word not in known:
+        near = nearest(word, known) if len(word) != len("BH301") else ""  # of a whole code, the nearest is anything
+        remedy = f"did you mean `{near}`?" if near else "`billhook rule` lists them all"
+        raise UsageError(f"no code `{code}`", hint=remedy)
+    chosen = [known[word]] if code is not None else list(known.values())
+    whole = [f"\n{chosen[0].text}"] if code is not None else []
+    report(as_json, [*map(_heading, chosen), *whole], *(picked(one, "code title text") for one in chosen))
+    if code is None and not as_json:
         hint("`billhook rule CODE` tells more")
     return 0
-
-
-def section_of(code: str) -> Section:
-    """The section of a code, in any case; UsageError names the nearest."""
-    known = sections()
-    word = code.upper() if not code.isdigit() else f"BH{code}"
-    if word in known:
-        return known[word]
-    near = nearest(word, known) if len(word) != len("BH301") else ""  # of a whole code, the nearest is about anything
-    raise UsageError(f"no code `{code}`", hint=f"did you mean `{near}`?" if near else "`billhook rule` lists them all")
 
 
 def _heading(section: Section) -> str:
@@ -511,8 +459,6 @@ def _heading(section: Section) -> str:
 
 
 # `billhook schema`:
-
-
 @click.command(
     "schema",
     epilog="""\b
@@ -527,9 +473,9 @@ In hooks.yaml, editors find it by this line:
 @click.argument("kind", metavar="[hooks|settings]", default="hooks")
 def schema_verb(kind: str) -> int:
     """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""
-    if kind not in ("hooks", "settings"):
-        raise UsageError(f"no schema of `{kind}`", hint=suggest(kind, ("hooks", "settings")))
     from billhook.config.schema import schema
 
+    if kind not in ("hooks", "settings"):
+        raise UsageError(f"no schema of `{kind}`", hint=suggest(kind, ("hooks", "settings")))
     say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
     return 0

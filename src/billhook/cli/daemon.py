@@ -1,15 +1,16 @@
 """`billhook daemon run|start|stop|status`: the process that keeps engines warm."""
 
+import functools
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 import msgspec
 
 from billhook import __version__
-from billhook.cli.screen import error_text, note, say, say_json
+from billhook.cli.screen import error_text, note, report, say, say_json
 from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
 from billhook.core.text import suggest
@@ -38,14 +39,12 @@ class _Commands(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
             raise UsageError("which command?", hint=f"one of {', '.join(self.commands)}")
-        return super().parse_args(ctx, args)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self.commands and not args[0].startswith("-"):
             raise UsageError(f"no command `{args[0]}`", hint=suggest(args[0], self.commands))
-        return super().resolve_command(ctx, args)
+        return super().parse_args(ctx, args)
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print what there is to say as JSON.")
 
 
 @click.group(cls=_Commands, epilog=_EPILOG)
@@ -57,44 +56,35 @@ def verb() -> None:
 
 
 def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
-    if 0 <= number < 1e9:
-        return number
+    with suppress(ValueError):
+        if value is None or 0 <= float(value) < 1e9:
+            return None if value is None else float(value)
     raise UsageError(f"--idle-exit `{value}` is not a number of seconds", hint="as in --idle-exit 600; 0: never")
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    if value is None:
-        return ""
-    from billhook.serve.http import address
+    from billhook.serve.places import address
 
-    address(value)
-    return value
+    if value is not None:
+        address(value)
+    return value or ""
 
 
-_OPTIONS = (
-    click.option("--http", metavar="HOST:PORT", callback=_address, help="Also listen for HTTP, at a loopback address."),
-    click.option("--exposed", is_flag=True, help="The address of --http may be one that others reach."),
-    click.option(
-        "--idle-exit",
-        "idle",
-        metavar="S",
-        callback=_idle,
-        help="Seconds without a request after which it ends; 0: never.  [default: 3600; 0 with --http]",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print what there is to say as JSON."),
-)
+_IDLE_HELP = "Seconds without a request after which it ends; 0: never.  [default: 3600; 0 with --http]"
 
 
 def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    @click.option("--http", metavar="HOST:PORT", callback=_address, help="Also listen for HTTP, at a loopback address.")
+    @click.option("--exposed", is_flag=True, help="The address of --http may be one that others reach.")
+    @click.option("--idle-exit", "idle", metavar="S", callback=_idle, help=_IDLE_HELP)
+    @_json_option
+    @functools.wraps(command)
+    def checked(http: str, exposed: bool, **given: Any) -> Any:
+        if exposed and not http:
+            raise UsageError("--exposed is about the address of --http, and there is none", hint="add --http HOST:PORT")
+        return command(http=http, exposed=exposed, **given)
+
+    return checked
 
 
 @verb.command()
@@ -106,10 +96,17 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     from billhook.serve import control as daemonize
     from billhook.serve import daemon, places
 
-    _check_exposed(exposed, http)
     daemonize.speak_utf8()
     root = state_root()
-    ready = daemonize.let_go_of_streams if detached else lambda: _tell_ready(root, as_json)
+    where = places.folder_of(root) / places.SOCKET
+
+    def tell() -> None:
+        if as_json:
+            say_json({"running": True, "socket": str(where)})
+        else:
+            note(f"serving at {where} (Ctrl-C ends it)")
+
+    ready = daemonize.let_go_of_streams if detached else tell
     idle = idle if idle is not None else 0.0 if http else _IDLE
     try:
         why = daemon.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
@@ -124,21 +121,6 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
     return 0
 
 
-def _check_exposed(exposed: bool, http: str) -> None:
-    if exposed and not http:
-        raise UsageError("--exposed is about the address of --http, and there is none", hint="add --http HOST:PORT")
-
-
-def _tell_ready(root: Path, as_json: bool) -> None:
-    from billhook.serve import places
-
-    folder = places.folder_of(root)
-    if as_json:
-        say_json({"running": True, "socket": str(folder / places.SOCKET)})
-    else:
-        note(f"serving at {folder / places.SOCKET} (Ctrl-C ends it)")
-
-
 @verb.command()
 @_with_options
 @click.option("--quiet", is_flag=True, help="Print nothing but errors; leave it to another who starts one just now.")
@@ -147,21 +129,15 @@ def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bo
 
     Without options it is as the last one was, if that ended without having been told to.
     """
-    _check_exposed(exposed, http)
     options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
     options += ["--idle-exit", str(idle)] if idle is not None else []
     waiting = (lambda: None) if quiet else _waiting("the daemon to serve")
-    try:
+    with _told_if_silent(as_json):
         found, now = control.start(state_root(), options, waiting, patient=not quiet)
-    except control.SilentError as error:
-        if as_json:
-            say_json(_silent(error.pid))
-        raise
-    if found is None:
-        return 0
-    if not quiet:
-        _tell_started(found, now, as_json)
-    _compare(found, http, idle, quiet)
+    if found is not None:
+        if not quiet:
+            _tell_started(found, now, as_json)
+        _compare(found, http, idle, quiet)
     return 0
 
 
@@ -190,7 +166,7 @@ def _compare(found: DaemonStatus, http: str, idle: float | None, quiet: bool) ->
 
 def _listens_at(url: str, wanted: str) -> bool:
     """Whether a daemon's address is the one that is meant; port 0 is any."""
-    from billhook.serve.http import address
+    from billhook.serve.places import address
 
     if not url:
         return False
@@ -210,20 +186,14 @@ def _resolved(host: str) -> str:
 
 @verb.command()
 @click.option("--force", is_flag=True, help="Kill it: those who wait get no answer, and what it started is ended.")
-@click.option("--json", "as_json", is_flag=True, help="Print what there is to say as JSON.")
+@_json_option
 def stop(force: bool, as_json: bool) -> int:
     """End it, after those who wait have their answers and hooks in the background have ended (30 s at most). Fine when
     none runs."""
-    try:
+    with _told_if_silent(as_json):
         pid = control.stop(state_root(), _waiting("the daemon to end"), force=force)
-    except control.SilentError as error:
-        if as_json:
-            say_json(_silent(error.pid))
-        raise
-    if as_json:
-        say_json({"stopped": bool(pid), "pid": pid or None})
-    else:
-        say(f"stopped: process {pid}" if pid else "no daemon runs here")
+    text = f"stopped: process {pid}" if pid else "no daemon runs here"
+    report(as_json, [text], {"stopped": bool(pid), "pid": pid or None})
     return 0
 
 
@@ -232,21 +202,15 @@ def stop(force: bool, as_json: bool) -> int:
 def status(as_json: bool) -> int:
     """Say whether one serves, and how it is."""
     try:
-        found = control.ask(state_root())
+        with _told_if_silent(as_json):
+            found = control.ask(state_root())
     except control.SilentError as error:
-        if as_json:
-            say_json(_silent(error.pid))
-        else:
+        if not as_json:
             say(error_text(error), err=True)
         return 1
-    if as_json:
-        say_json(_as_data(found))
-    elif found is None:
-        say("no daemon runs here")
-    else:
-        rows = list(_rows(found))
-        width = max(len(name) for name, _ in rows)
-        say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
+    rows = list(_rows(found)) if found is not None else []
+    width = max((len(name) for name, _ in rows), default=0)
+    report(as_json, [f"{name:<{width}}  {text}" for name, text in rows] or ["no daemon runs here"], _as_data(found))
     return 0 if found is not None else 1
 
 
@@ -272,19 +236,23 @@ def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:
     return {"running": found is not None, **more, **(msgspec.to_builtins(found) if found is not None else {})}
 
 
-def _silent(pid: int) -> dict[str, Any]:
-    """One that does not answer serves nobody."""
-    return {"running": False, "silent": True, "pid": pid or None}
+@contextmanager
+def _told_if_silent(as_json: bool) -> Iterator[None]:
+    """In JSON, one that does not answer is told before the error: it serves nobody."""
+    try:
+        yield
+    except control.SilentError as error:
+        if as_json:
+            say_json({"running": False, "silent": True, "pid": error.pid or None})
+        raise
 
 
 def _waiting(for_what: str) -> Callable[[], None]:
-    """Says after a second what is waited for."""
-    began, said = time.monotonic(), False
+    """Says after a second what is waited for, once."""
+    texts, end = [f"waiting for {for_what} ..."], time.monotonic() + _PATIENCE
 
     def tell() -> None:
-        nonlocal said
-        if not said and time.monotonic() - began > _PATIENCE:
-            said = True
-            note(f"waiting for {for_what} ...")
+        if texts and time.monotonic() > end:
+            note(texts.pop())
 
     return tell

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -24,12 +24,12 @@ from billhook.cli.agent.chat import Interrupts
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
-from billhook.cli.screen import filled, note, say
+from billhook.cli.options import flag
+from billhook.cli.screen import filled, note, say, say_json
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config
 from billhook.config.loader import load_config
 from billhook.config.trust import approve_entry
-from billhook.core import strictjson
 from billhook.core.errors import BillhookError
 from billhook.runners import process_tree
 from billhook.store.log.record import ALL, Record
@@ -76,15 +76,6 @@ class DemoFolder(NamedTuple):
 def scratch(*, keep: bool) -> Iterator[DemoFolder]:
     """Make a scratch folder, which stays until the next demo; `keep`: until somebody removes it."""
     _sweep()
-    made = _made()
-    try:
-        yield made
-    finally:
-        if not keep:
-            (made.folder / _OVER).touch()
-
-
-def _made() -> DemoFolder:
     try:
         made = DemoFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
         _copy(resources.files("billhook.cli") / "demo_files", made.folder)
@@ -94,10 +85,13 @@ def _made() -> DemoFolder:
         lines = (f"part {number} of {_LINES}: compiled, nothing to complain about\n" for number in range(1, _LINES + 1))
         (made.project / "build.log").write_text("".join(lines))
     except OSError as error:
-        raise BillhookError(
-            f"no scratch folder could be made: {error}", hint="the variable TMPDIR says where; is there room?"
-        ) from None
-    return made
+        remedy = "the variable TMPDIR says where; is there room?"
+        raise BillhookError(f"no scratch folder could be made: {error}", hint=remedy) from None
+    try:
+        yield made
+    finally:
+        if not keep:
+            (made.folder / _OVER).touch()
 
 
 def _copy(source: Traversable, target: Path) -> None:
@@ -113,17 +107,13 @@ def _copy(source: Traversable, target: Path) -> None:
 def _sweep() -> None:
     """Remove what earlier demos of the same person left behind: nothing piles up."""
     for over in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
-        try:
+        with suppress(OSError):
             found = over.parent.lstat()
-        except OSError:
-            continue
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
-            shutil.rmtree(over.parent, ignore_errors=True)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                shutil.rmtree(over.parent, ignore_errors=True)
 
 
 # `billhook demo`:
-
-
 LIFECYCLE: Final = (
     "Setup", "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
     "SubagentStart", "SubagentStop", "PreCompact", "Stop", "TaskCompleted", "TeammateIdle", "Notification",
@@ -143,8 +133,8 @@ needed); its tools, the hooks around them and the log are real."""
     epilog="""\b
 Exit code: 0 everything happened as it should, 1 something did not, 130 interrupted.""",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the typed events of the run, one line of JSON each.")
-@click.option("--keep", is_flag=True, help="Let the scratch folder stay; else the next demo removes it.")
+@flag("--json", "as_json", "Print the typed events of the run, one line of JSON each.")
+@flag("--keep", "Let the scratch folder stay; else the next demo removes it.")
 def verb(as_json: bool, keep: bool) -> int:
     """Watch an agent work among hooks: all 15 events of an agent's life, in a few seconds, without a key.
 
@@ -233,9 +223,11 @@ class _DemoReport:
         amiss = list(self.amiss())
         if as_json:
             where = {"project": str(self.made.project), "home": str(self.made.home)}
-            say(strictjson.dumps({"type": "demo", **where, "amiss": amiss}))
+            say_json({"type": "demo", **where, "amiss": amiss})
         else:
-            self._table()
+            logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
+            say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
+            Printer(self.here).show(logs, logs.forward())
             say("\n".join(["", *self._next()]))
         for one in amiss:
             note(f"not as it should be: {one}")
@@ -256,11 +248,6 @@ class _DemoReport:
     def denied(self) -> Record | None:
         return next((record for record in self.records if record.decision == "deny"), None)
 
-    def _table(self) -> None:
-        logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
-        say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
-        Printer(self.here).show(logs, logs.forward())
-
     def _next(self) -> Iterator[str]:
         there = {record.event for record in self.records}
         happened = [event for event in LIFECYCLE if event in there]
@@ -276,20 +263,19 @@ class _DemoReport:
         program, path = _program()
         if path:
             yield f"  export PATH={shlex.quote(path)}:$PATH"
-        for command, shows in self._commands():
+        again = f"agent --init --permission-mode acceptEdits --context-budget {_BUDGET} --model scripted:{_MODEL}"
+        commands = {
+            "events . --json": "every event whole, as its hooks got it",
+            **({f"explain {self.denied.seq}": "why `rm -rf` did not run"} if self.denied is not None else {}),
+            "list": "the hooks: they are in hooks.yaml, to play with",
+            f"{again} -p 'Once more'": "the script once more, in the folder as it is now: `old` is moved already",
+            "agent": "with a key of your own: ask what you like",
+        }
+        for command, shows in commands.items():
             yield f"  {program} {command}"
             yield f"      {shows}"
         yield f"  rm -r {shlex.quote(str(self.made.folder))}"
         yield "      removes it all"
-
-    def _commands(self) -> Iterator[tuple[str, str]]:
-        yield "events . --json", "every event whole, as its hooks got it"
-        if self.denied is not None:
-            yield f"explain {self.denied.seq}", "why `rm -rf` did not run"
-        yield "list", "the hooks: they are in hooks.yaml, to play with"
-        again = f"agent --init --permission-mode acceptEdits --context-budget {_BUDGET} --model scripted:{_MODEL}"
-        yield f"{again} -p 'Once more'", "the script once more, in the folder as it is now: `old` is moved already"
-        yield "agent", "with a key of your own: ask what you like"
 
 
 def _program() -> tuple[str, str]:

@@ -11,46 +11,22 @@ from typing import Any
 
 import click
 
+from billhook.cli import screen
 from billhook.cli.events.query import LogScope
 from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
-from billhook.cli.options import config_option, event_named, loaded
-from billhook.cli.screen import (
-    facts,
-    filled,
-    hanging,
-    hint,
-    note,
-    picked,
-    say,
-    say_json,
-    shown_path,
-    unreadable,
-    width,
-    word_of,
-)
+from billhook.cli.options import config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
-from billhook.config import loader
+from billhook.config import explain, loader
 from billhook.config.builtin_options import filled as with_defaults
 from billhook.config.config import Config, as_data, content, kept
-from billhook.config.explain import (
-    Considered,
-    Explained,
-    Explanation,
-    FieldChange,
-    Outlook,
-    Past,
-    event_of,
-    explain,
-    look_back,
-)
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest
-from billhook.store.log.record import Record
+from billhook.store.log.record import OutcomeRecord
 
 _INDENT = 5
 _RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")
@@ -69,13 +45,10 @@ Examples:
   billhook explain 0199f3c81d2a""",
 )
 @click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1)
-@click.option("--tool", metavar="NAME", help="The tool, by any name that a dialect has for it.")
-@click.option(
-    "--input", "input_", metavar="JSON|@FILE|@-", help="The tool's input; for other events, fields of the event."
-)
+@tool_options
 @config_option
-@click.option("--all", "everything", is_flag=True, help="Show the hooks for other events, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@flag("--all", "everything", "Show the hooks for other events, too.")
+@flag("--json", "as_json", "Print one line of JSON.")
 def verb(
     about: tuple[str, ...],
     tool: str | None,
@@ -94,16 +67,11 @@ def verb(
     if is_record and explain_record(about[0].lower(), configs, as_json=as_json):
         return 0
     config = loaded(configs)
-    found = explain(config, _event(about, tool, input_, config))
-    if as_json:
-        say_json(_as_data(found, everything))
-        return 0
-    say("\n".join(_screen(found, everything)))
-    if not config.entries and (unread := unreadable(config)):
-        hint(unread)
-    elif not config.entries:
+    found = explain.explain(config, _event(about, tool, input_, config))
+    screen.report(as_json, _screen(found, everything), _as_data(found, everything))
+    if not as_json and not config.entries:
         no_file = "no hooks are configured here; `billhook init` writes a first file"
-        hint("the files here contain no hooks" if config.sources else no_file)
+        screen.hint(screen.unreadable(config) or ("the files here contain no hooks" if config.sources else no_file))
     return 0
 
 
@@ -125,9 +93,8 @@ def _event(about: Sequence[str], tool: str | None, input_: str | None, config: C
 def _too_many(about: Sequence[str], name: str) -> UsageError:
     if name or about[0].startswith("-"):
         odd = about[1] if name else about[0]
-        return UsageError(
-            f"`{odd}` is too much", hint=f"{suggest(odd, _OPTIONS)} (`billhook explain --help` tells more)"
-        )
+        remedy = f"{suggest(odd, _OPTIONS)} (`billhook explain --help` tells more)"
+        return UsageError(f"`{odd}` is too much", hint=remedy)
     quoted = " ".join(about).replace("'", "'\\''")
     return UsageError("that is more than one argument", hint=f"quote it: billhook explain '{quoted}'")
 
@@ -139,15 +106,13 @@ def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
         raise UsageError(f"no event `{text}`", hint=f"did you mean `{near}`?")
     if tool is not None or input_ is not None:
         given = "--tool" if tool is not None else "--input"
-        raise UsageError(
-            f"`{text}` is no event, and {given} does not go with a command",
-            hint=f"name the event (billhook explain PreToolUse --tool ...), or leave {given} out",
-        )
+        remedy = f"name the event (billhook explain PreToolUse --tool ...), or leave {given} out"
+        raise UsageError(f"`{text}` is no event, and {given} does not go with a command", hint=remedy)
     if not text.strip():
         raise UsageError("the command is empty", hint="billhook explain 'git push --force'")
 
 
-def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
+def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
     shown = (*found.hooks, *found.others) if everything else found.hooks
     return {
         "event": found.event.hook_event_name,
@@ -158,46 +123,52 @@ def _as_data(found: Explanation, everything: bool) -> dict[str, Any]:
     }
 
 
-def outlook_data(outlook: Outlook) -> dict[str, Any]:
+def outlook_data(outlook: explain.Outlook) -> dict[str, Any]:
     """What can be said about the verdict, as JSON."""
-    return {**picked(outlook, "decision certain by"), "depends_on": outlook.open, **picked(outlook, "gates fail_open")}
+    return {
+        **screen.picked(outlook, "decision certain by"),
+        "depends_on": outlook.open,
+        **screen.picked(outlook, "gates fail_open"),
+    }
 
 
-def _hook_data(one: Explained) -> dict[str, Any]:
+def _hook_data(one: explain.Explained) -> dict[str, Any]:
     return {
         "name": one.row.name,
-        **picked(one, "runs blocks"),
+        **screen.picked(one, "runs blocks"),
         "failed": [reason.condition for reason in one.reasons],
-        **picked(one, "why? fix? order"),
+        **screen.picked(one, "why? fix? order"),
         "deadline": one.seconds,
         "on_failure_means": one.failure or None,
-        "says": None if one.says is None else picked(one.says, "decision reason context"),
+        "says": None if one.says is None else screen.picked(one.says, "decision reason context"),
         "notes": one.notes,
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
         "hash": one.row.exact_hash or None,
     }
 
 
-def _screen(found: Explanation, everything: bool) -> Iterator[str]:
+def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
     yield click.style(heading(found.event), bold=True)
     spoken = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(spoken, 1):
         yield ""
         yield from _hook(one, place)
     if not spoken:
-        yield ""
-        yield f"no hook wants {one_line(found.event.hook_event_name, 60)}"
+        yield from ("", f"no hook wants {one_line(found.event.hook_event_name, 60)}")
     others = [one for one in found.others if not one.silent]
-    if others and everything:
-        for one in others:
-            yield ""
-            yield from _hook(one, 0)
-    elif others:
+    for one in others if everything else ():
         yield ""
-        yield from filled(_others(others), 0)
+        yield from _hook(one, 0)
+    if others and not everything:
+        want = "wants" if len(others) == 1 else "want"
+        named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
+        more = f", and {len(others) - 8} more" if len(others) > 8 else ""
+        yield ""
+        yield from screen.filled(
+            f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)", 0
+        )
     if silent := [one.row.name for one in found.hooks if one.silent]:
-        yield ""
-        yield click.style(f"built in, without a say: {', '.join(silent)}", dim=True)
+        yield from ("", click.style(f"built in, without a say: {', '.join(silent)}", dim=True))
     yield ""
     yield from _conclusion(found)
 
@@ -208,33 +179,33 @@ def heading(event: Event) -> str:
     about = tools.command_of(tool, given) if tool else event.target
     about = about or (tools.path_of(tool, given) if tool else None)
     head = f"{event.hook_event_name} {tool}".strip()
-    return one_line(f"{head}: {about}" if about else head, width())
+    return one_line(f"{head}: {about}" if about else head, screen.width())
 
 
-def _hook(one: Explained, place: int) -> Iterator[str]:
+def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     word, colour = ("asked", "green") if one.runs else ("blocks", "red") if one.blocks else ("not asked", "yellow")
     number = f"{place}" if one.order is not None else "-"
-    name = click.style(one_line(one.row.name, width() - 20), fg="cyan")
+    name = click.style(one_line(one.row.name, screen.width() - 20), fg="cyan")
     yield f"  {number:<2} {name}  {click.style(word, fg=colour)}"
     if one.row.layer != "built-in" and one.says is None:
-        yield " " * _INDENT + one_line(one.row.what, width() - _INDENT)
+        yield " " * _INDENT + one_line(one.row.what, screen.width() - _INDENT)
     for reason in one.reasons:
-        yield from filled(reason.why, _INDENT)
+        yield from screen.filled(reason.why, _INDENT)
         if reason.fix:
-            yield from hanging(f"to change that: {reason.fix}", _INDENT)
+            yield from screen.hanging(f"to change that: {reason.fix}", _INDENT)
     if one.blocks:
-        yield from filled("what it would have judged is denied until then", _INDENT)
+        yield from screen.filled("what it would have judged is denied until then", _INDENT)
     if one.says is not None:
         answer, word = one.says, one.says.decision.value
         nothing = f"to the model: {answer.context}" if answer.context else "no objection"
         decided = f"{word}: {answer.reason}" if answer.reason else word
-        yield from hanging(f"says: {nothing if answer.decision is Decision.NONE else decided}", _INDENT)
+        yield from screen.hanging(f"says: {nothing if answer.decision is Decision.NONE else decided}", _INDENT)
     for text in one.notes:
-        yield from hanging(f"note: {text}", _INDENT)
-    yield from facts(_facts(one), _INDENT)
+        yield from screen.hanging(f"note: {text}", _INDENT)
+    yield from screen.facts(_facts(one), _INDENT)
 
 
-def _facts(one: Explained) -> Iterator[str]:
+def _facts(one: explain.Explained) -> Iterator[str]:
     row, configured = one.row, one.row.layer != "built-in"
     yield from facts_of(
         row, ("part match if effects after_effects " if one.runs else "") + ("dialect" if configured else "")
@@ -246,25 +217,20 @@ def _facts(one: Explained) -> Iterator[str]:
     yield from facts_of(row, "always source")
 
 
-def _others(others: Sequence[Explained]) -> str:
-    want = "wants" if len(others) == 1 else "want"
-    named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
-    more = f", and {len(others) - 8} more" if len(others) > 8 else ""
-    return f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)"
-
-
-def _conclusion(found: Explanation) -> Iterator[str]:
+def _conclusion(found: explain.Explanation) -> Iterator[str]:
     outlook = found.outlook
-    yield from (click.style(line, bold=True) for line in filled(verdict_line(outlook, found.event), 0))
+    yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
     if outlook.gates:
-        yield from filled(f"held up if one of these gates fails: {', '.join(outlook.gates)}", 0)
+        yield from screen.filled(f"held up if one of these gates fails: {', '.join(outlook.gates)}", 0)
     if outlook.fail_open:
-        yield from filled(f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}", 0)
+        yield from screen.filled(
+            f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}", 0
+        )
     if found.parallel and len(outlook.open) > 1:
         yield "hooks that don't wait for each other run at once (parallelExecution)"
 
 
-def verdict_line(outlook: Outlook, event: Event) -> str:
+def verdict_line(outlook: explain.Outlook, event: Event) -> str:
     """What can be said about the verdict."""
     by = ", ".join(outlook.by)
     if outlook.decision is Decision.DENY:
@@ -280,8 +246,6 @@ def verdict_line(outlook: Outlook, event: Event) -> str:
 
 
 # A past decision:
-
-
 _COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
 _FEWEST = 8  # digits by which an id is named
 
@@ -297,16 +261,13 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
         if match[1].record.note is not None:
             raise UsageError(f"record {digits} is about the log itself: nothing was decided", hint="name another one")
     if match is None:
-        note(f"no record of the log has an id that begins with `{digits}`, so this is about a command")
+        screen.note(f"no record of the log has an id that begins with `{digits}`, so this is about a command")
         return False
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
-    past = look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
-    if as_json:
-        say_json(_past_data(past))
-    else:
-        say("\n".join(_past_screen(past)))
+    past = explain.look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
+    screen.report(as_json, _past_screen(past), _past_data(past))
     return True
 
 
@@ -322,16 +283,18 @@ def _as_kept(config: Config) -> dict[str, Any]:
     return form
 
 
-def _past_data(past: Past) -> dict[str, Any]:
-    record = past.record
+def _past_data(past: explain.Past) -> dict[str, Any]:
+    record, names = past.record, "name standing why? decided own said then now changes"
+    about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
-        **picked(
-            record, "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
-        ),
+        **screen.picked(record, about),
         "decided_by": past.by,
-        **picked(record, "failed_open judged duration_ms config?"),
+        **screen.picked(record, "failed_open judged duration_ms config?"),
         "config_known": past.known,
-        "hooks": [_considered_data(one) for one in past.hooks],
+        "hooks": [
+            {**screen.picked(one, names), "today": None if one.today is None else screen.picked(one.today, "runs why?")}
+            for one in past.hooks
+        ],
         "today": {
             "differs": past.differs if past.known else None,
             "added": [row["name"] for row in past.added],
@@ -344,16 +307,14 @@ def _past_data(past: Past) -> dict[str, Any]:
     }
 
 
-def _considered_data(one: Considered) -> dict[str, Any]:
-    today = None if one.today is None else picked(one.today, "runs why?")
-    return {**picked(one, "name standing why? decided own said then now changes"), "today": today}
-
-
-def _past_screen(past: Past) -> Iterator[str]:
-    event, record = event_of(past.record), past.record
-    title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", width())
+def _past_screen(past: explain.Past) -> Iterator[str]:
+    event, record = explain.event_of(past.record), past.record
+    title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", screen.width())
     yield click.style(title, bold=True)
-    yield from facts(_about(past.record), 2)
+    session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
+    about = {"record": record.id, "session": session, "turn": turn, "asked by": record.host}
+    known = [f"{label} {text}" for label, text in about.items() if text]
+    yield from screen.facts([known[0], f"{shown_time(record.time)} ({ago(record.time)})", *known[1:]], 2)
     spoken = [one for one in past.hooks if not _silent(one)]
     for place, one in enumerate(spoken, 1):
         yield ""
@@ -362,81 +323,55 @@ def _past_screen(past: Past) -> Iterator[str]:
         yield from ("", "no hook wanted it" if past.record.judged else "no hook was asked")
     # a gate that is asked again after a rewrite is there twice
     names_spoken = {one.name for one in spoken}
-    if silent := {one.name: one for one in past.hooks if _silent(one) and one.name not in names_spoken}:
+    if silent := {
+        one.name: one.said for one in past.hooks if _silent(one) and one.said and one.name not in names_spoken
+    }:
         yield ""
-        names = ", ".join(f"{name} ({_took(one)})" for name, one in silent.items())
-        yield from (click.style(line, dim=True) for line in filled(f"built in, no objection: {names}", 0))
+        names = ", ".join(f"{name} ({said.duration_ms:.1f} ms)" for name, said in silent.items())
+        yield from (click.style(line, dim=True) for line in screen.filled(f"built in, no objection: {names}", 0))
     yield ""
-    yield from _verdict(past)
+    yield from (click.style(line, bold=True) for line in screen.filled(f"verdict: {_decision(past)}", 0))
+    yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
+    if record.failed_open and record.judged:
+        yield f"{counted(record.failed_open, 'hook')} failed and let the event pass"
     yield ""
     yield from _today(past)
 
 
-def _about(record: Record) -> Iterator[str]:
-    yield f"record {record.id}"
-    yield f"{shown_time(record.time)} ({ago(record.time)})"
-    session = record.session_name or record.session_id[:36]
-    if session:
-        yield f"session {session}"
-    if record.turn_id:
-        yield f"turn {record.turn_id.rpartition(':')[2]}"
-    if record.host:
-        yield f"asked by {record.host}"
+def _silent(one: explain.Considered) -> bool:
+    return one.said is not None and one.said.source == "built-in" and screen.word_of(one.said) == "no objection"
 
 
-def _silent(one: Considered) -> bool:
-    return one.said is not None and one.said.source == "built-in" and word_of(one.said) == "no objection"
-
-
-def _considered(one: Considered, place: int) -> Iterator[str]:
-    word = word_of(one.said) if one.said is not None else one.standing
-    well = one.said is not None and one.said.status == "ok"
-    colour = _COLOURS.get(word, "green") if well else "yellow"
-    name = click.style(one_line(one.name, width() - 40), fg="cyan")
-    number = place if one.said is not None else "-"
-    took = f"  {_took(one)}" if one.said is not None else ""
+def _considered(one: explain.Considered, place: int) -> Iterator[str]:
+    word: str = one.standing
+    number, took, colour = "-", "", "yellow"
+    if one.said is not None:
+        word, number, took = screen.word_of(one.said), str(place), f"  {one.said.duration_ms:.1f} ms"
+        colour = _COLOURS.get(word, "green") if one.said.status == "ok" else "yellow"
+    name = click.style(one_line(one.name, screen.width() - 40), fg="cyan")
     decided = "  decided" if one.decided else ""
     yield f"  {number:<2} {name}  {click.style(word, fg=colour)}{took}{click.style(decided, bold=True)}"
-    if one.why:
-        yield from filled(one.why, _INDENT)
-    yield from _said(one)
+    texts = [one.why, *(_said(one.said) if one.said is not None else ())]
+    yield from (line for text in texts if text for line in screen.filled(text, _INDENT))
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
-        yield from facts(
-            facts_of(one.then, f"match if effects after_effects {dialect} on_failure trust {source}"), _INDENT
-        )
+        names = f"match if effects after_effects {dialect} on_failure trust {source}"
+        yield from screen.facts(facts_of(one.then, names), _INDENT)
     elif one.own:
-        yield from facts(["a hook of the program that asked"], _INDENT)
+        yield from screen.facts(["a hook of the program that asked"], _INDENT)
 
 
-def _took(one: Considered) -> str:
-    return f"{one.said.duration_ms:.1f} ms" if one.said is not None else ""
+def _said(said: OutcomeRecord) -> Iterator[str | None]:
+    yield from (said.reason, said.error, *said.lost)
+    yield f"to model: {said.context}" if said.context else None
+    yield f"to user: {said.message}" if said.message else None
+    if said.status != "ok" and said.decision != "none":
+        yield f"counted as {said.decision}, as its failure rule says"
+    yield "the event went on without its answer" if said.failed_open else None
 
 
-def _said(one: Considered) -> Iterator[str]:
-    if one.said is None:
-        return
-    told = (("to model: ", one.said.context), ("to user: ", one.said.message))
-    for text in (one.said.reason, one.said.error, *one.said.lost, *(label + text for label, text in told if text)):
-        if text:
-            yield from filled(text, _INDENT)
-    if one.said.status != "ok" and one.said.decision != "none":
-        yield from filled(f"counted as {one.said.decision}, as its failure rule says", _INDENT)
-    if one.said.failed_open:
-        yield from filled("the event went on without its answer", _INDENT)
-
-
-def _verdict(past: Past) -> Iterator[str]:
-    for line in filled(f"verdict: {_decision(past)}", 0):
-        yield click.style(line, bold=True)
-    if past.record.reason:
-        yield from filled(f"reason: {past.record.reason}", 0)
-    if past.record.failed_open and past.record.judged:
-        yield f"{counted(past.record.failed_open, 'hook')} failed and let the event pass"
-
-
-def _decision(past: Past) -> str:
+def _decision(past: explain.Past) -> str:
     record = past.record
     if not record.judged:
         did = "the event passed" if record.decision == "none" else f"the answer was {record.decision}"
@@ -447,7 +382,7 @@ def _decision(past: Past) -> str:
     return f"{what}{because}{did}, after {record.duration_ms:.1f} ms"
 
 
-def _today(past: Past) -> Iterator[str]:
+def _today(past: explain.Past) -> Iterator[str]:
     yield click.style("Today", bold=True)
     lines = list(_differences(past))
     if not lines and past.known:
@@ -456,10 +391,10 @@ def _today(past: Past) -> Iterator[str]:
         lines.append(verdict_line(past.today.outlook, past.today.event))
     lines += [f"not known: {text}" for text in past.untold]
     for line in lines:
-        yield from hanging(line, 2)
+        yield from screen.hanging(line, 2)
 
 
-def _differences(past: Past) -> Iterator[str]:
+def _differences(past: explain.Past) -> Iterator[str]:
     for one in past.hooks:
         if one.own:
             continue
@@ -470,13 +405,13 @@ def _differences(past: Past) -> Iterator[str]:
         elif text := _outcome(one):
             yield f"{one.name}: {text.removeprefix(', so ')}"
     for row in past.added:
-        place = f" ({shown_path(str(row['source']))})" if row.get("file") else ""
+        place = f" ({screen.shown_path(str(row['source']))})" if row.get("file") else ""
         yield f"{row['name']}: {'added' if past.known else 'not in the record'}{place}"
     for change in past.settings:
         yield _change(change)
 
 
-def _outcome(one: Considered) -> str:
+def _outcome(one: explain.Considered) -> str:
     if one.today is None:
         return ""
     if one.standing in ("asked", "background") and not one.today.runs:
@@ -485,15 +420,12 @@ def _outcome(one: Considered) -> str:
     return ", so it would be asked" if own_condition and one.today.runs else ""
 
 
-def _change(change: FieldChange) -> str:
+def _change(change: explain.FieldChange) -> str:
     if change.field == "hash":
         return "what it runs has changed"
     field = "what it does" if change.field == "what" else change.field
-    return f"{field} {_value(change.then)} -> {_value(change.now)}"
-
-
-def _value(value: Any) -> str:
-    if value is None or value == []:
-        return "none"
-    text = value if isinstance(value, str) else strictjson.dumps(value)
-    return f"`{one_line(text, 200)}`"
+    values = []
+    for value in (change.then, change.now):
+        text = value if isinstance(value, str) else strictjson.dumps(value)
+        values.append("none" if value is None or value == [] else f"`{one_line(text, 200)}`")
+    return f"{field} {values[0]} -> {values[1]}"

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ from click.core import ParameterSource
 
 from billhook.agents import DIALECTS
 from billhook.agents.inbound import others
-from billhook.cli.options import json_of, json_or_text, one_of, seconds, text_of
+from billhook.cli.options import choice, flag, json_of, option, seconds, text_of, tool_options
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -20,14 +21,14 @@ from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision, Status, Verdict
 from billhook.core.dialect_traits import meanings
-from billhook.core.errors import EventError, UsageError
+from billhook.core.errors import EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Event, decode, parse
 from billhook.core.hook import Hook, Source
 from billhook.core.match import compile_matcher
 from billhook.core.text import visible
 from billhook.engine.engine import Engine
 from billhook.runners import process_tree
-from billhook.runners.command import Command, command, execute
+from billhook.runners.command import CommandRunner, command, execute
 from billhook.serve.hook_server import canonical, probable
 from billhook.store.files import sha256
 
@@ -133,14 +134,6 @@ def _here() -> str:
         return ""
 
 
-def _folder(given: str) -> str:
-    """The folder of --cwd; UsageError when there is none: hooks would be looked for elsewhere."""
-    folder = os.path.normpath(os.path.join(_here(), given))
-    if not os.path.isdir(folder):
-        raise UsageError(f"--cwd {given}: there is no such folder", hint="check the path")
-    return folder
-
-
 def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The fields that the options give, and the tool's input as it was typed."""
     fields: dict[str, Any] = {}
@@ -149,7 +142,9 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
     if given["session"] is not None:
         fields["session_id"] = given["session"]
     if given["cwd"] is not None:
-        fields["cwd"] = _folder(given["cwd"])
+        fields["cwd"] = os.path.normpath(os.path.join(_here(), given["cwd"]))
+        if not os.path.isdir(fields["cwd"]):  # hooks would be looked for elsewhere
+            raise UsageError(f"--cwd {given['cwd']}: there is no such folder", hint="check the path")
     if given["tool"] is not None and _applies("--tool", "tool_name", name, known):
         fields["tool_name"] = tools.canonical(given["tool"])
     if given["input_"] is not None:
@@ -165,7 +160,9 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
                 hint=f"{name} has {', '.join(_own_fields(name)) or 'no fields of its own'}",
             )
     if given["output"] is not None:
-        output = json_or_text(given["output"], "--output")
+        output: Any = text_of(given["output"], "--output")
+        with suppress(StrictJSONError):
+            output = strictjson.loads(output, max_depth=400, max_bytes=None)
         if name == "PostToolUseFailure":
             fields["error"] = output if isinstance(output, str) else strictjson.compact(output)
         elif _applies("--output", "tool_response", name, known):
@@ -189,18 +186,17 @@ def _samples(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     kind = EVENTS[name]
     if "tool_name" in kind.__struct_fields__ and "tool_name" not in fields:
         raise UsageError(f"{name} is about a tool: which one?", hint=f"billhook fire {name} --tool Bash ...")
-    samples: dict[str, Any] = {"tool_input": {}, "tool_response": ""}
-    for field in msgspec.structs.fields(kind):
-        if field.name in samples or field.name in fields:
-            continue
+    always: dict[str, Any] = {"tool_input": {}, "tool_response": ""}
+    samples = {key: value for key, value in always.items() if key in kind.__struct_fields__}
+    own = {*_own_fields(name)} - {*samples, *fields}
+    for field in (field for field in msgspec.structs.fields(kind) if field.name in own):
         if field.name in kind.nullable:
             samples[field.name] = None
         elif field.required or field.default is not None:
             kinds = [one for one in (field.type, *getattr(field.type, "__args__", ())) if one in _EMPTY]
             empty = _EMPTY[kinds[0]] if kinds else []
             samples[field.name] = SAMPLES.get(field.name, empty) if empty == "" else empty
-    own = {*_own_fields(name), "tool_input", "tool_response"} & {*kind.__struct_fields__}
-    return {key: value for key, value in samples.items() if key in own}
+    return samples
 
 
 def _own_fields(name: str) -> list[str]:
@@ -214,8 +210,6 @@ def _own_fields(name: str) -> list[str]:
 
 
 # `billhook fire`:
-
-
 @click.command(
     "fire",
     epilog="""\b
@@ -230,42 +224,31 @@ Examples:
 Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
 )
 @click.argument("event", required=False, metavar="EVENT")
-@click.option("--tool", metavar="NAME", help="The tool, by any name that a dialect has for it.")
-@click.option(
-    "--input", "input_", metavar="JSON|@FILE|@-", help="The tool's input; for other events, fields of the event."
-)
-@click.option("--output", metavar="JSON|TEXT|@FILE", help="What the tool returned, or why it failed.")
-@click.option("--error", is_flag=True, help="The tool failed.")
-@click.option("--session", metavar="ID", help="The session id.  [default: one for each project]")
-@click.option("--cwd", metavar="DIR", help="The working directory of the event and its hooks.")
-@click.option("--event", "whole", metavar="JSON|@FILE|@-", help="The whole event as JSON.")
-@click.option("--config", "files", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
-@click.option(
+@tool_options
+@option("--output", "JSON|TEXT|@FILE", "What the tool returned, or why it failed.")
+@flag("--error", "The tool failed.")
+@option("--session", "ID", "The session id.  [default: one for each project]")
+@option("--cwd", "DIR", "The working directory of the event and its hooks.")
+@option("--event", "whole", "JSON|@FILE|@-", "The whole event as JSON.")
+@option("--config", "files", "FILE", "One more configuration file. May be repeated.", multiple=True)
+@choice(
+    ("approved", "all", "none"),
     "--trust",
-    **one_of("approved", "all", "none"),
-    help="Which hooks of the project run: those that were approved, all this once, or none.",
+    "Which hooks of the project run: those that were approved, all this once, or none.",
 )
-@click.option(
+@option(
     "--run",
     "runs",
-    metavar="CMD",
+    "CMD",
+    "A hook: a shell command, in place of those that are configured. May be repeated.",
     multiple=True,
-    help="A hook: a shell command, in place of those that are configured. May be repeated.",
 )
-@click.option(
-    "--exec", "execs", metavar="'ARGV...'", multiple=True, help="A hook: a program, without a shell; after all --run."
-)
-@click.option(
-    "--dialect", **one_of(*DIALECTS), help="How --run hooks are spoken to: what they get, what their exit codes mean."
-)
-@click.option("--match", metavar="M", help="--run hooks only for tools (or sources, triggers ...) that match.")
-@click.option("--timeout", metavar="S", callback=seconds, help="Seconds for each --run hook.")
-@click.option(
-    "--on-failure",
-    **one_of("allow", "deny", "ask"),
-    help="What a --run hook counts as that fails, is late or can't start.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as one line of JSON.")
+@option("--exec", "execs", "'ARGV...'", "A hook: a program, without a shell; after all --run.", multiple=True)
+@choice([*DIALECTS], "--dialect", "How --run hooks are spoken to: what they get, what their exit codes mean.")
+@option("--match", "M", "--run hooks only for tools (or sources, triggers ...) that match.")
+@option("--timeout", "S", "Seconds for each --run hook.", callback=seconds)
+@choice(("allow", "deny", "ask"), "--on-failure", "What a --run hook counts as that fails, is late or can't start.")
+@flag("--json", "as_json", "Print the verdict as one line of JSON.")
 @click.pass_context
 def verb(ctx: click.Context, /, **given: Any) -> int:
     """Fire one event at the hooks that are configured here, or at those of --run, and show what each did, and the
@@ -305,11 +288,11 @@ _OF_FILES = {"files": "--config", "trust": "--trust"}
 
 
 def _check_options(ctx: click.Context, adhoc: bool) -> None:
-    for name, option in (_OF_FILES if adhoc else _OF_RUN).items():
+    for name, given in (_OF_FILES if adhoc else _OF_RUN).items():
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             about = "is about configured hooks" if adhoc else "is about hooks of --run and --exec"
             hint = "leave it out, or --run and --exec" if adhoc else "give hooks with --run 'COMMAND', or leave it out"
-            raise UsageError(f"{option} {about}", hint=hint)
+            raise UsageError(f"{given} {about}", hint=hint)
 
 
 def _configured(event: Event, given: dict[str, Any]) -> "Config":
@@ -337,7 +320,7 @@ def build_hooks(given: dict[str, Any], event: Event) -> list[Hook]:
     return [Hook(name=f"hook-{number}", title=text, run=run, **shared) for number, (text, run) in numbered]
 
 
-def _program(text: str, dialect: str) -> Command:
+def _program(text: str, dialect: str) -> CommandRunner:
     try:
         return execute(text, dialect=dialect)
     except UsageError as error:

@@ -6,6 +6,8 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Mapping
+from typing import ClassVar
 
 import click
 
@@ -22,12 +24,6 @@ _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
 
-
-_MODULES = {
-    "rule": "check",
-    "schema": "check",
-    "uninstall": "install",
-}  # modules that hold more than their own verb: `rule_verb` and so on
 
 _MEANT = {
     "init": "add new create setup start",
@@ -62,18 +58,27 @@ def _meant(name: str) -> str:
     return f"one of {', '.join(VERBS)}"
 
 
-class Verbs(click.Group):
-    """Imports a verb's module only when that verb is used: start-up is felt."""
+class LazyCommands(click.Group):
+    """Imports a command's module only when that command is used: start-up is felt."""
+
+    lines: Mapping[str, str]  # every command with its one line of help
+    package: str
+    modules: ClassVar[Mapping[str, str]] = {}  # the module of a command, where that has another name
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return list(self.lines)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
+        if cmd_name not in self.lines:
             return None
-        module = importlib.import_module(f"billhook.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}")
         found: click.Command = getattr(module, f"{cmd_name}_verb", None) or module.verb
         return found
+
+
+class Verbs(LazyCommands):
+    lines, package = VERBS, "billhook.cli"
+    modules: ClassVar = {"rule": "check", "schema": "check", "uninstall": "install"}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

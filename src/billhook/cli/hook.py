@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from billhook.cli.signals import catch_signals
+from billhook.cli.signals import catch_signals, handle_signals, hang_up
 from billhook.core.answers import Status, Verdict
 from billhook.core.events import Event
 from billhook.core.text import lines_for_people
@@ -82,16 +82,7 @@ def tell(lines: Iterable[str]) -> None:
     put(2, lines_for_people(lines))
 
 
-def hang_up() -> None:
-    """Let whoever reads stdout go on."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
-
-
 # `billhook hook`:
-
-
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO")
 """Signals that would end us without an answer."""
 _LAST = 0.2  # seconds before the end of the agent's patience when KILL comes to what our hooks left behind
@@ -122,7 +113,7 @@ class _HookRun:
         self.told: HookResponse | None = None  # the answer is out: what goes wrong now can't change it
         self._engine: Engine | None = None
         self._goes_on = False  # a hook answers later
-        self._let_go: Callable[[int], None] = lambda code: hang_up()
+        self._let_go: Callable[[int], None] = lambda code: hang_up(1)
         """Lets the agent go on, with an exit code where it waits for a parent of ours."""
         self._at_once = False  # no hook waits for anything: there is no loop, and no process of ours
 
@@ -136,14 +127,19 @@ class _HookRun:
     def answer(self, argv: list[str]) -> int:
         heard = self.answering.prepare(argv)
         if heard is None and self.answering.nobody_waits:
-            heard = self._judge_at_once()
+            self._at_once = True
+            catch_signals(self.caught)
+            heard = self.answering.judge_at_once()
         elif heard is None:
             if self.answering.may_go_on and hasattr(os, "fork"):
                 split = _split()
                 if isinstance(split, int):
                     return split
                 self._let_go = split
-            heard = self._judge()
+            import asyncio
+
+            heard = asyncio.run(self.answering.judge())
+            catch_signals(self.caught)
         code = self._write(heard)
         if self._goes_on and self._engine is not None:
             self._let_go(code)
@@ -151,18 +147,6 @@ class _HookRun:
             while not self._engine.background.settle(0.05) and not self.caught:
                 pass
         return code
-
-    def _judge_at_once(self) -> HookResponse:
-        self._at_once = True
-        catch_signals(self.caught)
-        return self.answering.judge_at_once()
-
-    def _judge(self) -> HookResponse:
-        import asyncio
-
-        heard = asyncio.run(self.answering.judge())
-        catch_signals(self.caught)
-        return heard
 
     async def _fire(self, config: "Config", event: Event) -> Verdict:
         seconds = self.answering.arguments.seconds_for_hooks
@@ -232,10 +216,7 @@ def _listen(caught: list[int]) -> None:
         catch_signals(caught)  # the answer that follows is not to be broken off, too
         raise KeyboardInterrupt
 
-    for name in _ENDING:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
+    handle_signals(_ENDING, end)
 
 
 # An answer at once, from a process that goes on: the agent waits for the parent, the child judges and outlives it.
@@ -257,7 +238,7 @@ def _split() -> Callable[[int], None] | int:
     except OSError:  # no more processes: then the agent waits
         os.close(read)
         os.close(write)
-        return lambda code: hang_up()
+        return lambda code: hang_up(1)
     if child:
         os.close(write)
         return _follow_child(child, read)
@@ -272,19 +253,13 @@ def _end_parent(write: int, code: int) -> None:
     from billhook.runners import process_tree
 
     process_tree.outlive_parent()
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    os.close(nowhere)
+    hang_up(0, 1, 2)
     os.write(write, bytes([code]))
     os.close(write)
 
 
 def _follow_child(child: int, read: int) -> int:
-    for name in _PASSED_ON:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda number, frame: os.kill(child, number))
+    handle_signals(_PASSED_ON, lambda number, frame: os.kill(child, number))
     code = os.read(read, 1)
     if code:
         return code[0]

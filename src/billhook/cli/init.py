@@ -9,14 +9,13 @@ from typing import Any
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.options import agent_around
-from billhook.cli.screen import hint, note, say, say_json, shown_path
+from billhook.cli.options import agent_around, flag, refuse_agents
+from billhook.cli.screen import hint, note, report, say, shown_path
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.loader import load_config
 from billhook.config.sources import FileRead
 from billhook.config.trust import approve_entry, record_trust
-from billhook.core.errors import UsageError
 from billhook.core.text import counted, visible
 from billhook.store import files
 
@@ -36,8 +35,8 @@ _NEXT = (
     epilog="""\b
 Exit code: 0 written; 1 there is a file already, and nothing was changed; 2 it could not be written.""",
 )
-@click.option("--force", is_flag=True, help="Replace the file that is there; it is kept as hooks.yaml.bak.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one line of JSON.")
+@flag("--force", "Replace the file that is there; it is kept as hooks.yaml.bak.")
+@flag("--json", "as_json", "Print what was done as one line of JSON.")
 def verb(force: bool, as_json: bool) -> int:
     """Write .billhook/hooks.yaml with a gate, a logger and an annotator that work, and approve them.
 
@@ -50,12 +49,9 @@ def verb(force: bool, as_json: bool) -> int:
         say(f"{visible(shown_path(str(path)))} is there already; nothing was changed")
         hint("edit it, or --force replaces it and keeps a copy")
         return 1
+    if there:
+        refuse_agents("--force", "would replace hooks that judge it")
     agent = agent_around()
-    if there and agent:
-        raise UsageError(
-            f"--force is refused here: this runs inside {agent}, and would replace hooks that judge it",
-            hint="run it yourself, in a terminal of your own",
-        )
     backup = _write(path)
     after = load_config(builtins=False)
     written = [entry for entry in after.entries if entry.declared.file == str(path)]
@@ -63,13 +59,15 @@ def verb(force: bool, as_json: bool) -> int:
         how = "by `billhook init`"
         record_trust("approved", [approve_entry(entry, after.root, how) for entry in written if entry.pending], after)
     now, wrote = load_config(builtins=False), [entry.declared for entry in written]
-    if as_json:
-        done = {"file": str(path), "backup": str(backup) if backup is not None else None}
-        found = [_found_data(read, hooks) for read, hooks in _others(now, path)]
-        say_json({**done, "hooks": [one.name for one in wrote], "approved": not agent, "found": found})
-        return 0
-    say("\n".join(_lines(now, path, backup, wrote, agent)))
-    if agent:
+    done = {
+        "file": str(path),
+        "backup": str(backup) if backup is not None else None,
+        "hooks": [one.name for one in wrote],
+        "approved": not agent,
+        "found": [_found_data(read, hooks) for read, hooks in _others(now, path)],
+    }
+    report(as_json, _lines(now, path, backup, wrote, agent), done)
+    if agent and not as_json:
         note(f"not approved: this runs inside {agent}, and consent is a person's to give (`billhook trust`)")
     return 0
 

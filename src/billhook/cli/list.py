@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from billhook.agents import AGENTS
-from billhook.cli.options import checked_event, config_option, loaded
-from billhook.cli.screen import facts, filled, first_problem, hint, note, picked, say, say_json, shown_path, width
+from billhook.cli.options import checked_event, config_option, flag, loaded, option
+from billhook.cli.screen import facts, filled, first_problem, hint, noting, picked, say, say_json, shown_path, width
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
@@ -17,7 +17,6 @@ from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.core.events import EVENTS
 from billhook.core.text import counted, one_line
-from billhook.store.files import StoreError
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
@@ -40,10 +39,10 @@ Examples:
   billhook list --host {[*AGENTS][2]}
   billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
 )
-@click.option("--event", metavar="EVENT", help="Only the hooks that this event gets.")
-@click.option("--host", metavar="NAME", help=f"What applies inside this agent: {', '.join([*AGENTS][:3])} ...")
+@option("--event", "EVENT", "Only the hooks that this event gets.")
+@option("--host", "NAME", f"What applies inside this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
+@flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json: bool) -> int:
     """Show every hook in the order in which it runs, and those that don't, with the reason.
 
@@ -60,27 +59,22 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     wanted = checked_event(event, config) if event is not None else ""
     found = [row for row in rows(config) if not wanted or row.wants(wanted)]
     fired = _fired(config, found)
-    plugins = _plugins(config, wanted) if agent is None or agent.name == "claude" else []
+    plugins: list[PluginHook] = []
+    if agent is None or agent.name == "claude":
+        from billhook.cli.doctor.hooks import plugin_hooks
+
+        plugins = [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
     if as_json:
         say_json(*(_as_data(row, agent, fired) for row in found), *map(_plugin_data, plugins))
-    elif not config.entries:
-        say("\n".join([*_empty(config, found), *_plugin_lines(plugins)]))
-        if not config.sources:
-            hint("`billhook init` writes a first file with hooks that work")
-        _hints(config)
-    else:
-        if agent is not None:
-            say(f"what applies inside {agent.title}\n")
-        say("\n".join([*_screen(found, wanted, fired, agent), *_plugin_lines(plugins)]))
-        _hints(config)
+        return 0
+    if agent is not None and config.entries:
+        say(f"what applies inside {agent.title}\n")
+    lines = _screen(found, wanted, fired, agent) if config.entries else _empty(config, found)
+    say("\n".join([*lines, *_plugin_lines(plugins)]))
+    if not config.sources:
+        hint("`billhook init` writes a first file with hooks that work")
+    _hints(config)
     return 0
-
-
-def _plugins(config: Config, wanted: str) -> "list[PluginHook]":
-    """The hooks of Claude Code's plugins, which are shown and never run."""
-    from billhook.cli.doctor.hooks import plugin_hooks
-
-    return [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
 
 
 def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
@@ -96,9 +90,9 @@ def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
     declared = one.declared
-    about = {"plugin": one.plugin, **picked(declared, "events match"), "what": declared.does, "source": declared.place}
+    about = {**picked(declared, "events match"), "what": declared.does, "source": declared.place}
     standing = {"state": "elsewhere", "why": "run by Claude Code itself", "effect": "nothing"}
-    return {"name": declared.name, **about, **standing}
+    return {"name": declared.name, "plugin": one.plugin, **about, **standing}
 
 
 def _as_data(row: HookRow, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
@@ -118,16 +112,12 @@ def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
 
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks were last asked; None where there is no log."""
-    try:
-        log = log_of(config)
-        if log is None:
-            return None
+    with noting("when hooks last fired is not known"):
         names = [row.name for row in found if row.effect != "nothing"]
-        fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
-    except StoreError as error:
-        note(f"when hooks last fired is not known: {error.message} ({error.place})")
-        return None
-    return fired if fired.events else None
+        if (log := log_of(config)) is not None:
+            fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
+            return fired if fired.events else None
+    return None
 
 
 def failure_rule(on_failure: str) -> str:
@@ -214,57 +204,43 @@ def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator
 def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
     name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
-    yield from facts([*_facts(row, alone=number is None), *_last_fired(row, fired)], _INDENT)
-    if row.effect == "blocks":
-        for line in filled(f"blocks what it would have judged: {row.why}", _INDENT):
-            yield click.style(line, fg="red")
-    elif row.why and (row.state != "new" or row.broken):
-        for line in filled(row.broken or row.why, _INDENT):
-            yield click.style(line, fg="yellow")
-
-
-def _facts(row: HookRow, *, alone: bool) -> Iterator[str]:
-    """`alone`: it does not stand below its event."""
-    events, priority = "events" if alone else "", "priority" if row.priority != 100 else ""
+    events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
     when = f"{events} part match if effects after_effects"
-    return facts_of(row, f"{when} {dialect} on_failure timeout {priority} after background always {trust} source")
-
-
-def _last_fired(row: HookRow, fired: LastFired | None) -> Iterator[str]:
-    if fired is None or row.effect == "nothing":
-        return
-    if row.name in fired.times:
-        yield f"last fired {ago(fired.times[row.name])}"
-    else:
-        yield "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
+    names = f"{when} {dialect} on_failure timeout {priority} after background always {trust} source"
+    about = list(facts_of(row, names))
+    if fired is not None and row.effect != "nothing":
+        never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
+        about.append(f"last fired {ago(fired.times[row.name])}" if row.name in fired.times else never)
+    yield from facts(about, _INDENT)
+    text, colour = "", "yellow"
+    if row.effect == "blocks":
+        text, colour = f"blocks what it would have judged: {row.why}", "red"
+    elif row.why and (row.state != "new" or row.broken):
+        text = row.broken or row.why
+    yield from (click.style(line, fg=colour) for line in (filled(text, _INDENT) if text else ()))
 
 
 def _hints(config: Config) -> None:
-    hints = []
     if config.pending:
         wait = "waits" if len(config.pending) == 1 else "wait"
-        hints.append(f"{counted(len(config.pending), 'hook')} {wait} for your approval: `billhook trust`")
+        hint(f"{counted(len(config.pending), 'hook')} {wait} for your approval: `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        hints.append(one_line(f"not approved, so that agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
+        hint(one_line(f"not approved, so that agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
     if where := first_problem(config.problems):
-        hints.append(f"fix {where} first; `billhook check` shows all problems")
-    for text in hints:
-        hint(text)
+        hint(f"fix {where} first; `billhook check` shows all problems")
 
 
 def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
     yield f"no hooks are configured for {one_line(shown_path(config.project, here=False), 200)}"
     yield ""
-    yield from looked_in(config)
-    built_in = [row.name for row in found if row.layer == "built-in"]
-    if built_in:
-        yield ""
-        yield f"built in: {', '.join(built_in)}"
+    yield from _looked_in(config)
+    if built_in := [row.name for row in found if row.layer == "built-in"]:
+        yield from ("", f"built in: {', '.join(built_in)}")
 
 
-def looked_in(config: Config) -> Iterator[str]:
+def _looked_in(config: Config) -> Iterator[str]:
     """Where hooks may be, and which of these files are there."""
     there = {read.source.path: " (no hooks in it)" if read.readable else " (can't be read)" for read in config.sources}
     places: list[tuple[str, list[str]]] = [
@@ -275,9 +251,7 @@ def looked_in(config: Config) -> Iterator[str]:
     ]
     yield "looked in"
     for layer, files in places:
-        names = ", ".join(
-            shown_path(file) + there.get(file, "") for file in files if file in there or not file.endswith(".yml")
-        )
-        first, *rest = filled(names, 11)
+        shown = [file for file in files if file in there or not file.endswith(".yml")]
+        first, *rest = filled(", ".join(shown_path(file) + there.get(file, "") for file in shown), 11)
         yield f"  {layer:<9}{first.strip()}"
         yield from rest

@@ -25,15 +25,12 @@ from billhook.core.events import EVENTS
 from billhook.core.text import suggest
 from billhook.serve.hook_server import canonical
 
-_FURTHER = {
+MARKS: Mapping[str, str] = {
+    **{mark: title or agent.title for agent in AGENTS.values() for mark, title in agent.marks.items()},
     "AUGMENT_AGENT": "Augment",
     "AI_AGENT": "an agent",
     "HOOK_EVENT": "a hook",
     "CLAUDE_EVENT_TYPE": "a hook",
-}
-MARKS: Mapping[str, str] = {
-    **{mark: title or agent.title for agent in AGENTS.values() for mark, title in agent.marks.items()},
-    **_FURTHER,
 }
 """What agents put into the environment of the commands they run."""
 
@@ -41,9 +38,9 @@ PROGRAMS: Mapping[str, str] = {agent.program: agent.program_title or agent.title
 PACKAGES: Mapping[tuple[str, str], str] = {
     one: agent.program_title or agent.title for agent in AGENTS.values() for one in agent.packages
 }
+Verb = Callable[..., Any]
 _INTERPRETER = re.compile(r"node|nodejs|bun|deno|python[\d.]*|pypy[\d.]*|sh|bash|dash|zsh")
 _SCRIPT_ENDS = re.compile(r"\.(?:js|mjs|cjs|py|exe)$")
-_DEEPEST = 100
 
 
 def agent_around() -> str:
@@ -59,15 +56,22 @@ def agent_around() -> str:
     return ""
 
 
+def refuse_agents(what: str, why: str = "consent is a person's to give", otherwise: str = "") -> None:
+    """Raises UsageError inside an agent: hooks judge it, so it must not approve, add, remove or test them."""
+    if agent := agent_around():
+        hint = "run it yourself, in a terminal of your own"
+        hint += f"; {otherwise} is open to everybody" if otherwise else ""
+        raise UsageError(f"{what} is refused here: this runs inside {agent}, and {why}", hint=hint)
+
+
 def agent_of(argv: Sequence[str]) -> str:
     """The agent that a command line is; empty for anything else."""
     if not argv:
         return ""
     program, rest = argv[0], list(argv[1:])
-    name = _plain(program)
-    if _INTERPRETER.fullmatch(name):
+    if _INTERPRETER.fullmatch(_plain(program)):
         program, rest = _script(rest)
-        name = _plain(program)
+    name = _plain(program)
     if name == "billhook" and rest[:1] in (["agent"], ["hook"], ["daemon"]):
         return f"billhook {rest[0]}"
     parts = program.split("/")
@@ -93,9 +97,7 @@ def _plain(program: str) -> str:
 
 def _ancestors() -> Iterator[int]:
     pid = os.getppid()
-    for _ in range(_DEEPEST):
-        if pid <= 0:
-            return
+    while pid > 0:
         yield pid
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
@@ -120,35 +122,52 @@ def _marks_of(pid: int) -> list[str]:
 
 
 # The values of options:
-
-
 _QUOTING = {
     "--input": 'quote it for the shell, as in --input \'{"command": "ls"}\'',
     "--event": 'quote it for the shell, as in --event \'{"hook_event_name": "Stop"}\'',
 }
 
 
-def one_of(*words: str) -> dict[str, Any]:
-    """The arguments of an option that takes one of a few words; a mistyped one is answered with the nearest."""
+def flag(*declared: str) -> Callable[[Verb], Verb]:
+    """An option without a value: its names, and last what it does."""
+    return click.option(*declared[:-1], is_flag=True, help=declared[-1])
 
-    def check(ctx: click.Context, param: click.Parameter, value: str) -> str:
-        if value not in words:
-            raise UsageError(f"unknown {param.opts[0]} `{value}`", hint=suggest(value, words))
-        return value
 
-    return {"metavar": "|".join(words), "default": words[0], "show_default": True, "callback": check}
+def option(*declared: str, **settings: Any) -> Callable[[Verb], Verb]:
+    """An option with a value: its names, what stands for the value in the help, and what it does."""
+    *names, metavar, text = declared
+    return click.option(*names, metavar=metavar, help=text, **settings)
+
+
+def choice(words: Sequence[str], *declared: str) -> Callable[[Verb], Verb]:
+    """An option that takes one of a few words, the first unless another is given: its names, and what it does."""
+    settings = {"default": words[0], "show_default": True, "callback": among(words)}
+    return option(*declared[:-1], "|".join(words), declared[-1], **settings)
+
+
+def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """Checks that a value is one of these words; a mistyped one is answered with the nearest."""
+
+    def check(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
+        if given is not None and given not in words:
+            raise UsageError(f"unknown {param.opts[0]} `{given}`", hint=suggest(given, words))
+        return given
+
+    return check
+
+
+def tool_options(verb: Verb) -> Verb:
+    """`--tool NAME` and `--input JSON`: the tool that an event is about, and its input."""
+    text = "The tool's input; for other events, fields of the event."
+    verb = option("--input", "input_", "JSON|@FILE|@-", text)(verb)
+    return option("--tool", "NAME", "The tool, by any name that a dialect has for it.")(verb)
 
 
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """Reads a positive number of seconds."""
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if 0 < number < math.inf:
-        return number
+    with suppress(ValueError):
+        if value is None or 0 < float(value) < math.inf:
+            return None if value is None else float(value)
     option = param.opts[0]
     raise UsageError(f"{option} `{value}` is not a positive number of seconds", hint=f"as in {option} 2.5")
 
@@ -175,20 +194,10 @@ def json_of(text: str, option: str, value: str) -> Any:
     try:
         return strictjson.loads(text, max_depth=400, max_bytes=None)
     except StrictJSONError as error:
-        read = value.startswith("@")
-        raise UsageError(
-            f"{option} is not JSON: {error.message}: {strictjson.preview(text)}",
-            place=value if read else "",
-            hint="it must hold exactly one JSON document" if read else _QUOTING[option],
-        ) from None
-
-
-def json_or_text(value: str, option: str) -> Any:
-    text = text_of(value, option)
-    try:
-        return strictjson.loads(text, max_depth=400, max_bytes=None)
-    except StrictJSONError:
-        return text
+        message = f"{option} is not JSON: {error.message}: {strictjson.preview(text)}"
+        if value.startswith("@"):
+            raise UsageError(message, place=value, hint="it must hold exactly one JSON document") from None
+        raise UsageError(message, hint=_QUOTING[option]) from None
 
 
 _taken: list[str] = []
@@ -207,18 +216,10 @@ def _bytes_of(path: str) -> bytes:
 
 
 # The configuration that a verb works with, and the names of events as people type them.
-
-
-def config_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+def config_option(verb: Verb) -> Verb:
     """`--config FILE`: one more file of hooks, beside those that are found."""
-    option = click.option(
-        "--config",
-        "configs",
-        metavar="FILE",
-        multiple=True,
-        help="One more file with hooks, beside those that are found here. May be repeated.",
-    )
-    return option(verb)
+    text = "One more file with hooks, beside those that are found here. May be repeated."
+    return option("--config", "configs", "FILE", text, multiple=True)(verb)
 
 
 def loaded(files: Iterable[str]) -> Config:
@@ -246,15 +247,11 @@ def event_named(text: str, config: Config) -> str:
 
     Events that only configured hooks know count, too.
     """
-    known = canonical(text)
-    if known:
-        return known
-    return text if any(text in entry.declared.events for entry in config.entries) else ""
+    return canonical(text) or (text if any(text in entry.declared.events for entry in config.entries) else "")
 
 
 def checked_event(text: str, config: Config) -> str:
     """The canonical name of an event; UsageError with the nearest when there is none."""
-    name = event_named(text, config)
-    if not name:
-        raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))
-    return name
+    if name := event_named(text, config):
+        return name
+    raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))

@@ -8,21 +8,22 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from billhook.cli.signals import hang_up
 from billhook.core import strictjson
 from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.core.errors import BillhookError
-from billhook.core.text import counted, one_line, visible
+from billhook.core.text import Finding, counted, one_line, visible
+from billhook.store.files import StoreError
 from billhook.store.log.record import OutcomeRecord
 
 if TYPE_CHECKING:
     from billhook.config.config import Config
-    from billhook.core.text import Finding
 
 
 Progress = Callable[[int, int], None]
@@ -51,10 +52,9 @@ def progress(what: str, *, prints: bool = False) -> Iterator[Progress | None]:
 
 
 def _into_a_file() -> bool:
-    try:
+    with suppress(OSError):
         return stat.S_ISREG(os.fstat(1).st_mode)
-    except OSError:
-        return False
+    return False
 
 
 class _Bar:
@@ -84,8 +84,6 @@ class _Bar:
 
 
 # Rows of facts on a screen that has a width.
-
-
 _WIDEST = 120
 _LONGEST = 1000  # characters of one text: a path is shown whole, and no file fills the screen
 _GAP = "   "
@@ -130,9 +128,9 @@ def facts(items: Iterable[str], indent: int) -> Iterator[str]:
         yield " " * indent + line
 
 
-def shown_path(path: str, *, here: bool = True) -> str:
+def shown_path(path: str, *, here: bool = True, home: bool = True) -> str:
     """A path as people write it: relative when it lies below this folder, with `~` when below their own."""
-    for folder, prefix in _folders()[0 if here else 1 :]:
+    for folder, prefix in _folders()[0 if here else 1 : 2 if home else 1]:
         if path.startswith(folder + "/"):
             return prefix + path[len(folder) + 1 :]
     return path
@@ -146,7 +144,7 @@ def with_shown_paths(text: str) -> str:
     return text
 
 
-def first_problem(problems: "Iterable[Finding]") -> str:
+def first_problem(problems: Iterable[Finding]) -> str:
     """Where to begin: file and line of the first problem that is no mere note; empty without one."""
     return next((with_shown_paths(f"{one.file}:{one.line}") for one in problems if not one.note), "")
 
@@ -163,15 +161,12 @@ def _folders() -> list[tuple[str, str]]:
 
 
 def _real(folder: str) -> str:
-    try:
+    with suppress(OSError):
         return os.path.realpath(os.path.expanduser(folder))
-    except OSError:
-        return ""
+    return ""
 
 
 # What people see:
-
-
 _LEFT_OUT = ("built-in", Status.SKIPPED)
 _COLOURS = {"deny": "red", "allow": "green"} | dict.fromkeys(
     ("ask", "defer", "failed", "timed out", "could not start"), "yellow"
@@ -188,13 +183,21 @@ def say(text: str, *, err: bool = False) -> None:
     except OSError:
         if not err:
             raise
-        _hang_up(2)  # there is nobody to complain to
+        hang_up(2)  # there is nobody to complain to
 
 
 def say_json(*values: Any) -> None:
     """Print each record or value as one line of JSON."""
     for value in values:
         say(strictjson.dumps(msgspec.to_builtins(value)))
+
+
+def report(as_json: bool, lines: Iterable[str], *values: Any) -> None:
+    """Print the values for programs, each as a line of JSON, or these lines for people."""
+    if as_json:
+        say_json(*values)
+    elif text := "\n".join(lines):
+        say(text)
 
 
 def picked(one: Any, names: str) -> dict[str, Any]:
@@ -210,22 +213,24 @@ def hint(text: str) -> None:
 
 def not_written(error: OSError) -> None:
     """Standard output took no more: say so, unless whoever read it has just seen enough."""
-    _hang_up(1)
+    hang_up(1)  # else the interpreter stumbles at its end over what is still buffered
     if error.errno != errno.EPIPE:
         remedy = "make room there, or send it elsewhere"
         say(f"error: the output could not be written: {error.strerror}\n\nhint: {remedy}", err=True)
 
 
-def _hang_up(stream: int) -> None:
-    """Let what is still buffered go nowhere: else the interpreter stumbles over it at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream)
-    os.close(nowhere)
-
-
 def note(text: str) -> None:
     """Something that the user ought to know, beside what was asked for."""
     say(f"note: {visible(text)}", err=True)
+
+
+@contextmanager
+def noting(what: str) -> Iterator[None]:
+    """A note about a part of billhook's own files that can't be read, in place of the error."""
+    try:
+        yield
+    except StoreError as error:
+        note(f"{what}: {error.message} ({error.place})")
 
 
 def error_text(error: BillhookError) -> str:
@@ -272,19 +277,15 @@ def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
 
 def _word(outcome: Outcome) -> str:
     answer = outcome.answer
-    return word_of(
-        OutcomeRecord(
-            hook=outcome.hook,
-            status=outcome.status.value,
-            decision=answer.decision.value,
-            stop=answer.stop,
-            keep_going=answer.keep_going,
-            context=answer.context,
-            message=answer.message,
-            rewrote_input=answer.updated_input is not None,
-            rewrote_output=answer.updated_output is not UNSET,
-        )
+    said = OutcomeRecord(
+        hook=outcome.hook,
+        status=outcome.status.value,
+        decision=answer.decision.value,
+        rewrote_input=answer.updated_input is not None,
+        rewrote_output=answer.updated_output is not UNSET,
+        **picked(answer, "stop keep_going context message"),
     )
+    return word_of(said)
 
 
 def word_of(said: OutcomeRecord) -> str:

@@ -1,7 +1,8 @@
 """Fire an event so that a signal that ends billhook ends its hooks first."""
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from billhook.core.answers import Verdict
@@ -67,10 +68,23 @@ def _note_from_now_on(loop: "asyncio.AbstractEventLoop", caught: list[int]) -> N
 def catch_signals(caught: list[int]) -> None:
     """From now on a signal that would end us is only noted, in the list: one that broke into the wait for a thread
     would leave its hook running."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
+    handle_signals(("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"), _noting(caught))
+
+
+def hang_up(*streams: int) -> None:
+    """Let whoever is at the other end of these streams go on; what is still written goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in streams:
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def handle_signals(names: Iterable[str], handler: Callable[[int, object], None]) -> None:
+    """Handle these signals, where the platform has them and nobody wants them ignored."""
+    for name in names:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _noting(caught))
+            signal.signal(number, handler)
 
 
 def _noting(caught: list[int]) -> Callable[[int, object], None]:

@@ -1,17 +1,17 @@
 """Bare `billhook`: where it stands in this folder, and what to do next."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from billhook import __version__
 from billhook.cli.check import checked_hooks
 from billhook.cli.options import loaded
-from billhook.cli.screen import filled, hanging, note, picked, say, say_json, shown_path, width
+from billhook.cli.screen import filled, hanging, noting, picked, report, shown_path, width
 from billhook.cli.times import ago, midnight
-from billhook.config.config import Config, Entry
+from billhook.config.config import Config
 from billhook.config.declaration import needs_consent
 from billhook.config.history import RecentRecords, log_of, recent
 from billhook.config.installation import adopting_command as _adopting
@@ -19,7 +19,6 @@ from billhook.config.installation import of_claude_code
 from billhook.config.notices import Missing, gone_text, missing
 from billhook.config.sources import FileRead
 from billhook.core.text import Finding, counted, one_line
-from billhook.store.files import StoreError
 
 _SHOWN = 3  # problems that are shown; the rest is counted
 
@@ -31,32 +30,16 @@ def show(*, as_json: bool) -> int:
     """Print it. Always 0: it is a report, and finding something is no failure."""
     config = loaded(())
     problems = checked_hooks((), with_log=False).findings
-    lately, gone = _lately(config), _gone(config)
-    if as_json:
-        log = None if lately is None else picked(lately, "last today failed_open complete")
-        say_json({**_as_data(config, problems), "log": log, "gone": [picked(one, "file gates why") for one in gone]})
-    else:
-        say("\n".join(_screen(config, problems, lately, gone)))
+    lately: RecentRecords | None = None  # the end of the event log
+    gone: Sequence[Missing] = ()  # gates that were in force here and are not any more
+    with noting("the event log can't be read"):
+        lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None
+    with noting("can't tell whether a gate is gone"):
+        gone = missing(config)
+    end = None if lately is None else picked(lately, "last today failed_open complete")
+    data = {**_as_data(config, problems), "log": end, "gone": [picked(one, "file gates why") for one in gone]}
+    report(as_json, _screen(config, problems, lately, gone), data)
     return 0
-
-
-def _gone(config: Config) -> list[Missing]:
-    """Gates that were in force here and are not any more."""
-    try:
-        return missing(config)
-    except StoreError as error:
-        note(f"can't tell whether a gate is gone: {error.message} ({error.place})")
-        return []
-
-
-def _lately(config: Config) -> RecentRecords | None:
-    """The end of the event log; None where there is none, or none that can be read."""
-    try:
-        log = log_of(config)
-        return recent(log, config.project, midnight()) if log is not None else None
-    except StoreError as error:
-        note(f"the event log can't be read: {error.message} ({error.place})")
-        return None
 
 
 def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
@@ -70,11 +53,10 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
                 "file": read.source.path,
                 "readable": read.readable,
                 "hooks": len(read.entries),
-                "running": _running(config, read),
-                "pending": _pending(config, read),
-                "run_by_claude": _itself(config.entries, read),
+                **picked(counts, "running pending"),
+                "run_by_claude": counts.itself,
             }
-            for read in config.sources
+            for read, counts in ((read, _counts(config, read)) for read in config.sources)
         ],
         "pending": [entry.shown for entry in config.pending],
         "problems": [picked(one, "code message file line column") for one in problems],
@@ -90,16 +72,27 @@ def _screen(
     yield ""
     yield from _files(config)
     if lately is not None:
-        yield f"  {'log':<8}  {_log(lately)}"
-        yield from (f"  {'':<8}  {click.style(line, fg='yellow')}" for line in _overdue_heads(config))
+        from billhook.cli.doctor.hooks import head_findings
+
+        number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
+        opened = click.style(f"{lately.failed_open:,} failed open", fg="yellow") if lately.failed_open else ""
+        parts = (f"last event {ago(lately.last)}", f"{number} today", opened)
+        yield f"  {'log':<8}  {', '.join(filter(None, parts))}"
+
+        overdue = [one.text for one in head_findings(config.project, Path(config.root)) if not one.well]
+        lines = (line for text in overdue for line in filled(text, 0, width() - 12))
+        yield from (f"  {'':<8}  {click.style(line, fg='yellow')}" for line in lines)
     for one in gone:
         yield ""
         yield from (click.style(line, fg="red") for line in filled(gone_text(one, config), 2))
     if problems:
-        yield ""
-        yield from _problems(problems)
-    yield ""
-    yield click.style("Next", bold=True)
+        yield from ("", click.style(counted(len(problems), "problem"), bold=True))
+    for finding in problems[:_SHOWN]:
+        place = ":".join(str(part) for part in (shown_path(finding.file), finding.line, finding.column) if part)
+        yield from hanging(f"{place}: {finding.code} {finding.message}", 2)
+    if len(problems) > _SHOWN:
+        yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
+    yield from ("", click.style("Next", bold=True))
     commands = next_commands(config, problems)
     column = max(len(command) for command, _ in commands)
     for command, what in commands:
@@ -118,28 +111,10 @@ def _files(config: Config) -> Iterator[str]:
         yield f"  {'built-in':<8}  {', '.join(built_in)}"
 
 
-def _log(lately: RecentRecords) -> str:
-    number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
-    parts = [f"last event {ago(lately.last)}", f"{number} today"]
-    if lately.failed_open:
-        parts.append(click.style(f"{lately.failed_open:,} failed open", fg="yellow"))
-    return ", ".join(parts)
-
-
-def _overdue_heads(config: Config) -> Iterator[str]:
-    from billhook.cli.doctor.hooks import head_findings
-
-    for finding in head_findings(config.project, Path(config.root)):
-        if not finding.well:
-            yield from filled(finding.text, 0, width() - 12)
-
-
 def _count(config: Config, read: FileRead) -> str:
     if not read.readable:
         return click.style("can't be read", fg="red")
-    itself = _itself(config.entries, read)
-    pending = _pending(config, read)
-    others = len(read.entries) - _running(config, read) - pending - _itself(config.pending, read)
+    _, pending, itself, others = _counts(config, read)
     parts = [counted(len(read.entries), "hook") if read.entries else "no hooks"]
     if itself:
         parts.append(f"{'' if itself == len(read.entries) else f'{itself} '}run by Claude Code itself")
@@ -150,31 +125,22 @@ def _count(config: Config, read: FileRead) -> str:
     return ", ".join(parts)
 
 
-def _of(entries: Iterable[Entry], read: FileRead) -> list[Entry]:
-    return [entry for entry in entries if entry.declared.file == read.source.path]
+class _Counts(NamedTuple):
+    """The hooks of one file."""
+
+    running: int
+    pending: int  # they wait for approval, and Claude Code does not run them itself
+    itself: int  # Claude Code runs them itself, approved or not
+    others: int
 
 
-def _running(config: Config, read: FileRead) -> int:
-    return sum(entry.state == "runs" for entry in _of(config.entries, read))
-
-
-def _pending(config: Config, read: FileRead) -> int:
-    """Hooks that wait for approval, and that Claude Code does not run itself."""
-    return sum(not of_claude_code(entry.declared) for entry in _of(config.pending, read))
-
-
-def _itself(entries: Iterable[Entry], read: FileRead) -> int:
-    """Hooks that Claude Code runs itself, approved or not."""
-    return sum(of_claude_code(entry.declared) for entry in _of(entries, read))
-
-
-def _problems(problems: Sequence[Finding]) -> Iterator[str]:
-    yield click.style(counted(len(problems), "problem"), bold=True)
-    for one in problems[:_SHOWN]:
-        place = ":".join(str(part) for part in (shown_path(one.file), one.line, one.column) if part)
-        yield from hanging(f"{place}: {one.code} {one.message}", 2)
-    if len(problems) > _SHOWN:
-        yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
+def _counts(config: Config, read: FileRead) -> _Counts:
+    of_file = [entry for entry in config.entries if entry.declared.file == read.source.path]
+    running = sum(entry.state == "runs" for entry in of_file)
+    itself = [entry for entry in of_file if of_claude_code(entry.declared)]
+    waiting = sum(entry.pending for entry in of_file)
+    pending = waiting - sum(entry.pending for entry in itself)
+    return _Counts(running, pending, len(itself), len(read.entries) - running - waiting)
 
 
 def next_commands(config: Config, problems: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -105,8 +105,6 @@ def _ago(words: str, now: datetime) -> datetime | None:
 
 
 # Times of records as people say them.
-
-
 _UNITS = (("min", 60, 60), ("h", 3600, 24), ("day", 86400, 31))
 """Each with its seconds, and up to how many of it are counted."""
 

@@ -1,8 +1,7 @@
 """From what a file declares to a hook that an engine runs, or to what takes its place."""
 
-from typing import TYPE_CHECKING
-
 import msgspec
+from msgspec.structs import replace
 
 from billhook.agents import AGENTS
 from billhook.config.builtin_hooks import StandIn
@@ -17,12 +16,6 @@ from billhook.effects.conditions import AfterEffect, HasEffect, all_of, is_reada
 from billhook.effects.rules import condition
 from billhook.runners.command import command, execute, literal
 from billhook.store.approvals import Approval
-
-if TYPE_CHECKING:
-    pass
-
-
-# From what a file declares to a hook that an engine runs; or to what stands in its place.
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -51,7 +44,7 @@ def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
 def refusal(declared: Declared, why: str) -> Hook:
     """What stands in for a gate that can't be used: it blocks what the gate would have judged, and everything where
     that can't be told. Never raises, and waits for no other hook."""
-    judged = msgspec.structs.replace(
+    judged = replace(
         declared,
         when=_readable_rule(declared.when),
         effects=_readable_effects(declared.effects),
@@ -66,7 +59,7 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
     """What stands in for a gate that has changed since it was approved: it blocks what *that* would have judged. What
     the record doesn't have, or has from another version, narrows nothing."""
     was = before.definition
-    judged = msgspec.structs.replace(
+    judged = replace(
         now,
         name=before.name,
         events=tuple(was.get("events", ())),
@@ -86,14 +79,6 @@ def absence(declared: Declared, why: str) -> Hook:
 
 
 GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events that wait for an answer
-
-
-def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:
-    """What stands in for a whole file that can't be read."""
-    return Hook(name=UNREADABLE, run=StandIn(why), events=events, on_failure="deny", source=source, priority=0)
-
-
-UNREADABLE = "unreadable-file"
 
 
 def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:
@@ -152,7 +137,10 @@ def _handler(declared: Declared, limits: Limits) -> Handler:
         case RunAction(text, shell, login):
             return command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
         case Exec(argv):
-            return execute([_placed(word, folder) for word in argv], dialect=dialect, cwd=folder)
+            # Arguments are no shell's text: the one variable that they may hold is put in here.
+            spelt = "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"
+            words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
+            return execute(words, dialect=dialect, cwd=folder)
         case Python(target, interpreter):
             from billhook.runners.worker import python
 
@@ -167,11 +155,6 @@ def _handler(declared: Declared, limits: Limits) -> Handler:
             return literal(Answer(context=text) if inject else Answer(decision=Decision(decision), reason=text))
         case _:
             raise AssertionError(f"nothing to build from {declared.action!r}")
-
-
-def _placed(word: str, folder: str) -> str:
-    """Arguments are no shell's text: the one variable that they may hold is put in here."""
-    return word.replace("${CLAUDE_PROJECT_DIR}", folder).replace("$CLAUDE_PROJECT_DIR", folder)
 
 
 def runs(action: Action | None) -> bool:

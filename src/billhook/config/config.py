@@ -3,13 +3,14 @@
 import functools
 import os
 import stat
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.builtin_options import filled
@@ -67,6 +68,10 @@ class Entry(msgspec.Struct, frozen=True):
     def pending(self) -> bool:
         """It waits for consent."""
         return not self.consent.given and self.state not in ("off", "elsewhere")
+
+    def with_hook(self, **changes: Any) -> "Entry":
+        """The entry with these fields of its hook changed, if it has one."""
+        return self if self.hook is None else replace(self, hook=replace(self.hook, **changes))
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -149,13 +154,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             first = max(asking, key=lambda one: one.declared.gate)
             yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
 
-    def switched_off_builtins(self, event: str) -> list[str]:
-        """The built-ins for an event that their owner switched off."""
-        from billhook.config.builtin_hooks import BUILTIN_EVENTS
-
-        off = [(name, events) for name, events in BUILTIN_EVENTS.items() if self.builtins[name].enabled is False]
-        return [name for name, events in off if not events or event in events]
-
     @functools.cached_property
     def recording(self) -> "Recording | None":
         """The event log; None where nothing is recorded."""
@@ -211,8 +209,7 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     @property
     def switch(self) -> bool:
         """It is no hook: all it does is to switch one off."""
-        declared = self.declared
-        return declared is not None and declared.action is None and not declared.enabled and not declared.broken
+        return self.declared is not None and self.declared.switch
 
     def wants(self, event: str) -> bool:
         """Whether it is for that event, whatever the event is about."""
@@ -226,21 +223,17 @@ def rows(config: Config) -> list[HookRow]:
     """Every hook once: those with an effect in running order, then those without."""
     by_hook = {id(entry.hook): entry for entry in config.entries if entry.hook is not None}
     by_place = {(one.declared.file, one.declared.line, one.shown): one for one in config.entries if one.hook}
-    of_entry: defaultdict[int, list[Hook]] = defaultdict(list)
-    owners: list[tuple[Hook, str, Entry | None]] = []
+    owners: dict[int, tuple[Entry | None, str, list[Hook]]] = {}
     for hook, name in zip(config.plan.hooks, config.plan.names, strict=True):
         # A gate that changed has a second stand-in, that is known by its place only.
         entry = by_hook.get(id(hook)) or by_place.get((hook.source.file, hook.source.line, hook.name))
-        first = entry is None or id(entry) not in of_entry
-        if entry is not None:
-            of_entry[id(entry)].append(hook)
-        if first:
-            owners.append((hook, name, entry))
+        owners.setdefault(id(entry or hook), (entry, name, []))[2].append(hook)
+    for entry in config.entries:
+        owners.setdefault(id(entry), (entry, "", []))
     found = [
-        _of_entry(entry, tuple(of_entry[id(entry)])) if entry is not None else _alone(hook, name)
-        for hook, name, entry in owners
+        _of_entry(entry, tuple(hooks)) if entry is not None else _alone(hooks[0], name)
+        for entry, name, hooks in owners.values()
     ]
-    found += [_of_entry(entry, ()) for entry in config.entries if id(entry) not in of_entry]
     return sorted(found, key=lambda row: row.effect == "nothing")
 
 
@@ -281,10 +274,8 @@ def _alone(hook: Hook, name: str) -> HookRow:
 
 
 def _effect(hooks: tuple[Hook, ...]) -> Effect:
-    stand_ins = [hook.run for hook in hooks if isinstance(hook.run, StandIn)]
-    if any(one.blocks for one in stand_ins):
-        return "blocks"
-    return "nothing" if len(stand_ins) == len(hooks) else "runs"
+    stand_ins = [hook.run.blocks for hook in hooks if isinstance(hook.run, StandIn)]
+    return "blocks" if any(stand_ins) else "nothing" if len(stand_ins) == len(hooks) else "runs"
 
 
 def kind_of(action: Action | None) -> str:
@@ -337,7 +328,6 @@ def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the wor
 
 def content(config: "Config") -> dict[str, Any]:
     """What is kept of a configuration."""
-
     builtins = {
         name: {"enabled": one.enabled, "options": filled(name, one.options)} for name, one in config.builtins.items()
     }

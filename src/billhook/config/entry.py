@@ -12,7 +12,6 @@ from billhook.config.declaration import (
     CONDITIONS,
     DECISIVE,
     DECISIVE_IN_OURS,
-    FAILURE_RULES,
     GATE_LIKE,
     MISTAKEN,
     NARROWING,
@@ -37,7 +36,7 @@ from billhook.core.answers import OnFailure
 from billhook.core.dialect_traits import MEANINGS, meanings
 from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS, Event
-from billhook.core.hook import Context
+from billhook.core.hook import FAILURE_RULES, Context
 from billhook.core.match import compile_matcher, expression, printable
 from billhook.core.text import Finding, folded, nearest, suggestion
 from billhook.effects import conditions
@@ -111,8 +110,7 @@ def read_action(entry: "EntryReader") -> Action | None:
     if len(given) != 1 or wanted not in (None, given[0]):
         _not_one_action(entry, given, wanted)
         return None
-    make = _MAKERS.get(given[0])
-    return make(entry) if make is not None else _say(entry, cast("Decision", given[0]))
+    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("Decision", given[0]))
 
 
 def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) -> None:
@@ -144,9 +142,8 @@ def _run(entry: "EntryReader") -> Action | None:
         return Exec((text, *entry.texts("args")))
     shell_name = _choice(entry, "shell", ("bash", "powershell", "sh"))
     login = _choice(entry, "login", ("auto", "exact", "no"))
-    return RunAction(
-        text, "" if shell_name == "sh" else shell_name, cast("Literal['auto', 'exact', 'no']", login or "auto")
-    )
+    shell_name = "" if shell_name == "sh" else shell_name
+    return RunAction(text, shell_name, cast("Literal['auto', 'exact', 'no']", login or "auto"))
 
 
 def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
@@ -201,19 +198,17 @@ def _headers(entry: "EntryReader") -> Iterator[tuple[str, str]]:
     node = entry.seen.get("headers")
     if node is None or node.value is None:
         return
-    pairs = node.value.pairs if isinstance(node.value, FieldNodes) else None
-    if pairs is None or not all(isinstance(value.value, str) for _, value in pairs):
+    if isinstance(node.value, FieldNodes) and all(isinstance(value.value, str) for _, value in node.value):
+        yield from ((str(key.value), str(value.value)) for key, value in node.value)
+    else:
         entry.wrong_type("headers", node, "a mapping whose values are texts")
-        return
-    yield from ((str(key.value), str(value.value)) for key, value in pairs)
 
 
 def _say(entry: "EntryReader", decision: "Decision") -> Action | None:
     node = entry.seen[decision]
     if decision != "inject" and node.value is True:  # `deny: true`: no reason is given
         return Say(decision, "")
-    text = _filled(entry, decision)
-    return None if text is None else Say(decision, text)
+    return None if (text := _filled(entry, decision)) is None else Say(decision, text)
 
 
 def _filled(entry: "EntryReader", field: str) -> str | None:
@@ -406,8 +401,7 @@ class EntryReader:
         return None
 
     def number(self, field: str) -> float | None:
-        number: float | None = self.read(field, "a number", "a finite number")
-        return number
+        return cast("float | None", self.read(field, "a number", "a finite number"))
 
     def flag(self, field: str, default: bool = False) -> bool:
         flag: bool | None = self.read(field, "true or false")

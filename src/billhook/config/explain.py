@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.agents import AGENTS
 from billhook.builtins.guard import Guard
@@ -40,16 +41,18 @@ _NEVER = frozenset({"BH301", "BH302", "BH303"})
 _SHOWN = 3  # commands of one line that are named
 
 
-def match_reason(hook: Declared | None, pattern: str, row: Meanings, event: Event) -> tuple[str, str]:
+def match_reason(hook: Declared, pattern: str, row: Meanings, event: Event) -> tuple[str, str]:
     """Why a matcher does not match what an event is about, and the edit that makes it."""
     target = event.target or ""
     field = event.match_field or ""
     if not target:
         return f"match `{pattern}` is compared with `{field}`, which is empty", f"give the event a `{field}`"
-    names = _names(target, row, field)
+    names = [target]
+    if field == "tool_name":
+        canonical = tools.canonical(target)
+        called = [tools.called(canonical, row.naming)] if row.naming != "canonical" else []
+        names = list(dict.fromkeys([target, canonical, *called]))
     why = f"match `{pattern}` does not match {' or '.join(f'`{name}`' for name in names)}"
-    if hook is None:
-        return why, ""
     slip = _slip(hook, "match") if pattern == hook.match else None
     # a list may have a slip elsewhere: the edit has to make it match this very event
     if slip is not None and (not slip.edit or _matches(slip.edit, row, event, names)):
@@ -72,47 +75,33 @@ def _matches(pattern: str, row: Meanings, event: Event, names: list[str]) -> boo
     return compile_matcher(pattern, row.matching, event.hook_event_name).matches(*names)
 
 
-def _names(target: str, row: Meanings, field: str) -> list[str]:
-    if field != "tool_name":
-        return [target]
-    canonical = tools.canonical(target)
-    names = [target, canonical, *([tools.called(canonical, row.naming)] if row.naming != "canonical" else [])]
-    return list(dict.fromkeys(names))
-
-
 def _wider(hook: Declared, pattern: str, row: Meanings, names: list[str]) -> str:
     name = names[-1] if row.naming != "canonical" else tools.canonical(names[0])
-    apart = f"write another hook for `{name}`, or leave the matcher out"
     if not _NAME.fullmatch(name):
         return "leave the matcher out"
-    if row.matching == "wildcard" or (row.matching == "claude" and _PLAIN.fullmatch(pattern)):
-        return f"write `{edit(hook, 'match', f'{pattern}|{name}')}`"
-    if row.matching == "claude":
-        return f"write `{edit(hook, 'match', f'({pattern})|^{name}$')}`"
-    return apart
+    if row.matching not in ("wildcard", "claude"):
+        return f"write another hook for `{name}`, or leave the matcher out"
+    plain = row.matching == "wildcard" or _PLAIN.fullmatch(pattern)
+    return f"write `{edit(hook, 'match', f'{pattern}|{name}' if plain else f'({pattern})|^{name}$')}`"
 
 
-def rule_reason(hook: Declared | None, text: str, event: Event) -> tuple[str, str]:
+def rule_reason(hook: Declared, text: str, event: Event) -> tuple[str, str]:
     """Why the rule of `if` does not strike an event, and a rule that would."""
     tool = getattr(event, "tool_name", "")
     if not tool:
         why = f"`if` is a rule about a tool call, and {event.hook_event_name} has none"
-        return why, f"remove `{edit(hook, 'when', text)}`" if hook is not None else ""
+        return why, f"remove `{edit(hook, 'when', text)}`"
     name = tools.canonical(tool)
     try:
         rule = Rule.parse(text)
     except RuleError as error:
         return f"if `{text}`: {error.message}", error.hint
     if not rule.names(name):
-        why = f"if `{text}` is about `{rule.tool}`, and this is `{name}`"
-        return why, _other_tool(hook, rule, name)
-    why = f"if `{text}` does not match {_compared(name, event)}"
-    return why, _other_rule(hook, text, name, event)
+        return f"if `{text}` is about `{rule.tool}`, and this is `{name}`", _other_tool(hook, name)
+    return f"if `{text}` does not match {_compared(name, event)}", _other_rule(hook, name, event)
 
 
-def _other_tool(hook: Declared | None, rule: Rule, name: str) -> str:
-    if hook is None:
-        return ""
+def _other_tool(hook: Declared, name: str) -> str:
     slip = _slip(hook, "when")
     if slip is not None and slip.edit and Rule.parse(slip.edit).names(name):
         return f"write `{slip.hint}`"
@@ -130,10 +119,8 @@ def _compared(name: str, event: Event) -> str:
     return listed(list(paths)) if paths else "this input"
 
 
-def _other_rule(hook: Declared | None, text: str, name: str, event: Event) -> str:
+def _other_rule(hook: Declared, name: str, event: Event) -> str:
     """A rule that matches, as near to the old one as there is: found by trying."""
-    if hook is None:
-        return ""
     given, cwd = getattr(event, "tool_input", None), event.cwd or None
     for finding in lint_rules([hook]):
         if Rule.parse(finding.edit).strikes(name, given, cwd):
@@ -235,7 +222,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     fail_open: tuple[str, ...] = ()  # those that let it pass if they fail
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, frozen=True):
     """One event and every configured hook."""
 
     event: Event
@@ -260,13 +247,9 @@ def explain(config: Config, event: Event) -> Explanation:
         elif not row.switch:
             others.append(_for_other_events(row, event))
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
-    hooks = tuple(
-        msgspec.structs.replace(one, order=place) if one.runs or one.blocks else one
-        for place, one in enumerate(wanted, 1)
-    )
-    return Explanation(
-        event=event, hooks=hooks, others=tuple(others), outlook=_outlook(hooks, event), parallel=config.parallel
-    )
+    places = enumerate(wanted, 1)
+    hooks = tuple(replace(one, order=place) if one.runs or one.blocks else one for place, one in places)
+    return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel)
 
 
 def _for_other_events(row: HookRow, event: Event) -> Explained:
@@ -304,13 +287,13 @@ def _steps(row: HookRow, event: Event) -> Iterator[Step]:
     if not hooks and row.declared is not None:
         # What is broken about it may be its rule or its time: those would not become a hook.
         broken = {"when": "", "effects": (), "after_effects": (), "timeout": None} if row.declared.broken else {}
-        hooks = (absence(msgspec.structs.replace(row.declared, **broken), ""),)
+        hooks = (absence(replace(row.declared, **broken), ""),)
     for hook in hooks:
         yield from _alone(hook).list_for(event).all
 
 
 def _alone(hook: Hook) -> Plan:
-    return Plan([msgspec.structs.replace(hook, after=())])
+    return Plan([replace(hook, after=())])
 
 
 def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
@@ -320,9 +303,9 @@ def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
 
     name = shlex.quote(row.name)
     if row.state == "new" and row.declared is not None and of_claude_code(row.declared):
-        adopt = adopting_command(row.declared)
-        fix = f"`{adopt}` moves it to billhook; " * bool(adopt)
-        fix += f"`billhook trust {name}` approves it for other agents"
+        fix = f"`billhook trust {name}` approves it for other agents"
+        if adopt := adopting_command(row.declared):
+            fix = f"`{adopt}` moves it to billhook; {fix}"
         yield Reason("new", "it is run by Claude Code itself, and not approved for other agents", fix)
     elif row.state == "new":
         yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
@@ -348,11 +331,12 @@ def _conditions(row: HookRow, step: Step, ctx: Context) -> Iterator[Reason]:
     event = ctx.event
     if not _alone(step.hook).steps(event):
         yield _not_matched(row, step, event)
+    declared = row.declared
     for condition in single(step.hook.condition) if step.hook.condition is not None else ():
         yield from _not_true(condition, row, ctx)
     if step.hook.background and step.hook.gate and event.gates:
         why = f"it is a gate in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
-        fix = f"remove `{edit(row.declared, 'background', True)}`" if row.declared is not None else ""
+        fix = f"remove `{edit(declared, 'background', True)}`" if declared is not None else ""
         yield Reason("background", why, fix)
 
 
@@ -368,7 +352,7 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
         yield Reason("match", f"it runs at {title}'s {row.part}, and for other agents' calls{fitting}")
     elif isinstance(condition, HasEffect):
         yield Reason("effect", *effect_reason(row.declared, condition.wanted, ctx.event))
-    else:
+    elif row.declared is not None:
         yield Reason("if", *rule_reason(row.declared, row.when, ctx.event))
 
 
@@ -390,10 +374,9 @@ def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
     source = event.target or ""
     if event.hook_event_name == "SessionStart" and sources is not None and source not in sources:
         why = f"under `{step.dialect}` a session only starts by {listed(sorted(sources))}, and this is `{source}`"
-        fix = "use another dialect, `claude` for example; exit codes mean other things there"
-        return Reason("source", why, fix)
-    why, fix = match_reason(row.declared, step.hook.match or "", step.meanings, event)
-    return Reason("match", why, fix)
+        return Reason("source", why, "use another dialect, `claude` for example; exit codes mean other things there")
+    assert row.declared is not None  # built-ins have no matcher
+    return Reason("match", *match_reason(row.declared, step.hook.match or "", step.meanings, event))
 
 
 def _failure(step: Step, event: Event) -> str:
@@ -512,7 +495,7 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
     outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
     by = decided_by(record)
     hooks = [
-        msgspec.structs.replace(
+        replace(
             one,
             decided=one.name in by and one.standing == "asked",
             own=_is_own(one.name, record, None if kept is None else then_rows),
@@ -524,10 +507,10 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
         for one in _considered(record, then_rows, event)
     ]
     untold += [f"what `{one.name}` is today: it was a hook of the program that asked" for one in hooks if one.own]
-    if kept is None and record.config:
-        untold.insert(0, f"the configuration of that moment: {record.config[:12]} was not kept")
-    elif kept is None:
-        untold.insert(0, "which configuration it was decided under: the record does not say")
+    if kept is None:
+        not_kept = f"the configuration of that moment: {record.config[:12]} was not kept"
+        not_said = "which configuration it was decided under: the record does not say"
+        untold.insert(0, not_kept if record.config else not_said)
     return Past(
         record=record,
         hooks=tuple(hooks),
@@ -600,11 +583,9 @@ def _why_not(word: str, row: Row | None, record: Record, event: Event | None) ->
 
 
 def _about(record: Record, event: Event | None) -> str:
+    text = event.target or "" if event is not None else ""
     if record.tool:
-        found = tools.command_of(record.tool, record.input) or tools.path_of(record.tool, record.input)
-    else:
-        found = event.target if event is not None else None
-    text = found or ""
+        text = tools.command_of(record.tool, record.input) or tools.path_of(record.tool, record.input) or ""
     return f"`{text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}`" if text else "this"
 
 

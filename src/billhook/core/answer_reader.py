@@ -10,33 +10,15 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.core.answer_schema import (
-    ACTIONS,
-    ALL_SPECIFIC,
-    BOOL,
-    CHECKS,
-    HEARD,
-    PERMISSION_FIELDS,
-    PERMISSION_WORDS,
-    PIPELINE,
-    STRING,
-    UNIVERSAL,
-    MisreadError,
-    block_on,
-    by_fold,
-    checked,
-    folded,
-    nearest,
-    shown,
-    specific_fields,
-    wrong_decision,
-    wrong_word,
-)
+from billhook.core import answer_schema as schema
 from billhook.core.answers import Answer, Decision, Reply, Status
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Block, Event
+from billhook.core.tools import folded
 
 _SPELT = {"continue_": "continue", "async_": "async"}
+_RESULT = {"success": schema.BOOL, "block": schema.BOOL, "blockreason": schema.STRING, "contexttoinject": schema.STRING}
+_BEHAVIORS = {"allow": Decision.ALLOW, "deny": Decision.DENY}
 LONGEST_TEXT = 1 << 16  # characters of the text of a block; a hook may print a megabyte, and the model has to read it
 _FLAT = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
 
@@ -46,7 +28,7 @@ def blocked(event: Event, text: str, meanings: Meanings) -> Reply:
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT] + " ... (cut)"
     reason = text or f"blocked by a {event.hook_event_name} hook"
-    match block_on(event, meanings):
+    match schema.block_on(event, meanings):
         case Block.DENY:
             return Reply(answer=Answer(decision=Decision.DENY, reason=reason))
         case Block.KEEP_GOING:
@@ -69,16 +51,24 @@ def read_output(event: Event, output: Mapping[str, Any], meanings: Meanings) -> 
     """Read an answer in the format of seed 001 section 4 and the reference, or the result of a seed 002 handler. A
     broken one is a failed Reply."""
     try:
-        if _is_result(output):
+        if _has_result(output) and not _has_fields(output):  # a handler's result: the two don't mix
             return _read_pipeline(event, output, meanings)
         return _read(event, output, meanings)
-    except MisreadError as error:
+    except schema.MisreadError as error:
         return Reply(status=Status.FAILED, error=str(error))
 
 
 def is_answer(output: Mapping[str, Any]) -> bool:
     """Whether an object has any field of an answer; claw takes one that has none for plain feedback."""
-    return any(key in UNIVERSAL or key in ALL_SPECIFIC or folded(key) in PIPELINE for key in output)
+    return _has_fields(output) or _has_result(output)
+
+
+def _has_fields(output: Mapping[str, Any]) -> bool:
+    return any(key in schema.UNIVERSAL or key in schema.ALL_SPECIFIC for key in output)
+
+
+def _has_result(output: Mapping[str, Any]) -> bool:
+    return any(folded(str(key)) in schema.PIPELINE for key in output)
 
 
 def read_mapping(event: Event, value: object, meanings: Meanings) -> Reply:
@@ -120,22 +110,14 @@ def _read_spelt(event: Event, value: Mapping[str, Any], meanings: Meanings) -> R
     return read_output(event, spelt, meanings)
 
 
-def _is_result(output: Mapping[str, Any]) -> bool:
-    """Whether it is a handler's result and not an answer: the two don't mix."""
-    return any(folded(key) in PIPELINE for key in output) and not any(
-        key in UNIVERSAL or key in ALL_SPECIFIC for key in output
-    )
-
-
 def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) -> Reply:
     """Seed 002's handler result: success, data, block, blockReason, contextToInject, in either case."""
-    fields = {folded(key): value for key, value in result.items()}
-    for name, kind in (("success", BOOL), ("block", BOOL), ("blockreason", STRING), ("contexttoinject", STRING)):
-        if fields.get(name) is not None and not CHECKS[kind](fields[name]):
-            spelt = next(key for key in result if folded(key) == name)
-            raise MisreadError(f"`{spelt}` must be {kind}, not {shown(fields[name])}")
+    fields = {folded(str(key)): value for key, value in result.items()}
+    for key in result:
+        if (name := folded(str(key))) in _RESULT:
+            schema.check_kind(fields[name], _RESULT[name], "", key)
     reply = blocked(event, fields.get("blockreason") or "", meanings) if fields.get("block") else Reply()
-    unknown = sum(name not in PIPELINE for name in fields)
+    unknown = sum(name not in schema.PIPELINE for name in fields)
     if unknown:
         reply = replace(reply, lost=(*reply.lost, f"{unknown} unknown fields were ignored"))
     context = fields.get("contexttoinject") or ""
@@ -153,14 +135,16 @@ def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) 
 def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
     if "hook_event_name" in output:  # a logger such as `tee` prints the event back: that is no answer
         given = event.payload
-        output = {key: value for key, value in output.items() if key in UNIVERSAL and given.get(key, UNSET) != value}
-    fields, lost, misses = checked(output, UNIVERSAL, "", event, meanings)
+        output = {
+            key: value for key, value in output.items() if key in schema.UNIVERSAL and given.get(key, UNSET) != value
+        }
+    fields, lost, misses = schema.checked(output, schema.UNIVERSAL, "", event, meanings)
     promise, wait = None, fields.pop("asyncTimeout", None)
     if fields.pop("async", False):
         promise = Answer(background=wait / meanings.async_per_second if wait else True)
     elif wait is not None:
         lost.append("`asyncTimeout` without `async` has no effect")
-    heard = None if meanings.hears_all else HEARD.get(event.hook_event_name)
+    heard = None if meanings.hears_all else schema.HEARD.get(event.hook_event_name)
     if heard is not None:
         lost += [f"`{name}` has no effect on {event.hook_event_name}" for name in fields if name not in heard]
         fields = {name: value for name, value in fields.items() if name in heard}
@@ -182,7 +166,7 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
     if answer.objects:
         return Reply(answer=answer, lost=(*lost, *misses, *([error] if error else [])))
     if misses:
-        raise MisreadError(misses[0])
+        raise schema.MisreadError(misses[0])
     # A promise decides nothing now; but one that comes with a deny in hand is a deny.
     return Reply(answer=promise or answer, status=status, error=error, lost=tuple(lost))
 
@@ -196,7 +180,7 @@ def _read_decision(event: Event, fields: dict[str, Any], meanings: Meanings) -> 
             return Reply(answer=Answer(decision=Decision.ALLOW, reason=reason))
         return Reply(lost=(f'"decision": "approve" has no effect on {event.hook_event_name}',))
     if decision is not None:
-        raise MisreadError(wrong_decision(decision))
+        raise schema.MisreadError(schema.wrong_decision(decision))
     if not reason or _goes_on(event, fields, meanings):
         return Reply()
     if meanings.bare_reason_is_feedback:
@@ -214,7 +198,7 @@ def _read_universal(event: Event, fields: dict[str, Any], answer: Answer, meanin
     changes: dict[str, Any] = {}
     if fields.get("continue") is False:
         said = fields.get("stopReason") or ""
-        if meanings.continue_false == "deny" and block_on(event, meanings) is Block.DENY:
+        if meanings.continue_false == "deny" and schema.block_on(event, meanings) is Block.DENY:
             stopped = said or fields.get("reason") or "a hook answered continue: false"
             changes |= {"decision": Decision.DENY, "reason": answer.reason or stopped}
         else:
@@ -239,10 +223,14 @@ def _read_specific(
     name = event.hook_event_name
     said = specific.get("hookEventName")
     if said is None:
-        raise MisreadError(f'`hookSpecificOutput.hookEventName` is missing; add "hookEventName": "{name}"')
+        raise schema.MisreadError(f'`hookSpecificOutput.hookEventName` is missing; add "hookEventName": "{name}"')
     if said != name:
-        raise MisreadError(f'`hookSpecificOutput.hookEventName` is {shown(said)} but the event is "{name}"')
-    fields, lost, misses = checked(specific, specific_fields(event), "hookSpecificOutput.", event, meanings)
+        raise schema.MisreadError(
+            f'`hookSpecificOutput.hookEventName` is {schema.shown(said)} but the event is "{name}"'
+        )
+    fields, lost, misses = schema.checked(
+        specific, schema.specific_fields(event), "hookSpecificOutput.", event, meanings
+    )
     changes: dict[str, Any] = {}
     extras: dict[str, Any] = {}
     for field, value in fields.items():
@@ -266,9 +254,7 @@ def _read_specific(
             case "decision":
                 changes |= _read_permission(value, extras)
             case "action":
-                if value not in ACTIONS:
-                    raise MisreadError(wrong_word("hookSpecificOutput.action", value, ACTIONS))
-                changes["decision"] = ACTIONS[value]
+                changes["decision"] = schema.decision_of("hookSpecificOutput.action", value, schema.ACTIONS)
                 extras["action"] = value
             case _:
                 extras[field] = value
@@ -285,30 +271,24 @@ def _read_specific(
 
 
 def _permission_word(event: Event, word: str) -> Decision:
-    words = dict(PERMISSION_WORDS)
+    words = dict(schema.PERMISSION_WORDS)
     if event.hook_event_name == "PreModelSwitch":
         del words["defer"]
-    if word not in words:
-        raise MisreadError(wrong_word("hookSpecificOutput.permissionDecision", word, words))
-    return words[word]
+    return schema.decision_of("hookSpecificOutput.permissionDecision", word, words)
 
 
 def _read_permission(decision: dict[str, Any], extras: dict[str, Any]) -> dict[str, Any]:
     """PermissionRequest: `behavior` allow (updatedInput, updatedPermissions) or deny (message, interrupt)."""
     path = "hookSpecificOutput.decision."
+    known = schema.by_fold(schema.PERMISSION_FIELDS)
     for key, value in decision.items():
-        if key not in PERMISSION_FIELDS:
-            raise MisreadError(f"`{path}{key[:60]}` is not known{nearest(key, by_fold(PERMISSION_FIELDS))}")
-        if value is not None and not CHECKS[PERMISSION_FIELDS[key]](value):
-            raise MisreadError(f"`{path}{key}` must be {PERMISSION_FIELDS[key]}, not {shown(value)}")
+        if key not in schema.PERMISSION_FIELDS:
+            raise schema.MisreadError(f"`{path}{key[:60]}` is not known{schema.nearest(key, known)}")
+        schema.check_kind(value, schema.PERMISSION_FIELDS[key], path, key)
     behavior = decision.get("behavior")
-    if behavior not in ("allow", "deny"):
-        raise MisreadError(
-            f'`{path}behavior` is missing; it is "allow" or "deny"'
-            if behavior is None
-            else wrong_word(f"{path}behavior", behavior, ("allow", "deny"))
-        )
-    if behavior == "deny":
+    if behavior is None:
+        raise schema.MisreadError(f'`{path}behavior` is missing; it is "allow" or "deny"')
+    if schema.decision_of(f"{path}behavior", behavior, _BEHAVIORS) is Decision.DENY:
         reason = decision.get("message") or "denied by a PermissionRequest hook"
         return {"decision": Decision.DENY, "reason": reason, "stop": bool(decision.get("interrupt"))}
     if decision.get("updatedPermissions") is not None:

@@ -9,6 +9,7 @@ from billhook.core.answers import Answer, Decision, Reply
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import EVENTS, Block, Event
 from billhook.core.lazy import later
+from billhook.core.tools import folded
 
 if TYPE_CHECKING:
     from billhook.core import answer_reader
@@ -149,8 +150,7 @@ def checked(
         if key == "decision" and not path and isinstance(value, dict) and "decision" in specific_fields(event):
             raise MisreadError(_inside("decision", event))
         if key in kinds:
-            if value is not None and not CHECKS[kinds[key]](value):
-                raise MisreadError(f"`{path}{key}` must be {kinds[key]}, not {shown(value)}")
+            check_kind(value, kinds[key], path, key)
             if value is not None:
                 fields.known[key] = value
         elif miss := _misplaced(key, path, event, meanings):
@@ -163,6 +163,12 @@ def checked(
         if len(notes) > _MAX_NOTES:
             notes[_MAX_NOTES:] = [f"and {len(notes) - _MAX_NOTES} more unknown fields"]
     return fields
+
+
+def check_kind(value: object, kind: str, path: str, key: str) -> None:
+    """Raises MisreadError for a value that is not of its kind; null is no value."""
+    if value is not None and not CHECKS[kind](value):
+        raise MisreadError(f"`{path}{key}` must be {kind}, not {shown(value)}")
 
 
 def _misplaced(key: str, path: str, event: Event, meanings: Meanings) -> str:
@@ -240,13 +246,15 @@ def wrong_decision(word: str) -> str:
     return f'"decision": {shown(word)} is not understood; it is "block" or "approve"'
 
 
-def wrong_word(path: str, word: object, words: Iterable[str]) -> str:
-    """What to say about a word that is none of those which may stand there."""
+def decision_of(path: str, word: object, words: Mapping[str, Decision]) -> Decision:
+    """The decision that a word stands for. Raises MisreadError for a word that may not stand there."""
+    if isinstance(word, str) and word in words:
+        return words[word]
     one_of = ", ".join(f'"{one}"' for one in words)
     folded_word = str(word).strip().lower()
     meant = {"block": "deny", "approve": "allow", "reject": "deny"}.get(folded_word, folded_word)
     near = f'; did you mean "{meant}"?' if meant in words else ""
-    return f"`{path}` is {shown(word)}; it is one of {one_of}{near}"
+    raise MisreadError(f"`{path}` is {shown(word)}; it is one of {one_of}{near}")
 
 
 def shown(value: object) -> str:
@@ -264,11 +272,6 @@ def shown(value: object) -> str:
             return "a list"
         case _:
             return str(value)[:_MAX_NAME]
-
-
-def folded(key: object) -> str:
-    """A name without its case and its separators: how near misses are recognised."""
-    return str(key).replace("_", "").replace("-", "").lower()
 
 
 # What a Python callback returned.

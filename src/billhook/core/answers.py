@@ -5,7 +5,7 @@ import functools
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET as UNSET  # noqa: PLC0414 - exported: no hook rewrote it
@@ -484,7 +484,7 @@ Combine = Literal["strictest", "first"]
 
 
 def fold(
-    event: Event, outcomes: Sequence[RawOutcome], *, combine: Combine = "strictest", duration_ms: float = 0.0
+    event: Event, outcomes: Sequence[RawOutcome], combine: Combine = "strictest", duration_ms: float = 0.0
 ) -> Verdict:
     """Fold outcomes, in the order in which hooks are configured, into one verdict.
 
@@ -496,10 +496,10 @@ def fold(
     for raw in outcomes:
         if type(raw) is tuple:  # it had nothing to say
             continue
-        outcome = cast("Outcome", raw)
-        open_passes += outcome.failed_open
-        if outcome.answer is not NOTHING and outcome.answer.speaks:
-            said.append(outcome.answer)
+        open_passes += raw.failed_open  # type: ignore[union-attr]
+        answer = raw.answer  # type: ignore[union-attr]
+        if answer is not NOTHING and (answer.decision is not _NONE or answer.speaks):
+            said.append(answer)
     if not said:
         silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
         # What the properties would return, which costs more to compute there.
@@ -530,7 +530,7 @@ def fold(
         stop_reason=stop_reason,
         failed_open=open_passes,
         duration_ms=duration_ms,
-        extras=_merged(answer.extras for answer in said) or None,
+        extras={key: value for answer in said for key, value in answer.extras.items()} or None,
         quiet=quiet,
     )
 
@@ -588,10 +588,3 @@ def _last(values: Iterable[Any], default: Any = None) -> Any:
     for value in values:
         default = value
     return default
-
-
-def _merged(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for one in extras:
-        merged.update(one)
-    return merged

@@ -4,7 +4,7 @@ Most hooks answer without waiting for anything. A timer and a task for each of t
 the engine takes a coroutine's first step by hand, and comes here only if there is a rest.
 """
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from billhook.core.lazy import later
@@ -23,6 +23,11 @@ T = TypeVar("T")
 GRACE = 0.5  # seconds that a coroutine has to clean up when its time is over, before it is left behind
 PATIENCE = 2.0
 """Seconds for which a coroutine may go on when the task that drives it was cancelled, before it is left behind."""
+
+
+async def awaiting(something: Awaitable[Any]) -> Any:
+    """Anything that can be awaited, as a coroutine."""
+    return await something
 
 
 class ExpiredError(Exception):

@@ -36,10 +36,6 @@ class RuleError(BillhookError):
     """A permission rule that can't be read."""
 
 
-class MatchError(BillhookError):
-    """A matcher that can't be compiled."""
-
-
 class PlanError(BillhookError):
     """Hooks that can't be put in order."""
 

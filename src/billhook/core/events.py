@@ -95,8 +95,13 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         kept: dict[str, Any] | None = own.get("payload")
         if kept is None:
             source = own.get("source")
-            kept = own["payload"] = self._fields() if source is None else _read(source)
+            kept = own["payload"] = self._fields() if source is None else read_object(source)
         return kept
+
+    def given(self, field: str) -> Any:
+        """A field that came with the event, whether its type knows it or not; None when there is none."""
+        own = self.__dict__
+        return self.payload.get(field) if "payload" in own or "source" in own else getattr(self, field, None)
 
     @property
     def was_read(self) -> bool:
@@ -125,7 +130,8 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         """The same on one line of UTF-8, made once: large inputs go to several places."""
         kept = self.__dict__.get(f"json of {field}")
         if kept is None:
-            kept = _one_line(bytes(self._raw(field) or b"")) or strictjson.written(getattr(self, field))
+            raw = self._raw(field)
+            kept = (_one_line(bytes(raw)) if raw else b"") or strictjson.written(getattr(self, field))
             self.__dict__[f"json of {field}"] = kept
         return cast("bytes", kept)
 
@@ -173,12 +179,14 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return copy
 
     def _fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        for name in type(self).__struct_fields__:
-            value = getattr(self, name)
-            if value is not None or name in self.nullable or name in JSON_FIELDS:
-                fields[name] = value
-        return {**{k: fields.pop(k) for k in _BASE if k in fields}, "hook_event_name": self.hook_event_name, **fields}
+        own = msgspec.structs.asdict(self)
+        base = {name: value for name in _BASE if (value := own.pop(name)) is not None}
+        rest = {
+            name: getattr(self, name) if name in JSON_FIELDS else value  # which may be undecoded
+            for name, value in own.items()
+            if value is not None or name in JSON_FIELDS or name in self.nullable
+        }
+        return {**base, "hook_event_name": self.hook_event_name, **rest}
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, Event) and self.payload == other.payload
@@ -611,9 +619,7 @@ class _LazyField:
     def __get__(self, event: Event | None, kind: type[Event]) -> Any:
         if event is None:
             return self
-        kept = event.__dict__
-        if self.field in kept:
-            return kept[self.field]
+        kept = event.__dict__  # what is in it is found without us
         value = self.member.__get__(event, kind)
         if type(value) is Raw:
             whole = kept.get("payload")
@@ -637,7 +643,7 @@ def decode(data: bytes) -> Event:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         # A name that we don't know, an escape that msgspec refuses (a lone \ud800), or a real fault: the slow way
         # tells them apart. One odd escape in a command must not switch guards off.
-        return parse(_read(data))
+        return parse(read_object(data))
     event.__dict__["source"] = data
     return event
 
@@ -692,7 +698,8 @@ def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Eve
     return event
 
 
-def _read(data: bytes) -> dict[str, Any]:
+def read_object(data: bytes) -> dict[str, Any]:
+    """The JSON object that an agent sent. Raises EventError."""
     try:
         payload = _ANY.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

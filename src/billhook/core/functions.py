@@ -23,12 +23,13 @@ from billhook.core.lazy import later
 
 if TYPE_CHECKING:
     import asyncio
-    import difflib
     import inspect
+
+    from billhook.core import text
 else:
     asyncio = later("asyncio")
-    difflib = later("difflib")
     inspect = later("inspect")
+    text = later("billhook.core.text")
 
 T = TypeVar("T")
 
@@ -37,18 +38,18 @@ _SEND = opcode.opmap["SEND"]  # what every `await`, `async for` and `async with`
 
 def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     """A function of `(event)`, `(event, ctx)` or `(ctx)`, sync or async, as a handler. `thread=True` runs it in a
-    thread of its own, where it can't hold up the loop; it is left behind when its time is over."""
-    handler = _handler_of(function)
-    return _Threaded(handler) if thread else handler
+    thread of its own, where it can't hold up the loop; it is left behind when its time is over.
 
-
-def _handler_of(function: Callable[..., Any]) -> Handler:
-    """A single parameter is the event, unless it is called `ctx` or `context`. A second one is the context when it has
-    no default, or is called so."""
+    A single parameter is the event, unless it is called `ctx` or `context`. A second one is the context when it has no
+    default, or is called so.
+    """
     first, second = (*_positional(function)[:2], None, None)[:2]
+    handler: Handler = _OfEvent(function)
     if second is not None and (second.default is second.empty or second.name in _CONTEXT):
-        return _OfEventAndContext(function)
-    return _OfContext(function) if first is not None and first.name in _CONTEXT else _OfEvent(function)
+        handler = lambda ctx: function(ctx.event, ctx)
+    elif first is not None and first.name in _CONTEXT:
+        handler = function
+    return _Threaded(handler) if thread else handler
 
 
 _CONTEXT = ("ctx", "context")
@@ -73,24 +74,6 @@ def _never_waits(function: Callable[..., Any]) -> bool:
     if not isinstance(code, types.CodeType) or not code.co_flags & inspect.CO_COROUTINE:
         return False
     return _SEND not in code.co_code[::2]
-
-
-class _OfContext(msgspec.Struct, frozen=True):
-    """A function of the context alone, which has the event."""
-
-    function: Callable[[Context], Any]
-
-    def __call__(self, ctx: Context) -> Any:
-        return self.function(ctx)
-
-
-class _OfEventAndContext(msgspec.Struct, frozen=True):
-    """A function of the event and the context."""
-
-    function: Callable[[Event, Context], Any]
-
-    def __call__(self, ctx: Context) -> Any:
-        return self.function(ctx.event, ctx)
 
 
 def on(
@@ -189,9 +172,7 @@ def _fields_of(group: Mapping[str, Any], place: str) -> Callable[[str, Any], Any
     spelt = known | {"onFailure": "on_failure"}
     for key in group:
         if key not in spelt:
-            near = difflib.get_close_matches(str(key), spelt, 1, 0.5)
-            hint = f"did you mean `{near[0]}`?" if near else f"one of {', '.join(known)}"
-            raise UsageError(f"{place} has an unknown field `{key}`", hint=hint)
+            raise UsageError(f"{place} has an unknown field `{key}`", hint=text.suggestion(str(key), known))
     return {spelt[key]: value for key, value in group.items()}.get
 
 

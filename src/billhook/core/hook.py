@@ -14,13 +14,13 @@ from billhook.core.events import EVENTS, Event, parse
 from billhook.core.lazy import later
 
 if TYPE_CHECKING:
-    import difflib
     from typing import Protocol
 
+    from billhook.core import text
     from billhook.engine.background import Background
     from billhook.engine.progress import Asking, Audience
 else:
-    difflib = later("difflib")
+    text = later("billhook.core.text")
     Protocol = object  # at run time an interface is only a name
 
 
@@ -263,8 +263,10 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         settled = {
             "events": _named(self.events),
             "after": tuple(_several(self.after)),
-            "on_failure": _failure_rule(self.on_failure),
+            "on_failure": FAILURE_RULES.get(self.on_failure),
         }
+        if settled["on_failure"] is None:
+            raise UsageError(f"on_failure is `{self.on_failure}`", hint="one of allow, deny (also spelt block), ask")
         for field, value in settled.items():
             msgspec.structs.force_setattr(self, field, value)
 
@@ -326,13 +328,10 @@ def event_name(event: type[Event] | str) -> str:
         raise UsageError(f"{event!r} is not an event", hint="name one or give its type: PreToolUse")
     if event in EVENTS:
         return str(event)
-    by_fold = {known.lower(): known for known in EVENTS}
-    folded = event.replace("_", "").replace("-", "").lower()
-    if folded in by_fold:
-        return by_fold[folded]
-    for near in difflib.get_close_matches(folded, by_fold, 1, 0.9):
-        raise UsageError(f"no event `{event}`", hint=f"did you mean `{by_fold[near]}`?")
-    return event  # an event that we have no type for
+    near = text.nearest(event, EVENTS, 0.9)
+    if near and text.folded(near) != text.folded(event):
+        raise UsageError(f"no event `{event}`", hint=f"did you mean `{near}`?")
+    return near or event  # an event that we have no type for
 
 
 def _named(given: Any) -> tuple[str, ...]:
@@ -345,13 +344,7 @@ def _several(given: Any) -> Iterable[Any]:
     return (given,) if isinstance(given, str | type) else given
 
 
-def _failure_rule(word: str) -> OnFailure:
-    if word not in _RULES:
-        raise UsageError(f"on_failure is `{word}`", hint="one of allow, deny (also spelt block), ask")
-    return _RULES[word]
-
-
-_RULES: dict[str, OnFailure] = {
+FAILURE_RULES: dict[str, OnFailure] = {
     "allow": "allow",
     "continue": "allow",
     "ask": "ask",

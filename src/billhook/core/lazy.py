@@ -26,20 +26,16 @@ _promised: list[str] = []
 
 def import_all() -> None:
     """Import now what was to be imported later: before somebody can put a module of their own in its place."""
-    import importlib
-
     while _promised:
         try:
-            importlib.import_module(_promised.pop())
+            import_module(_promised.pop())
         except ImportError:  # on another platform, or an extra that is not installed
             pass
 
 
 class _Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        import importlib
-
-        module = importlib.import_module(self.__name__)
+        module = import_module(self.__name__)
         if name not in module.__dict__:
             return getattr(module, name)
         self.__dict__.update(module.__dict__)

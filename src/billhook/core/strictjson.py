@@ -41,6 +41,14 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
     return _read(text.removeprefix("\ufeff"), _strictly(), max_depth)
 
 
+def value_in(value: object, *, max_bytes: int | None = MAX_BYTES) -> Any:
+    """What a string says that is one JSON document; anything else as it is."""
+    try:
+        return loads(value, max_bytes=max_bytes) if isinstance(value, str) else value
+    except StrictJSONError:
+        return value
+
+
 def _read(text: str, decoder: "json.JSONDecoder", max_depth: int) -> Any:
     if too_deep(text, max_depth):
         raise StrictJSONError(f"nested deeper than {max_depth} levels")
@@ -116,11 +124,9 @@ def written(value: Any, *, spaced: bool = True) -> bytes:
             data = msgspec.json.format(data, indent=0)
     except (TypeError, ValueError, OverflowError):
         data = _encoder(spaced=spaced).encode(_sayable(value)).encode("utf-8", "backslashreplace")
-    return data if data.isascii() else _LINE_END.sub(_escaped, data)
-
-
-def _escaped(found: re.Match[bytes]) -> bytes:
-    return f"\\u{ord(found[0].decode()):04x}".encode()
+    if data.isascii():
+        return data
+    return _LINE_END.sub(lambda found: f"\\u{ord(found[0].decode()):04x}".encode(), data)
 
 
 def too_deep(text: str, max_depth: int = MAX_DEPTH) -> bool:
@@ -167,7 +173,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _any_int(digits: str) -> int | float:
+def any_int(digits: str) -> int | float:
+    """An integer; one that is longer than Python reads becomes a float."""
     return int(digits) if len(digits) <= 4300 else float(digits)  # Python's own limit
 
 
@@ -189,7 +196,7 @@ def _strictly() -> "json.JSONDecoder":
 
 @functools.cache
 def _leniently() -> "json.JSONDecoder":
-    return json.JSONDecoder(parse_constant=_constant, parse_int=_any_int)
+    return json.JSONDecoder(parse_constant=_constant, parse_int=any_int)
 
 
 @functools.cache

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from billhook.core.tools import folded as folded  # noqa: PLC0414 - exported: how names are compared
+
 
 def visible(text: str) -> str:
     """Text for a terminal: control characters, escape sequences and bidi overrides become visible escapes."""
@@ -52,11 +54,8 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 def lines_for_people(lines: Iterable[str]) -> bytes:
     """Lines that say who speaks; control characters are made visible."""
-    return "".join(f"billhook: {_saying_visible(line)}\n" for line in lines).encode("utf-8", "replace")
-
-
-def _saying_visible(text: str) -> str:
-    return "".join(char if char.isprintable() else " " if char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+    said = (line.replace("\n", " ").replace("\t", " ") for line in lines)
+    return "".join(f"billhook: {visible(line)}\n" for line in said).encode("utf-8", "replace")
 
 
 # What is wrong with a configuration:
@@ -96,14 +95,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return by_fold[[*swapped, *close][0]] if close or swapped else ""
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+def suggestion(word: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
     """A hint for an unknown word: the nearest known one, else `otherwise`, else all that are known."""
-    near = nearest(word, known)
+    near = nearest(word, known, cutoff)
     if near or otherwise is None:
         return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
     return otherwise
-
-
-def folded(name: str) -> str:
-    """A name without what spellings differ in: `onFailure`, `on_failure` and `on-failure` are one."""
-    return name.replace("_", "").replace("-", "").lower()

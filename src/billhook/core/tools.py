@@ -40,9 +40,14 @@ _EVENT: Final = {"toolname": "tool_name", "toolinput": "tool_input", "toolargs":
 _MOST_VALUES: Final = 20_000
 
 
+def folded(name: str) -> str:
+    """A name without what spellings differ in: `onFailure`, `on_failure` and `on-failure` are one."""
+    return name.replace("_", "").replace("-", "").lower()
+
+
 @functools.lru_cache(maxsize=4096)
 def _word(key: str) -> str:
-    return key.replace("_", "").replace("-", "").replace(" ", "").lower() if len(key) < 100 else key
+    return folded(key.replace(" ", "")) if len(key) < 100 else key
 
 
 def contradiction(tool: str, given: Mapping[str, Any], cwd: str = "") -> str:
@@ -82,7 +87,9 @@ def _same(meaning: str, one: object, other: object, cwd: str) -> bool:
     if meaning == "command":
         return _joined(one) == _joined(other) != ""
     if meaning == "tool_input":
-        return _decoded(one) == _decoded(other)
+        from billhook.core.strictjson import value_in
+
+        return bool(value_in(one) == value_in(other))
     if not isinstance(one, str) or not isinstance(other, str):
         return False
     if meaning == "tool_name":
@@ -92,16 +99,6 @@ def _same(meaning: str, one: object, other: object, cwd: str) -> bool:
 
 def _joined(value: object) -> str:
     return value.strip() if isinstance(value, str) else " ".join(map(str, value)) if isinstance(value, list) else ""
-
-
-def _decoded(value: object) -> object:
-    from billhook.core import strictjson
-    from billhook.core.errors import StrictJSONError
-
-    try:
-        return strictjson.loads(value) if isinstance(value, str) else value
-    except StrictJSONError:
-        return value
 
 
 def _place(path: str, cwd: str) -> str:
@@ -127,8 +124,8 @@ def paths(tool: str, given: Mapping[str, Any]) -> Iterator[str]:
             waiting += ((key if word in _FILES else "", one) for one in reversed(value))
 
 
-def is_odd(given: Mapping[str, Any]) -> bool:
-    """Whether a field that should name one file holds something else."""
+def odd_paths(given: Mapping[str, Any]) -> bool:
+    """Whether a field that should name one path holds something else, such as a list of them."""
     return any(
         not isinstance(value, str) and isinstance(key, str) and _OF_FILE_TOOLS.get(_word(key)) == "file"
         for key, value in given.items()
@@ -181,8 +178,9 @@ NAMINGS: Final[Mapping[str, Mapping[str, str]]] = LazyTable(
 """By naming (`seed`, or an agent): its own name of a tool, and the canonical one; the first of several is used."""
 
 
-def _called_by(naming: str) -> Mapping[str, str]:
-    return {name: own for own, name in reversed(list(NAMINGS[naming].items()))}
+def _reversed(names: Mapping[str, str]) -> dict[str, str]:
+    """By our names: those of an agent. Of several for the same, the first."""
+    return {name: own for own, name in reversed(list(names.items()))}
 
 
 def _words(naming: str, tool: str) -> Mapping[str, str]:
@@ -190,10 +188,10 @@ def _words(naming: str, tool: str) -> Mapping[str, str]:
     return AGENTS[naming].inputs.get(tool, {}) if naming in AGENTS else {}
 
 
-_CANONICAL: Final = dict(_SEED)
+_CANONICAL: Final = _SEED
 """Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
 `edit` are good names for tools of your own."""
-_CALLED: Final = LazyTable(NAMINGS, _called_by)
+_CALLED: Final = LazyTable(NAMINGS, lambda naming: _reversed(NAMINGS[naming]))
 ALSO_EDITS: Final = "write_may_edit"  # the field by which a dialect says so of a call
 _PATCHES: Final = frozenset({"apply_patch"})
 OTHER_NAMES: Final = {own: (name,) for own, name in _SEED.items()} | dict.fromkeys(_PATCHES, ("Write", "Edit"))
@@ -201,12 +199,10 @@ OTHER_NAMES: Final = {own: (name,) for own, name in _SEED.items()} | dict.fromke
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
 _PATCH_KEYS: Final = ("command", "patch", "input")
 
-_COMMAND_KEYS: Final = ("command",)
 _PATH_KEYS: Final = ("file_path", "path", "notebook_path")
 _FIRST_KEY: Final = {"NotebookEdit": "notebook_path", "NotebookRead": "notebook_path"} | dict.fromkeys(
     ("Grep", "Glob", "LS"), "path"
 )
-_SHELLS: Final = frozenset({"Bash"})
 
 
 def canonical(name: str, naming: str = "") -> str:
@@ -262,7 +258,7 @@ def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | N
         return given.get("command")
     words = dict(renamed or {})
     if renamed is None or isinstance(sent, Mapping):
-        usual = {name: own for own, name in reversed(list(_words(naming, tool).items()))}
+        usual = _reversed(_words(naming, tool))
         there = sent if isinstance(sent, Mapping) else {}
         words |= {name: own for name, own in usual.items() if name not in there and name not in words}
     return {key if words.get(key) in given else words.get(key, key): value for key, value in given.items()}
@@ -270,12 +266,13 @@ def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | N
 
 def is_shell(tool_name: str) -> bool:
     """Whether the tool runs shell commands, by its canonical or dialect name."""
-    return canonical(tool_name) in _SHELLS
+    return canonical(tool_name) == "Bash"
 
 
 def command_of(tool_name: str, tool_input: object) -> str | None:
     """The shell command a call would run, or None when the tool is no shell or its input holds no such string."""
-    return _first_string(tool_input, _COMMAND_KEYS) if is_shell(tool_name) else None
+    command = tool_input.get("command") if isinstance(tool_input, Mapping) else None
+    return command if isinstance(command, str) and is_shell(tool_name) else None
 
 
 def path_of(tool_name: str, tool_input: object) -> str | None:
@@ -298,18 +295,3 @@ def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
     keys = dict.fromkeys((_FIRST_KEY.get(name, "file_path"), *_PATH_KEYS))
     values = (tool_input.get(key) for key in keys)
     return tuple(dict.fromkeys([*(value for value in values if isinstance(value, str)), *also]))
-
-
-def odd_paths(tool_input: Mapping[str, object]) -> bool:
-    """Whether a field that should name one path holds something else, such as a list of them."""
-    return is_odd(tool_input)
-
-
-def _first_string(tool_input: object, keys: tuple[str, ...]) -> str | None:
-    if not isinstance(tool_input, Mapping):
-        return None
-    for key in keys:
-        value = tool_input.get(key)
-        if isinstance(value, str):
-            return value
-    return None

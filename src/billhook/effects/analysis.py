@@ -54,7 +54,12 @@ def analysis_of(event: Event, fs: FileSystem = REAL) -> Analysis:
     kept = _analyses.get(id(event))
     if kept is not None and kept[0] is event and kept[1] is fs:
         return kept[2]
-    found = _analysed(event, fs)
+    try:
+        found = _analysed(event, fs)
+    except Exception as error:  # a mistake of ours must neither open the guard nor stop the agent
+        why = f"internal error: {type(error).__name__}"
+        unread = Effect("run-opaque", certain=False, why=why, cause=str(getattr(event, "tool_name", "")))
+        found = Analysis((unread,), complete=False, why=why)
     if len(_analyses) >= _KEPT:
         _analyses.clear()
     _analyses[id(event)] = event, fs, found

@@ -552,7 +552,7 @@ class Interpreter:
         """python, node, perl ...: code behind an option, a script, or what it reads."""
         path, code, module, rest = _program_of(language, command.args)
         if module and language == "python":  # `python -m pip` is pip
-            words = [Value(module), *fields[command.args.index(module) + 2 :]]
+            words = [Value(module), *map(Value, rest)]
             self.run_words(words, state, run.inside(command.name, fed=run.fed), None, (), command.text)
         elif code is not None:
             value = next((field for field in fields[1:] if field.text == code), Value(code))

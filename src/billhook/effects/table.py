@@ -66,7 +66,7 @@ class Options:
         return [value for option, value in self.options if option in names and value]
 
 
-class Call:
+class ProgramCall:
     """One command as it would run, and what the readers of a family need to say what it does."""
 
     __slots__ = ("command", "options", "scopes", "world")
@@ -93,14 +93,14 @@ class Call:
     def has(self, *names: str) -> bool:
         return self.options.has(*names)
 
-    def with_values(self, valued: str) -> "Call":
+    def with_values(self, valued: str) -> "ProgramCall":
         """The same call, its words read with other options that take a value."""
-        return Call(self.command, self.world, self.scopes, frozenset(valued.split()))
+        return ProgramCall(self.command, self.world, self.scopes, frozenset(valued.split()))
 
-    def with_words(self, words: tuple[str, ...], valued: str = "") -> "Call":
+    def with_words(self, words: tuple[str, ...], valued: str = "") -> "ProgramCall":
         """The same command with other words."""
         command = msgspec.structs.replace(self.command, args=words)
-        return Call(command, self.world, self.scopes, frozenset(valued.split()))
+        return ProgramCall(command, self.world, self.scopes, frozenset(valued.split()))
 
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
@@ -166,6 +166,9 @@ class Call:
         )
 
 
+Call = ProgramCall  # what the tables call it
+
+
 class Row(msgspec.Struct, frozen=True):
     """One program, or one subcommand of it, and the effect that it has."""
 
@@ -222,7 +225,7 @@ def _selected(row: Row, operands: list[str]) -> int | None:
 
 
 def _applies(row: Row, call: Call) -> bool:
-    if call.wants_help or _given(row.dry, call):
+    if not (_HELP - word_set(row.values)).isdisjoint(call.before_dashes) or _given(row.dry, call):
         return False
     return not row.needs or _given(row.needs, call)
 

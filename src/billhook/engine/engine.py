@@ -1,7 +1,7 @@
 """One event in, one verdict out: run the steps of an event, fold their outcomes, notify the observers."""
 
 import time
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from msgspec.structs import replace
@@ -69,7 +69,7 @@ async def tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedE
     from billhook.core import drive
 
     try:
-        await drive.finish(_awaiting(told), None, max(1.0, min(_OBSERVING, ends - time.monotonic())))
+        await drive.finish(drive.awaiting(told), None, max(1.0, min(_OBSERVING, ends - time.monotonic())))
     except drive.RaisedError as raised:
         return _not_observed(raised.error, verdict)
     except drive.ExpiredError as expired:
@@ -101,10 +101,6 @@ def _log(error: BaseException, verdict: Verdict) -> None:
     logging.getLogger("billhook").error("an observer failed on verdict %s", verdict.id, exc_info=error)
 
 
-async def _awaiting(something: Awaitable[Any]) -> Any:
-    return await something
-
-
 # One event in, one verdict out:
 
 
@@ -134,15 +130,14 @@ class Engine:
         self.parallel = parallel
         self.combine: Combine = combine
         self._observers = tuple(observers)
-        self._lists = self.plan.by_type
         self._closes = bool(self._observers) or notices is not None  # there is something to do after each fold
         self.background = Background(self._settle_idle)
         self._waiting = self.background.answers
         self._settle_idle()
         self.env = dict(env or {})
         self._know = know  # tells the session's name and turn, for hooks that ask
-        self.audience = Audience(self._settle_special)
-        self._settle_special()
+        self.audience = Audience(self._settle_plan)
+        self._settle_plan()
         if listen is not None:
             self.listen(listen)
 
@@ -189,16 +184,14 @@ class Engine:
         wanted = self._lists.get(type(event))
         if wanted is None:  # the first of its kind, or a dict
             event = event if isinstance(event, Event) else parse(event)
-            wanted = self.plan.list_for(event)
-        steps: Any = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
+            wanted = self._plan.list_for(event)
+        steps = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
         began = now = _now()
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
-        if self._special:
-            steps = steps.observed if self.audience else steps
-            if self.parallel:
-                return await self._fire_in_waves(steps, ctx, outcomes, began)
+        if self.parallel:
+            return await self._fire_in_waves(steps, ctx, outcomes, began)
         over: Skipped | None = None
         stopped, rewritten_by, spoken = False, 0, outcomes != []
         for step in steps:
@@ -229,13 +222,12 @@ class Engine:
             elif over is None and answer.rewrites and _rewrite(ctx, answer):
                 rewritten_by = steps.index(step)
         if rewritten_by and over is None:
-            await self._run_again([step for step in steps[:rewritten_by] if step.hook.gate], ctx, outcomes)
-        if self._closes or rewritten_by or ctx.shared is not None:  # a hook may have reserved the verdict's id
-            return await self._close(event, outcomes, began, ctx)
-        took = (now - began) * 1e3
-        return (
-            fold(event, outcomes, combine=self.combine, duration_ms=took) if spoken else Verdict(event, outcomes, took)
-        )
+            now = await self._run_again(steps[:rewritten_by], ctx, outcomes)
+        took, closes = (now - began) * 1e3, self._closes or (ctx.shared is not None and ctx.shared.id)  # it is reserved
+        if not (spoken or closes):
+            return Verdict(event, outcomes, took)
+        verdict = fold(event, outcomes, self.combine, took)
+        return await self._close(verdict, ctx) if closes else verdict
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
@@ -253,22 +245,21 @@ class Engine:
         """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
         self._idle = frozenset() if self._closes or self._waiting else self.plan.idle
 
-    def _settle_special(self) -> None:
-        """Hooks that run at once, and listeners, cost nothing where there are none."""
-        self._special = self.parallel or bool(self.audience)
+    def _settle_plan(self) -> None:
+        """Listeners cost nothing where there are none."""
+        self._plan = self.plan.observed if self.audience else self.plan
+        self._lists = self._plan.by_type
 
-    def _fold(self, event: Event, outcomes: Sequence[RawOutcome], began: float) -> Verdict:
-        return fold(event, outcomes, combine=self.combine, duration_ms=(_now() - began) * 1e3)
-
-    async def _close(self, event: Event, outcomes: Sequence[RawOutcome], began: float, ctx: Context) -> Verdict:
-        """Fold, and let the observers know."""
-        verdict = self._noticed(self._fold(event, outcomes, began))
+    async def _close(self, verdict: Verdict, ctx: Context) -> Verdict:
+        """Let the user and the observers know."""
+        verdict = self._noticed(verdict)
         if ctx.reserved_id:
             verdict.with_id(ctx.reserved_id)
         for observer in self._observers:
             unrecorded = await tell(observer, verdict, ctx.ends)
             if unrecorded is not None:
-                again = self._fold(event, noted(unrecorded, event, verdict.outcomes), began)
+                outcomes = noted(unrecorded, verdict.about, verdict.outcomes)
+                again = fold(verdict.about, outcomes, self.combine, verdict.duration_ms)
                 verdict = self._noticed(replace(again, messages=verdict.messages)).with_id(verdict.id)
         return verdict
 
@@ -304,13 +295,12 @@ class Engine:
         outcomes[before:] = [ran[step] for step in steps]
         rewriters = [step for step in steps if _rewrite(ctx, ran[step].answer)]
         if rewriters and over is None:
-            gates = [step for step in steps if step.hook.gate and step is not rewriters[-1]]
-            await self._run_again(gates, ctx, outcomes)
-        return await self._close(event, outcomes, began, ctx)
+            await self._run_again([step for step in steps if step is not rewriters[-1]], ctx, outcomes)
+        return await self._close(fold(event, outcomes, self.combine, (_now() - began) * 1e3), ctx)
 
-    async def _run_again(self, gates: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> None:
-        """A gate that judged an input which a later hook then rewrote judges the final one, too."""
-        final = ctx.event
+    async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
+        """A gate that judged an input which a later hook then rewrote judges the final one, too. When that was done."""
+        final, gates = ctx.event, [step for step in steps if step.hook.gate]
         _withdraw({step.name for step in gates}, outcomes)
         for step in gates:
             outcome = await _run(step, ctx)
@@ -320,7 +310,8 @@ class Engine:
                 outcome = step.judge(final, Reply(status=Status.FAILED, error=error), outcome.duration_ms)
             outcomes.append(outcome)
             if outcome.answer.objects:
-                return
+                break
+        return _now()
 
 
 async def _run(step: Step, ctx: Context) -> Outcome:

@@ -3,6 +3,7 @@
 Order: priority ascending, then `after`, then the order in which the hooks were given. Stable.
 """
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -41,11 +42,6 @@ class Steps(tuple[Step, ...]):
         made.waits = any(step.waits for step in made)
         return made
 
-    @cached_property
-    def observed(self) -> tuple[Step, ...]:
-        """The same for an engine with listeners."""
-        return tuple(Step(step.hook, step.name, step.event_name, observed=True) for step in self)
-
 
 class Plan:
     """The hooks of one engine in their order. Lives as long as the engine; never changes."""
@@ -55,8 +51,16 @@ class Plan:
         self.names = _shown_names(self.hooks)
         self.idle = frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in self.hooks))
         """The events that no hook wants, whatever they are about."""
+        self._observed = False
         self.by_type: dict[Any, EventList] = {}  # the events that were met and that have a type of their own
         self._by_name: dict[str, EventList] = {}
+
+    @cached_property
+    def observed(self) -> "Plan":
+        """The same for an engine with listeners, which are told of every call."""
+        made = copy.copy(self)
+        made._observed, made.by_type, made._by_name = True, {}, {}
+        return made
 
     def steps(self, event: Event) -> Steps:
         """The hooks that want this event, in order."""
@@ -88,7 +92,9 @@ class Plan:
     def _compile(self, event: Event) -> "EventList":
         name = event.hook_event_name
         steps = [
-            Step(hook, shown, name) for hook, shown in zip(self.hooks, self.names, strict=True) if hook.wants(name)
+            Step(hook, shown, name, observed=self._observed)
+            for hook, shown in zip(self.hooks, self.names, strict=True)
+            if hook.wants(name)
         ]
         return EventList(event, steps)
 

@@ -231,11 +231,11 @@ def _first_step(said: Any) -> tuple[Any, Coroutine[Any, Any, Any] | None]:
             return said.send(None), said
         except StopIteration as end:
             return end.value, None
-    return (None, _awaiting(said)) if inspect.isawaitable(said) else (said, None)
+    if not inspect.isawaitable(said):
+        return said, None
+    from billhook.core.drive import awaiting
 
-
-async def _awaiting(something: Awaitable[Any]) -> Any:
-    return await something
+    return None, awaiting(said)
 
 
 async def _finished(

@@ -4,6 +4,7 @@ The engine sees only the callables they make. A handler is a frozen record with 
 do the same compare equal. Functions become handlers in `billhook.core.functions`.
 """
 
+import functools
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ else:
 Login = Literal["auto", "exact", "no"]
 
 
-class Command(msgspec.Struct, frozen=True):
+class CommandRunner(msgspec.Struct, frozen=True):
     """Run a command and read its exit as the dialect says. It keeps `ctx.deadline` itself: what a hook printed before
     it was ended still counts."""
 
@@ -53,7 +54,7 @@ class Command(msgspec.Struct, frozen=True):
         base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
             base = login.known(base) or await _login_environment(base, ctx.seconds_left / 2)
-        argv = [fit_argument(word) for word in self.argv]
+        argv = _fitted(self.argv)
         env = {**base, **call.env}
         cwd = self.cwd or event.cwd or _folder_of_caller()
         if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
@@ -111,25 +112,27 @@ _NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denie
 """`/bin/sh: 1: ./guard.sh: not found`."""
 
 
-def fit_argument(word: str) -> str:
-    """An argument that execve takes; too long is an error of its own and stays."""
-    fitted, cut = fit(word)
-    return word if cut else fitted
+@functools.lru_cache(256)
+def _fitted(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Arguments that execve takes; too long is an error of its own and stays."""
+    return tuple(word if cut else fitted for word in argv for fitted, cut in (fit(word),))
 
 
-def command(text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = "") -> Command:
+def command(
+    text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = ""
+) -> CommandRunner:
     """A shell command: `sh -c`, or `cmd /C` on Windows, or for the shell that is named: `bash`, `powershell`."""
     if shell:
-        return Command(_SHELLS[shell] + (text,), dialect, login, cwd)
+        return CommandRunner(_SHELLS[shell] + (text,), dialect, login, cwd)
     if login == "exact" and sys.platform != "win32":
-        return Command(("/bin/sh", "-lc", text), dialect, login, cwd)
-    return Command(process.shell_argv(text), dialect, login, cwd)
+        return CommandRunner(("/bin/sh", "-lc", text), dialect, login, cwd)
+    return CommandRunner(process.shell_argv(text), dialect, login, cwd)
 
 
 _SHELLS = {"bash": ("bash", "-c"), "powershell": ("pwsh", "-NoProfile", "-Command")}
 
 
-def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = "") -> Command:
+def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = "") -> CommandRunner:
     """A program and its arguments, without a shell in between."""
     try:
         words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
@@ -137,7 +140,7 @@ def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = ""
         raise UsageError(f"can't be split into words: {str(error).lower()}", hint="quote it as for a shell") from None
     if not words:
         raise UsageError("an empty command", hint="name a program to run")
-    return Command(words, dialect, "no", cwd)
+    return CommandRunner(words, dialect, "no", cwd)
 
 
 class Literally(msgspec.Struct, frozen=True):
@@ -153,4 +156,4 @@ def literal(answer: Answer) -> Literally:
     return Literally(answer)
 
 
-__all__ = ["Command", "Literally", "command", "execute", "literal"]
+__all__ = ["CommandRunner", "Literally", "command", "execute", "literal"]

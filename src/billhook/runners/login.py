@@ -44,7 +44,8 @@ class LoginEnvironment(msgspec.Struct, frozen=True):
 _Key = tuple[object, ...]
 _listed: dict[_Key, list[str]] = {}
 _lock = threading.Lock()
-_snapshots: dict[_Key, "Future[LoginEnvironment]"] = {}
+_snapshots: dict[_Key, "LoginEnvironment | Future[LoginEnvironment]"] = {}
+"""Those that were taken, and those that are being taken."""
 
 
 async def environment(base: Mapping[str, str], *, seconds: float = 10) -> Mapping[str, str]:
@@ -69,9 +70,8 @@ def known(base: Mapping[str, str]) -> Mapping[str, str] | None:
 
 
 def _taken(base: Mapping[str, str]) -> LoginEnvironment | None:
-    with _lock:
-        future = _snapshots.get(_key(base))
-    return future.result() if future and future.done() and not future.exception() else None
+    found = _snapshots.get(_key(base))
+    return found if isinstance(found, LoginEnvironment) else None
 
 
 async def _snapshot(base: Mapping[str, str], seconds: float) -> LoginEnvironment:
@@ -79,14 +79,14 @@ async def _snapshot(base: Mapping[str, str], seconds: float) -> LoginEnvironment
         return LoginEnvironment(dict(base), "", 0)
     while True:
         key = _key(base)
-        future, mine = _claim(key)
+        found, mine = _claim(key)
+        if isinstance(found, LoginEnvironment):
+            return found
         if mine:
-            return await _fill(key, future, base, seconds)
-        if future.done() and not future.exception():
-            return future.result()
+            return await _fill(key, found, base, seconds)
         try:
             # Cancelling one waiter does not reach the others: the future counts as running.
-            return await asyncio.wrap_future(future)
+            return await asyncio.wrap_future(found)
         except _AbandonedError:
             continue
 
@@ -95,16 +95,16 @@ class _AbandonedError(Exception):
     """Whoever took the snapshot was cancelled: the next one takes it."""
 
 
-def _claim(key: _Key) -> tuple["Future[LoginEnvironment]", bool]:
+def _claim(key: _Key) -> tuple["LoginEnvironment | Future[LoginEnvironment]", bool]:
     """The snapshot for a key, and whether the caller is the one to take it."""
     with _lock:
-        future = _snapshots.get(key)
-        if future and not (future.done() and (future.exception() or _is_stale(future.result()))):
-            return future, False
+        found = _snapshots.get(key)
+        if found is not None and not (isinstance(found, LoginEnvironment) and _is_stale(found)):
+            return found, False
         _snapshots.pop(key, None)
         while len(_snapshots) >= _KEPT:
             del _snapshots[next(iter(_snapshots))]
-        future = _snapshots[key] = Future()
+        future = _snapshots[key] = Future[LoginEnvironment]()
         future.set_running_or_notify_cancel()
         return future, True
 
@@ -118,6 +118,9 @@ async def _fill(
 ) -> LoginEnvironment:
     try:
         snapshot = await _take(base, seconds)
+        with _lock:
+            if _snapshots.get(key) is future:
+                _snapshots[key] = snapshot
         future.set_result(snapshot)
         return snapshot
     finally:
@@ -158,7 +161,20 @@ def _key(base: Mapping[str, str]) -> _Key:
     home = base.get("HOME", "")
     folder = _identity(_FOLDER)
     files = "/etc/profile", f"{home}/.profile", *_profiles(folder)
-    return (folder, *map(_identity, files), frozenset(base.items()))
+    return (folder, *map(_identity, files), _variables(base))
+
+
+def _variables(base: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """All of an environment. The same object as for the call before when nothing changed: that compares at once."""
+    global _last  # noqa: PLW0603
+    before, made = _last
+    if base != before:
+        made = frozenset(base.items())
+        _last = dict(base), made
+    return made
+
+
+_last: tuple[dict[str, str], frozenset[tuple[str, str]]] = {}, frozenset()
 
 
 def _profiles(folder: _Key) -> list[str]:

@@ -22,7 +22,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from billhook.core.answers import Exit
 from billhook.core.lazy import later
@@ -55,6 +55,7 @@ LAST_WORDS = 0.1
 LINGER = 0.1  # seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing
 
 _CHUNK = 1 << 16
+_Child = TypeVar("_Child", bound="Child")
 
 
 def shell_argv(command: str, platform: str = sys.platform) -> tuple[str, ...]:
@@ -95,47 +96,48 @@ def start(
         from billhook.runners import process_windows
 
         return process_windows.start(argv, stdin=stdin, env=env, cwd=cwd)
-    marker = os.urandom(8).hex()
-    env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
-    with starting():
-        return _start(argv, stdin, env, cwd, marker, keep)
-
-
-def _start(
-    argv: Sequence[str],
-    stdin: bytes,
-    env: Mapping[str, str],
-    cwd: str | bytes | os.PathLike[str] | None,
-    marker: str,
-    keep: bytearray | None,
-) -> "Child":
-    pipes: list[int] = []
-    try:
-        for _ in range(3):
-            pipes += pipe()
-        in_read, in_write, out_read, out_write, err_read, err_write = pipes
-        widen(out_write, len(stdin))  # an echo of the payload must not have to wait for us
-        rest = prefill(in_write, stdin)
-        pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
-    except (OSError, ValueError) as error:
-        for fd in pipes:
-            os.close(fd)
-        return Child.failed(explain(error, argv, env, cwd))
-    os.close(out_write)
-    os.close(err_write)
-    try:
-        child = Child(pid, marker, out_read, err_read, keep)
-    except OSError as error:
-        Tree(pid, marker).abandon()
-        for fd in (in_read, in_write, out_read, err_read):
-            os.close(fd)
-        return Child.failed(explain(error, argv, env, cwd))
+    started = launch(Child, argv, stdin, env, cwd)
+    if isinstance(started, str):
+        return Child.failed(started)
+    child, (in_read, in_write), rest = started
+    if keep is not None:
+        child._kept[child._out] = keep
     if rest:
         child.feed(in_write, in_read, rest)
     else:
         os.close(in_read)
         os.close(in_write)
     return child
+
+
+def launch(
+    kind: type[_Child],
+    argv: Sequence[str],
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: str | bytes | os.PathLike[str] | None,
+) -> tuple[_Child, tuple[int, int], memoryview] | str:
+    """A command that runs, both ends of its standard input, and what did not fit into that; or why there is none."""
+    marker, pipes, pid = os.urandom(8).hex(), list[int](), 0
+    env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
+    with starting():
+        try:
+            for _ in range(3):
+                pipes += pipe()
+            in_read, in_write, out_read, out_write, err_read, err_write = pipes
+            widen(out_write, len(stdin))  # an echo of the payload must not have to wait for us
+            rest = prefill(in_write, stdin)
+            pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
+            child = kind(pid, marker, out_read, err_read)
+        except (OSError, ValueError) as error:
+            if pid:
+                Tree(pid, marker).abandon()
+            for fd in pipes:
+                os.close(fd)
+            return explain(error, argv, env, cwd)
+    os.close(out_write)
+    os.close(err_write)
+    return child, (in_read, in_write), rest
 
 
 class Child:
@@ -145,11 +147,11 @@ class Child:
     loop of another thread. One `wait` at a time.
     """
 
-    def __init__(self, pid: int, marker: str, out: int, err: int, keep: bytearray | None = None) -> None:
+    def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
         self._pid = pid
         self._tree = Tree(pid, marker)
         self._out, self._err = out, err
-        self._kept = {out: bytearray() if keep is None else keep, err: bytearray()}
+        self._kept = {out: bytearray(), err: bytearray()}
         self._room = {out: STDOUT_CAP, err: STDERR_CAP}
         self._open = {out, err}
         self._truncated = False
@@ -217,13 +219,18 @@ class Child:
             raise
         return self._finish(timed_out=not in_time)
 
+    def _has_exited(self) -> bool:
+        return self._exited
+
     def _enough(self, stdout: bytearray, until: Callable[[bytes], bool] | None) -> Callable[[], bool]:
         """Whether there is nothing more to wait for: the exit, or an `until` that is content with the new output."""
+        if until is None:
+            return self._has_exited
         seen = 0
 
         def enough() -> bool:
             nonlocal seen
-            if until is None or len(stdout) == seen:
+            if len(stdout) == seen:
                 return self._exited
             seen = len(stdout)
             return until(bytes(stdout)) or self._exited
@@ -236,29 +243,28 @@ class Child:
             return True
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bool] = loop.create_future()
+        fd = self._poll.fileno() if self._listening else self._watch
 
         def step() -> None:
-            if done.done():
-                return
             try:
                 self._move()
                 if enough():
-                    done.set_result(True)
+                    stop(True)
             except Exception as error:  # a broken `until` belongs to the waiter, not to the loop
-                done.set_exception(error)
+                stop(False, error)
 
-        def late() -> None:
+        def stop(in_time: bool, error: Exception | None = None) -> None:
+            loop.remove_reader(fd)  # now, or the loop reports it once more before the waiter goes on
             if not done.done():
-                done.set_result(False)
+                done.set_result(in_time) if error is None else done.set_exception(error)
 
-        fd = self._poll.fileno() if self._listening else self._watch
         loop.add_reader(fd, step)
-        timer = loop.call_later(seconds, late)
+        timer = loop.call_later(seconds, stop, False)
         try:
             return await done
         finally:
             timer.cancel()
-            if not loop.is_closed():
+            if (done.cancelled() or not done.done()) and not loop.is_closed():
                 loop.remove_reader(fd)
 
     def _listen(self) -> None:
@@ -289,13 +295,11 @@ class Child:
             return 0
         if not chunk:
             self._close_output(fd)
+            return 0
         kept = self._kept[fd]
         room = self._room[fd] - len(kept)
-        if len(chunk) > room:
-            self._truncated = True
-            kept += chunk[:room]
-        else:
-            kept += chunk
+        self._truncated = self._truncated or len(chunk) > room
+        kept += chunk[:room]
         return len(chunk)
 
     def _drain(self) -> None:
@@ -343,7 +347,7 @@ class Child:
         """TERM and CONT; whether all are dead within so long."""
         self._tree.signal(signal.SIGTERM, signal.SIGCONT)
         end, pause = time.monotonic() + seconds, 0.005
-        await self._pump(lambda: self._exited, seconds)
+        await self._pump(self._has_exited, seconds)
         self._tree.reserved = not self._is_lost()
         while self._tree.signal():
             left = end - time.monotonic()

@@ -244,6 +244,7 @@ _live: dict[int, Tree] = {}  # the commands that have not ended, by their leader
 _doubted: list[Tree] = []  # commands that had to be ended while orphans were there that another command may have left
 _adopting = False
 _start_lock = threading.RLock()
+_NO_LOCK = nullcontext()
 
 
 def adopt_orphans() -> None:
@@ -295,7 +296,7 @@ def _exists(pid: int) -> bool:
 
 def starting() -> AbstractContextManager[object]:
     """Held while a command is started and its tree made: a scan meanwhile would take the leader for an orphan."""
-    return _start_lock if _adopting else nullcontext()
+    return _start_lock if _adopting else _NO_LOCK
 
 
 def reap_orphans() -> None:

@@ -26,9 +26,9 @@ from billhook.core.answers import FAILURES, NOTHING, Answer, Exit, OnFailure, Ou
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import StrictJSONError, UsageError
 from billhook.core.hook import Context, Known
-from billhook.runners.process import Child
-from billhook.runners.process_tree import GRACE, MARKER, Tree, starting
-from billhook.runners.spawn import explain, pipe, prefill, spawn
+from billhook.runners.process import Child, launch
+from billhook.runners.process_tree import GRACE
+from billhook.runners.spawn import prefill
 
 PROTOCOL = 2  # changes whenever one end could misread what the other says
 LARGEST_REQUEST = 64 << 20
@@ -280,31 +280,12 @@ def start(key: Key, env: Mapping[str, str]) -> Worker | str:
     """A new worker, or why it could not be started."""
     # `-P`: what lies in the working directory can't stand in for our modules.
     argv = [key.program, "-P", "-m", "billhook.runners.worker_main"]
-    marker = os.urandom(8).hex()
-    marked = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
-    with starting():
-        return _start(key, argv, env, marked, marker)
-
-
-def _start(key: Key, argv: list[str], env: Mapping[str, str], marked: Mapping[str, str], marker: str) -> Worker | str:
-    pipes: list[int] = []
-    pid = 0
-    try:
-        for _ in range(3):
-            pipes += pipe()
-        in_read, in_write, out_read, out_write, err_read, err_write = pipes
-        # Not in the project: a relative PYTHONPATH means what it means for us. The worker goes there itself.
-        pid = spawn(argv, (in_read, out_write, err_write), marked, None)
-        worker = Worker(pid, marker, out_read, err_read)
-    except (OSError, ValueError) as error:
-        if pid:
-            Tree(pid, marker).abandon()
-        for fd in pipes:
-            os.close(fd)
-        return explain(error, argv, marked, None)
-    os.close(out_write)
-    os.close(err_write)
-    worker.adopt(key, env, (in_read, in_write))
+    # Not in the project: a relative PYTHONPATH means what it means for us. The worker goes there itself.
+    started = launch(Worker, argv, b"", env, None)
+    if isinstance(started, str):
+        return started
+    worker, requests, _ = started
+    worker.adopt(key, env, requests)
     return worker
 
 

@@ -14,7 +14,7 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from types import TracebackType
@@ -279,7 +279,7 @@ class _Project:
         try:
             said: Any = handler(ctx)
             if inspect.isawaitable(said):
-                said = drive.run(_awaiting(said))
+                said = drive.run(drive.awaiting(said))
             reply = read_returned(ctx.event, said, meanings(dialect))
             if reply.later is not None:
                 error = "its answer comes later, which a function in a worker can't say; set `background: true`"
@@ -345,10 +345,6 @@ def _attribute(owner: Any, name: str, module: str) -> Any:
         near = difflib.get_close_matches(name, dir(owner), 1)
         hint = f"; did you mean `{near[0]}`?" if near else f"; it was loaded from {getattr(owner, '__file__', '')}"
         raise _CannotLoadError(f"`{module}` has no `{name}`{hint}") from None
-
-
-async def _awaiting(something: Awaitable[Any]) -> Any:
-    return await something
 
 
 def _told(reply: Reply) -> Told:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from billhook.core.errors import BillhookError
 from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
 from billhook.serve import places, protocol
 from billhook.serve.protocol import DaemonStatus
-from billhook.store.files import StoreError
+from billhook.store.files import LockedError, StoreError, locked
 
 _GOODBYE = b"."
 
@@ -112,7 +112,6 @@ def _keep_only(descriptor: int) -> None:
 
 # A process that depends on nobody:
 
-
 _FILES: Final = 8192
 """Open files that are enough. More are not asked for: hooks inherit the limit, and old programs close that many."""
 _HANDED_DOWN: Final = (MARKER, "BILLHOOK_DEPTH")
@@ -123,8 +122,11 @@ def stand_alone() -> None:
     """Put right what this process inherited: streams, signals, limits, variables."""
     for name in _HANDED_DOWN:
         os.environ.pop(name, None)
-    for descriptor in range(3):
-        _open_at_least(descriptor)
+    for descriptor in range(3):  # a closed standard stream would be the next file that is opened
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -140,14 +142,6 @@ def let_go_of_streams() -> None:
         os.dup2(nowhere, descriptor)
     if nowhere > 2:
         os.close(nowhere)
-
-
-def _open_at_least(descriptor: int) -> None:
-    """A closed standard stream would be the next file that is opened."""
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        os.open(os.devnull, os.O_RDWR)  # the lowest that is free
 
 
 def _raise_limit() -> None:
@@ -169,7 +163,6 @@ def speak_utf8() -> None:
 
 
 # Starting a daemon, asking how it is, and ending it, from another process.
-
 
 ANSWERS: Final = 3.0  # seconds in which a daemon that is well says how it is, on a busy machine
 BEGINS: Final = 20.0  # seconds in which one that was started serves
@@ -292,22 +285,13 @@ def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
 @contextmanager
 def _only_one(folder: Path) -> Iterator[bool]:
     """Whether nobody else starts a daemon here just now; then nobody does meanwhile."""
-    import fcntl
-
-    path = folder / "starting"
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        hint = "set BILLHOOK_HOME to a folder that you can write"
-        raise StoreError(f"can't open it: {error.strerror}", place=str(path), hint=hint) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(file)
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder / "starting", root=folder, seconds=0.0))
+            first = True
+        except LockedError:
+            first = False
+        yield first
 
 
 def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import billhook
-from billhook.core.errors import BillhookError
+from billhook.core.errors import BillhookError, UsageError
 from billhook.runners import process_tree, worker
 from billhook.serve import places, server_log
 from billhook.serve.control import guarded, stand_alone
 from billhook.serve.engine_pool import Served
 from billhook.serve.places import AlreadyError, DaemonOptions
 from billhook.serve.protocol import DaemonStatus, memory_in_use
-from billhook.serve.socket import Server
+from billhook.serve.socket import Server, stamp
 from billhook.store.files import StoreError, log_folder
 from billhook.store.log import verify
 
@@ -50,9 +50,8 @@ class Daemon:
         self.folder = folder
         self.options = options
         self.idle = options.idle_exit
-        self.leaving = ""  # why it takes no more requests
         self.served = Served()
-        self.server = Server(self.served.begin, refuse=self._refuse, about=self._about)
+        self.server = Server(self.served.begin, about=self._about, changed=self._changed)
         self.http: Http | None = None
         self.heads = HeadExports()
         self._again, self._detached = again, detached
@@ -62,7 +61,8 @@ class Daemon:
         self._lock = places.lock(folder)
         self._place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._socket: tuple[int, ...] = ()
-        self._made_from = {file: _stamp(file) for file in (billhook.__file__, sys.executable)}
+        self._made_from = {file: stamp(file) for file in (billhook.__file__, sys.executable)}
+        self.server.files = {file: stamp(file) for file in (billhook.__file__, self._path)}
         self._began = time.time()
         self._ended = asyncio.Event()
 
@@ -94,10 +94,14 @@ class Daemon:
         now = time.monotonic()
         if not self.options.http or self.http is not None or now < self._http_next:
             return
-        from billhook.serve.http import address, serve
-
         try:
-            host, port = address(self.options.http)
+            from billhook.serve.http import serve
+        except ImportError as error:
+            from billhook.core.extras import install_command
+
+            raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
+        try:
+            host, port = places.address(self.options.http)
             self.http = await serve(self.served, host, port, self.folder, exposed=self.options.exposed)
         except BillhookError as error:
             if not self._again:
@@ -124,7 +128,7 @@ class Daemon:
         here: the socket and the lock are given up at once."""
         if self.leaving:
             return
-        self.leaving = why
+        self.server.leaving = why
         server_log.log.info("leaving: %s; %d requests are being answered", why, self.server.busy)
         self._remove_socket()
         self._lock.close()
@@ -181,6 +185,7 @@ class Daemon:
                 finally:
                     os.umask(before)
             self._socket = self._at_socket()
+            self.server.files[self._path] = stamp(self._path)
         except OSError as error:
             sock.close()
             place, hint = str(self.folder / places.SOCKET), "move away what lies there, or set BILLHOOK_HOME"
@@ -209,7 +214,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOKED)
-            if not self._refuse() and not self._lock.is_at_its_path():
+            if not self.server.refuse() and not self._lock.is_at_its_path():
                 self.leave("its lock was removed")
             if not self.leaving and _changed(self._made_from):
                 self.leave("billhook or its interpreter has changed")
@@ -233,14 +238,13 @@ class Daemon:
         touched = max(self.server.touched, 0.0 if self.http is None else self.http.app.touched)
         return asyncio.get_running_loop().time() - touched
 
-    def _refuse(self) -> str:
-        """Why no new request is taken."""
-        if not self.leaving:
-            if _stamp(billhook.__file__) != self._made_from[billhook.__file__]:
-                self.leave("billhook has changed")
-            elif _stamp(self._path)[:2] != self._socket:
-                self.leave("its folder was moved, or its socket was removed")
-        return self.leaving
+    @property
+    def leaving(self) -> str:
+        return self.server.leaving
+
+    def _changed(self, file: str) -> None:
+        is_socket = file == self._path
+        self.leave("its folder was moved, or its socket was removed" if is_socket else "billhook has changed")
 
     def _about(self) -> bytes:
         busy = self._busy
@@ -262,19 +266,11 @@ class Daemon:
         return msgspec.json.encode(status)
 
 
-def _stamp(path: str) -> tuple[int, ...]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
-
-
 def _changed(known: dict[str, tuple[int, ...]]) -> bool:
     """Whether the interpreter or a module of ours is not the file any more that it was when it was first seen here."""
     files = [module.__file__ for name, module in list(sys.modules.items()) if name.startswith("billhook.")]
     files += known
-    return any(known.setdefault(file, stamp) != stamp for file in files if file for stamp in [_stamp(file)])
+    return any(known.setdefault(file, found) != found for file in files if file for found in [stamp(file)])
 
 
 def run(
@@ -339,18 +335,15 @@ class HeadExports:
         for config in configs:
             options = {} if config.recording is None else config.recording.options
             target, folder = options.get("export_head_to", ""), log_folder(Path(config.root), config.project)
-            last = self._last.get((target, folder), 0.0)
-            if target and (now or time.monotonic() - last >= options["export_head_every"]):
-                self._begin(target, folder, Path(config.root))
-
-    def _begin(self, target: str, folder: Path, root: Path) -> None:
-        running = self._running.get(target)
-        if running is not None and running.is_alive():
-            return
-        self._last[target, folder] = time.monotonic()
-        thread = threading.Thread(target=self._export, args=(target, folder, root), daemon=True)
-        self._running[target] = thread
-        thread.start()
+            since = time.monotonic() - self._last.get((target, folder), 0.0)
+            running = self._running.get(target)
+            if not target or (running is not None and running.is_alive()):
+                continue
+            if now or since >= options["export_head_every"]:
+                self._last[target, folder] = time.monotonic()
+                arguments = target, folder, Path(config.root)
+                self._running[target] = threading.Thread(target=self._export, args=arguments, daemon=True)
+                self._running[target].start()
 
     def _export(self, target: str, folder: Path, root: Path) -> None:
         problem = ""

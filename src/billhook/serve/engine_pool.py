@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import re2
@@ -56,7 +57,8 @@ class Served:
 
     def __init__(self) -> None:
         self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
-        self._environments: dict[bytes, dict[str, str]] = {}
+        self._environment = lru_cache(maxsize=_MOST_ENVIRONMENTS)(_environment)
+        """The same object for the same bytes: what is worked out from it is found again by that."""
         self._loading: dict[tuple[bytes, str], _PendingLoad] = {}
         """By environment and folder. It stays until the last caller has begun: a new one must not overtake."""
         self.observers: list[Observer] = []
@@ -70,7 +72,8 @@ class Served:
         return self._begin(asked)
 
     def _begin(self, asked: protocol.CallerRequest) -> HookResponse | Coroutine[Any, Any, HookResponse]:
-        whom = Caller(self._environment(asked.environ), asked.cwd)
+        environment = self._environment if len(asked.environ) <= _LARGE else _environment
+        whom = Caller(environment(asked.environ), asked.cwd)
         answering = self._answering(asked)
         answering.read_files = False
         with client_env.Serving(whom):
@@ -95,13 +98,11 @@ class Served:
 
     async def answer(self, asked: protocol.CallerRequest) -> HookResponse:
         """The same, waited for."""
-        said = self.begin(asked)
-        return said if isinstance(said, HookResponse) else await said
+        return await _waited_for(self.begin(asked))
 
     async def _in_turn(self, loading: _PendingLoad, number: int, asked: protocol.CallerRequest) -> HookResponse:
         await self._wait(loading, number, asked)
-        said = self._begin(asked)
-        return said if isinstance(said, HookResponse) else await said
+        return await _waited_for(self._begin(asked))
 
     async def _once_loaded(
         self, loading: _PendingLoad, answering: Answering, asked: protocol.CallerRequest
@@ -153,17 +154,6 @@ class Served:
             while len(waiting) > _MOST_WAITING:
                 waiting.pop(next(iter(waiting)), None)
 
-    def _environment(self, environ: bytes) -> dict[str, str]:
-        """The same object for the same bytes: what is worked out from it is found again by that."""
-        kept = self._environments.get(environ)
-        if kept is None:
-            if len(environ) > _LARGE:
-                return _marked(protocol.variables(environ))
-            if len(self._environments) >= _MOST_ENVIRONMENTS:
-                self._environments.clear()
-            kept = self._environments[environ] = _marked(protocol.variables(environ))
-        return kept
-
     @property
     def configs(self) -> list["Config"]:
         """The configurations that callers are served by."""
@@ -175,6 +165,10 @@ class Served:
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
 
 
+async def _waited_for(said: HookResponse | Awaitable[HookResponse]) -> HookResponse:
+    return said if isinstance(said, HookResponse) else await said
+
+
 async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: Answering, whom: Caller) -> HookResponse:
     with client_env.Serving(whom):
         try:
@@ -183,7 +177,8 @@ async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: Answer
             return answering.crashed(error)
 
 
-def _marked(variables: dict[str, str]) -> dict[str, str]:
-    """The same with the mark of everything that this daemon starts."""
+def _environment(environ: bytes) -> dict[str, str]:
+    """A caller's variables, with the mark of everything that this daemon starts."""
+    variables = protocol.variables(environ)
     marks = [variables.get(MARKER, ""), os.environ.get(MARKER, "")]
     return {**variables, MARKER: " ".join(filter(None, marks))} if marks[1] else variables

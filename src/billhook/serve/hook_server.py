@@ -9,30 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
+from billhook import agents
 from billhook.agents import AGENTS, dialect_of
 from billhook.agents.child import Dialect
-from billhook.agents.inbound import OTHERS, who_calls, with_sent_names
-from billhook.core import client_env
+from billhook.agents.inbound import DOUBTFUL, OTHERS, canonical_event, who_calls, with_sent_names
+from billhook.agents.inbound import whole as whole_event
+from billhook.core import client_env, strictjson
 from billhook.core.answers import NOTHING, Answer, Decision, Verdict
-from billhook.core.errors import BillhookError, ContradictionError, EventError, UsageError
+from billhook.core.errors import BillhookError, ContradictionError, EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Block, Event, parse
+from billhook.core.hook import Hook
 from billhook.core.lazy import later, pattern
-from billhook.core.text import lines_for_people
+from billhook.core.text import lines_for_people, nearest
 from billhook.store.files import StoreError, state_root
-from billhook.store.state import FileState
+from billhook.store.state import LARGEST_HELD, FileState, Held
 
 if TYPE_CHECKING:
-    from billhook import agents
     from billhook.agents.child import Written
     from billhook.config import loader
     from billhook.config.config import Config
     from billhook.serve.dedupe import SharedVerdict
-    from billhook.store import state
 else:
-    state = later("billhook.store.state")
-    agents = later("billhook.agents")
     loader = later("billhook.config.loader")
 
 
@@ -41,6 +40,7 @@ DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
 _MARGIN = 0.1
 _SHORTEST_MARGIN, _LONGEST_MARGIN = 0.2, 0.5
 _KNOWN = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}
+_FIELDS = {"--as": "dialect", "--on-failure": "on_failure", "--from": "source"}
 _OPTIONS = ("--as", "--on-failure", "--config", "--deadline", "--from")
 
 
@@ -72,7 +72,7 @@ class Arguments(msgspec.Struct):
             self._take_words(list(argv))
             if len(_taken) >= _MOST_TAKEN:
                 _taken.clear()
-            _taken[said] = msgspec.structs.replace(self, files=list(self.files))
+            _taken[said] = replace(self, files=list(self.files))
             return
         self.dialect, self.on_failure, self.files = known.dialect, known.on_failure, list(known.files)
         self.event, self.seconds, self.source = known.event, known.seconds, known.source
@@ -82,7 +82,9 @@ class Arguments(msgspec.Struct):
             word = words.pop(0)
             option, equals, value = word.partition("=")
             if not word.startswith("-"):
-                self._take_event(word)
+                if self.event:
+                    raise UsageError(f"`{word}` is one argument too many", hint="give one event at most")
+                self.event = word
             elif option not in _OPTIONS:
                 raise UsageError(f"no option `{word}`", hint=f"{', '.join(_OPTIONS)} are known")
             elif not equals and not words:
@@ -90,26 +92,16 @@ class Arguments(msgspec.Struct):
             else:
                 self._take_option(option, value if equals else words.pop(0))
 
-    def _take_event(self, word: str) -> None:
-        if self.event:
-            raise UsageError(f"`{word}` is one argument too many", hint="give one event at most")
-        self.event = word
-
     def _take_option(self, option: str, value: str) -> None:
         known = _KNOWN.get(option, ())
         if known and value not in known:
             raise UsageError(f"unknown {option} `{value}`", hint=f"one of {', '.join(known)}")
-        match option:
-            case "--as":
-                self.dialect = value
-            case "--on-failure":
-                self.on_failure = value
-            case "--deadline":
-                self.seconds = _seconds(value)
-            case "--from":
-                self.source = value
-            case _:
-                self.files.append(value)
+        if option == "--config":
+            self.files.append(value)
+        elif option == "--deadline":
+            self.seconds = _seconds(value)
+        else:
+            setattr(self, _FIELDS[option], value)
 
 
 _taken: dict[tuple[str, ...], Arguments] = {}
@@ -132,7 +124,7 @@ def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer
     if row is None or not event.session_id or answer.objects or not row(event).context:
         return answer
     try:
-        texts = state.Held(FileState(Path(root))).take(event.session_id)
+        texts = Held(FileState(Path(root))).take(event.session_id)
     except StoreError:
         return answer
     joined = dialect.meanings.join.join([*texts, *filter(None, [answer.context])])
@@ -143,21 +135,20 @@ def hold(root: str, event: Event, text: str) -> str:
     """Let a text wait for a later event of the session; why it can't, or what had to go for it, when that is so."""
     if not event.session_id:
         return "context can't wait for another event: this one names no session"
-    if len(text) > state.LARGEST_HELD:
-        return f"context of more than {state.LARGEST_HELD:,} characters can't wait for another event"
+    if len(text) > LARGEST_HELD:
+        return f"context of more than {LARGEST_HELD:,} characters can't wait for another event"
     from billhook.store.redaction import Redactor
 
     if Redactor().redacted(text).texts:
         return "context with a secret in it is not written down to wait for another event"
     try:
-        gone = state.Held(FileState(Path(root))).keep(event.session_id, text)
+        gone = Held(FileState(Path(root))).keep(event.session_id, text)
     except StoreError as error:
         return f"context can't wait for another event: {error.place}: {error.message}"
     return f"{gone} older texts that waited for another event are gone" if gone else ""
 
 
 # The folder in which a session began:
-
 
 KIND: Final = "folders"
 _MOST: Final = 1024
@@ -184,7 +175,6 @@ def began_in(session: str, folder: str) -> str:
 
 # The event as an agent hands it to its hook, whatever its spelling of the event's name.
 
-
 _NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
 _LIKELY = 0.75
@@ -203,6 +193,8 @@ def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str
         return received(dialect, stdin, env, argument), said
     try:
         event = received(dialect, stdin, env, argument)
+        if event.hook_event_name in EVENTS and DOUBTFUL.isdisjoint(event.payload):
+            return event, said
         agent = who_calls(said, event.payload, env)
     except BillhookError:  # what Claude Code never sends another agent may well
         agent = who_calls(said, _object_in(stdin) or {}, env)
@@ -216,11 +208,9 @@ def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: st
     payload = _object_in(stdin) or {}
     record = agents.agent(agent)
     if record.payload_of is not None:
-        from billhook.core import strictjson
-
         stdin = strictjson.written(record.payload_of(payload))
     name = argument or record.unnamed_event(payload)
-    return received(agents.dialect(agents.dialect_of(agent)), stdin, env, name), agent
+    return received(agents.dialect(dialect_of(agent)), stdin, env, name), agent
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:
@@ -257,27 +247,16 @@ def canonical(name: str, agent: str = "") -> str:
     does."""
     if name in EVENTS:
         return name
-    from billhook.agents.inbound import canonical_event
-
     return canonical_event(name, agent)
 
 
 def probable(name: str) -> str:
     """The known event that was probably meant; nothing when the name is like none."""
-    from billhook.core.text import nearest
-
     return canonical(name) or nearest(name[:_LONGEST], EVENTS, _LIKELY)
-
-
-def about_unknown(name: str) -> str:
-    """What to say about an event that neither we nor the configuration know."""
-    return f"billhook knows no event `{name[:_LONGEST]}`, and no configured hook names it"
 
 
 def _with_name(stdin: bytes, name: str, agent: str) -> bytes:
     """Some agents' payload does not say which event it is."""
-    from billhook.core import strictjson
-
     rest = stdin.lstrip()[1:].lstrip()
     comma = b"" if rest.startswith(b"}") else b","
     return b'{"hook_event_name":' + strictjson.encode(canonical(name, agent) or name) + comma + rest
@@ -287,8 +266,6 @@ def _respelt(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], name: str
     """Read it again with its canonical name: that decides which fields it has."""
     if not stdin.strip():
         return dialect.read_call(stdin, {**env, "HOOK_EVENT": name})
-    from billhook.core import strictjson
-
     whole = strictjson.loads_leniently(stdin, max_depth=400)
     named = {"hook_event_name": name, "original_event_name": _name_in(whole)}
     return dialect.read_call(strictjson.encode({**whole, **named}), env)
@@ -316,9 +293,6 @@ def readable(stdin: bytes) -> Event:
 def _object_in(stdin: bytes) -> dict[str, Any] | None:
     """The JSON object that was sent; None when the text is broken. In that the name of another event may stand, too: in
     a tool's input."""
-    from billhook.core import strictjson
-    from billhook.core.errors import StrictJSONError
-
     try:
         whole = strictjson.loads(stdin, max_depth=400, max_bytes=None)
     except StrictJSONError:
@@ -334,8 +308,6 @@ def _name_in(whole: Mapping[str, Any]) -> str:
 def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
     """An event of that name: enough to word an answer to it. Its payload has the fields that are as they should be,
     and nothing that was not sent."""
-    from msgspec.structs import fields
-
     required = [field.name for field in fields(EVENTS[name]) if field.required] if name in EVENTS else []
     blank = {field: None if field == "tool_input" else "" for field in required}
     sent = {**whole, "hook_event_name": name}
@@ -350,7 +322,6 @@ def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
 
 
 # One event of an agent, from its bytes to the answer of its hook.
-
 
 Fire = Callable[["Config", Event], Awaitable[Verdict]]  # asks the hooks of a configuration about an event
 
@@ -388,6 +359,7 @@ class Answering:
         """`stdin` gives the bytes of the event, `fire` asks the hooks."""
         self.arguments = Arguments()
         self.agent = ""  # who really calls, once the event was read
+        self.over = ""  # how the event came, where it did not come to a command hook
         self._stdin, self._ask = stdin, fire
         self.stdin: bytes | None = None
         self.event: Event | None = None
@@ -413,7 +385,7 @@ class Answering:
     def prepare(self, argv: list[str]) -> HookResponse | None:
         """Read command line, event and configuration. An answer means that the hooks can't be asked."""
         began = time.monotonic()
-        self.arguments.take(argv)
+        self._take(argv)
         if self.arguments.seconds is not None:
             ends = began + self.arguments.seconds
             self.ends = ends if self.ends is None else min(ends, self.ends)
@@ -435,6 +407,9 @@ class Answering:
         self.config = self._load(folder, read_files=self.read_files)
         doubt = self._doubt()
         return self.fail(doubt) if doubt else None
+
+    def _take(self, argv: list[str]) -> None:
+        self.arguments.take(argv)
 
     @property
     def nobody_waits(self) -> bool:
@@ -499,7 +474,7 @@ class Answering:
     @property
     def host(self) -> str:
         """Whom we serve, for the log."""
-        return self.agent or self.arguments.dialect
+        return self.over or self.agent or self.arguments.dialect
 
     @property
     def spoken(self) -> str:
@@ -539,7 +514,7 @@ class Answering:
         speaker = loader.Speaker(self.host.removeprefix("http:"), over_http)
         config = loader.load_for_cwd(folder, self.arguments.files, host=speaker, read_files=read_files)
         if self.arguments.on_failure == "allow" and config.unreadable:
-            config = _without_stand_ins(config)
+            config = _with_hooks(config, lambda hook: hook.name != "unreadable-file")
         return _for_part(config, self.arguments.event, self.spoken) if self.arguments.event else config
 
     def _doubt(self) -> str:
@@ -590,12 +565,11 @@ class Answering:
             return heard
         gone = f"the answer could not be written to stdout: {answer.reason or answer.decision.value}"
         code = self.refusing_code if event.gates else heard.code
-        unheard = msgspec.structs.replace(heard, code=code, stdout=b"", lines=(gone, *lines))
-        return msgspec.structs.replace(heard, unheard=unheard)
+        unheard = replace(heard, code=code, stdout=b"", lines=(gone, *lines))
+        return replace(heard, unheard=unheard)
 
     def _hold(self, event: Event, text: str) -> list[str]:
         """Let context wait for an event that can carry it; what is lost of it."""
-
         lost = hold(self.config.root, event, text) if self.config is not None else "context"
         return [lost] if lost else []
 
@@ -677,6 +651,7 @@ class Answering:
 
     def _gated(self, event: Event | None) -> bool:
         """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""
+        from billhook.config.builtin_hooks import is_the_guard
         from billhook.config.declaration import Say
 
         try:
@@ -685,7 +660,7 @@ class Answering:
                 return True
         except BaseException:
             return True
-        guards = [hook.events for hook in config.hooks if hook.gate and hook.name != "guard"]
+        guards = [hook.events for hook in config.hooks if hook.gate and not is_the_guard(hook)]
         guards += [
             entry.declared.events
             for entry in config.entries
@@ -741,7 +716,10 @@ def _plainly(error: BaseException) -> str:
 
 def _notes(event: Event, config: "Config", host: str) -> list[str]:
     """What people ought to know beside the answer."""
-    notes = [] if event.hook_event_name in EVENTS else [*_strange(event.hook_event_name, config)]
+    name = event.hook_event_name
+    notes = []
+    if name not in EVENTS and not any(name in entry.declared.events for entry in config.entries):
+        notes.append(f"billhook knows no event `{name[:_LONGEST]}`, and no configured hook names it")
     if config.pending or config.problems:
         notes += loader.notes(config, host)
     if config.recording is not None and config.recording.problem:
@@ -749,39 +727,25 @@ def _notes(event: Event, config: "Config", host: str) -> list[str]:
     return notes
 
 
-def _strange(event: str, config: "Config") -> Iterable[str]:
-    """A line about an event that nobody has heard of: it may be one that guards were meant for."""
-    if not any(event in entry.declared.events for entry in config.entries):
-        yield about_unknown(event)
-
-
-def _without_stand_ins(config: "Config") -> "Config":
-    """The same without what stands in for files that can't be read."""
-    from msgspec.structs import replace
-
+def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
+    """The same configuration with some of its hooks alone."""
     from billhook.engine.plan import Plan
 
-    hooks = tuple(hook for hook in config.hooks if hook.name != "unreadable-file")
+    kept = [hook for hook in config.hooks if keep(hook)]
+    names = {hook.name for hook in kept}
+    hooks = tuple(replace(hook, after=tuple(name for name in hook.after if name in names)) for hook in kept)
     return replace(config, hooks=hooks, plan=Plan(hooks))
 
 
 def _for_part(config: "Config", name: str, spoken: str) -> "Config":
     """The hooks for a narrower event alone, where an entry is for just that: the others hear of the whole event."""
-    from billhook.agents.inbound import whole
-
-    if whole(name, spoken) == name:
+    if whole_event(name, spoken) == name:
         return config
-    from msgspec.structs import replace
-
     from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part
-    from billhook.engine.plan import Plan
 
     always = {"unreadable-file", *BUILTINS} - {"rate-limit"}  # that counts each call once
-    kept = [hook for hook in config.hooks if isinstance(hook.condition, Part) or hook.name in always]
-    names = {hook.name for hook in kept}
-    hooks = tuple(replace(hook, after=tuple(name for name in hook.after if name in names)) for hook in kept)
-    return replace(config, hooks=hooks, plan=Plan(hooks))
+    return _with_hooks(config, lambda hook: isinstance(hook.condition, Part) or hook.name in always)
 
 
 def _here() -> str:

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from billhook.core.errors import UsageError
 from billhook.store.files import LockedError, LockFile, StoreError, private_folder, read_bytes, remove, write_atomically
 
 FILE: Final = "options"
@@ -57,8 +58,18 @@ def recalled(folder: Path) -> DaemonOptions | None:
         return None  # nobody can say what was meant
 
 
-# Where the daemon of a user and a state root lies:
+def address(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8123`, `localhost:8123` or `[::1]:8123`; port 0 takes a free one. Raises
+    UsageError."""
+    host, colon, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    sound = colon and bare and (":" not in bare or bare != host) and port.isascii() and port.isdecimal()
+    if not sound or int(port) > 65535:
+        raise UsageError(f"`{text}` is no address", hint="HOST:PORT, as in 127.0.0.1:8123 or [::1]:8123")
+    return bare, int(port)
 
+
+# Where the daemon of a user and a state root lies:
 
 SOCKET: Final = "s"
 LOCK: Final = "lock"

@@ -39,7 +39,6 @@ def memory_in_use() -> int:
 
 # What client and daemon say to each other.
 
-
 MAGIC: Final = b"bh\x00\x01"
 HEAD: Final = len(MAGIC) + 4
 ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"  # the question how the daemon is, whole: no agent's call begins like that
@@ -147,10 +146,6 @@ def answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
     """The frame with the answer."""
     if not (code or stdout or stderr):
         return _NOTHING
-    return _answer(code, stdout, stderr)
-
-
-def _answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
     body = bytes([code & 0xFF]) + _text(stdout) + _text(stderr)
     return b"A" + _NUMBER.pack(len(body)) + body
 
@@ -188,7 +183,7 @@ def _text(data: bytes) -> bytes:
     return _NUMBER.pack(len(data)) + data
 
 
-_NOTHING: Final = _answer(0, b"", b"")
+_NOTHING: Final = b"A" + _NUMBER.pack(9) + bytes(9)  # the answer that objects to nothing
 
 
 class _RequestReader:

@@ -39,9 +39,11 @@ class Server:
     connection is, and the answer fits into the socket.
     """
 
-    def __init__(self, begin: Begin, *, refuse: Callable[[], str], about: Callable[[], bytes]) -> None:
-        """`refuse` says why no new request is taken; nothing: it is. `about` says how the daemon is, as JSON."""
-        self.begin, self.refuse, self.about = begin, refuse, about
+    def __init__(self, begin: Begin, *, about: Callable[[], bytes], changed: Callable[[str], None]) -> None:
+        """`about` says how the daemon is, as JSON; `changed` is called when a file is not what it was."""
+        self.begin, self.about, self.changed = begin, about, changed
+        self.files: dict[str, tuple[int, ...]] = {}  # what must stay as it is for requests to be taken
+        self.leaving = ""  # why no more requests are taken
         self.room = memoryview(bytearray(_CHUNK))
         """What all read into: a buffer of its own for each would cost more than to read."""
         self.connections: set[Connection] = set()  # those that could not be answered at once
@@ -70,6 +72,14 @@ class Server:
         """How many requests are being answered."""
         return sum(connection.task is not None for connection in self.connections)
 
+    def refuse(self) -> str:
+        """Why no new request is taken; nothing: it is."""
+        if not self.leaving:
+            for file, known in self.files.items():
+                if stamp(file) != known:
+                    self.changed(file)
+        return self.leaving
+
     def _accept(self, listener: Socket) -> None:
         try:
             file, _ = listener._accept()  # type: ignore[attr-defined]  # if there are more, we are called again
@@ -80,18 +90,22 @@ class Server:
             self.loop.remove_reader(listener.fileno())
             self.loop.call_later(_PAUSE, self._again)
             return
-        if self.silent:
-            self._hear_earlier()
-        Connection(self, Socket(_FAMILY, _STREAM, 0, file)).begin()
-
-    def _hear_earlier(self) -> None:
-        """Take those who came before, if they have asked by now: events of one session begin in their order."""
         for connection in list(self.silent)[-_EARLIER:]:
-            connection.read()
+            connection.read()  # those who came before, if they have asked by now: events of a session begin in order
+        Connection(self, Socket(_FAMILY, _STREAM, 0, file)).begin()
 
     def _again(self) -> None:
         if self._listener is not None:
             self.loop.add_reader(self._listener.fileno(), self._accept, self._listener)
+
+
+def stamp(path: str) -> tuple[int, ...]:
+    """What tells a file from another one, and from what it was; nothing where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class Connection:
@@ -123,7 +137,7 @@ class Connection:
         if self.is_closed:
             return
         self.server.connections.add(self)
-        if self.task is None and not self._writes:
+        if self.is_waited_for:
             self.server.silent[self] = None
             self._reads = True
             self.server.loop.add_reader(self._sock.fileno(), self.read)

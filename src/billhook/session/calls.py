@@ -237,6 +237,11 @@ class Call(msgspec.Struct, frozen=True):
     sent: tuple[Any, str] | None = None
     """The input as the model wrote it, and its text; None when it was rewritten, or nobody told."""
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the events of a call have."""
+        return {"tool_name": self.tool_name, "tool_input": self.tool_input, "tool_use_id": self.tool_use_id}
+
 
 SentInput = str | dict[str, Any]  # a tool's input as the model wrote it: its JSON text, or what that says
 
@@ -387,13 +392,7 @@ class ToolCalls:
         return again
 
     async def _denied(self, call: Call, reason: str) -> Call:
-        verdict = await self.session.fire(
-            PermissionDenied,
-            tool_name=call.tool_name,
-            tool_input=call.tool_input,
-            tool_use_id=call.tool_use_id,
-            reason=reason,
-        )
+        verdict = await self.session.fire(PermissionDenied, **call.fields, reason=reason)
         retry = (verdict.extras or {}).get("retry") is True
         return self._refused(call, f"{reason}\nA hook says: you may try again." if retry else reason)
 
@@ -422,18 +421,12 @@ class ToolCalls:
                 hint="each `before_tool` without a result takes one `after_tool`",
             )
         self._open.discard(call.tool_use_id)
-        about: dict[str, Any] = {
-            "tool_name": call.tool_name,
-            "tool_input": call.tool_input,
-            "tool_use_id": call.tool_use_id,
-            "sent_input": call.sent,
-            "duration_ms": round((time.monotonic() - call.began) * 1e3, 3),
-        }
+        took = round((time.monotonic() - call.began) * 1e3, 3)
+        about = {**call.fields, "sent_input": call.sent, "duration_ms": took}
         if error is not None:
-            deadline = HURRY if is_interrupt else None
-            said = error if isinstance(error, str) else str(error)
-            about |= {"error": said, "is_interrupt": is_interrupt}
-            verdict = await self.session.ask_hooks(PostToolUseFailure, deadline=deadline, **about)
+            said = str(error)
+            about |= {"deadline": HURRY if is_interrupt else None, "error": said, "is_interrupt": is_interrupt}
+            verdict = await self.session.ask_hooks(PostToolUseFailure, **about)
             return self._merged(call, verdict, said, is_error=True)
         verdict = await self.session.ask_hooks(PostToolUse, tool_response=output, **about)
         shown = output if verdict.tool_output is UNSET else verdict.tool_output

@@ -6,7 +6,6 @@ import inspect
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
@@ -15,26 +14,8 @@ from billhook.core import drive, events
 from billhook.core.answers import Outcome, Verdict
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError
-from billhook.core.events import Event
 from billhook.engine.engine import Engine
-from billhook.session.calls import (
-    HURRY,
-    INTERRUPTS,
-    MODES,
-    Ask,
-    Call,
-    Execute,
-    GrantedRules,
-    HookPermissions,
-    Permissions,
-    SentInput,
-    ToolCalls,
-    ToolResult,
-    awaited,
-    copied,
-    interruption,
-    shown,
-)
+from billhook.session import calls
 
 FORCED_AT_MOST: Final = 8  # how often in a row hooks may keep an agent going that wants to stop
 SOURCES: Final = ("startup", "resume", "clear", "compact", "fork")
@@ -54,8 +35,8 @@ class Session:
         *,
         cwd: str | os.PathLike[str] = "",
         source: str = "startup",
-        ask: Ask | None = None,
-        permissions: Permissions | None = None,
+        ask: calls.Ask | None = None,
+        permissions: calls.Permissions | None = None,
         permission_mode: str = "default",
         session_id: str = "",
         transcript_path: str | os.PathLike[str] = "",
@@ -66,16 +47,16 @@ class Session:
         """`ask` gets the person's answer; without it, what must be asked is denied. `permissions` are the rules beside
         the hooks; without them a call that no hook objects to runs."""
         _refuse_unknown("source", source, SOURCES)
-        _refuse_unknown("permission_mode", permission_mode, MODES)
+        _refuse_unknown("permission_mode", permission_mode, calls.MODES)
         _refuse_unknown("setup", setup, (None, "init", "maintenance"))
         self.engine = engine
         self.id = session_id or str(uuid.uuid4())
         self.cwd = os.path.abspath(cwd or os.getcwd())
         self.source, self.setup = source, setup
         self.ask = ask
-        self.permissions: Permissions = permissions or HookPermissions()
+        self.permissions: calls.Permissions = permissions or calls.HookPermissions()
         self.permission_mode = permission_mode
-        self.granted = GrantedRules()  # rules that PermissionRequest hooks added for this session
+        self.granted = calls.GrantedRules()  # rules that PermissionRequest hooks added for this session
         self.transcript_path = os.fspath(transcript_path or "")
         self.model, self.agent_type = model, agent_type
         self.turn = 0  # how many prompts it has had
@@ -86,7 +67,7 @@ class Session:
         self._prompt_id: str | None = None
         self._contexts: list[tuple[str, str]] = []
         self._forced = 0
-        self._calls = ToolCalls(self)
+        self._calls = calls.ToolCalls(self)
 
     # -- its life
 
@@ -98,9 +79,7 @@ class Session:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.has_ended = True
         await self._end(error)
 
@@ -117,7 +96,7 @@ class Session:
         if error is not None and not isinstance(error, Exception | SystemExit):
             self.end_background()
         try:
-            await self.fire(events.SessionEnd, deadline=HURRY, reason=self.end_reason)
+            await self.fire(events.SessionEnd, deadline=calls.HURRY, reason=self.end_reason)
         except BaseException:
             self.end_background()
             raise
@@ -134,13 +113,13 @@ class Session:
 
     async def clear(self, *, session_id: str = "", transcript_path: str | os.PathLike[str] | None = None) -> None:
         """Begin anew, as `/clear` does: this session ends, and another with a new id starts."""
-        await self.fire(events.SessionEnd, deadline=HURRY, reason="clear")
+        await self.fire(events.SessionEnd, deadline=calls.HURRY, reason="clear")
         self.id, self._prompt_id, self.stopped = session_id or str(uuid.uuid4()), None, None
         self._ids.add(self.id)
         self.source = "clear"
         self.transcript_path = self.transcript_path if transcript_path is None else os.fspath(transcript_path)
         self.turn = self._forced = 0
-        self.granted = GrantedRules()
+        self.granted = calls.GrantedRules()
         self._contexts.clear()
         await self._start("clear")
 
@@ -250,7 +229,7 @@ class Session:
         before = await self.fire(events.PreCompact, trigger=trigger, custom_instructions=instructions)
         if before.denied or self.stopped is not None:
             return None
-        summary: str = await awaited(summarise())
+        summary: str = await calls.awaited(summarise())
         await self.fire(events.PostCompact, trigger=trigger, compact_summary=summary)
         await self._start("compact")
         return summary
@@ -273,26 +252,26 @@ class Session:
         self,
         name: str,
         tool_input: dict[str, Any],
-        execute: Execute,
+        execute: calls.Execute,
         *,
         tool_use_id: str = "",
-        sent: SentInput | None = None,
-    ) -> ToolResult:
+        sent: calls.SentInput | None = None,
+    ) -> calls.ToolResult:
         """Judge a call, run it with the input as rewritten, and let hooks see what came of it."""
         call = await self.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent)
         return call.result or await self._calls.run(call, execute)
 
     async def before_tool(
-        self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: SentInput | None = None
-    ) -> Call:
+        self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: calls.SentInput | None = None
+    ) -> calls.Call:
         """PreToolUse and permission. Run the tool with the `tool_input` of what comes back, then call `after_tool`;
         unless it has a `result`: then it must not run. `sent` is the input as the model wrote it, for the hooks that
         are given that: its JSON text, or the same with other names of fields."""
         return await self._calls.before(name, tool_input, tool_use_id, sent)
 
     async def after_tool(
-        self, call: Call, output: Any = None, *, error: str | None = None, is_interrupt: bool = False
-    ) -> ToolResult:
+        self, call: calls.Call, output: Any = None, *, error: str | None = None, is_interrupt: bool = False
+    ) -> calls.ToolResult:
         """PostToolUse, or PostToolUseFailure when there is an `error`; the result with the feedback of all hooks."""
         return await self._calls.after(call, output, error, is_interrupt)
 
@@ -335,7 +314,7 @@ class Subagent(Session):
 
     async def _end(self, error: BaseException | None) -> None:
         if not self._has_stopped:  # it broke off: whoever counts starts and stops must not wait for ever
-            await self.fire(events.SubagentStop, deadline=HURRY, agent_transcript_path=self.agent_transcript_path)
+            await self.fire(events.SubagentStop, deadline=calls.HURRY, agent_transcript_path=self.agent_transcript_path)
 
     async def prompt(self, text: str) -> Verdict:
         self._has_stopped = False
@@ -411,9 +390,7 @@ class SyncSession:
         run_to_end(self.session.__aenter__())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         run_to_end(self.session.__aexit__(kind, error, trace))
 
     id = _Attribute[str]()
@@ -433,7 +410,7 @@ class SyncSession:
     after_tool = _blocking(Session.after_tool)
     batch = _blocking(Session.batch)
 
-    def fire(self, event: type[Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
+    def fire(self, event: type[events.Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
         return run_to_end(self.session.fire(event, deadline=deadline, **fields))
 
     def take_context(self) -> str:
@@ -447,31 +424,29 @@ class SyncSession:
         transcript_path: str | os.PathLike[str] = "",
         detached: bool = False,
     ) -> "SyncSession":
-        nested = self.session.subagent(
-            agent_type, agent_id=agent_id, transcript_path=transcript_path, detached=detached
-        )
-        return SyncSession(nested)
+        about: dict[str, Any] = {"agent_id": agent_id, "transcript_path": transcript_path, "detached": detached}
+        return SyncSession(self.session.subagent(agent_type, **about))
 
     def call_tool(
         self,
         name: str,
         tool_input: dict[str, Any],
-        execute: Execute,
+        execute: calls.Execute,
         *,
         tool_use_id: str = "",
-        sent: SentInput | None = None,
-    ) -> ToolResult:
+        sent: calls.SentInput | None = None,
+    ) -> calls.ToolResult:
         """Here the tool runs in the caller's own thread, with no loop around it: it may start one."""
         call = self.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent)
         if call.result is not None:
             return call.result
         try:
-            output = execute(copied(call.tool_input))
+            output = execute(calls.copied(call.tool_input))
             if inspect.isawaitable(output):
-                output = run_to_end(awaited(output))
-        except INTERRUPTS as error:
-            self.after_tool(call, error=interruption(error), is_interrupt=True)
+                output = run_to_end(calls.awaited(output))
+        except calls.INTERRUPTS as error:
+            self.after_tool(call, error=calls.interruption(error), is_interrupt=True)
             raise
         except Exception as error:
-            return self.after_tool(call, error=shown(error))
+            return self.after_tool(call, error=calls.shown(error))
         return self.after_tool(call, output)

@@ -47,6 +47,10 @@ class StoreError(BillhookError):
     """A file of ours that can't be read, written or believed."""
 
 
+class TooLargeError(StoreError):
+    """A file has more bytes than it may have."""
+
+
 def state_root(home: str | os.PathLike[str] | None = None) -> Path:
     """Where everything of ours lies: `home`, else `$BILLHOOK_HOME`, else `~/.claude`. Absolute; it need not exist."""
     chosen = os.fspath(home) if home is not None else client_env.environ().get("BILLHOOK_HOME") or "~/.claude"
@@ -99,13 +103,13 @@ def create_once(path: Path, data: bytes, *, root: Path) -> None:
             os.unlink(temporary, dir_fd=folder)
 
 
-def read_bytes(path: Path, limit: int, *, root: Path | None = None) -> bytes | None:
+def read_bytes(path: Path, limit: int, *, root: Path | None = None, private: bool = False) -> bytes | None:
     """The content of a regular file that belongs to us or to root; None when there is none.
 
     Never waits for a pipe. Raises StoreError for anything else than a file, or one of more than `limit` bytes.
     """
     with opened(path.parent, root) as folder:
-        return None if folder is None else read_in(folder, path, limit)
+        return None if folder is None else read_in(folder, path, limit, private=private)
 
 
 def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> bytes | None:
@@ -125,7 +129,7 @@ def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> by
         finally:
             os.close(file)
     if len(data) > limit:
-        raise StoreError(f"more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
+        raise TooLargeError(f"more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
     return data
 
 
@@ -284,7 +288,7 @@ def explained(doing: str, path: Path) -> Iterator[None]:
 
 def failed(doing: str, path: Path, error: OSError) -> StoreError:
     """The system's error in our words."""
-    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write")
+    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write, on a disk of this machine")
     message = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
     return StoreError(f"can't {doing} it: {message}", place=str(path), hint=hint)
 
@@ -299,7 +303,6 @@ _HINTS = {
 
 
 # Where things lie below the state root.
-
 
 _PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _RESERVED = pattern(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
@@ -344,7 +347,6 @@ def _folds_case(folder: Path) -> bool:
 
 
 # Locks between processes:
-
 
 PATIENCE: Final = 5.0  # seconds for which a lock is waited for when nobody says otherwise
 _SHORTEST, _LOCKS_LONGEST = 0.0002, 0.01
@@ -478,17 +480,14 @@ class LockFile:
 
 def _opened(path: Path, root: Path) -> int:
     """A lock file, made when it is missing. Nothing but a regular file of our own is believed to be one."""
-    with opened(path.parent, root, create=True) as folder:
-        try:
-            file = os.open(path.name, _OPEN, 0o600, dir_fd=folder)
-        except OSError as error:
-            raise _unusable(path, error) from error
-    found = os.fstat(file)
-    if stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()):
-        return file
-    os.close(file)
-    what = "it belongs to another user" if stat.S_ISREG(found.st_mode) else "it is not a file"
-    raise StoreError(f"{what}, so it is no lock", place=str(path), hint=f"move it away: {path}")
+    with opened(path.parent, root, create=True) as folder, explained("lock", path):
+        file = os.open(path.name, _OPEN, 0o600, dir_fd=folder)
+    try:
+        refuse_strange(os.fstat(file), path, "so it is no lock")
+    except StoreError:
+        os.close(file)
+        raise
+    return file
 
 
 def _try(file: int, path: Path) -> bool:
@@ -499,7 +498,7 @@ def _try(file: int, path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:  # some network file systems have no locks
-        raise _unusable(path, error) from error
+        raise failed("lock", path, error) from error
     return True
 
 
@@ -509,14 +508,7 @@ def _same(file: int, path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:  # nobody can tell, and to try again would not help
-        raise _unusable(path, error) from error
-
-
-def _unusable(path: Path, error: OSError) -> StoreError:
-    if error.errno == errno.ELOOP:
-        return StoreError("the lock is a symbolic link", place=str(path), hint=f"remove it: rm {path}")
-    hint = "set BILLHOOK_HOME to a folder that you can write, on a disk of this machine"
-    return StoreError(f"can't lock it: {error.strerror or error}", place=str(path), hint=hint)
+        raise failed("lock", path, error) from error
 
 
 def _holder(file: int) -> str:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from billhook.core.lazy import later, pattern
-from billhook.store.files import StoreError, create_once, opened, read_in
-from billhook.store.secrets.names import FLAGS_RULE, SecretNames, SecretSearch, may_be_key, quick_look, worth_trying
+from billhook.store.files import StoreError, create_once, read_bytes
+from billhook.store.secrets.names import FLAGS_RULE, RULES, SecretNames, SecretSearch, may_be_key
 from billhook.store.secrets.shapes import Span, looks_random
 
 if TYPE_CHECKING:
@@ -74,23 +74,18 @@ class RedactionBudget:
 
 # The key of the digests that stand for what was redacted:
 
-
 KEY_BYTES: Final = 32
-
-
-def key_file(root: Path) -> Path:
-    """Where the key lies."""
-    return root / "billhook" / "redaction.key"
 
 
 def kept_key(root: Path) -> bytes:
     """The user's key, made if there is none: all who come at the same time get the same one. Raises StoreError."""
-    path = key_file(root)
-    found = _read(path, root)
+    path = root / "billhook" / "redaction.key"
+    read = functools.partial(read_bytes, path, KEY_BYTES, root=root, private=True)
+    found = read()
     if found is None:
         create_once(path, os.urandom(KEY_BYTES), root=root)
     for _ in range(20):  # where there are no hard links, another process may be about to write it
-        found = found or _read(path, root)
+        found = found or read()
         if found:
             break
         time.sleep(0.005)
@@ -100,11 +95,6 @@ def kept_key(root: Path) -> bytes:
     return found
 
 
-def _read(path: Path, root: Path) -> bytes | None:
-    with opened(path.parent, root) as folder:
-        return None if folder is None else read_in(folder, path, KEY_BYTES, private=True)
-
-
 @functools.cache
 def own_key() -> bytes:
     """A key that nobody but this process has."""
@@ -112,7 +102,6 @@ def own_key() -> bytes:
 
 
 # Secrets are taken out of what the event log keeps:
-
 
 TOO_LONG: Final = ", too long to search"  # what the mark of a text says that was not searched
 _MARKS: Final = pattern(rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]")
@@ -126,11 +115,12 @@ _HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "
 _ROUNDS: Final = 8  # more than any text has needed, hostile ones included
 _LONG: Final = 64 << 10  # characters of a text that gets two rounds only: hostile ones of a megabyte would take seconds
 _SHORTEST: Final = 16  # characters of a key of an object in which a secret could stand
-_NARROW: Final = 4096  # characters of a text that is worth a look of its own at which rules could find something in it
-_LOOK: Final = 40  # steps for each character of such a look
+_LOOK: Final = 40  # steps for each character of a look at which rules could find something
 _CALL: Final = 64  # steps of one comparison with a short text
 _ARGUMENT: Final = 12_000
 _MOST_FOUND: Final = 2 * MOST_SECRETS  # by one rule in one text: marks are found as well
+_WORTH_LOADING: Final = 16 << 10
+"""Bytes in which looking for each hint in turn takes longer than loading the library that looks for all of them."""
 _LONGEST_WORD: Final = 512
 """Characters by which a text is cut back to its last space, so that no half of a token is left."""
 
@@ -171,9 +161,7 @@ class Redactor:
         data = _as_bytes(value)
         if data is not None and len(data) > MOST_CHARACTERS:
             data = None
-        if data is not None and "re2" in sys.modules and not self._quick_look(data):
-            return Redacted(value, 0)
-        rules, triggers = worth_trying(data, self._names.triggers)
+        rules, triggers = worth_trying(data, self._names)
         if not rules and not triggers:
             return Redacted(value, 0)
         work = _Pass(self._digest, self._names, rules, triggers)
@@ -181,17 +169,12 @@ class Redactor:
         self.count += work.count
         return Redacted(copy if work.count else value, work.count)
 
-    @functools.cached_property
-    def _quick_look(self) -> Callable[[bytes], object]:
-        return quick_look(self._names.triggers)
-
     def _digest(self, data: bytes) -> str:
         if self._key is None:
             self._key = self._found_key()
         return hashlib.blake2b(data, key=self._key[:64], digest_size=6).hexdigest()
 
     def _found_key(self) -> bytes:
-
         try:
             return own_key() if self._root is None else kept_key(self._root)
         except StoreError as error:
@@ -202,6 +185,25 @@ class Redactor:
 def redactor(root: Path, *, more_keys: Iterable[str] = ()) -> Redactor:
     """A redactor with the user's key, `billhook/redaction.key` below `root`, which is made when it is needed first."""
     return Redactor(root=root, more_keys=more_keys)
+
+
+def worth_trying(
+    data: bytes | None, names: SecretNames, among: Sequence[SecretSearch] = RULES
+) -> tuple[Sequence[SecretSearch], Sequence[str]]:
+    """The rules and triggers that could find something in a text; all of them if the text is not known."""
+    if data is None:
+        return RULES, names.triggers
+    if "re2" not in sys.modules and len(data) < _WORTH_LOADING:
+        text = data.decode("utf-8", "surrogatepass")
+        low = text.lower()
+        return [rule for rule in among if rule.may_find(text)], [one for one in names.triggers if one in low]
+    found = names.looks(data)
+    if len(found) == 1:
+        return (), ()
+    if not found:  # it had no room for so many at once
+        return RULES, names.triggers
+    rules = [RULES[number] for number in sorted(found) if number < len(RULES)]
+    return rules, [trigger for number, trigger in enumerate(names.triggers, len(RULES)) if number in found]
 
 
 class _Pass:
@@ -218,7 +220,6 @@ class _Pass:
         self._names = names
         self._rules = rules
         self._triggers = triggers
-        self._hints = [hint for rule in rules for hint in rule.hints]
         self._flags = FLAGS_RULE in rules
         self._left = RedactionBudget()
         self.count = 0
@@ -314,18 +315,10 @@ class _Pass:
 
     def _in_rules(self, text: str) -> str:
         """As far as one of the rules could find something in it."""
-        rules, triggers, hints = self._rules, self._triggers, self._hints
-        needles = len(hints) + len(triggers)
-        narrow = len(text) >= _NARROW and needles > _LOOK
-        if not self._left.take_steps(len(text) * _LOOK if narrow else (len(text) + _CALL) * needles):
+        if not self._left.take_steps((len(text) + _CALL) * _LOOK):
             return self._mark(text, TOO_LONG)
-        if narrow:
-            rules, triggers = worth_trying(text.encode("utf-8", "surrogatepass"), self._names.triggers)
-            return self._searched(text, rules, triggers) if rules or triggers else text
-        low = _lower(text) if triggers else ""
-        if any(trigger in low for trigger in triggers) or any(hint in text for hint in hints):
-            return self._searched(text, rules, triggers)
-        return text
+        rules, triggers = worth_trying(text.encode("utf-8", "surrogatepass"), self._names, self._rules)
+        return self._searched(text, rules, triggers) if rules or triggers else text
 
     def _searched(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> str:
         """Again and again while something is found: what was hidden by a secret may be one itself."""

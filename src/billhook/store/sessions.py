@@ -10,7 +10,7 @@ import msgspec
 from billhook.core.errors import UsageError
 from billhook.core.lazy import pattern
 from billhook.core.strictjson import preview
-from billhook.store.state import FileState, Value
+from billhook.store.state import FileState, Value, listed
 
 ADJECTIVES: Final = tuple(
     """
@@ -43,7 +43,6 @@ def every() -> Iterator[str]:
 
 
 # The names of sessions:
-
 
 KEPT: Final = 500  # how many recent sessions of a project are remembered by name
 _LONGEST: Final = 1 << 19  # characters of session ids in that list: ids may be of any length
@@ -175,16 +174,9 @@ def recorded(record: Value | None, session_id: str) -> SessionRecord | None:
     return session if session.session_id == session_id and _NAME.fullmatch(session.name) else None
 
 
-def _recent(listed: Value | None) -> list[RecentSession]:
-    """The sessions of a list, newest last. What somebody edited until it was none is left out."""
-    found = (listed or {}).get("sessions")
-    recent = []
-    for item in found if isinstance(found, list) else ():
-        try:
-            recent.append(msgspec.convert(item, RecentSession))
-        except msgspec.ValidationError:
-            continue
-    return [one for one in recent if _NAME.fullmatch(one.name)]
+def _recent(record: Value | None) -> list[RecentSession]:
+    """The sessions of a list, newest last."""
+    return [one for one in listed(record, "sessions", RecentSession) if _NAME.fullmatch(one.name)]
 
 
 def _with(recent: list[RecentSession], session_id: str, name: str, last: bool) -> list[RecentSession]:

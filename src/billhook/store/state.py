@@ -7,13 +7,16 @@ at every tool call: a power loss may take the last changes back, or leave a file
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
+
+import msgspec
 
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store import files
-from billhook.store.files import PATIENCE, LockFile, StoreError, file_name, locked, sha256
+from billhook.store.files import PATIENCE, StoreError, file_name, locked, sha256
 
 T = TypeVar("T")
 Value = dict[str, Any]  # a record
@@ -27,10 +30,11 @@ FOLDERS: Final = {
     "notices": "billhook/notices",
     "gates": "billhook/gates",
     "folders": "billhook/folders",
+    "calls": "billhook/calls",
     "effects": "billhook/effects",
 }
 """Where the records of each kind lie below the root."""
-COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders"})
+COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls"})
 """Kinds whose damaged records `update` takes for missing. A session must not stay without turns because of a power
 loss; other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
 
@@ -178,65 +182,19 @@ class _Damaged(StoreError):  # noqa: N818 - a StoreError to everybody else
         super().__init__(f"damaged, not a record of ours: {what}", place=str(path), hint=f"remove it: rm {path}")
 
 
-# Records that live for seconds and that many processes change at once:
-
-
-LARGEST_SCRATCH: Final = 4 << 20  # bytes of a record
-SHORT_PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
-
-
-class ScratchFolder:
-    """The records in one folder below a root. Keeps nothing open; threads and processes may share it."""
-
-    def __init__(self, folder: Path, *, root: Path) -> None:
-        self._folder, self._root = folder, root
-
-    def update(self, key: str, change: Callable[[Value | None], Value | None]) -> None:
-        """Change a record, with nobody else in between. `change` gets None where there is none, and returns None to
-        leave it as it is. Raises StoreError."""
-        lock = LockFile(self._path(key), self._root)
-        try:
-            lock.acquire(SHORT_PATIENCE)
-            file = lock.fileno()
-            after = change(_read(file))
-            if after is not None:
-                self._write(file, key, after)
-        finally:
-            lock.close()
-
-    def read(self, key: str) -> Value | None:
-        """The record as it is now; None: there is none. Raises StoreError."""
-        found: list[Value | None] = []
-        self.update(key, found.append)
-        return found[0]
-
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
-
-    def _write(self, file: int, key: str, record: Value) -> None:
-        data = strictjson.encode(record)
-        if len(data) > LARGEST_SCRATCH:
-            raise StoreError(f"a record of more than {LARGEST_SCRATCH} bytes", place=str(self._path(key)))
-        try:
-            if os.pwrite(file, data, 0) < len(data):
-                raise OSError(None, "it could not be written to its end")
-            os.ftruncate(file, len(data))  # never to nothing: some file systems would wait for the disk then
-        except OSError as error:
-            raise StoreError(f"can't write it: {error.strerror or error}", place=str(self._path(key))) from error
-
-
-def _read(file: int) -> Value | None:
-    try:
-        data = os.pread(file, LARGEST_SCRATCH + 1, 0)
-        record = strictjson.loads(data, max_bytes=LARGEST_SCRATCH) if data else None
-    except (OSError, StrictJSONError):
-        return None
-    return record if isinstance(record, dict) else None
+def listed(record: Value | None, name: str, kind: type[T]) -> list[T]:
+    """The items of a list in a record. What somebody edited until it was none is left out."""
+    found = (record or {}).get(name)
+    items: list[T] = []
+    for item in found if isinstance(found, list) else ():
+        with suppress(msgspec.ValidationError):
+            items.append(msgspec.convert(item, kind))
+    return items
 
 
 # Calls that are being judged, or were judged just now:
 
-
+SHORT_PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
 LARGEST_CALL: Final = 256 << 10  # Bytes of what was said. Nobody keeps more: the other one then judges the call itself.
 _MOST: Final = 32  # calls of one session that are remembered
 _LONGEST: Final = 900.0  # seconds after which a call that nobody said anything about is nobody's
@@ -263,79 +221,86 @@ class Taken(NamedTuple):
     said: Value | None = None  # what was said of it; None: nothing yet
 
 
+class _Judged(msgspec.Struct, omit_defaults=True):
+    """A call in the list of its session."""
+
+    id: str
+    key: str
+    entries: list[str]
+    began: float
+    by: int  # the process that judges it
+    window: float
+    said: Value | None = None
+    ended: float = 0.0
+
+    def is_same(self, call: CallRecord) -> bool:
+        if self.key != call.key or self.entries.count(call.entry) >= call.times:
+            return False
+        return self.said is not None or _is_alive(self.by)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Somebody may still ask about it."""
+        now = time.time()
+        return -1 < now - self.began < _LONGEST if self.said is None else 0 <= now - self.ended < self.window
+
+
 class CallRecords:
     """The calls of all sessions, below one root. Keeps nothing open; every method raises StoreError."""
 
     def __init__(self, root: Path) -> None:
-        self._state = ScratchFolder(root / "billhook" / "calls", root=root)
+        self._state = FileState(root, seconds=SHORT_PATIENCE)
 
     def take(self, call: CallRecord) -> Taken:
         """Join a call that another entry brought, or begin it."""
-        new = os.urandom(8).hex()
+        new = _Judged(os.urandom(8).hex(), call.key, [call.entry], time.time(), os.getpid(), call.window)
         found: list[Taken] = []
 
-        def change(record: Value | None) -> Value:
-            calls = _fresh(record)
-            joined = next((one for one in reversed(calls) if _is_same(one, call)), None)
+        def change(calls: list[_Judged]) -> list[_Judged]:
+            joined = next((one for one in reversed(calls) if one.is_same(call)), None)
             if joined is None:
-                begun = {"id": new, "key": call.key, "entries": [call.entry], "began": time.time(), "by": os.getpid()}
-                calls = [*calls[-_MOST + 1 :], {**begun, "window": call.window}]
-                found.append(Taken(new, True))
-            else:
-                joined["entries"].append(call.entry)
-                found.append(Taken(joined["id"], False, joined.get("said")))
-            return {"calls": calls}
+                found.append(Taken(new.id, True))
+                return [*calls[-_MOST + 1 :], new]
+            joined.entries.append(call.entry)
+            found.append(Taken(joined.id, False, joined.said))
+            return calls
 
-        self._state.update(call.session, change)
+        self._update(call, change)
         return found[0]
 
     def look(self, call: CallRecord, id: str) -> Taken | None:  # noqa: A002 (the word that the record has)
         """What became of a call that somebody else judges; None: nobody judges it any more."""
-        record = self._state.read(call.session)
-        one = next((one for one in _fresh(record) if one["id"] == id), None)
-        if one is None or ("said" not in one and not _is_alive(one["by"])):
-            return None
-        return Taken(id, False, one.get("said"))
+        for one in _fresh(self._state.read("calls", call.session)):
+            if one.id == id and (one.said is not None or _is_alive(one.by)):
+                return Taken(id, False, one.said)
+        return None
 
     def say(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
         """What we said of a call that is ours."""
         if len(strictjson.encode(said)) > LARGEST_CALL:
             return self.give_up(call, id)
 
-        def change(record: Value | None) -> Value:
-            calls = _fresh(record)
-            return {"calls": [{**one, "said": said, "ended": time.time()} if one["id"] == id else one for one in calls]}
+        def change(calls: list[_Judged]) -> list[_Judged]:
+            for one in calls:
+                if one.id == id:
+                    one.said, one.ended = said, time.time()
+            return calls
 
-        self._state.update(call.session, change)
-        return None
+        return self._update(call, change)
 
     def give_up(self, call: CallRecord, id: str) -> None:  # noqa: A002
         """Leave a call that is ours to whoever waits for it."""
-        self._state.update(call.session, lambda record: {"calls": [one for one in _fresh(record) if one["id"] != id]})
+        self._update(call, lambda calls: [one for one in calls if one.id != id])
+
+    def _update(self, call: CallRecord, change: Callable[[list[_Judged]], list[_Judged]]) -> None:
+        def changed(record: Value | None) -> Value:
+            return {"calls": msgspec.to_builtins(change(_fresh(record)))}
+
+        self._state.update("calls", call.session, changed)
 
 
-def _fresh(record: Value | None) -> list[dict[str, Any]]:
-    """The calls that somebody may still ask about; none of a record that is not ours."""
-    calls = (record or {}).get("calls")
-    now = time.time()
-    return [one for one in calls if _is_ours(one) and _is_fresh(one, now)] if isinstance(calls, list) else []
-
-
-def _is_ours(one: object) -> bool:
-    kinds = {"id": str, "key": str, "entries": list, "began": float, "by": int, "window": float}
-    return isinstance(one, dict) and all(isinstance(one.get(name), kind) for name, kind in kinds.items())
-
-
-def _is_fresh(one: dict[str, Any], now: float) -> bool:
-    if "said" in one:
-        return bool(0 <= now - one.get("ended", 0.0) < one["window"])
-    return bool(-1 < now - one["began"] < _LONGEST)
-
-
-def _is_same(one: dict[str, Any], call: CallRecord) -> bool:
-    if one["key"] != call.key or one["entries"].count(call.entry) >= call.times:
-        return False
-    return "said" in one or _is_alive(one["by"])
+def _fresh(record: Value | None) -> list[_Judged]:
+    return [one for one in listed(record, "calls", _Judged) if one.is_fresh]
 
 
 def _is_alive(process: int) -> bool:
@@ -347,7 +312,6 @@ def _is_alive(process: int) -> bool:
 
 
 # Context that one event of a session could not carry to the model, and that waits for one which can.
-
 
 KIND: Final = "held"
 MOST: Final = 16  # texts of one session
@@ -365,7 +329,7 @@ class Held:
         gone: list[int] = [0]
 
         def change(record: Value | None) -> Value | None:
-            texts = _texts(record)
+            texts = listed(record, "texts", str)
             if text in texts:
                 return None
             kept = [*texts, text][-MOST:]
@@ -379,18 +343,13 @@ class Held:
 
     def take(self, session: str) -> list[str]:
         """All that waits, oldest first; it waits no longer."""
-        if not _texts(self._state.read(KIND, session)):
+        if not listed(self._state.read(KIND, session), "texts", str):
             return []
         found: list[str] = []
 
         def change(record: Value | None) -> Value:
-            found.extend(_texts(record))
+            found.extend(listed(record, "texts", str))
             return {"texts": []}
 
         self._state.update(KIND, session, change)
         return found
-
-
-def _texts(record: Value | None) -> list[str]:
-    texts = (record or {}).get("texts")
-    return [text for text in texts if isinstance(text, str)] if isinstance(texts, list) else []

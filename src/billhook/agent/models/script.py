@@ -17,13 +17,13 @@ import asyncio
 import codecs
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
+from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant, unused_id
 from billhook.agent.models import Completion, ModelError, ModelRequest, Say
 from billhook.agent.models.services import KINDS
 from billhook.core import strictjson
@@ -184,22 +184,20 @@ class Scripted:
     async def complete(self, request: ModelRequest, say: Say) -> Completion:
         """The next turn, without waiting for anything. Raises ModelError where the script says so."""
         self.requests.append(request)
-        turn = self._next(request)
+        turn = ScriptedTurn(text=_summary(request))
+        if request.tools:
+            turn = next(self._agents.get(request.agent, self._turns), ENDED)
         await asyncio.sleep(0)  # a real model gives others their turn as well
         if turn.error is not None:
             raise ModelError(turn.error.message, kind=turn.error.kind)
-        for piece in _pieces(turn.text):
-            say(piece)
+        size = max(1, -(-len(turn.text) // _PIECES))
+        for start in range(0, len(turn.text), size):
+            say(turn.text[start : start + size])
         message = self._message(turn, request)
         return Completion(message, Usage(_tokens(request), _tokens(message)))
 
     async def close(self) -> None:
         """Nothing is open."""
-
-    def _next(self, request: ModelRequest) -> ScriptedTurn:
-        if not request.tools:
-            return ScriptedTurn(text=_summary(request))
-        return next(self._agents.get(request.agent, self._turns), ENDED)
 
     def _message(self, turn: ScriptedTurn, request: ModelRequest) -> Message:
         self._ids |= {use.id for message in request.messages for use in message.tool_uses}
@@ -209,17 +207,8 @@ class Scripted:
 
     def _new_id(self, wanted: str) -> str:
         """An id that no conversation has had: a resumed one brings those of an earlier run."""
-        later = (f"{wanted}_{number}" for number in itertools.count(2))
-        ids = itertools.chain([wanted], later) if wanted else (f"toolu_{number:04}" for number in self._numbers)
-        new = next(one for one in ids if one not in self._ids)
-        self._ids.add(new)
-        return new
-
-
-def _pieces(text: str) -> Iterator[str]:
-    size = max(1, -(-len(text) // _PIECES))
-    for start in range(0, len(text), size):
-        yield text[start : start + size]
+        numbered = (f"toolu_{number:04}" for number in self._numbers)
+        return unused_id(wanted or next(one for one in numbered if one not in self._ids), self._ids)
 
 
 def _summary(request: ModelRequest) -> str:

@@ -5,12 +5,12 @@ import random
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from itertools import chain, count, groupby
+from itertools import count, groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
-from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant
+from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant, unused_id
 from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say, address_in, key_in
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
@@ -212,7 +212,7 @@ class ReplyParts:
         return self.parts[:-1] if in_a_call else self.parts
 
     def _tool_use(self, call: PartialToolUse) -> ToolUse:
-        use_id = self._new_id(call.id)
+        use_id = unused_id(call.id, self._taken)  # some services give none, or the same in each answer
         try:
             given = strictjson.loads(call.arguments, max_bytes=None) if call.arguments.strip() else {}
             fault = "" if isinstance(given, dict) else "the arguments are not a JSON object"
@@ -223,13 +223,6 @@ class ReplyParts:
         if fault:
             return ToolUse(use_id, UNREADABLE, {"tool": call.name, "arguments": call.arguments, "fault": fault})
         return ToolUse(use_id, call.name, given, call.arguments if call.arguments.strip() else "")
-
-    def _new_id(self, wanted: str) -> str:
-        """Some services give none, or the same ones in each answer."""
-        ids = chain([wanted] if wanted else [], (f"{wanted or 'call'}_{number}" for number in count(1)))
-        new = next(one for one in ids if one not in self._taken)
-        self._taken.add(new)
-        return new
 
 
 # Asking again for an answer that broke off.

@@ -1,6 +1,7 @@
 """The tools that every agent has: Bash, Read, Write, Edit and TodoWrite. (`Task` belongs to the loop.)"""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -40,22 +41,15 @@ ALIASES: dict[str, dict[str, str]] = {
 """Other names of a tool's fields, which seed 004's tools have."""
 
 Schema = Mapping[str, Any]
-_WORDS = {
-    "string": "a text",
-    "boolean": "true or false",
-    "integer": "a whole number from 1 up",
-    "number": "a number of seconds",
-    "array": "a list",
-    "object": "an object",
+_KINDS: dict[str, tuple[Any, str]] = {
+    "string": (str, "a text"),
+    "boolean": (bool, "true or false"),
+    "integer": (int | float, "a whole number from 1 up"),
+    "number": (int | float, "a number of seconds"),
+    "array": (list, "a list"),
+    "object": (dict, "an object"),
 }
-_TYPES: dict[str, Any] = {
-    "string": str,
-    "boolean": bool,
-    "integer": int | float,
-    "number": int | float,
-    "array": list,
-    "object": dict,
-}
+"""By JSON Schema's name of a type: Python's types, and what people call it."""
 _FOUND = {bool: "a boolean", dict: "an object", list: "a list", str: "a text"}
 
 
@@ -99,14 +93,14 @@ def _object(given: Input, schema: Schema) -> Input:
     properties = schema["properties"]
     for name in schema["required"]:
         if given.get(name) is None:
-            raise ToolError(f"`{name}` is missing: it must be {_WORDS[properties[name]['type']]}")
+            raise ToolError(f"`{name}` is missing: it must be {_KINDS[properties[name]['type']][1]}")
     present = {name: given[name] for name in properties if given.get(name) is not None}
     return {name: _value(value, name, properties[name]) for name, value in present.items()}
 
 
 def _value(value: Any, name: str, schema: Schema) -> Any:
     kind = schema["type"]
-    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "boolean"):
+    if not isinstance(value, _KINDS[kind][0]) or (isinstance(value, bool) and kind != "boolean"):
         raise _mistyped(name, kind, value)
     match kind:
         case "string":
@@ -141,7 +135,7 @@ def _check_text(value: str, name: str, schema: Schema) -> None:
 
 def _mistyped(name: str, kind: str, value: object) -> ToolError:
     found = str(value) if type(value) in (int, float) else _FOUND.get(type(value), type(value).__name__)
-    return ToolError(f"`{name}` must be {_WORDS[kind]}, not {found}")
+    return ToolError(f"`{name}` must be {_KINDS[kind][1]}, not {found}")
 
 
 # TodoWrite:
@@ -150,16 +144,12 @@ def _mistyped(name: str, kind: str, value: object) -> ToolError:
 _MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "x"}
 
 
-def todo_write() -> Tool:
-    """The tool that writes a list."""
-
-    async def run(given: Input) -> str:
-        todos = given["todos"]
-        done = sum(todo["status"] == "completed" for todo in todos)
-        title = f"{done} of {len(todos)} done" if todos else "The list is empty"
-        return "\n".join([title, *map(_line, todos)])
-
-    return tool(SPEC, run)
+async def todo_write(given: Input) -> str:
+    """Write a list."""
+    todos = given["todos"]
+    done = sum(todo["status"] == "completed" for todo in todos)
+    title = f"{done} of {len(todos)} done" if todos else "The list is empty"
+    return "\n".join([title, *map(_line, todos)])
 
 
 def _line(todo: Input) -> str:
@@ -189,7 +179,12 @@ SPEC = spec(
 def standard_tools(workspace: "Workspace", *, background: "Background | None" = None) -> list[Tool]:
     """The standard tools for one agent in one workspace. `background` starts a command as a task and returns what the
     model is told; without it nothing runs in the background."""
-    from billhook.agent.tools.bash import bash
-    from billhook.agent.tools.files import edit, read, write
+    from billhook.agent.tools import bash, files
 
-    return [bash(workspace, background), read(workspace), write(workspace), edit(workspace), todo_write()]
+    return [
+        tool(bash.SPEC, partial(bash.bash, workspace, background)),
+        tool(files.READ, partial(files.read, workspace)),
+        tool(files.WRITE, partial(files.write, workspace)),
+        tool(files.EDIT, partial(files.edit, workspace)),
+        tool(SPEC, todo_write),
+    ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from billhook.agent import tools as base
-from billhook.agent.tools import Input, Tool, ToolError
+from billhook.agent.tools import Input, ToolError
 from billhook.agent.tools.files import Workspace, shown
 from billhook.runners import process
 
@@ -65,22 +65,18 @@ _AT_CHANGE = '{name}() {{ builtin {name} "$@" || return; ((BASH_SUBSHELL)) || {t
 _RUN = 'eval "$(cat)" </dev/null 2>&1'
 
 
-def bash(workspace: Workspace, background: Background | None = None) -> Tool:
-    """The tool that runs commands. With `background` it can leave one running."""
-
-    async def run(given: Input) -> str:
-        command = given["command"]
-        if not command.strip() or "\0" in command:
-            raise ToolError("`command` must be a shell command: it is blank, or holds a NUL character")
-        if not given.get("run_in_background"):
-            return await _foreground(command, workspace, _seconds(given, SECONDS))
-        if background is None:
-            raise ToolError("`run_in_background`: nothing can be run in the background here; run it without")
-        cwd, seconds = workspace.cwd, _seconds(given, LONGEST)
-        subject = given.get("description") or command.strip().splitlines()[0][:80]
-        return await background(subject, command, lambda: _shell(command, cwd, seconds))
-
-    return base.tool(SPEC, run)
+async def bash(workspace: Workspace, background: Background | None, given: Input) -> str:
+    """Run a command. With `background` it can leave one running."""
+    command = given["command"]
+    if not command.strip() or "\0" in command:
+        raise ToolError("`command` must be a shell command: it is blank, or holds a NUL character")
+    if not given.get("run_in_background"):
+        return await _foreground(command, workspace, _seconds(given, SECONDS))
+    if background is None:
+        raise ToolError("`run_in_background`: nothing can be run in the background here; run it without")
+    cwd, seconds = workspace.cwd, _seconds(given, LONGEST)
+    subject = given.get("description") or command.strip().splitlines()[0][:80]
+    return await background(subject, command, lambda: _shell(command, cwd, seconds))
 
 
 def _seconds(given: Input, default: float) -> float:

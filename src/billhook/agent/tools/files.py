@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from billhook.agent import tools as base
-from billhook.agent.tools import Input, Tool, ToolError
+from billhook.agent.tools import Input, ToolError
 from billhook.core.errors import BillhookError
 from billhook.core.text import counted
 
@@ -120,53 +120,39 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 16
 
 
-def read(workspace: Workspace) -> Tool:
-    """The tool that reads text, a part of a long one."""
-
-    async def run(given: Input) -> str:
-        path = _path(workspace, given)
-        first, lines = given.get("offset", 1), given.get("limit", LINES)
-        with _opened(workspace, path) as file:
-            if b"\0" in file.read(8192):
-                raise ToolError(
-                    f"`{workspace.name(path)}` is a binary file of {os.fstat(file.fileno()).st_size:,} bytes"
-                )
-            file.seek(0)
-            return _part(file, first, lines) or f"(`{workspace.name(path)}` is empty)"
-
-    return base.tool(READ, run)
+async def read(workspace: Workspace, given: Input) -> str:
+    """Read text, a part of a long one."""
+    path = _path(workspace, given)
+    first, lines = given.get("offset", 1), given.get("limit", LINES)
+    with _opened(workspace, path) as file:
+        if b"\0" in file.read(8192):
+            raise ToolError(f"`{workspace.name(path)}` is a binary file of {os.fstat(file.fileno()).st_size:,} bytes")
+        file.seek(0)
+        return _part(file, first, lines) or f"(`{workspace.name(path)}` is empty)"
 
 
-def write(workspace: Workspace) -> Tool:
-    """The tool that writes a whole file."""
-
-    async def run(given: Input) -> str:
-        path = _path(workspace, given)
-        content = given["content"]
-        _replace(workspace, path, content.encode())
-        lines = content.count("\n") + (not content.endswith("\n") and content != "")
-        return f"Wrote {counted(lines, 'line')} to {workspace.name(path)}"
-
-    return base.tool(WRITE, run)
+async def write(workspace: Workspace, given: Input) -> str:
+    """Write a whole file."""
+    path = _path(workspace, given)
+    content = given["content"]
+    _replace(workspace, path, content.encode())
+    lines = content.count("\n") + (not content.endswith("\n") and content != "")
+    return f"Wrote {counted(lines, 'line')} to {workspace.name(path)}"
 
 
-def edit(workspace: Workspace) -> Tool:
-    """The tool that replaces one text by another."""
-
-    async def run(given: Input) -> str:
-        path = _path(workspace, given)
-        old, new, everywhere = given["old_string"], given["new_string"], given.get("replace_all", False)
-        if old == new:
-            raise ToolError("`old_string` and `new_string` are the same: there is nothing to change")
-        with _opened(workspace, path) as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise ToolError(f"`{workspace.name(path)}` is larger than {LARGEST:,} bytes: edit it with a command")
-        changed, times = _replaced(data, old, new, everywhere, workspace.name(path))
-        _replace(workspace, path, changed)
-        return f"Edited {workspace.name(path)}: replaced {counted(times, 'occurrence')}"
-
-    return base.tool(EDIT, run)
+async def edit(workspace: Workspace, given: Input) -> str:
+    """Replace one text by another."""
+    path = _path(workspace, given)
+    old, new, everywhere = given["old_string"], given["new_string"], given.get("replace_all", False)
+    if old == new:
+        raise ToolError("`old_string` and `new_string` are the same: there is nothing to change")
+    with _opened(workspace, path) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ToolError(f"`{workspace.name(path)}` is larger than {LARGEST:,} bytes: edit it with a command")
+    changed, times = _replaced(data, old, new, everywhere, workspace.name(path))
+    _replace(workspace, path, changed)
+    return f"Edited {workspace.name(path)}: replaced {counted(times, 'occurrence')}"
 
 
 def _part(file: BinaryIO, first: int, lines: int) -> str:

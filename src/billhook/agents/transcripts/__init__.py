@@ -6,12 +6,13 @@ are passed over by their bytes, and what can't be read is counted.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal, TypeVar
 
 import msgspec
 
 LONGEST_LINE: Final = 16 << 20  # Bytes. Longer ones are passed over, and counted.
 _CHUNK: Final = 1 << 20
+T = TypeVar("T")
 
 
 class TranscriptCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,16 @@ class TranscriptLines:
                         yield line
         except OSError:
             self.unread += 1
+
+    def decoded(
+        self, decoder: msgspec.json.Decoder[T], *words: bytes, counts: Callable[[bytes], bool] = bool
+    ) -> Iterator[T]:
+        """Those lines, decoded. One that can't be is passed over, and counted where `counts` says so."""
+        for line in self.having(*words):
+            try:
+                yield decoder.decode(line)
+            except msgspec.MsgspecError:
+                self.unread += counts(line)
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes]:
         while line := file.readline(LONGEST_LINE):

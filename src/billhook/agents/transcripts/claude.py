@@ -69,22 +69,12 @@ def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0
 
 def _began_in(path: str) -> str:
     """The folder that the first line with one names."""
-    for line in TranscriptLines(path).having(b'"cwd"'):
-        try:
-            return _CWD.decode(line).cwd or ""
-        except msgspec.MsgspecError:
-            continue
-    return ""
+    return next((line.cwd or "" for line in TranscriptLines(path).decoded(_CWD, b'"cwd"')), "")
 
 
 def calls(lines: TranscriptLines) -> Iterator[Found]:
     """Every call, and every result, of a transcript."""
-    for line in lines.having(b'"tool_use"', b'"tool_result"', b'"server_tool_use"'):
-        try:
-            said = _LINE.decode(line)
-        except msgspec.MsgspecError:
-            lines.unread += _is_message(line)
-            continue
+    for said in lines.decoded(_LINE, b'"tool_use"', b'"tool_result"', b'"server_tool_use"', counts=_is_message):
         blocks = said.message.content if said.message is not None and said.type in _MESSAGES else None
         for block in blocks if isinstance(blocks, list) else ():
             yield from _found(block, said)

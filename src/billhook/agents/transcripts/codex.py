@@ -7,9 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from billhook.agents import AGENTS
+from billhook.agents.inbound import parsed
 from billhook.agents.transcripts import CallResult, Found, TranscriptCall, TranscriptFile, TranscriptLines, named
-from billhook.core import strictjson
-from billhook.core.errors import BillhookError
 
 _FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")
@@ -62,12 +61,7 @@ def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0
 
 def _meta(path: str) -> _Meta | None:
     """What the first line says about the thread; None when it says nothing."""
-    for line in TranscriptLines(path).having(b'"session_meta"'):
-        try:
-            return _FIRST.decode(line).payload
-        except msgspec.MsgspecError:
-            return None
-    return None
+    return next((line.payload for line in TranscriptLines(path).decoded(_FIRST, b'"session_meta"')), None)
 
 
 def calls(lines: TranscriptLines) -> Iterator[Found]:
@@ -75,12 +69,7 @@ def calls(lines: TranscriptLines) -> Iterator[Found]:
     meta = _meta(lines.path) or _Meta()
     session = meta.session_id or meta.id
     agent = meta.id if meta.parent_thread_id or meta.id != session else ""
-    for line in lines.having(b'_call"', b'_call_output"'):
-        try:
-            said = _LINE.decode(line)
-        except msgspec.MsgspecError:
-            lines.unread += 1
-            continue
+    for said in lines.decoded(_LINE, b'_call"', b'_call_output"'):
         if said.type == "response_item" and said.payload is not None:
             yield from _found(said.payload, said.timestamp, session, agent, meta.cwd)
 
@@ -106,10 +95,7 @@ def _found(said: _Payload, time: str, session: str, agent: str, cwd: str) -> Ite
 
 def _arguments(said: _Payload) -> Mapping[str, Any]:
     if isinstance(said.arguments, str):
-        try:
-            value = strictjson.loads_leniently(said.arguments.encode(), max_depth=100)
-        except BillhookError:
-            return {"arguments": said.arguments}
+        value = parsed(said.arguments)
         return value if isinstance(value, dict) else {"arguments": said.arguments}
     if isinstance(said.action, dict):
         return said.action

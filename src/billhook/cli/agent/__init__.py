@@ -19,12 +19,12 @@ from billhook.agent.ui_events import Show, TurnEnded
 from billhook.cli.agent.chat import Chat, Interrupts, Terminal
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop, is_terminal
 from billhook.cli.events.query import FEWEST, LogScope, here
-from billhook.cli.options import config_option, guarding
+from billhook.cli.options import among, config_option, flag, guarding, option
 from billhook.cli.screen import note, with_shown_paths
 from billhook.config import loader
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
-from billhook.core.text import suggest
+from billhook.core.text import counted
 from billhook.runners import process_tree
 from billhook.session.calls import Question
 from billhook.store.files import StoreError
@@ -83,14 +83,6 @@ def _what_there_is(names: Iterable[str]) -> str:
 
 
 # `billhook agent`:
-
-
-def _mode(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is not None and value not in MODES:
-        raise UsageError(f"unknown --permission-mode `{value}`", hint=suggest(value, MODES))
-    return value
-
-
 @click.command(
     "agent",
     epilog="""\b
@@ -107,28 +99,26 @@ Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
 output that can't be written, 130 interrupted (128 and its number for other
 signals).""",
 )
-@click.option("-p", "--prompt", metavar="TEXT", help="One prompt: the agent works until it is done, and ends.")
-@click.option(
+@option("-p", "--prompt", "TEXT", "One prompt: the agent works until it is done, and ends.")
+@option(
     "--model",
-    metavar="M",
+    "M",
+    "scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the service whose key is set, and MODEL_ID]",
     default="",
-    help="scripted:FILE, anthropic:MODEL or openai:MODEL.  [default: the service whose key is set, and MODEL_ID]",
 )
 @config_option
-@click.option(
+@option(
     "--permission-mode",
     "mode",
-    metavar="M",
-    callback=_mode,
-    help="default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
+    "M",
+    "default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
+    callback=among(MODES),
 )
-@click.option("--resume", metavar="ID", help="Go on with a session: its id, its name, or `.` for the newest here.")
-@click.option("--init", is_flag=True, help="Fire Setup (init) first.")
-@click.option("--maintenance", is_flag=True, help="Fire Setup (maintenance) first.")
-@click.option(
-    "--context-budget", "budget", metavar="TOKENS", type=int, help="Compact the conversation when it is longer."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print typed events, one line of JSON each.")
+@option("--resume", "ID", "Go on with a session: its id, its name, or `.` for the newest here.")
+@flag("--init", "Fire Setup (init) first.")
+@flag("--maintenance", "Fire Setup (maintenance) first.")
+@option("--context-budget", "budget", "TOKENS", "Compact the conversation when it is longer.", type=int)
+@flag("--json", "as_json", "Print typed events, one line of JSON each.")
 def verb(**given: Any) -> int:
     """Run an agent in this folder: a model, tools (Bash, Read, Write, Edit, Task ...) and your hooks around every step.
 
@@ -155,11 +145,14 @@ class _AgentRun:
         self.config = guarding(given["configs"])
         self.resume = "" if given["resume"] is None else session_meant(given["resume"], here())
         self.prompt = _prompt(given["prompt"])
-        self._close: Callable[[], None] | None = None
+        self.close: Callable[[], None] = lambda: None  # ends hooks that still run in the background
 
     async def main(self) -> int:
         """The whole session; the exit code."""
-        show, screen = self._shower()
+        hooks = sum(entry.state == "runs" for entry in self.config.entries)
+        later = frozenset(hook.name for hook in self.config.hooks if hook.background)
+        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
+        show = JsonStream() if self.given["as_json"] else screen
         terminal, interrupts = Terminal(screen), Interrupts(screen.interrupted)
         interrupts.catch()
         for text in (*loader.notes(self.config), *_rules_that_wait(self.config.permissions)):
@@ -190,7 +183,7 @@ class _AgentRun:
             setup="init" if self.given["init"] else "maintenance" if self.given["maintenance"] else None,
             budget=self.given["budget"] or BUDGET,
         ) as agent:
-            self._close = agent.session.engine.background.cancel
+            self.close = agent.session.engine.background.cancel
             try:
                 if self.prompt is None:
                     clear = functools.partial(begin_anew, agent, self.config)
@@ -203,13 +196,6 @@ class _AgentRun:
                 return ended
             finally:
                 interrupts.leave(agent.session.end_background)
-
-    def _shower(self) -> tuple[Screen | JsonStream, Screen]:
-        """What gets the events, and where lines for the person go."""
-        hooks = sum(entry.state == "runs" for entry in self.config.entries)
-        later = frozenset(hook.name for hook in self.config.hooks if hook.background)
-        screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)
-        return (JsonStream(), screen) if self.given["as_json"] else (screen, screen)
 
     def _asker(self, terminal: Terminal) -> Any:
         """Asks the person; None where there is nobody."""
@@ -224,11 +210,6 @@ class _AgentRun:
 
         return ask
 
-    def close(self) -> None:
-        """End hooks that still run in the background."""
-        if self._close is not None:
-            self._close()
-
 
 _CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130}
 
@@ -238,10 +219,9 @@ def _rules_that_wait(rules: Rules) -> list[str]:
     found = []
     if pending := rules.pending:
         number = sum(len(waiting.rules) for waiting in pending)
-        one, many = ("1 allow rule is", "does", "it"), (f"{number} allow rules are", "do", "them")
-        are, do, them = one if number == 1 else many
-        where = ", ".join(waiting.shown for waiting in pending)
-        found.append(f"{are} not approved and {do} not count: {where} (`billhook trust` shows {them})")
+        are, do, them = ("is", "does", "it") if number == 1 else ("are", "do", "them")
+        where = f"{', '.join(waiting.shown for waiting in pending)} (`billhook trust` shows {them})"
+        found.append(f"{counted(number, 'allow rule')} {are} not approved and {do} not count: {where}")
     if problems := rules.problems:
         first = problems[0]
         found.append(f"a permission rule is wrong: {first.place}: {first.message} (`billhook check` shows all)")
@@ -252,8 +232,9 @@ def _prompt(given: str | None) -> str | None:
     """The one prompt: of -p, or all of standard input when that is no terminal; None: a chat."""
     if given is None and is_terminal(sys.stdin):
         return None
-    stdin = "" if given is not None or sys.stdin is None else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
-    text = given if given is not None else stdin
+    text = given or ""
+    if given is None and sys.stdin is not None:
+        text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not text.strip():
         raise UsageError("the prompt is empty", hint="billhook agent -p 'what to do'; without -p in a terminal: a chat")
     return text

@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from billhook.agent.loop import AgentLoop
 from billhook.agent.models import ModelError
 from billhook.agent.ui_events import TurnEnded
+from billhook.cli.agent.screen import Screen
 from billhook.core.text import suggest
 
 T = TypeVar("T")
@@ -32,25 +33,13 @@ ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Signals that end a sessio
 _Waiting = tuple[str, "asyncio.Future[str | None]"]  # what somebody is asked, and who gets the line
 
 
-class Prompting(Protocol):
-    """Where prompts are shown."""
-
-    def prompt(self, text: str) -> None:
-        """The person is asked for a line; nothing: they have answered."""
-        ...
-
-    def withdraw(self) -> None:
-        """They need not answer any more."""
-        ...
-
-
 class Terminal:
     """Reads lines without holding up the event loop. The terminal stays as it is: whoever edits a line is its driver.
 
     Several may wait for a line: a question comes before the prompt that it broke into.
     """
 
-    def __init__(self, screen: Prompting, descriptor: int = 0) -> None:
+    def __init__(self, screen: Screen, descriptor: int = 0) -> None:
         self._screen, self._descriptor = screen, descriptor
         self._waiting: list[_Waiting] = []
         self._begun = b""
@@ -64,7 +53,8 @@ class Terminal:
         if not self._waiting:
             loop.add_reader(self._descriptor, self._read)
         self._waiting.insert(len(self._waiting) if urgent else 0, waiting)
-        self._show(waiting)
+        if self._waiting[-1] is waiting:
+            self._screen.prompt(prompt)
         try:
             return await future
         finally:
@@ -76,20 +66,20 @@ class Terminal:
                 loop.remove_reader(self._descriptor)
                 self._screen.prompt("")
             elif on_top:
-                self._show(self._waiting[-1])
-
-    def _show(self, waiting: _Waiting) -> None:
-        if self._waiting[-1] is waiting:
-            self._screen.prompt(waiting[0])
+                self._screen.prompt(self._waiting[-1][0])
 
     async def answer(
         self, question: str, prompt: str, read: Callable[[str], T | None], otherwise: T, *, expected: str
     ) -> T:
         """The answer to a question, one at a time; `otherwise` when there is nobody any more. What was typed before
         the question was there is no answer to it; who types something else is told what is `expected`."""
+        import termios
+
         async with self._asking:
             while True:
-                self._forget_typed()
+                self._begun = b""
+                with suppress(termios.error):
+                    termios.tcflush(self._descriptor, termios.TCIFLUSH)
                 line = await self.line(f"{question}\n{prompt}", urgent=True)
                 if line is None:
                     return otherwise
@@ -97,13 +87,6 @@ class Terminal:
                 if answer is not None:
                     return answer
                 question = expected
-
-    def _forget_typed(self) -> None:
-        import termios
-
-        self._begun = b""
-        with suppress(termios.error):
-            termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
     def _read(self) -> None:
         """The terminal has a line; or what stands before a Ctrl-D, which is none yet; or its end."""
@@ -201,8 +184,6 @@ class Interrupts:
 
 
 # A plain chat in the terminal:
-
-
 IDLE: Final = 60.0  # seconds without a word after which the person is notified that the agent waits
 PROMPT: Final = "> "
 COMMANDS: Final = {

@@ -232,7 +232,12 @@ class Screen(_Stdout):
 
     def _ended(self, event: ui.TurnEnded) -> None:
         if event.how == "done":
-            self._answer(event.text)
+            if not event.text.strip():
+                self.line(click.style("(no answer)", dim=True))
+            elif not self._streams:
+                self.flush()
+                self._write(event.text if event.text.endswith("\n") else f"{event.text}\n")
+            self._last = ""
             return
         self._on_the_way()
         if event.how == "interrupted":
@@ -243,14 +248,6 @@ class Screen(_Stdout):
             text = "the model has not seen it" if said else visible(event.text)
             self.line(f"{click.style(word, fg='red')}: {text}" if text else word)
         self._refused = False
-
-    def _answer(self, text: str) -> None:
-        if not text.strip():
-            self.line(click.style("(no answer)", dim=True))
-        elif not self._streams:
-            self.flush()
-            self._write(text if text.endswith("\n") else f"{text}\n")
-        self._last = ""
 
     # -- standard output
 
@@ -284,20 +281,15 @@ class _SlowHooks:
             timer.cancel()
         if event.asking in self._named:
             self._named.discard(event.asking)
-            self._line(f"    hook `{visible(event.hook)}` {_how(event)} after {event.duration_ms / 1e3:.1f} s")
+            how = "timed out" if isinstance(event, HookTimedOut) else "was ended"
+            if isinstance(event, HookFinished):
+                how = "finished" if event.status == "ok" else event.status.replace("_", " ")
+            self._line(f"    hook `{visible(event.hook)}` {how} after {event.duration_ms / 1e3:.1f} s")
 
     def _late(self, event: HookStarted) -> None:
         self._named.add(event.asking)
-        left = f"it has {round(event.timeout, 1):g} s"
-        self._line(
-            f"    hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}; {left} ..."
-        )
-
-
-def _how(event: HookFinished | HookTimedOut | HookCancelled) -> str:
-    if isinstance(event, HookFinished):
-        return "finished" if event.status == "ok" else event.status.replace("_", " ")
-    return "timed out" if isinstance(event, HookTimedOut) else "was ended"
+        text = f"hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}"
+        self._line(f"    {text}; it has {round(event.timeout, 1):g} s ...")
 
 
 def in_loop(show: ui.Show) -> ui.Show:

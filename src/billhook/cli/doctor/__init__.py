@@ -11,23 +11,13 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.cli import times
-from billhook.cli.doctor.entries import (
-    DoctorFinding,
-    InstalledEntries,
-    SettingsPair,
-    all_well,
-    by_another_file,
-    entry_findings,
-    path_of,
-    program_finding,
-)
+from billhook.cli.doctor import entries
 from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings, is_logged, log_findings, trust_findings
-from billhook.cli.install import ANOTHER, named, project_here, refuse_agents
+from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
-from billhook.cli.options import loaded
-from billhook.cli.screen import filled, first_problem, note, say, shown_path
+from billhook.cli.options import flag, loaded, refuse_agents
+from billhook.cli.screen import filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
-from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import one_line
 from billhook.store.files import state_root
@@ -40,22 +30,17 @@ class AgentReport(msgspec.Struct, frozen=True):
     """What was found about one agent."""
 
     host: Agent
-    installed: tuple[InstalledEntries, ...]
-    findings: tuple[DoctorFinding, ...]
+    installed: tuple[entries.InstalledEntries, ...]
+    findings: tuple[entries.DoctorFinding, ...]
 
     @property
     def well(self) -> bool:
-        return all_well(self.findings)
+        return entries.all_well(self.findings)
 
-
-def hosts_here(project: str, root: Path) -> list[Agent]:
-    """The agents that are on this machine, or have entries of ours."""
-    seen = agents_here("user", project)
-    return [
-        host
-        for host in AGENTS.values()
-        if seen[host.name] or path_of(host) or SettingsPair(host, project, root).installed
-    ]
+    @property
+    def events(self) -> list[str]:
+        """What the agent asks about, by canonical names."""
+        return [event for one in self.installed for event in one.events]
 
 
 def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, asked: bool = True) -> AgentReport:
@@ -63,10 +48,11 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 
     `asked`: it is the agent's own turn; else it is only one of those that are here.
     """
-    files = SettingsPair(host, project, root)
-    others = by_another_file(host, project, root)
+    files = entries.SettingsPair(host, project, root)
+    claude = entries.SettingsPair(AGENTS["claude"], project, root).installed if host.reads_claude else []
+    others = [one for one in claude if one.scope in host.reads_claude]  # in files that this agent reads, too
     installed = (*files.installed, *others)
-    findings = [program_finding(host), *entry_findings(files, others, asked=asked)]
+    findings = [entries.program_finding(host), *entries.entry_findings(files, others, asked=asked)]
     if installed:
         findings += daemon.listens(call.address for one in installed for call in one.calls() if call.address)
         findings += trust_findings(host, project, installed)
@@ -76,28 +62,28 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 
 
 # What `billhook doctor` shows.
-
-
 _COLOURS: Final = {"ok": "green", "unknown": None, "warn": "yellow", "fail": "red"}
 _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
 _LONGEST_PATH: Final = 300
 
 
-def screen(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
+def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """Every agent with its findings, the daemon, and the sum of it."""
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
-    for report in reports:
-        yield from ("", click.style(report.host.title, bold=True))
-        yield from lines(report.findings)
+    for about in reports:
+        yield from ("", click.style(about.host.title, bold=True))
+        yield from lines(about.findings)
     yield from ("", click.style("billhook itself", bold=True))
     yield from lines(general)
     yield ""
-    yield _sum([*general, *(one for report in reports for one in report.findings)])
+    levels = [one.level for one in (*general, *(one for about in reports for one in about.findings))]
+    wrong = [f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels]
+    yield ", ".join(wrong) or click.style("all is well", fg="green")
 
 
-def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
+def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
     """A line or more for each finding, and its remedy below it."""
     for one in findings:
         word = click.style(f"{_WORDS.get(one.level, one.level):<5}", fg=_COLOURS[one.level])
@@ -109,63 +95,48 @@ def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
             yield from filled(f"-> {one.remedy}", _INDENT)
 
 
-def _sum(findings: Sequence[DoctorFinding]) -> str:
-    if all_well(findings):
-        return click.style("all is well", fg="green")
-    levels = [one.level for one in findings]
-    return ", ".join(f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels)
-
-
-def beginning(project: str, reports: Sequence[AgentReport], step: str) -> Iterator[str]:
+def beginning(project: str, reports: Sequence[AgentReport]) -> Iterator[str]:
     """What to do where no agent asks billhook."""
     yield f"no agent asks billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     yield ""
     if reports:
         yield "found here"
-        for report in reports:
-            program = next(one.text for one in report.findings if one.about == "program")
-            yield from filled(f"{report.host.title}: {program}", 2)
-        findings = [one for report in reports for one in report.findings]
+        for about in reports:
+            program = next(one.text for one in about.findings if one.about == "program")
+            yield from filled(f"{about.host.title}: {program}", 2)
+        findings = [one for about in reports for one in about.findings]
         wrong = [one for one in findings if not one.well and "not installed" not in one.text]
         yield from ([""] if wrong else [])
         yield from lines(wrong)
     else:
         yield "no coding agent was found: none is on PATH, none has a folder in your home"
-    names = " ".join(report.host.name for report in reports) or "claude"
-    yield from ("", "begin with", f"  billhook install {names}", f"  {step}")
+    names = " ".join(about.host.name for about in reports) or "claude"
+    config = loaded(())
+    step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
+    yield from ("", "begin with", f"  billhook install {names}", f"  billhook {step}")
 
 
-def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
+def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
     """The same for programs."""
     return {
         "version": __version__,
         "project": project,
-        "ok": bool(reports) and all_well(general) and all(report.well for report in reports),
-        "daemon": msgspec.to_builtins(general),
+        "ok": bool(reports) and entries.all_well(general) and all(about.well for about in reports),
+        "daemon": general,
         "agents": [
             {
-                "agent": report.host.name,
-                "title": report.host.title,
-                "ok": report.well,
-                "installed": [
-                    {"scope": one.scope, "file": one.path, "events": list(one.events)} for one in report.installed
-                ],
-                "findings": msgspec.to_builtins(report.findings),
+                "agent": about.host.name,
+                "title": about.host.title,
+                "ok": about.well,
+                "installed": [{"scope": one.scope, "file": one.path, "events": one.events} for one in about.installed],
+                "findings": about.findings,
             }
-            for report in reports
+            for about in reports
         ],
     }
 
 
-def proved(found: Sequence[tuple[Agent, DoctorFinding]], *, asked: bool) -> bool:
-    """Whether hooks have fired: in every agent that was asked for, or in all of those here that can be started."""
-    levels = [one.level for _, one in found]
-    return "ok" in levels and all(level == "ok" or (level == "unknown" and not asked) for level in levels)
-
-
 # `billhook doctor`:
-
-
 def _readable(field: str) -> list[str]:
     """The names or titles of the agents whose transcripts can be read."""
     return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
@@ -197,9 +168,9 @@ Examples:
 Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like that.""",
 )
 @click.argument("agents", nargs=-1, metavar=f"[{'|'.join(AGENTS)}|all]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--canary", is_flag=True, help="Start the agent without a model, and see whether it asks billhook.")
-@click.option("--coverage", is_flag=True, help="Hold the agent's own transcripts against the event log.")
+@flag("--json", "as_json", "Print one JSON object.")
+@flag("--canary", "Start the agent without a model, and see whether it asks billhook.")
+@flag("--coverage", "Hold the agent's own transcripts against the event log.")
 @times.option("--since", end=False, help="With --coverage: only calls since then.")
 def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, since: str | None) -> int:
     if since is not None and not coverage:
@@ -214,59 +185,56 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
     return here.show(as_json)
 
 
-def _first_step() -> str:
-    """What a folder needs before an agent is of use there."""
-    config = loaded(())
-    if first_problem(config.problems):
-        return "billhook check"
-    return "billhook list" if config.entries else "billhook init"
-
-
 class _DoctorScope:
     """What is asked about: this project, and some agents."""
 
     def __init__(self, agents: tuple[str, ...]) -> None:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
-        self.hosts = named(agents)[0] if agents else hosts_here(self.project, self.root)
+        self.hosts = named(agents)[0] if agents else list(self._hosts_here())
         self.daemon = DaemonState(self.root)
         self.general = [*self.daemon.findings(), *head_findings(self.project, self.root)]
+
+    def _hosts_here(self) -> Iterator[Agent]:
+        """The agents that are on this machine, or have entries of ours."""
+        seen = agents_here("user", self.project)
+        for host in AGENTS.values():
+            if seen[host.name] or entries.SettingsPair(host, self.project, self.root).installed:
+                yield host
 
     def report(self, host: Agent) -> AgentReport:
         return examined(host, self.project, self.root, self.daemon, asked=self.asked)
 
     def show(self, as_json: bool) -> int:
         reports = [self.report(host) for host in self.hosts]
-        if as_json:
-            say(strictjson.dumps(as_data(self.project, self.general, reports)))
-        elif self.asked or any(report.installed for report in reports):
-            say("\n".join(screen(self.project, self.general, reports)))
-        else:
-            say("\n".join(beginning(self.project, reports, _first_step())))
-        return 0 if reports and all(report.well for report in reports) and all_well(self.general) else 1
+        lines, data = screen(self.project, self.general, reports), as_data(self.project, self.general, reports)
+        if not self.asked and not any(one.installed for one in reports):
+            lines = beginning(self.project, reports)
+        report(as_json, lines, data)
+        return 0 if data["ok"] else 1
 
     def show_canary(self, as_json: bool) -> int:
         """One agent after the other: each takes the time it needs."""
         found = []
-        for report in map(self.report, self.hosts):
-            if not self.asked and not (report.installed and path_of(report.host)):
+        for about in map(self.report, self.hosts):
+            if not self.asked and not (about.installed and entries.path_of(about.host)):
                 continue
-            one = self._canary(report, as_json)
-            found.append((report.host, one))
+            one = self._canary(about, as_json)
+            found.append((about.host, one))
             if not as_json:
-                say("\n".join([report.host.title, *lines([one])]))
-        if as_json:
-            agents = [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found]
-            say(strictjson.dumps({"project": self.project, "ok": proved(found, asked=self.asked), "agents": agents}))
-        elif not found:
-            say("no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`")
-        return 0 if proved(found, asked=self.asked) else 1
+                say("\n".join([about.host.title, *lines([one])]))
+        # proved: hooks have fired in every agent that was asked for, or in all of those here that can be started
+        levels = {one.level for _, one in found}
+        proved = "ok" in levels and levels <= ({"ok"} if self.asked else {"ok", "unknown"})
+        agents = [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found]
+        nothing = ["no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`"]
+        report(as_json, () if found else nothing, {"project": self.project, "ok": proved, "agents": agents})
+        return 0 if proved else 1
 
-    def _canary(self, report: AgentReport, as_json: bool) -> DoctorFinding:
+    def _canary(self, report: AgentReport, as_json: bool) -> entries.DoctorFinding:
         from billhook.cli.doctor.canary import canary_finding, not_possible
 
-        events = [event for one in report.installed for event in one.events]
         logged = is_logged(report.host, self.project)
-        if refusal := not_possible(report.host, events, logged=logged):
+        if refusal := not_possible(report.host, report.events, logged=logged):
             return refusal
         if not as_json:
             note(f"{report.host.title} is started for a moment, without a model ...")
@@ -280,23 +248,18 @@ class _DoctorScope:
             titles, names = " and ".join(_readable("title")), " or ".join(_readable("name"))
             raise UsageError(f"only the transcripts of {titles} can be read", hint=f"name {names}")
         found = [self._coverage(host, since) for host in hosts]
-        if as_json:
-            well = all(one.well for one in found)
-            agents = [coverage_data(one) for one in found]
-            say(strictjson.dumps({"project": self.project, "ok": well, "since": since or None, "agents": agents}))
-        else:
-            texts = ["\n".join(coverage_lines(one)) for one in found]
-            say("\n\n".join(texts) or f"neither {' nor '.join(_readable('title'))} was found here")
-        return 0 if all(one.well for one in found) else 1
+        well, agents = all(one.well for one in found), [coverage_data(one) for one in found]
+        texts = "\n\n".join("\n".join(coverage_lines(one)) for one in found)
+        lines = [texts or f"neither {' nor '.join(_readable('title'))} was found here"]
+        report(as_json, lines, {"project": self.project, "ok": well, "since": since or None, "agents": agents})
+        return 0 if well else 1
 
     def _coverage(self, host: Agent, since: str) -> "Coverage":
         from billhook.cli.doctor.coverage import Reasons, compared
 
-        report = self.report(host)
-        events = [event for one in report.installed for event in one.events]
-        logged = is_logged(host, self.project)
+        about, logged = self.report(host), is_logged(host, self.project)
 
         def why(seen: "LoggedCalls") -> Reasons:
-            return Reasons(host, seen, report.findings, events, logged=logged)
+            return Reasons(host, seen, about.findings, about.events, logged=logged)
 
         return compared(host, self.project, self.root, why, since)

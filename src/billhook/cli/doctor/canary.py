@@ -10,8 +10,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
@@ -67,8 +67,12 @@ def canary_finding(
     except OSError as error:
         text = f"{path_of(host)} can't be started: {error.strerror or error}"
         return DoctorFinding("fail", "canary", text, f"start `{host.program}` here, and see what it wants")
-    if ran.record is not None:
-        return DoctorFinding("ok", "canary", _fired(ran.record, ran.seconds))
+    if (record := ran.record) is not None:
+        text = f"the hook fired after {ran.seconds:.1f} s ({record.event}, session {record.session_id[:8]})"
+        if record.decision in ("deny", "ask") or record.stop:
+            word = record.decision if record.decision != "none" else "stop"
+            text += f"; its answer was {word}: {record.reason or ''}".rstrip(": ")
+        return DoctorFinding("ok", "canary", text)
     why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
     ended = f"ran for {ran.seconds:.0f} s" if ran.exit is None else _ENDED.format(ran.seconds, ran.exit)
     text = f"no hook fired: {host.title} {ended}, and asked nobody"
@@ -96,18 +100,13 @@ def not_possible(host: Agent, events: Sequence[str], *, logged: bool) -> DoctorF
     return None
 
 
-def _fired(record: Record, seconds: float) -> str:
-    text = f"the hook fired after {seconds:.1f} s ({record.event}, session {record.session_id[:8]})"
-    if record.decision in ("deny", "ask") or record.stop:
-        text += f"; its answer was {record.decision if record.decision != 'none' else 'stop'}: {record.reason or ''}"
-    return text.rstrip(": ")
-
-
 def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> Ran:
     """Start the agent, wait until it asks or ends, and end it with all that it started."""
     nonce = os.urandom(8).hex()
     prompt = f"This is a canary of `billhook doctor`, {nonce}. Do nothing."
-    with _closed_port() as url, tempfile.TemporaryFile() as output:
+    with socket.socket() as taken, tempfile.TemporaryFile() as output:
+        taken.bind(("127.0.0.1", 0))  # an address on which nobody listens, and which nobody else gets meanwhile
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         assert host.start is not None
         start = host.start(host, url, prompt, settings_of)
         began, since = time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -129,14 +128,6 @@ def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> 
         finally:
             end_all(process)
         return Ran(record, took, exited, _last_words(output))
-
-
-@contextmanager
-def _closed_port() -> Iterator[str]:
-    """An address on which nobody listens, and which nobody else gets meanwhile."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 class _Watch:
@@ -162,20 +153,14 @@ class _Watch:
 
 
 def _awaited(process: "subprocess.Popen[bytes]", watch: _Watch, output: IO[bytes], end: float) -> Record | None:
+    over = False
     while time.monotonic() < end:
-        over = process.poll() is not None or _OFFLINE in _last_words(output)
+        if not over and (process.poll() is not None or _OFFLINE in _last_words(output)):
+            over, end = True, min(end, time.monotonic() + _LATE)
         if (record := watch.found()) is not None:
             return record
-        if over:
-            return _late(watch, min(end, time.monotonic() + _LATE))
         time.sleep(_POLL)
-    return None
-
-
-def _late(watch: _Watch, end: float) -> Record | None:
-    while (record := watch.found()) is None and time.monotonic() < end:
-        time.sleep(_POLL)
-    return record
+    return watch.found()
 
 
 def end_all(process: "subprocess.Popen[bytes]") -> None:

@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from importlib import import_module
@@ -16,8 +17,8 @@ import msgspec
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import CallResult, TranscriptCall, TranscriptFile, TranscriptLines
 from billhook.cli.doctor.entries import DoctorFinding
-from billhook.cli.screen import filled, width, with_shown_paths
-from billhook.cli.times import shown_time
+from billhook.cli.screen import filled, picked, width, with_shown_paths
+from billhook.cli.times import local, shown_time
 from billhook.config import sources
 from billhook.config.loader import standing
 from billhook.core.text import counted, one_line
@@ -46,33 +47,27 @@ class LoggedCalls:
 
     def __init__(self, root: Path, host: str) -> None:
         self._root = root
-        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}
-        """What the agent is called in the log; it may ask over HTTP as well."""
-        self._projects: set[str] = set()
+        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}  # what the agent is called in the log
+        self.projects: set[str] = set()  # those whose logs were read
         self._came: dict[str, list[_Came]] = {}
         """What came of a call, by its id. Models that run at home give the same ids again and again."""
         self.sessions: set[str] = set()
         self.asking: set[str] = set()  # sessions that brought a PreToolUse
         self.agents: set[str] = set()  # subagents that brought a PreToolUse
         self.first = ""  # the oldest record of this agent
-        self.oldest = ""  # the oldest record at all
-        self.ends: dict[str, tuple[str, str]] = {}  # of each session, its first and last record
 
-    @property
-    def logs(self) -> int:
-        """How many were read."""
-        return len(self._projects)
+        self.ends: dict[str, tuple[str, str]] = {}  # of each session, its first and last record
 
     def read(self, project: str) -> None:
         """Take in the log of one more project. Raises StoreError."""
-        if project in self._projects:
+        if project in self.projects:
             return
-        self._projects.add(project)
+        self.projects.add(project)
         for entry in LogReader(log_folder(self._root, project), self._root).forward(Wanted(project=project)):
             self._add(entry.record)
 
     def _add(self, record: Record) -> None:
-        self.oldest = min(self.oldest or record.time, record.time)
+
         if record.host not in self._as:
             return
         self.first = min(self.first or record.time, record.time)
@@ -84,14 +79,12 @@ class LoggedCalls:
             if record.agent_id:
                 self.agents.add(record.agent_id)
         if record.event in _AROUND and record.tool_use_id:
-            self._keep(record.tool_use_id, record)
-
-    def _keep(self, id_: str, record: Record) -> None:
-        came = self._came.setdefault(id_, [])
-        if record.event in _BEFORE:
-            came.append(_Came("judged" if record.judged else "unjudged", record.session_id, moment(record.time)))
-        elif not any(one.session == record.session_id for one in came):
-            came.append(_Came("afterwards", record.session_id, moment(record.time)))
+            came = self._came.setdefault(record.tool_use_id, [])
+            kind: Kind = "judged" if record.judged else "unjudged"
+            if record.event not in _BEFORE:
+                kind = "afterwards"
+            if record.event in _BEFORE or not any(one.session == record.session_id for one in came):
+                came.append(_Came(kind, record.session_id, moment(record.time)))
 
     def taken(self, call: TranscriptCall) -> Kind | None:
         """What came of a call; None: it never came. Each record answers for one call."""
@@ -105,15 +98,11 @@ class LoggedCalls:
 
 def moment(text: str) -> float:
     """A time in seconds; 0 where it is none."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return 0.0
+    when = local(text)
+    return when.timestamp() if when is not None else 0.0
 
 
 # Why no hook saw a call:
-
-
 class Reasons:
     """Says of one call after another why it was not seen."""
 
@@ -123,9 +112,8 @@ class Reasons:
         """`findings` and `events` are what the doctor found now; `logged`: the event log is switched on."""
         self._host, self._seen, self._logged = host, seen, logged
         self._events = set(events)
-        self._keeping = next(
-            (one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")), ""
-        )
+        keeping = [one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")]
+        self._now = f"; now: {keeping[0]}" if keeping else ""
 
     def why(self, call: TranscriptCall, *, ended: bool) -> str:
         """The likeliest reason. `ended`: the transcript has what the tool said."""
@@ -137,7 +125,7 @@ class Reasons:
         if not self._logged:
             return "the event log is switched off, so what was judged is not known"
         if not seen.first:
-            return f"nothing that {host.title} did was ever logged here{self._now()}"
+            return f"nothing that {host.title} did was ever logged here{self._now}"
         if call.time < seen.first:
             return f"before {host.title} first asked billhook here"
         if call.session in seen.asking:
@@ -146,10 +134,7 @@ class Reasons:
             missing = self._events and "PreToolUse" not in self._events
             because = f": {host.spellings['PreToolUse']} is not among the installed events" if missing else ""
             return f"that session asked about other events, and not before tool calls{because}"
-        return f"that session asked nobody{self._now() or _COMMON}"
-
-    def _now(self) -> str:
-        return f"; now: {self._keeping}" if self._keeping else ""
+        return f"that session asked nobody{self._now or _COMMON}"
 
     def _in_a_session_that_asked(self, call: TranscriptCall, ended: bool) -> str:
         began, last = self._seen.ends[call.session]
@@ -171,18 +156,9 @@ _COMMON: Final = (
 
 
 # `billhook doctor --coverage`:
-
-
 MOST_SHOWN: Final = 1000  # unseen calls that are kept one by one; beyond that they are counted
 _STILL_OPEN: Final = 600.0  # seconds since a transcript was written in which a call without a result may yet get one
 _MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs are read as well
-
-
-class Unseen(msgspec.Struct, frozen=True):
-    """A call that no hook ever saw."""
-
-    call: TranscriptCall
-    why: str
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -195,11 +171,10 @@ class Coverage(msgspec.Struct, kw_only=True):
     judged: int = 0
     unjudged: int = 0  # they came to billhook, and no hook could be asked
     afterwards: int = 0  # only seen when they had run
-    not_run: int = 0
-    """The agent refused these itself: a tool that it has not, or called wrongly. No hook is asked about such."""
+    not_run: int = 0  # the agent refused these itself, a tool that it has not or called wrongly: no hook is asked
     open: int = 0  # just being made
     unseen: int = 0
-    shown: list[Unseen] = []  # the first of these
+    shown: list[tuple[TranscriptCall, str]] = []  # the first of these, each with the likely reason
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     unread: int = 0  # lines that could not be read
     bytes: int = 0
@@ -252,14 +227,20 @@ class _Comparison:
         waiting: dict[str, TranscriptCall] = {}
         for found in transcript.read(lines):
             if isinstance(found, CallResult):
-                self._result(waiting, found)
+                call = waiting.pop(found.id, None)
+                self.result.not_run += call is not None and found.came == "refused"
+                if call is not None and found.came != "refused":
+                    self._open[call.id, call.time] = call, found.came == "ran"
             elif found.time >= self._since[: len(found.time)]:
                 self._call(found, waiting)
         result = self.result
         result.transcripts += 1
         result.unread += lines.unread
         result.bytes += lines.bytes
-        if now - _written(transcript.path) < _STILL_OPEN:
+        written = 0.0
+        with suppress(OSError):
+            written = os.stat(transcript.path).st_mtime
+        if now - written < _STILL_OPEN:
             result.open += len(waiting)
         else:
             self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
@@ -272,7 +253,9 @@ class _Comparison:
             return
         self._known.add(key)
         self._sessions.add(call.session)
-        self._follow(call.cwd)
+        elsewhere = project_of(call.cwd) if call.cwd else self._project
+        if elsewhere != self._project and len(self.seen.projects) < _MOST_LOGS:
+            self.seen.read(elsewhere)  # a session that went to another project asked there, too
         self.result.calls += not again
         came = self.seen.taken(call)
         if came is not None:
@@ -283,18 +266,6 @@ class _Comparison:
         elif not again:
             waiting[call.id] = call
 
-    def _follow(self, folder: str) -> None:
-        """A session that went to another project asked there, too."""
-        if folder and (project := project_of(folder)) != self._project and self.seen.logs < _MOST_LOGS:
-            self.seen.read(project)
-
-    def _result(self, waiting: dict[str, TranscriptCall], result: CallResult) -> None:
-        call = waiting.pop(result.id, None)
-        if call is not None and result.came == "refused":
-            self.result.not_run += 1
-        elif call is not None:
-            self._open[call.id, call.time] = call, result.came == "ran"
-
     def finish(self, why: Callable[[LoggedCalls], Reasons]) -> Coverage:
         result, reasons = self.result, why(self.seen)
         for call, ended in self._open.values():
@@ -302,16 +273,9 @@ class _Comparison:
             result.unseen += 1
             result.reasons[text] += 1
             if len(result.shown) < MOST_SHOWN:
-                result.shown.append(Unseen(call, text))
+                result.shown.append((call, text))
         result.sessions, result.first = len(self._sessions), self.seen.first
         return result
-
-
-def _written(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 def shortly(call: TranscriptCall) -> str:
@@ -331,10 +295,9 @@ _LONGEST: Final = 300
 
 
 # What is shown of it:
-
-
+_ALWAYS: Final = ("tool calls", "judged before they ran", "no hook ever saw")  # the others only where there are some
 _SHOWN: Final = 20  # calls on the screen; --json has more
-_COUNTS: Final = ["transcripts", "sessions", "calls", "judged", "unjudged", "afterwards", "not_run", "open", "unseen"]
+_COUNTS: Final = "transcripts sessions calls judged unjudged afterwards not_run open unseen"
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
@@ -346,24 +309,19 @@ def coverage_lines(found: Coverage) -> Iterator[str]:
     head = f"{counted(found.transcripts, 'transcript')}, {counted(found.sessions, 'session')} with tool calls"
     yield f"  {head}, {found.bytes / 1e6:.1f} MB"
     yield ""
-    for number, what in _rows(found):
-        yield f"  {number:>7,}  {what}"
+    rows = {
+        "tool calls": found.calls,
+        "judged before they ran": found.judged,
+        "came to billhook, and no hook could be asked (`billhook events` shows why)": found.unjudged,
+        "were seen only after they had run": found.afterwards,
+        "never ran: the agent itself refused them, called wrongly or not there": found.not_run,
+        "are being made right now": found.open,
+        "no hook ever saw": found.unseen,
+    }
+    yield from (f"  {number:>7,}  {what}" for what, number in rows.items() if number or what in _ALWAYS)
     if found.unread:
         yield f"  {counted(found.unread, 'line')} could not be read"
     yield from _unseen(found)
-
-
-def _rows(found: Coverage) -> Iterator[tuple[int, str]]:
-    yield found.calls, "tool calls"
-    yield found.judged, "judged before they ran"
-    rows = (
-        (found.unjudged, "came to billhook, and no hook could be asked (`billhook events` shows why)"),
-        (found.afterwards, "were seen only after they had run"),
-        (found.not_run, "never ran: the agent itself refused them, called wrongly or not there"),
-        (found.open, "are being made right now"),
-    )
-    yield from (row for row in rows if row[0])
-    yield found.unseen, "no hook ever saw"
 
 
 def _unseen(found: Coverage) -> Iterator[str]:
@@ -377,17 +335,12 @@ def _unseen(found: Coverage) -> Iterator[str]:
         yield from rest
     yield ""
     yield click.style("Not seen", bold=True)
-    for one in found.shown[:_SHOWN]:
-        yield _call(one)
+    for call, _ in found.shown[:_SHOWN]:
+        who = f"{call.session[:8]}{'/' + call.agent[:8] if call.agent else ''}"
+        head = f"  {shown_time(call.time)}  {one_line(who, 17):<8}  {one_line(call.tool, 24)}  "
+        yield head + one_line(with_shown_paths(shortly(call)), max(20, width() - len(head)))
     if found.unseen > _SHOWN:
         yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
-
-
-def _call(one: Unseen) -> str:
-    call = one.call
-    who = f"{call.session[:8]}{'/' + call.agent[:8] if call.agent else ''}"
-    head = f"  {shown_time(call.time)}  {one_line(who, 17):<8}  {one_line(call.tool, 24)}  "
-    return head + one_line(with_shown_paths(shortly(call)), max(20, width() - len(head)))
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:
@@ -395,20 +348,20 @@ def coverage_data(found: Coverage) -> dict[str, Any]:
     return {
         "agent": found.host.name,
         "ok": found.well,
-        **{name: getattr(found, name) for name in _COUNTS},
+        **picked(found, _COUNTS),
         "unread_lines": found.unread,
         "first_asked": found.first or None,
         "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],
         "unseen_calls": [
             {
-                "time": one.call.time,
-                "session_id": one.call.session,
-                "agent_id": one.call.agent or None,
-                "tool": one.call.tool,
-                "tool_use_id": one.call.id,
-                "input": shortly(one.call),
-                "why": one.why,
+                "time": call.time,
+                "session_id": call.session,
+                "agent_id": call.agent or None,
+                "tool": call.tool,
+                "tool_use_id": call.id,
+                "input": shortly(call),
+                "why": why,
             }
-            for one in found.shown
+            for call, why in found.shown
         ],
     }

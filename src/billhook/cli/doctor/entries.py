@@ -14,20 +14,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from billhook import __version__
-from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install.entries import (
-    PROGRAM,
-    UNGUARDED,
-    EntryCall,
-    EntryOptions,
-    Handler,
-    IfMissing,
-    by_hand,
-    ours,
-    parse,
-    wanted,
-)
+from billhook.cli.install import entries as install_entries
 from billhook.cli.install.files import notes_about, on_path
 from billhook.cli.install.plan import Needs, Target
 from billhook.config.edit_json import measured
@@ -103,15 +91,13 @@ def version_of(path: str) -> str:
 
 
 # The entries in an agent's files:
-
-
 class InstalledEntries(msgspec.Struct, frozen=True):
     """Our entries in one file of an agent."""
 
     host: Agent
     scope: Scope
     path: str
-    entries: tuple[Handler, ...]
+    entries: tuple[install_entries.Handler, ...]
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -120,8 +106,8 @@ class InstalledEntries(msgspec.Struct, frozen=True):
         return tuple(name for name, spelling in self.host.spellings.items() if spelling in own)
 
     @property
-    def if_missing(self) -> IfMissing:
-        return "allow" if any(UNGUARDED in str(one.data) for one in self.entries) else "deny"
+    def if_missing(self) -> install_entries.IfMissing:
+        return "allow" if any(install_entries.UNGUARDED in str(one.data) for one in self.entries) else "deny"
 
     @property
     def command(self) -> str:
@@ -132,8 +118,8 @@ class InstalledEntries(msgspec.Struct, frozen=True):
         words += ["--if-missing allow"] if self.if_missing == "allow" else []
         return " ".join(words)
 
-    def calls(self) -> list[EntryCall]:
-        return [call for one in self.entries if (call := parse(one.data)) is not None]
+    def calls(self) -> list[install_entries.EntryCall]:
+        return [call for one in self.entries if (call := install_entries.parse(one.data)) is not None]
 
 
 class SettingsPair:
@@ -144,7 +130,9 @@ class SettingsPair:
         self.installed: list[InstalledEntries] = []
         self.findings: list[DoctorFinding] = []
         self._targets: list[Target] = []
-        for scope in _scopes(host, project):
+        both: tuple[Scope, ...] = ("user", "project")
+        same = len({os.path.realpath(host.file(scope, project)) for scope in both}) == 1
+        for scope in both[:1] if same else both:
             try:
                 self._read(Target(host, scope, project, root))
             except BillhookError as error:
@@ -154,8 +142,8 @@ class SettingsPair:
     def _read(self, target: Target) -> None:
         document = measured(target.text())
         self._targets.append(target)
-        written = ours(document, target.host)
-        if entries := written or by_hand(document, target.host):
+        written = install_entries.ours(document, target.host)
+        if entries := written or install_entries.by_hand(document, target.host):
             self.installed.append(InstalledEntries(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
             if "switches" in text or "will not start" in text:
@@ -168,18 +156,6 @@ class SettingsPair:
         return {event for target in self._targets for event in Needs(target).events} - set(self.host.events)
 
 
-def _scopes(host: Agent, project: str) -> Iterable[Scope]:
-    same = os.path.realpath(host.file("user", project)) == os.path.realpath(host.file("project", project))
-    return ("user",) if same else ("user", "project")
-
-
-def by_another_file(host: Agent, project: str, root: Path) -> list[InstalledEntries]:
-    """Entries that were installed for Claude Code, in files that this agent reads, too."""
-    if not host.reads_claude:
-        return []
-    return [one for one in SettingsPair(AGENTS["claude"], project, root).installed if one.scope in host.reads_claude]
-
-
 def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked: bool) -> Iterator[DoctorFinding]:
     """What there is to say about being installed. `asked`: somebody wants to know about this very agent."""
     host = files.host
@@ -187,59 +163,42 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
         text = f"not installed: {host.title} does not ask billhook"
         yield DoctorFinding("fail" if asked else "warn", "installed", text, f"billhook install {host.name}")
     for one in (*files.installed, *others):
-        yield _present(one, host)
-        yield from _leads_here(one)
+        through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
+        missing = "; lets everything pass where billhook is missing" if one.if_missing == "allow" else ""
+        text = f"{one.path}: {counted(len(one.events), 'event')}{through}{missing}"
+        yield DoctorFinding("ok", "installed", text)
+        for said in dict.fromkeys(one.calls()):
+            if said.dialect != one.host.name:
+                yield _fail(f"{one.path}: an entry speaks to {said.dialect}", one.command)
+        for program in dict.fromkeys(said.program for said in one.calls() if said.program):
+            yield from _program(one, program)
         yield from _in_time(one)
         yield from _up_to_date(one)
     yield from files.findings
-    yield from _covered(files, [*files.installed, *others])
-
-
-def _present(one: InstalledEntries, host: Agent) -> DoctorFinding:
-    through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
-    missing = "; lets everything pass where billhook is missing" if one.if_missing == "allow" else ""
-    return DoctorFinding("ok", "installed", f"{one.path}: {counted(len(one.events), 'event')}{through}{missing}")
-
-
-def _covered(files: SettingsPair, installed: list[InstalledEntries]) -> Iterator[DoctorFinding]:
-    """Events that nobody asks about."""
-    if not installed:
-        return
+    installed = [*files.installed, *others]
     have = {event for one in installed for event in one.events}
-    host, again = files.host, installed[-1].command
-    if "PreToolUse" not in have:
+    if installed and "PreToolUse" not in have:
         text = f"no tool call is judged: {host.spellings['PreToolUse']} is not among its events"
-        yield _warn(text, again)
-    if lacking := sorted(files.needed() - have):
-        yield _warn(f"hooks want what the agent does not ask about: {', '.join(lacking)}", again)
-
-
-def _leads_here(one: InstalledEntries) -> Iterator[DoctorFinding]:
-    """Whether the command is there, and is this billhook."""
-    for said in dict.fromkeys(one.calls()):
-        if said.dialect != one.host.name:
-            yield _fail(f"{one.path}: an entry speaks to {said.dialect}", one.command)
-    for program in dict.fromkeys(said.program for said in one.calls() if said.program):
-        yield from _program(one, program)
+        yield _warn(text, installed[-1].command)
+    if installed and (lacking := sorted(files.needed() - have)):
+        text = f"hooks want what the agent does not ask about: {', '.join(lacking)}"
+        yield _warn(text, installed[-1].command)
 
 
 def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
+    """Whether what an entry runs is there, and is this billhook."""
     becomes = f"then every tool call {'passes' if one.if_missing == 'allow' else 'is refused'}"
     path = program if "/" in program else on_path(program)
+    this = os.path.join(os.path.dirname(sys.executable), install_entries.PROGRAM)
     if not path:
         yield _fail(f"`{program}` is not on PATH here; {becomes}", _GET_BILLHOOK)
     elif not os.path.exists(path):
         yield _fail(f"{path} is gone; {becomes}", _GET_BILLHOOK if one.scope == "project" else one.command)
     elif not os.access(path, os.X_OK) or os.path.isdir(path):
         yield _fail(f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}")
-    elif not _is_this(path) and (version := _version_beside(path)) != __version__:
+    elif os.path.realpath(path) != os.path.realpath(this) and (version := _version_beside(path)) != __version__:
         other = f"version {version}" if version else "of an unknown version"
         yield _warn(f"it calls another billhook, {path}, {other}; this is {__version__}", one.command)
-
-
-def _is_this(path: str) -> bool:
-    beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
-    return os.path.realpath(path) == os.path.realpath(beside)
 
 
 def _version_beside(path: str) -> str:
@@ -260,7 +219,7 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Every agent lets a call pass when a hook is too late: our deadline has to lie below its time-out."""
     late = []
     for entry in one.entries:
-        said = parse(entry.data)
+        said = install_entries.parse(entry.data)
         number = entry.data.get(one.host.timeout_key)
         plain = isinstance(number, int | float) and not isinstance(number, bool)
         seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
@@ -273,21 +232,21 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
 def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
     """Whether `install` would write the same, but for the times, which hooks of any folder may have made longer."""
     calls = one.calls()
-    options = EntryOptions(
+    options = install_entries.EntryOptions(
         scope=one.scope,
-        program=next((said.program for said in calls if said.program), PROGRAM),
+        program=next((said.program for said in calls if said.program), install_entries.PROGRAM),
         if_missing=one.if_missing,
         http=next((said.address for said in calls if said.address), ""),
     )
-    today = wanted(one.host, one.events, options)
+    today = install_entries.wanted(one.host, one.events, options)
     if all(_timeless(entry.entry, one.host) == _timeless(today.get(entry.event), one.host) for entry in one.entries):
         return
     if calls:
         yield _warn(f"{one.path}: entries of another form than this version writes", one.command)
-        return
-    lines = ", ".join(str(entry.line) for entry in one.entries)
-    text = f"{one.path}: calls billhook in words of your own (line {lines}), with no deadline that is known"
-    yield _warn(text, f"{one.command}, and remove those")
+    else:
+        lines = ", ".join(str(entry.line) for entry in one.entries)
+        text = f"{one.path}: calls billhook in words of your own (line {lines}), with no deadline that is known"
+        yield _warn(text, f"{one.command}, and remove those")
 
 
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
@@ -295,6 +254,6 @@ def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
     if entry is None:
         return ""
     handler = entry["hooks"][0] if host.shape == "nested" else entry
-    plain = {key: value for key, value in handler.items() if key != host.timeout_key}
-    group = {key: value for key, value in entry.items() if key != "hooks"} if host.shape == "nested" else {}
-    return _TIME.sub("deadline", json.dumps({**plain, "": group}, sort_keys=True))
+    times = {host.timeout_key: None}
+    plain = {**entry, "hooks": [{**handler, **times}]} if host.shape == "nested" else {**entry, **times}
+    return _TIME.sub("deadline", json.dumps(plain, sort_keys=True))

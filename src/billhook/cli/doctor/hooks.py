@@ -14,7 +14,7 @@ import msgspec
 
 from billhook import __version__
 from billhook.agents import AGENTS
-from billhook.agents.base import Agent
+from billhook.agents.base import Agent, TrustCheck
 from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, path_of
 from billhook.cli.install.entries import TOKEN_VARIABLE
 from billhook.config import loader, sources
@@ -37,7 +37,8 @@ _INVALID: Final = frozenset({"BH104", "BH203", "BH204", "BH206", "BH216"})
 
 def trust_findings(host: Agent, project: str, installed: Sequence[InstalledEntries]) -> Iterator[DoctorFinding]:
     """What the agent's files say about trust; nothing for an agent that has no such thing."""
-    found = host.trust(host, project, installed, settings_of) if host.trust is not None else ()
+    check = TrustCheck(host, project, installed, settings_of)
+    found = host.trust(check) if host.trust is not None else ()
     facts = [DoctorFinding(one.level, "trust", one.text, one.remedy) for one in found]
     yield from facts[:-1]
     yield from _invalid_files(host, project)
@@ -70,8 +71,6 @@ def _invalid_files(host: Agent, project: str) -> Iterator[DoctorFinding]:
 
 
 # Hooks of Claude Code's plugins.
-
-
 _MOST: Final = 200  # plugins that are looked at
 
 
@@ -91,28 +90,16 @@ def _enabled(project: str) -> Iterator[tuple[str, str]]:
     """The name and the folder of each; the project's settings come after the user's, as in the agent itself."""
     home = AGENTS["claude"].home()
     switches: dict[str, Any] = {}
-    for file in (
-        os.path.join(home, "settings.json"),
-        os.path.join(project, ".claude", "settings.json"),
-        os.path.join(project, ".claude", "settings.local.json"),
-    ):
+    for file in (f"{home}/settings.json", *(f"{project}/.claude/settings{local}.json" for local in ("", ".local"))):
         said = settings_of(file).get("enabledPlugins")
         switches |= said if isinstance(said, dict) else {}
     installed = settings_of(os.path.join(home, "plugins", "installed_plugins.json")).get("plugins")
     for name, found in list(installed.items())[:_MOST] if isinstance(installed, dict) else ():
-        folder = _folder(found, project)
+        places = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
+        folders = [one.get("installPath") for one in places if one.get("projectPath") in (None, project)]
+        folder = next((one for one in folders if isinstance(one, str)), "")
         if folder and switches.get(name) is True:
             yield name, folder
-
-
-def _folder(found: object, project: str) -> str:
-    """Where a plugin lies: one place, or several for different projects."""
-    for one in found if isinstance(found, list) else [found]:
-        if not isinstance(one, dict) or not isinstance(one.get("installPath"), str):
-            continue
-        if one.get("projectPath") in (None, project):
-            return str(one["installPath"])
-    return ""
 
 
 def _hooks_in(folder: str) -> Iterator[Declared]:
@@ -125,8 +112,6 @@ def _hooks_in(folder: str) -> Iterator[Declared]:
 
 
 # Whether the daemon answers, and whether it is the one that entries ask.
-
-
 class DaemonState:
     """The daemon of a state root, asked once."""
 
@@ -146,17 +131,16 @@ class DaemonState:
             place = f" ({self.error.place})" if self.error.place else ""
             yield DoctorFinding("fail", "daemon", f"{self.error.message}{place}", "billhook daemon stop --force")
             return
-        if self.status is None:
+        found = self.status
+        if found is None:
             yield DoctorFinding("ok", "daemon", "none runs; the next event starts one")
             return
-        found = self.status
         text = f"process {found.pid} answers ({self.seconds * 1000:.0f} ms), billhook {found.version}"
         if found.version != __version__:
             yield DoctorFinding("warn", "daemon", f"{text}; this is {__version__}", "billhook daemon stop")
-        elif found.leaving:
-            yield DoctorFinding("ok", "daemon", f"{text}; it ends ({found.leaving}), and the next event starts another")
-        else:
-            yield DoctorFinding("ok", "daemon", text)
+            return
+        ends = f"; it ends ({found.leaving}), and the next event starts another" if found.leaving else ""
+        yield DoctorFinding("ok", "daemon", text + ends)
 
     def listens(self, addresses: Iterable[str]) -> Iterator[DoctorFinding]:
         """Whether it is where entries ask over HTTP; nothing when none does."""
@@ -174,8 +158,6 @@ class DaemonState:
 
 
 # Which hooks apply inside an agent, and when it last asked.
-
-
 _NEWEST: Final = 8 << 20  # bytes of the log that are looked at, from its end
 
 
@@ -194,7 +176,15 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     """What applies, what waits, and what is wrong."""
     config = loader.load_for_cwd(project, host=host.name)
     found = Counter(_fate(row, host) for row in rows(config) if row.layer == "built-in" or not row.switch)
-    yield DoctorFinding("ok", "hooks", _sum(found, host))
+    words = {
+        "built in": "built in",
+        "itself": f"run by {host.title} itself",
+        "never": f"for events that {host.title} has not",
+        "idle": "not running",
+    }
+    parts = [f"{found['run']} of yours {'runs' if found['run'] == 1 else 'run'}"]
+    parts += [f"{found[fate]} {text}" for fate, text in words.items() if found[fate]]
+    yield DoctorFinding("ok", "hooks", ", ".join(parts))
     if host.name == "claude" and (others := plugin_hooks(project)):
         plugins = ", ".join(dict.fromkeys(one.plugin for one in others))
         what = "1 hook of a plugin is" if len(others) == 1 else f"{len(others)} hooks of plugins are"
@@ -212,17 +202,6 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         first = config.problems[0]
         text = f"{counted(len(config.problems), 'problem')}, the first: {first.place}: {first.message}"
         yield DoctorFinding("warn", "hooks", text, "billhook check")
-
-
-def _sum(found: Counter[str], host: Agent) -> str:
-    words = {
-        "built in": "built in",
-        "itself": f"run by {host.title} itself",
-        "never": f"for events that {host.title} has not",
-        "idle": "not running",
-    }
-    parts = [f"{found['run']} of yours run" if found["run"] != 1 else "1 of yours runs"]
-    return ", ".join([*parts, *(f"{found[fate]} {text}" for fate, text in words.items() if found[fate])])
 
 
 def is_logged(host: Agent, project: str) -> bool:
@@ -243,10 +222,8 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
     except StoreError as error:
         yield DoctorFinding("warn", "log", f"no head can be exported: {error.message} ({error.place})", error.hint)
         return
-    if wrong:
-        yield DoctorFinding("warn", "log", wrong, "billhook events verify --head")
-    else:
-        yield DoctorFinding("ok", "log", f"heads are exported to {target}")
+    well = DoctorFinding("ok", "log", f"heads are exported to {target}")
+    yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
 
 
 def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
@@ -263,7 +240,6 @@ def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         return
     if when:
         yield DoctorFinding("ok", "log", f"{host.title} last asked at {when}")
-    else:
-        provable = host.start is not None and path_of(host)
-        remedy = f"billhook doctor {host.name} --canary" if provable else ""
-        yield DoctorFinding("unknown", "log", f"{host.title} has not asked yet in this project", remedy)
+        return
+    remedy = f"billhook doctor {host.name} --canary" if host.start is not None and path_of(host) else ""
+    yield DoctorFinding("unknown", "log", f"{host.title} has not asked yet in this project", remedy)

@@ -1,33 +1,19 @@
 """`billhook events`: query the log. Without a command it shows the events; each command is in a module."""
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from billhook.cli.events.query import (
-    Filters,
-    Logs,
-    LogScope,
-    SessionNames,
-    Slice,
-    as_logged,
-    chosen,
-    filter_options,
-    here,
-    json_options,
-    newest_session,
-    plain_hook,
-    slice_options,
-)
+from billhook.cli.events import query
 from billhook.cli.events.table import EventRow, Table, joined, minimal
-from billhook.cli.options import words
-from billhook.cli.screen import filled, hint, note, picked, progress, say, say_json, shown_path
+from billhook.cli.group import LazyCommands
+from billhook.cli.options import flag, words
+from billhook.cli.screen import filled, hint, note, picked, progress, report, say, shown_path
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line, suggest, visible
@@ -50,18 +36,17 @@ _MINIMAL = "id time session_id session_name turn_id event tool decision reason"
 def format_options(verb: Any) -> Any:
     """How the records are printed: `--json`, `--human`, `--minimal`."""
     text = "One short line for each record; in JSON, a few fields."
-    verb = click.option("--minimal", "-m", is_flag=True, help=text)(verb)
-    return json_options(
+    verb = flag("--minimal", "-m", text)(verb)
+    return query.json_options(
         "JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."
     )(verb)  # fmt: skip
 
 
-@filter_options
-@slice_options("100 in the table")
+@query.filter_options
+@query.slice_options("100 in the table")
 @format_options
-@click.option("--follow", "-f", "--tail", "follow", is_flag=True,
-              help="Show the last 10, or --last N, and then what comes, until Ctrl-C.")  # fmt: skip
-def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bool) -> int:
+@flag("--follow", "-f", "--tail", "follow", "Show the last 10, or --last N, and then what comes, until Ctrl-C.")
+def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool, follow: bool) -> int:
     """Show what happened: every event that hooks were asked about, and what became of it.
 
     SESSION is `.` (the newest of this project), a session's name, an id or the first 6 characters of one, or several
@@ -75,18 +60,18 @@ def view(filters: Filters, part: Slice, in_json: bool, minimal: bool, follow: bo
         raise UsageError(f"options stand before `{filters.sessions[0]}`", hint=behind)
     if follow and (part.first is not None or part.limit or part.offset or filters.until):
         raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
-    where = here()
-    if follow and set(words(filters.sessions)) == {"."} and not newest_session(where):
+    where = query.here()
+    if follow and set(words(filters.sessions)) == {"."} and not query.newest_session(where):
         filters = msgspec.structs.replace(filters, sessions=())  # none has begun yet: the first one is waited for
-    logs = chosen(filters, where)
-    printer = Printer(where, in_json=in_json, minimal=minimal, hook=plain_hook(filters.hook))
+    logs = query.chosen(filters, where)
+    printer = Printer(where, in_json=in_json, minimal=minimal, hook=query.plain_hook(filters.hook))
     if follow:
         return _follow(logs, part, printer)
     if not in_json and not part.given:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
     with progress("reading the log", prints=in_json and part.end is None) as bar:
         shown = printer.show(logs, logs.chosen(part, bar))
-    printer.count(logs, shown, part, filters=filters != Filters())
+    printer.count(logs, shown, part, filters=filters != query.Filters())
     return 0
 
 
@@ -94,12 +79,12 @@ class Printer:
     """Prints records as they were asked for."""
 
     def __init__(
-        self, where: LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
+        self, where: query.LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
     ) -> None:
         self.in_json, self.minimal, self.hook = in_json, minimal, hook
-        self.names = SessionNames(where)
+        self.names = query.SessionNames(where)
 
-    def show(self, logs: Logs, entries: Iterable[LogEntry]) -> int:
+    def show(self, logs: query.Logs, entries: Iterable[LogEntry]) -> int:
         """Print them all; how many there were."""
         if self.in_json:
             number = 0
@@ -113,11 +98,11 @@ class Printer:
             say("\n".join(short if self.minimal else self._table(records)))
         return len(records)
 
-    def one(self, logs: Logs, entry: LogEntry, table: Table | None = None) -> None:
+    def one(self, logs: query.Logs, entry: LogEntry, table: Table | None = None) -> None:
         """Print one that just came."""
         if self.in_json:
             few = strictjson.encode(picked(entry.record, _MINIMAL)) if self.minimal else None
-            click.echo(few or as_logged(entry, logs))
+            click.echo(few or query.line_of(entry, logs.whole(entry)))
             return
         row = EventRow(logs.whole(entry))
         say(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
@@ -127,17 +112,13 @@ class Printer:
         alone = len({record.session_id for record in records}) == 1 and records[0].session_id != ""
         table = Table(rows, self.names, hook=self.hook, alone=alone)
         if alone:
-            yield self._session(records[0])
+            name, id_ = one_line(self.names.name(records[0]), 64), one_line(records[0].session_id, 80)
+            yield f"session {click.style(name or id_, bold=True)}{f'  {id_}' if name else ''}"
         yield table.head()
         for row in rows:
             yield from table.lines(row)
 
-    def _session(self, record: Record) -> str:
-        name = one_line(self.names.name(record), 64)
-        id_ = one_line(record.session_id, 80)
-        return f"session {click.style(name or id_, bold=True)}{f'  {id_}' if name else ''}"
-
-    def count(self, logs: Logs, shown: int, part: Slice, *, filters: bool) -> None:
+    def count(self, logs: query.Logs, shown: int, part: query.Slice, *, filters: bool) -> None:
         """Say on standard error how much of the log that was. In JSON only what somebody must know."""
         there = logs.count()
         if not there:
@@ -149,19 +130,19 @@ class Printer:
             notes.append(f"the newest {shown}: --limit 0 shows all, --offset {part.offset + shown} those before")
         _note_count(notes, logs.foreign, shown, in_json=self.in_json)
         if logs.unread:
-            note(_unread(logs.unread))
+            which = f"{counted_records(logs.unread)} could not be searched whole"
+            missing = "its side file is" if logs.unread == 1 else "their side files are"
+            name = "it" if logs.unread == 1 else "them"
+            note(f"{which}: {missing} missing or damaged; `billhook events verify` names {name}")
         if not shown and self.hook is not None:
-            self._hint_hook(logs, self.hook)
-
-    def _hint_hook(self, logs: Logs, name: str) -> None:
-        """No record names that hook, or none that passes the other filters: which did they mean?"""
-        newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
-        known = {name for entry in newest for name in hooks_of(entry.record)}
-        if known and not any(called(one, name) for one in known):
-            hint(f"no recent record names the hook `{visible(name)}`; {visible(suggest(name, sorted(known)))}")
+            newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
+            known = {name for entry in newest for name in hooks_of(entry.record)}
+            if known and not any(called(one, self.hook) for one in known):  # else another filter leaves it out
+                near = visible(suggest(self.hook, sorted(known)))
+                hint(f"no recent record names the hook `{visible(self.hook)}`; {near}")
 
 
-def show_nothing(logs: Logs, *, in_json: bool) -> int:
+def show_nothing(logs: query.Logs, *, in_json: bool) -> int:
     """Nothing is in the log: where it was looked for, and how it would get there. The exit code."""
     folders = [reader.folder for reader in logs.readers] or [logs.here.reader().folder]
     path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
@@ -186,10 +167,7 @@ def show_list(
     """The last of what was found, as lines of JSON or as a table, and on standard error how many that are. The exit
     code."""
     shown = found if last is None else found[max(0, len(found) - last) :]
-    if in_json:
-        say_json(*shown)
-    elif shown:
-        say("\n".join(draw(shown)))
+    report(in_json, draw(shown) if shown else (), *shown)
     _note_count([f"{len(shown):,} of {counted(len(found), thing)}"], foreign, len(shown), in_json=in_json)
     return 0
 
@@ -203,21 +181,15 @@ def _note_count(notes: list[str], foreign: int | None, shown: int, *, in_json: b
         say(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
 
 
-def _unread(number: int) -> str:
-    which, whose = ("1 record", "its side file is") if number == 1 else (f"{number:,} records", "their side files are")
-    name = "it" if number == 1 else "them"
-    return f"{which} could not be searched whole: {whose} missing or damaged; `billhook events verify` names {name}"
-
-
 def counted_records(number: int) -> str:
     return f"{number:,} record" if number == 1 else f"{number:,} records"
 
 
-def _follow(logs: Logs, part: Slice, printer: Printer) -> int:
+def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
     table = Table([], printer.names, hook=printer.hook)
     if not printer.in_json and not printer.minimal:
         say(table.head())
-    newest = Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
+    newest = query.Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
     with suppress(KeyboardInterrupt):  # the only way in which it ends
         for entry in logs.followed(newest):
             printer.one(logs, entry, table)
@@ -225,8 +197,6 @@ def _follow(logs: Logs, part: Slice, printer: Printer) -> int:
 
 
 # The group of commands:
-
-
 COMMANDS = {
     "list": "The sessions of this project, with what happened in each.",
     "search": "The events in which a text occurs.",
@@ -237,11 +207,6 @@ COMMANDS = {
     "verify": "Check that nothing in the log was changed, removed or added.",
     "export": "The log's own lines, to keep or to send elsewhere.",
 }
-"""Every command with its one line of help."""
-
-_MODULES = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
-"""The module of a command, where that has another name. It holds a click command called `NAME_verb`."""
-
 _EPILOG = """\b
 Examples:
   billhook events . --last 5
@@ -269,27 +234,18 @@ class _View(click.Command):
         return ["[SESSION]", "[OPTIONS]"]
 
 
-class _EventsGroup(click.Group):
-    """A group whose first word may also be a session. Modules are imported when they are used."""
+class _EventsGroup(LazyCommands):
+    """A group whose first word may also be a session."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+    lines, package = COMMANDS, __name__
+    modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "":
-            return _VIEW
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}")
-        found: click.Command = getattr(module, f"{cmd_name}_verb")
-        return found
+        return super().get_command(ctx, cmd_name) if cmd_name else _VIEW
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        asks_help = args[:1] in (["-h"], ["--help"])
-        completes = ctx.resilient_parsing and not args
-        return super().parse_args(
-            ctx, args if asks_help or completes or (args and args[0] in COMMANDS) else ["", *args]
-        )  # fmt: skip
+        known = args[0] in (*COMMANDS, "-h", "--help") if args else ctx.resilient_parsing  # that completes words
+        return super().parse_args(ctx, args if known else ["", *args])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return [*super().shell_complete(ctx, incomplete), *_VIEW.shell_complete(ctx, incomplete)]
@@ -306,15 +262,7 @@ class _EventsGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-_VIEW = _View(
-    "events",
-    callback=view,
-    params=[
-        click.Argument(["sessions"], metavar="[SESSION]", nargs=-1),
-        *reversed(getattr(view, "__click_params__", [])),
-    ],
-    help=view.__doc__,
-    epilog=_EPILOG,
+_VIEW = click.command("events", cls=_View, epilog=_EPILOG)(
+    click.argument("sessions", metavar="[SESSION]", nargs=-1)(view)
 )
-
 verb = _EventsGroup("events", help=view.__doc__, epilog=_EPILOG, add_help_option=True)

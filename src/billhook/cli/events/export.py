@@ -5,15 +5,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import click
 
 from billhook.cli.events import counted_records, show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.table import width
-from billhook.cli.options import loaded
-from billhook.cli.screen import filled, note, picked, progress, say, say_json, shown_path, with_shown_paths
+from billhook.cli.options import flag, loaded, option
+from billhook.cli.screen import filled, note, picked, progress, report, say, say_json, shown_path, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
@@ -44,11 +44,9 @@ Examples:
 Exit code: 0 all is as it was written, 1 something was changed,
 removed, moved or added, 2 usage or a log that can't be read.""",
 )
-@click.option("--head", "wants_head", is_flag=True,
-              help="Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")  # fmt: skip
-@click.option("--expect", metavar="SEQ:HASH", callback=_head,
-              help="A head that the log must contain.  [default: all that were exported]")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@flag("--head", "wants_head", "Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")
+@option("--expect", "SEQ:HASH", "A head that the log must contain.  [default: all that were exported]", callback=_head)
+@flag("--json", "as_json", "Print one line of JSON.")
 def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     """Check that every record of this project's log is as it was written, and that none is missing, moved or added.
 
@@ -57,20 +55,25 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
     """
     reader = here().reader()
     target = head_folder()
-    heads = [expect] if expect else _known_heads(reader.folder, reader.root, target)
+    heads = [expect] if expect else []
+    if not heads:  # every head that was given out: the one that was printed last, and those in the folder for heads
+        printed = exported_head(reader.folder, reader.root)
+        heads = [one.head for one in exported(Path(target), reader.folder)] if target else []
+        heads += [printed] if printed else []
     expected = max(heads, key=lambda head: head.seq, default=None)
     with progress("checking the log") as bar:
         found = verify(reader.folder, reader.root, progress=bar, expected=heads)
     if found.ok and wants_head and found.head is not None:
-        _export(found.head, reader.folder, reader.root, target)
-    if as_json:
-        say_json(_as_data(found, expected))
-    elif wants_head and found.ok:
-        if found.head is None:
-            raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
-        say(str(found.head))
-    else:
-        say("\n".join(_screen(found, expected, target)))
+        try:
+            export_head(reader.folder, reader.root, found.head)
+            if target:
+                export(Path(target), reader.folder, reader.root)
+        except StoreError as error:  # what can't be remembered is printed all the same
+            note(str(error))
+    if wants_head and found.ok and found.head is None and not as_json:
+        raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
+    lines = [str(found.head)] if wants_head and found.ok else _screen(found, expected, target)
+    report(as_json, lines, _as_data(found, expected))
     return 0 if found.ok else 1
 
 
@@ -85,23 +88,6 @@ def head_folder() -> str:
     except BillhookError as error:
         note(f"the configuration can't be read, so exported heads are not used: {error.message}")
         return ""
-
-
-def _known_heads(folder: Path, root: Path, target: str) -> list[Head]:
-    """Every head that was given out: the one that was printed last, and those in the folder for heads."""
-    printed = exported_head(folder, root)
-    kept = [one.head for one in exported(Path(target), folder)] if target else []
-    return [*([printed] if printed else []), *kept]
-
-
-def _export(head: Head, folder: Path, root: Path, target: str) -> None:
-    """Remember it. Where that can't be written, it is printed all the same."""
-    try:
-        export_head(folder, root, head)
-        if target:
-            export(Path(target), folder, root)
-    except StoreError as error:
-        note(str(error))
 
 
 def _as_data(found: Verified, expected: Head | None) -> dict[str, object]:
@@ -123,18 +109,15 @@ def _screen(found: Verified, expected: Head | None, target: str) -> Iterator[str
     hidden = max(0, len(found.findings) - _SHOWN) + found.more
     if hidden:
         yield f"and {hidden:,} more (--json lists {'them' if not found.more else 'the first thousand'})"
-    if found.findings:
-        yield ""
+    yield from [""] if found.findings else []
     yield from _summary(found, expected, target)
 
 
 def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[str]:
     size = f"{counted(found.records, 'record')} in {counted(found.files, 'file')}"
-    if not found.ok:
-        yield f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
-        return
-    if found.head is None:
-        yield "the log is empty: nothing to check"
+    if not found.ok or found.head is None:
+        findings = f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
+        yield findings if not found.ok else "the log is empty: nothing to check"
         return
     yield f"{size}: {click.style('all as they were written', fg='green')}"
     if found.torn:
@@ -152,14 +135,6 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
 
 
 # `billhook events export`:
-
-
-class ExportResult(NamedTuple):
-    records: int
-    bytes: int
-    with_side_files: int
-
-
 @click.command(
     "export",
     epilog="""\b
@@ -171,9 +146,9 @@ Examples:
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @filter_options
 @slice_options("all")
-@click.option("--output", "-o", metavar="FILE", help="Write there, for nobody else to read (0600); `-` is the screen.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--json", "as_json", is_flag=True, help="With --output, say what was written as one line of JSON.")
+@option("--output", "-o", "FILE", "Write there, for nobody else to read (0600); `-` is the screen.")
+@flag("--force", "Replace a file that is there.")
+@flag("--json", "as_json", "With --output, say what was written as one line of JSON.")
 def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, as_json: bool) -> int:
     """Print the records as they stand in the log, byte for byte, one JSON object a line, oldest first.
 
@@ -190,23 +165,25 @@ def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, 
     return 0
 
 
-def _write(entries: Iterable[LogEntry], stream: IO[bytes]) -> ExportResult:
-    records = size = aside = 0
+def _write(entries: Iterable[LogEntry], stream: IO[bytes]) -> dict[str, int]:
+    """Write the lines; what that was, as it is reported."""
+    done = {"records": 0, "bytes": 0, "with_side_files": 0}
     for entry in entries:
-        stream.write(entry.line + b"\n")
-        records, size, aside = records + 1, size + len(entry.line) + 1, aside + (entry.record.side is not None)
+        done["records"] += 1
+        done["bytes"] += stream.write(entry.line + b"\n")
+        done["with_side_files"] += entry.record.side is not None
     stream.flush()
-    return ExportResult(records, size, aside)
+    return done
 
 
-def _report(done: ExportResult, output: str | None, foreign: int | None, *, as_json: bool) -> None:
+def _report(done: dict[str, int], output: str | None, foreign: int | None, *, as_json: bool) -> None:
     to_file = output not in (None, "-")
     if as_json and to_file:
-        say_json({"output": os.path.abspath(output or ""), **done._asdict(), "skipped": foreign})
+        say_json({"output": os.path.abspath(output or ""), **done, "skipped": foreign})
     elif to_file:
-        say(visible(f"wrote {counted_records(done.records)}, {done.bytes:,} bytes, to {output}"))
-    if done.with_side_files:
-        what = "1 record has a part" if done.with_side_files == 1 else f"{done.with_side_files} records have parts"
+        say(visible(f"wrote {counted_records(done['records'])}, {done['bytes']:,} bytes, to {output}"))
+    if aside := done["with_side_files"]:
+        what = "1 record has a part" if aside == 1 else f"{aside} records have parts"
         note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")
     if foreign:
         note(f"skipped {counted(foreign, 'line')} that billhook did not write")
@@ -221,6 +198,8 @@ def _target(output: str | None, force: bool) -> Iterator[IO[bytes]]:
     assert output is not None
     if os.path.lexists(output) and not force:
         raise UsageError(f"`{output}` is there already", hint="--force replaces it")
+    if os.path.isdir(output) and not os.path.islink(output):
+        raise UsageError(f"`{output}` is a folder", hint="name a file in it")
     folder = os.path.dirname(os.path.abspath(output))
     temporary = os.path.join(folder, f".billhook-export-{os.urandom(6).hex()}")
     try:
@@ -229,22 +208,14 @@ def _target(output: str | None, force: bool) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        _put(temporary, output, force)
+        put = os.replace if force else os.link  # a link fails where somebody else's file has appeared meanwhile
+        try:
+            put(temporary, output)
+        except PermissionError:  # a file system without hard links
+            os.rename(temporary, output)
     except OSError as error:
         why = error.strerror or str(error)
         raise UsageError(f"--output {output}: {why}", hint="name a file in a folder that you can write") from None
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)
-
-
-def _put(temporary: str, output: str, force: bool) -> None:
-    if os.path.isdir(output) and not os.path.islink(output):
-        raise UsageError(f"`{output}` is a folder", hint="name a file in it")
-    if force:
-        os.replace(temporary, output)
-        return
-    try:
-        os.link(temporary, output)  # fails where somebody else's file has appeared meanwhile
-    except PermissionError:  # a file system without hard links
-        os.rename(temporary, output)

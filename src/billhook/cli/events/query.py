@@ -7,6 +7,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,7 @@ import click
 import msgspec
 
 from billhook.cli import times
+from billhook.cli.options import flag, option
 from billhook.cli.options import words as split
 from billhook.cli.screen import Progress
 from billhook.core import strictjson, tools
@@ -23,7 +25,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
 from billhook.core.text import folded, suggest
 from billhook.serve.hook_server import canonical
-from billhook.store import sessions
+from billhook.store import sessions as names
 from billhook.store.files import StoreError, log_folder, opened, read_in, state_root
 from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.log.record import Record, Wanted
@@ -164,7 +166,8 @@ class Logs:
 
     def count(self) -> int:
         """How many records there are, about the logs themselves included: they are numbered without a gap."""
-        return sum(map(_length, self.readers))
+        ends = [(next(one.backward(notes=True), None), next(one.forward(notes=True), None)) for one in self.readers]
+        return sum(newest.record.seq - oldest.record.seq + 1 for newest, oldest in ends if newest and oldest)
 
     def _kept(self, entries: Iterator[LogEntry]) -> Iterator[LogEntry]:
         for entry in entries:
@@ -180,27 +183,18 @@ def known_sum(numbers: Iterable[int | None]) -> int | None:
     return None if None in known else sum(number for number in known if number is not None)
 
 
-def as_logged(entry: LogEntry, logs: Logs) -> bytes:
+def line_of(entry: LogEntry, whole: Record) -> bytes:
     """The record as one line of JSON, whole: the line as it is, unless a part lies elsewhere; and at its end `payload`,
     the event as it came."""
-    return line_of(entry, entry.record if entry.record.side is None else logs.whole(entry))
-
-
-def line_of(entry: LogEntry, whole: Record) -> bytes:
-    """As `as_logged`, of a record that was put together before."""
-    as_it_is = entry.record.side is None and entry.line.isascii() and b"\x7f" not in entry.line
-    line = entry.line if as_it_is else _with_side(entry, whole)  # a line that was edited may hold escape sequences
+    line, side = entry.line, entry.record.side
+    if side is not None or not line.isascii() or b"\x7f" in line:  # a line that was edited may hold escape sequences
+        data: dict[str, Any] = strictjson.loads_leniently(line, max_depth=500)  # fields of later versions stay
+        fields = side.fields if side else ()
+        data |= {field: msgspec.to_builtins(getattr(whole, field)) for field in fields if hasattr(whole, field)}
+        line = strictjson.encode(data)
     if whole.note is not None or not line.endswith(b"}"):
         return line
     return b'%b,"payload":%b}' % (line[:-1], strictjson.encode(msgspec.to_builtins(whole.payload)))
-
-
-def _with_side(entry: LogEntry, whole: Record) -> bytes:
-    """The line with the part of it that lies in a side file; fields that this version does not know stay."""
-    data: dict[str, Any] = strictjson.loads_leniently(entry.line, max_depth=500)
-    fields = entry.record.side.fields if entry.record.side else ()
-    data |= {field: msgspec.to_builtins(getattr(whole, field)) for field in fields if hasattr(whole, field)}
-    return strictjson.encode(data)
 
 
 def _merged(each: Sequence[Iterator[LogEntry]], *, newest_first: bool) -> Iterator[LogEntry]:
@@ -217,15 +211,7 @@ def _all_but_last(entries: Iterator[LogEntry], number: int) -> Iterator[LogEntry
             yield held.popleft()
 
 
-def _length(reader: LogReader) -> int:
-    newest = next(reader.backward(notes=True), None)
-    oldest = next(reader.forward(notes=True), None)
-    return newest.record.seq - oldest.record.seq + 1 if newest and oldest else 0
-
-
 # Which session somebody means:
-
-
 FEWEST: Final = 6  # characters of an id that name it
 _RECORD = re.compile(r"[1-9][0-9]*|0[0-9a-f]{11,31}")
 _NAMED = 8  # sessions that a hint names
@@ -248,15 +234,11 @@ class SessionNames:
         """Its name; empty when it has none."""
         key = record.session_id
         if key not in self._known:
-            self._known[key] = self._named(key) or record.session_name
+            found = None
+            with suppress(StoreError):
+                found = self._sessions.get(key) if key else None
+            self._known[key] = found.name if found and found.name else record.session_name
         return self._known[key]
-
-    def _named(self, session_id: str) -> str:
-        try:
-            found = self._sessions.get(session_id) if session_id else None
-        except StoreError:
-            return ""
-        return found.name if found else ""
 
 
 def meant(words: Iterable[str], here: LogScope) -> Ids:
@@ -285,10 +267,9 @@ def sessions_called(word: str, here: LogScope) -> Ids:
 
 def newest_session(here: LogScope) -> str | None:
     """The session of the newest record here that has one; empty: there are records, and none of them names one."""
-    records = (entry.record for entry in here.reader().backward(Wanted(project=here.project)))
     newest = None
-    for record in records:
-        newest = record.session_id
+    for entry in here.reader().backward(Wanted(project=here.project)):
+        newest = entry.record.session_id
         if newest:
             break
     return newest
@@ -301,19 +282,16 @@ def _by_id(word: str, here: LogScope) -> Ids:
     found = sessions.get(word)
     if found is not None:
         return {found.project: frozenset((word,))}
-    return {here.project: frozenset((word,))} if not _is_made_up(word) and is_logged(word, here) else {}
+    adjective, _, animal = word.partition("-")
+    made_up = adjective in names.ADJECTIVES and animal.partition("-")[0] in names.ANIMALS
+    # a name that billhook gives is nobody's id: a long log need not be searched for it
+    return {here.project: frozenset((word,))} if not made_up and is_logged(word, here) else {}
 
 
 def is_logged(session_id: str, here: LogScope) -> bool:
     """Whether a record of this project is of that session."""
     wanted = Wanted(sessions=frozenset((session_id,)), project=here.project)
     return next(here.reader().backward(wanted), None) is not None
-
-
-def _is_made_up(word: str) -> bool:
-    """Whether it is a name that billhook gives, and so nobody's id: a long log need not be searched for it."""
-    adjective, _, animal = word.partition("-")
-    return adjective in sessions.ADJECTIVES and animal.partition("-")[0] in sessions.ANIMALS
 
 
 def _known(word: str, here: LogScope) -> Iterator[Iterable[tuple[str, str, str]]]:
@@ -376,8 +354,6 @@ def _unknown(word: str, here: LogScope) -> UsageError:
 
 
 # The filters of `billhook events` and its commands:
-
-
 _DECISIONS = {one.value: one.value for one in Decision} | {
     "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
     "asked": "ask", "deferred": "defer",
@@ -416,8 +392,8 @@ def filter_options(verb: Verb) -> Verb:
 
 
 def _with(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
-    for option in reversed(list(options)):
-        verb = option(verb)
+    for one in reversed(list(options)):
+        verb = one(verb)
     return verb
 
 
@@ -437,21 +413,22 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
 
 
 _OPTIONS = (
-    click.option("--event", "-e", "events", metavar="E,..", multiple=True, callback=_words,
-                 help="Only these events, in any spelling; `log` is what the log notes about itself."),
-    click.option("--tool", "-t", "tools", metavar="T,..", multiple=True, callback=_words,
-                 help="Only these tools, by any name that a dialect has for them."),
-    click.option("--decision", "-d", "decisions", metavar="D,..", multiple=True, callback=_decisions,
-                 help="Only these decisions: none, allow, ask, defer, deny."),
-    click.option("--hook", metavar="H",
-                 help="Only where this hook was asked, or was not, with the reason; `guard` is also project/guard and "
-                 "user/guard#2."),
-    click.option("--failed", is_flag=True, help="Only where a hook failed, timed out or could not start."),
+    option("--event", "-e", "events", "E,..",
+           "Only these events, in any spelling; `log` is what the log notes about itself.",
+           multiple=True, callback=_words),
+    option("--tool", "-t", "tools", "T,..",
+           "Only these tools, by any name that a dialect has for them.", multiple=True, callback=_words),
+    option("--decision", "-d", "decisions", "D,..",
+           "Only these decisions: none, allow, ask, defer, deny.", multiple=True, callback=_decisions),
+    option("--hook", "H",
+           "Only where this hook was asked, or was not, with the reason; `guard` is also project/guard and "
+           "user/guard#2."),
+    flag("--failed", "Only where a hook failed, timed out or could not start."),
     times.option("--since", "--from-time", "since", end=False,
-                        help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time "
-                        "unless it names a zone)."),
+                 help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time unless it "
+                 "names a zone)."),
     times.option("--until", "--to-time", "until", end=True,
-                        help="Up to then, that included; a day alone means its end."),
+                 help="Up to then, that included; a day alone means its end."),
 )  # fmt: skip
 
 
@@ -470,7 +447,7 @@ def slice_options(limit: str) -> Callable[[Verb], Verb]:
         ("--limit", "limit"): f"At most N, the newest unless --first is given; 0: all.  [default: {limit}]",
         ("--offset", "offset"): "Leave out N, and take those before them; with --first, those after.",
     }
-    options = [click.option(*names, type=int, metavar="N", callback=number, help=text) for names, text in texts.items()]
+    options = [option(*names, "N", text, type=int, callback=number) for names, text in texts.items()]
 
     def with_options(verb: Verb) -> Verb:
         @functools.wraps(verb)
@@ -497,8 +474,7 @@ def json_options(
             on_terminal = sys.stdout is not None and sys.stdout.isatty()
             return verb(in_json=as_json or not (human or on_terminal), **given)
 
-        as_table = click.option("--human", is_flag=True, help=human)(with_format)
-        return click.option("--json", "as_json", is_flag=True, help=text)(as_table)
+        return flag("--json", "as_json", text)(flag("--human", human)(with_format))
 
     return with_options
 

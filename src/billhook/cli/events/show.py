@@ -10,22 +10,9 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.events import Printer, format_options
-from billhook.cli.events.query import (
-    FAILED,
-    Filters,
-    LogScope,
-    SessionNames,
-    Slice,
-    chosen,
-    every_log,
-    filter_options,
-    here,
-    json_options,
-    line_of,
-    slice_options,
-)
+from billhook.cli.events import Printer, format_options, query
 from billhook.cli.events.table import EventRow, Table, about, cells, coloured, cut, told, turn, width, word
+from billhook.cli.options import option
 from billhook.cli.screen import filled, hint, progress, say, shown_path, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
@@ -52,84 +39,76 @@ Examples:
   billhook events search terraform --json | jq -r .session_name""",
 )
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
-@click.option(
-    "--session", "-s", "sessions", metavar="S,..", multiple=True, help="Only these sessions, as `.` or a name."
-)
-@filter_options
-@slice_options("50")
+@option("--session", "-s", "sessions", "S,..", "Only these sessions, as `.` or a name.", multiple=True)
+@query.filter_options
+@query.slice_options("50")
 @format_options
-def search_verb(words: tuple[str, ...], filters: Filters, part: Slice, in_json: bool, minimal: bool) -> int:
+def search_verb(words: tuple[str, ...], filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool) -> int:
     """Show the events in which a text occurs: in a command, a reason, a hook's name, its data, an output.
 
     The text is taken as it is, and capitals count (`billhook events | grep -i TEXT` finds it in any case). At most 50
     are shown, the newest, unless --limit says otherwise. The order is oldest first.
     """
-    query = " ".join(words)
-    if not query.strip():
+    text = " ".join(words)
+    if not text.strip():
         raise UsageError("the text is empty", hint='billhook events search "turn-tracker"')
     if not part.given:
         part = msgspec.structs.replace(part, limit=_LIMIT)
-    where = here()
-    logs = chosen(msgspec.structs.replace(filters, text=query), where)
+    where = query.here()
+    logs = query.chosen(msgspec.structs.replace(filters, text=text), where)
     printer = Printer(where, in_json=in_json, minimal=minimal)
     with progress("searching the log") as bar:
         found = list(logs.chosen(part, bar))
     if in_json or minimal:
         printer.show(logs, found)
     elif found:
-        say("\n".join(_screen([logs.whole(entry) for entry in found], query, printer)))
+        say("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
     printer.count(logs, len(found), part, filters=True)
-    if not found and logs.count() and query != query.lower():
-        hint(f"capitals count; try `{flat(query.lower())}`")
+    if not found and logs.count() and text != text.lower():
+        hint(f"capitals count; try `{flat(text.lower())}`")
     return 0
 
 
-def _screen(records: list[Record], query: str, printer: Printer) -> Iterator[str]:
+def _screen(records: list[Record], sought: str, printer: Printer) -> Iterator[str]:
     rows = [EventRow(record) for record in records]
     table = Table(rows, printer.names, quiet=True)
     yield table.head()
     for row in rows:
         yield from table.lines(row)
-        found = list(hits(row.record, query))
+        found = list(hits(row.record, sought))
         for place, text in found[:_MOST_HITS]:
             shown = f"{cut(place, _LONGEST_PLACE)}: "
-            yield " " * _INDENT + click.style(shown, dim=True) + marked(text, query, cells(shown))
+            yield " " * _INDENT + click.style(shown, dim=True) + marked(text, sought, cells(shown))
         if len(found) > _MOST_HITS:
             yield f"{' ' * _INDENT}and {len(found) - _MOST_HITS} more: billhook events show {row.record.seq}"
 
 
-def hits(record: Record, query: str) -> Iterator[tuple[str, str]]:
+def hits(record: Record, sought: str) -> Iterator[tuple[str, str]]:
     """Where in a record a text occurs: the place as `jq` would name it, and the text around it."""
     fields = {name: getattr(record, name) for name in Record.__struct_fields__ if name not in _NOT_SAID}
-    for place, text in _texts(msgspec.to_builtins(fields), ""):
-        if query in text:
-            yield place.removeprefix("."), text
+    left: list[tuple[str, Any]] = [("", msgspec.to_builtins(fields))]
+    while left:  # deep values are no trouble
+        place, value = left.pop()
+        texts: list[str] = []
+        if isinstance(value, dict):
+            texts = [str(key) for key in value] if place else []
+            left += [(f"{place}.{key}", part) for key, part in reversed(value.items())]
+        elif isinstance(value, list | tuple):
+            left += [(f"{place}[{number}]", part) for number, part in reversed(list(enumerate(value)))]
+        elif value is not None and not isinstance(value, bool):
+            texts = [str(value)]
+        yield from ((place.removeprefix("."), text) for text in texts if sought in text)
 
 
-def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Every text, key and number in a JSON value, in order, with its place. Deep values are no trouble."""
-    left: list[tuple[str, Any]] = [(place, value)]
-    while left:
-        where, one = left.pop()
-        if isinstance(one, dict):
-            if where:
-                yield from ((where, str(key)) for key in one)
-            left += [(f"{where}.{key}", part) for key, part in reversed(one.items())]
-        elif isinstance(one, list | tuple):
-            left += [(f"{where}[{number}]", part) for number, part in reversed(list(enumerate(one)))]
-        elif one is not None and not isinstance(one, bool):
-            yield where, str(one)
-
-
-def marked(text: str, query: str, used: int) -> str:
+def marked(text: str, sought: str, used: int) -> str:
     """The text around the first hit, as much as fits into a line, with what was sought in bold."""
-    at = text.find(query)
+    at = text.find(sought)
     begin = max(0, at - _BEFORE)
     room = max(20, width() - _INDENT - used)
     before = ("..." if begin else "") + flat_keeping_ends(text[begin:at])
-    hit = flat_keeping_ends(query)
+    hit = flat_keeping_ends(sought)
     rest = room - cells(before) - cells(hit)
-    after = flat_keeping_ends(text[at + len(query) : at + len(query) + max(0, rest) + 1])
+    after = flat_keeping_ends(text[at + len(sought) : at + len(sought) + max(0, rest) + 1])
     if cells(after) > rest:
         after = after[: max(0, rest - 3)] + "..."
     return before + click.style(hit, fg="black", bg="yellow") + after
@@ -143,8 +122,6 @@ def flat_keeping_ends(text: str) -> str:
 
 
 # `billhook events show ID`:
-
-
 _ID = re.compile(r"[0-9a-f]{6,32}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 """No id begins so: their first digits are the time, and that takes centuries to fill them."""
@@ -161,7 +138,7 @@ Examples:
   billhook events show 019a8f3b52c7 | jq .outcomes""",
 )
 @click.argument("id_", metavar="NR|ID")
-@json_options(
+@query.json_options(
     "A line of JSON: the record as it was logged, and its event. This is what a pipe gets.",
     "The text for people, also in a pipe.",
 )
@@ -171,13 +148,13 @@ def show_verb(id_: str, in_json: bool) -> int:
     NR is a record's number in this project's log, as the table shows it. ID is its id, or the first 6 digits of that or
     more; records of other projects are found by it, too. `billhook explain ID` says why it came so.
     """
-    where = here()
+    where = query.here()
     reader, entry = found(id_, where)
     record, problem = whole(reader, entry)
     if in_json:
-        click.echo(line_of(entry, record))
+        click.echo(query.line_of(entry, record))
     else:
-        say("\n".join(_record_screen(record, entry, SessionNames(where))))
+        say("\n".join(_record_screen(record, entry, query.SessionNames(where))))
     if problem:
         say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
@@ -185,7 +162,7 @@ def show_verb(id_: str, in_json: bool) -> int:
     return 0
 
 
-def found(id_: str, where: LogScope) -> tuple[LogReader, LogEntry]:
+def found(id_: str, where: query.LogScope) -> tuple[LogReader, LogEntry]:
     """The record of a number or an id, here or in another project; UsageError when there is none, or several."""
     if _NUMBER.fullmatch(id_):
         return _numbered(int(id_), where.reader())
@@ -202,10 +179,10 @@ def found(id_: str, where: LogScope) -> tuple[LogReader, LogEntry]:
     return match
 
 
-def by_id(digits: str, where: LogScope, *, notes: bool) -> tuple[LogReader, LogEntry] | None:
+def by_id(digits: str, where: query.LogScope, *, notes: bool) -> tuple[LogReader, LogEntry] | None:
     """The record whose id begins so, here or in another project; StoreError when there are several."""
     own = where.reader()
-    for reader in (own, *(other for other in every_log(where) if other.folder != own.folder)):
+    for reader in (own, *(other for other in query.every_log(where) if other.folder != own.folder)):
         if (entry := reader.find(digits, notes=notes)) is not None:
             return reader, entry
     return None
@@ -247,7 +224,7 @@ def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
         return entry.record, f"a part of this record can't be shown: {error.place}: {error.message}"
 
 
-def _record_screen(record: Record, entry: LogEntry, names: SessionNames) -> Iterator[str]:
+def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
     yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
@@ -272,7 +249,7 @@ def _record_screen(record: Record, entry: LogEntry, names: SessionNames) -> Iter
             yield from ("", click.style(title, bold=True), *_value(value))
 
 
-def _facts(record: Record, entry: LogEntry, names: SessionNames) -> Iterator[str]:
+def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
     when = times.local(record.time)
     turn_ = f", turn {turn(record)}" if record.turn_id else ""
     about = {
@@ -299,32 +276,24 @@ def _hooks(record: Record) -> Iterator[str]:
     not_asked = {said.hook: said.error or "skipped" for said in record.outcomes if said.status == "skipped"}
     not_asked |= record.not_asked
     column = min(32, max(map(len, [said.hook for said in asked] + list(not_asked)), default=0))
-    if asked:
-        yield from ("", click.style("hooks that were asked", bold=True))
+    yield from ("", click.style("hooks that were asked", bold=True)) if asked else ()
     for said in asked:
         yield from _asked(said, column)
-    if not_asked:
-        yield from ("", click.style("hooks that were not asked", bold=True))
+    yield from ("", click.style("hooks that were not asked", bold=True)) if not_asked else ()
     for name, why in not_asked.items():
         yield f"  {cut(name, column):<{column}}  {cut(why, width() - column - 4)}"
 
 
 def _asked(said: OutcomeRecord, column: int) -> Iterator[str]:
-    failed = said.status in FAILED
-    shown = word_of(said)
-    tone = "failed" if failed else said.decision
+    failed = said.status in query.FAILED
     name = click.style(f"{cut(said.hook, column):<{column}}", fg="cyan")
-    source = shown_path(said.source) if said.source else ""
-    line = f"  {name}  {coloured(f'{flat(shown):<15}', tone)}  {said.duration_ms:>8.1f} ms  {flat(source)}"
-    yield line.rstrip()
+    shown = coloured(f"{flat(word_of(said)):<15}", "failed" if failed else said.decision)
+    yield f"  {name}  {shown}  {said.duration_ms:>8.1f} ms  {flat(shown_path(said.source or ''))}".rstrip()
     texts = [said.reason if not failed else None, said.error]
     texts.append("went on without its answer (on_failure: allow)" if said.failed_open else None)
     texts += [f"note: {lost}" for lost in said.lost]
-    if said.data is not None:
-        texts.append(strictjson.compact(said.data))
-    for text in texts:
-        if text:
-            yield from filled(text, column + 4, width())
+    texts.append(strictjson.compact(said.data) if said.data is not None else None)
+    yield from (line for text in texts if text for line in filled(text, column + 4, width()))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:
@@ -338,7 +307,5 @@ def _labelled(label: str, text: str | None) -> Iterator[str]:
 def _value(value: Any) -> Iterator[str]:
     """A value as people read it: text as it is, everything else as JSON in lines."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    shown = (
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} more characters (--json)"
-    )
-    yield from (f"  {visible(line)}".rstrip() for line in shown.split("\n"))
+    more = f"\n... {len(text) - _LONGEST:,} more characters (--json)" if len(text) > _LONGEST else ""
+    yield from (f"  {visible(line)}".rstrip() for line in (text[:_LONGEST] + more).split("\n"))

@@ -10,25 +10,10 @@ import msgspec
 
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
-from billhook.cli.events import show_list, show_nothing
-from billhook.cli.events.query import (
-    Filters,
-    Logs,
-    LogScope,
-    SessionNames,
-    chosen,
-    every_log,
-    filter_options,
-    here,
-    is_logged,
-    json_options,
-    known_sum,
-    number,
-    plain_hook,
-    sessions_called,
-)
+from billhook.cli.events import query, show_list, show_nothing
 from billhook.cli.events.table import TRUST, aligned
-from billhook.cli.screen import Progress, note, progress, say, say_json, shown_path, width
+from billhook.cli.options import flag, option
+from billhook.cli.screen import Progress, note, progress, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
 from billhook.config.history import budget_of
@@ -71,30 +56,30 @@ Examples:
   billhook events list --since 1w
   billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""",
 )
-@click.option("--all", "everywhere", is_flag=True, help="Those of every project.")
+@flag("--all", "everywhere", "Those of every project.")
 @times.option("--since", "since", end=False, help="Only what happened from then on: 1h, 2d, a day, ISO 8601.")
 @times.option("--until", "until", end=True, help="Only what happened up to then.")
-@click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The newest N sessions.")
-@json_options()
+@option("--last", "-n", "last", "N", "The newest N sessions.", type=int, callback=query.number)
+@query.json_options()
 def list_verb(everywhere: bool, since: str | None, until: str | None, last: int | None, in_json: bool) -> int:
     """Show the sessions of this project: name, id, when, how many events, and how many of them were denied or let
     pass because a hook failed. The newest is last."""
-    where = here()
+    where = query.here()
     with progress("reading the log") as bar:
         found, foreign = sessions(where, Wanted(since=since, until=until), bar, everywhere=everywhere)
     if not found and not foreign and not where.reader().bytes:
-        return show_nothing(Logs({}, where), in_json=in_json)
+        return show_nothing(query.Logs({}, where), in_json=in_json)
     return show_list(
         found, lambda shown: _sessions_table(shown, everywhere), last, in_json=in_json, thing="session", foreign=foreign
     )
 
 
 def sessions(
-    where: LogScope, wanted: Wanted, bar: Progress | None, *, everywhere: bool
+    where: query.LogScope, wanted: Wanted, bar: Progress | None, *, everywhere: bool
 ) -> tuple[list[Summary], int | None]:
     """The sessions in the order of their newest record; and the lines that are none of ours, where that is known."""
-    names, found = SessionNames(where), dict[tuple[str, str], Summary]()
-    readers = every_log(where) if everywhere else [where.reader()]
+    names, found = query.SessionNames(where), dict[tuple[str, str], Summary]()
+    readers = query.every_log(where) if everywhere else [where.reader()]
     for reader in readers:
         for entry in reader.forward(wanted, bar):
             record = entry.record
@@ -107,28 +92,23 @@ def sessions(
                     last=record.time,
                 )  # fmt: skip
             found[key].add(record)
-    return sorted(found.values(), key=lambda one: one.last), known_sum(reader.skipped for reader in readers)
+    return sorted(found.values(), key=lambda one: one.last), query.known_sum(reader.skipped for reader in readers)
 
 
 def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
     titles = ["NAME", "ID", "FIRST", "LAST", "EVENTS", "DENIED", "ASKED", "FAILED OPEN", *(["PROJECT"] * everywhere)]
-    rows = [
-        [one.name or "-", one.session_id or "-", times.minute(one.first), _last(one), f"{one.events:,}",
-         f"{one.denied:,}", f"{one.asked:,}", f"{one.failed_open:,}", shown_path(one.project, here=False)]
-        for one in shown
-    ]  # fmt: skip
+    rows = []
+    for one in shown:
+        first, last = times.minute(one.first), times.minute(one.last)
+        last = last.split(" ")[-1] if last[:10] == first[:10] else last  # on the same day only the time of it
+        numbers = (f"{number:,}" for number in (one.events, one.denied, one.asked, one.failed_open))
+        rows.append(
+            [one.name or "-", one.session_id or "-", first, last, *numbers, shown_path(one.project, here=False)]
+        )
     return aligned(titles, [row[: len(titles)] for row in rows], right=(4, 5, 6, 7), flexible=1)
 
 
-def _last(one: Summary) -> str:
-    """Only the time of day where the day is that of the first record."""
-    last = times.minute(one.last)
-    return last.split(" ")[-1] if last[:10] == times.minute(one.first)[:10] else last
-
-
 # `billhook events files`:
-
-
 _READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS", "LSP"})
 _TELLING: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
 
@@ -153,21 +133,21 @@ Examples:
   billhook events files jolly-squid --json | jq -r 'select(.writes > 0) | .path'""",
 )
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
-@filter_options
-@click.option("--last", "-n", "last", type=int, metavar="N", callback=number, help="The N files touched last.")
-@json_options()
-def files_verb(filters: Filters, last: int | None, in_json: bool) -> int:
+@query.filter_options
+@option("--last", "-n", "last", "N", "The N files touched last.", type=int, callback=query.number)
+@query.json_options()
+def files_verb(filters: query.Filters, last: int | None, in_json: bool) -> int:
     """Show the files that tools named: how often each was read and written, and how often that was denied.
 
     Told from the input of tools such as Read, Write, Edit and Grep, after hooks rewrote it. What a shell command
     touches is not known. The file that was touched last stands last.
     """
-    logs = chosen(msgspec.structs.replace(filters, events=filters.events or tuple(_TELLING)), here())
+    logs = query.chosen(msgspec.structs.replace(filters, events=filters.events or tuple(_TELLING)), query.here())
     if not logs.count():
         return show_nothing(logs, in_json=in_json)
     with progress("reading the log") as bar:
         found = touched(logs.whole(entry) for entry in logs.forward(bar) if entry.record.event in _TELLING)
-    return show_list(found, _table, last, in_json=in_json, thing="file")
+    return show_list(found, _files_table, last, in_json=in_json, thing="file")
 
 
 def touched(records: Iterable[Record]) -> list[TouchedFile]:
@@ -212,18 +192,13 @@ def _count(one: TouchedFile, record: Record) -> None:
         one.other += 1
 
 
-def _table(shown: list[TouchedFile]) -> list[str]:
-    rows = [
-        [shown_path(one.path), f"{one.reads:,}", f"{one.writes:,}", f"{one.other:,}", f"{one.denied:,}",
-         times.minute(one.last)]
-        for one in shown
-    ]  # fmt: skip
-    return aligned(("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4), flexible=0)
+def _files_table(shown: list[TouchedFile]) -> list[str]:
+    numbers = [(f"{number:,}" for number in (one.reads, one.writes, one.other, one.denied)) for one in shown]
+    rows = [[shown_path(one.path), *some, times.minute(one.last)] for one, some in zip(shown, numbers, strict=True)]
+    return aligned(("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4))
 
 
 # `billhook events stats`:
-
-
 _LONGEST_NAME = 40
 _HEADS = ("hook    ", "runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
 _STARTED = 2  # the column of starts in the background, which is left out where there are none
@@ -233,15 +208,11 @@ _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 class Stats:
     """What was counted over some records."""
 
-    def __init__(self, hook: str | None) -> None:
-        self._only = hook
-        self._tally = Tally()
+    def __init__(self, logs: query.Logs, hook: str | None) -> None:
         self.events: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
-        self.failed_open = 0
-        self.first = self.last = ""
-
-    def add_all(self, logs: Logs) -> None:
+        self.failed_open, self.first, self.last = 0, "", ""
+        tally = Tally()
         with progress("counting") as bar:
             for entry in logs.forward(bar):
                 record = entry.record
@@ -251,12 +222,9 @@ class Stats:
                 self.first, self.last = self.first or record.time, record.time
                 outside = record.side is not None and "outcomes" in record.side.fields
                 for said in (logs.whole(entry) if outside else record).outcomes:
-                    if self._only is None or called(said.hook, self._only):
-                        self._tally.add(said)
-
-    def hooks(self) -> tuple[HookStats, ...]:
-        """The slowest first."""
-        return self._tally.stats()
+                    if hook is None or called(said.hook, hook):
+                        tally.add(said)
+        self.hooks: tuple[HookStats, ...] = tally.stats()  # the slowest first
 
 
 @click.command(
@@ -271,9 +239,9 @@ Examples:
 Exit code: 0, whatever was found.""",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
-@filter_options
-@json_options("One line of JSON. This is what a pipe gets.")
-def stats_verb(filters: Filters, in_json: bool) -> int:
+@query.filter_options
+@query.json_options("One line of JSON. This is what a pipe gets.")
+def stats_verb(filters: query.Filters, in_json: bool) -> int:
     """Show how often each hook ran, how often it failed and how long it took, the slowest first.
 
     SESSION is `.` (the newest here), a name, an id, or several with commas between; without: the whole log of this
@@ -281,20 +249,23 @@ def stats_verb(filters: Filters, in_json: bool) -> int:
     Percentiles are exact up to 4,096 runs of a hook, and beyond that within 2 percent. Of what runs in the background
     the starts are counted.
     """
-    logs = chosen(filters, here())
+    logs = query.chosen(filters, query.here())
     warn_ms = budget_of(loader.load_for_cwd("."))
-    stats = Stats(plain_hook(filters.hook))
-    stats.add_all(logs)
-    if in_json:
-        say_json({**_as_data(stats, warn_ms), "foreign": logs.foreign})
-        return 0
-    say("\n".join(_screen(stats, warn_ms)))
-    if logs.foreign:
+    stats = Stats(logs, query.plain_hook(filters.hook))
+    report(in_json, _screen(stats, warn_ms), {**_as_data(stats, warn_ms), "foreign": logs.foreign})
+    if logs.foreign and not in_json:
         note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
     return 0
 
 
 def _as_data(stats: Stats, warn_ms: float | None) -> dict[str, Any]:
+    hooks = []
+    for hook in stats.hooks:  # its fields; the runs as `count`, and times with their unit
+        fields = msgspec.structs.asdict(hook)
+        times = {f"{name}_ms": fields.pop(name) for name in ("p50", "p95", "max")}
+        rounded = {name: None if value is None else round(value, 3) for name, value in times.items()}
+        about = {"name": fields.pop("name"), "count": fields.pop("runs"), **rounded, **fields}
+        hooks.append({**about, "over_budget": hook.over(warn_ms)})
     return {
         "events": stats.events.total(),
         "by_event": dict(stats.events.most_common()),
@@ -303,38 +274,36 @@ def _as_data(stats: Stats, warn_ms: float | None) -> dict[str, Any]:
         "first": stats.first or None,
         "last": stats.last or None,
         "warn_ms": warn_ms,
-        "hooks": [{**_hook_data(hook), "over_budget": hook.over(warn_ms)} for hook in stats.hooks()],
+        "hooks": hooks,
     }
 
 
-def _hook_data(hook: HookStats) -> dict[str, Any]:
-    """Its fields; the runs as `count`, and times with their unit."""
-    fields = msgspec.structs.asdict(hook)
-    times = {f"{name}_ms": fields.pop(name) for name in ("p50", "p95", "max")}
-    rounded = {name: None if value is None else round(value, 3) for name, value in times.items()}
-    return {"name": fields.pop("name"), "count": fields.pop("runs"), **rounded, **fields}
-
-
 def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
-    hooks = stats.hooks()
+    hooks = stats.hooks
     if not stats.events:
         yield "the log has no such events"
         return
-    if hooks:
-        yield from _hooks_table(hooks, warn_ms)
-        yield ""
+    yield from (*_hooks_table(hooks, warn_ms), "") if hooks else ()
     if any(hook.background for hook in hooks):
         yield "started: in the background, where nobody waits for the answer or times it"
-    yield from _totals(stats)
-    slow = [hook for hook in hooks if hook.over(warn_ms)]
-    if warn_ms is None:
-        return
-    over = f"{counted(len(slow), 'hook')} over it" if slow else "no hook is over it"
-    yield f"latency budget {warn_ms:,g} ms (warn_ms of `metrics`): {over}"
+    decisions = ", ".join(f"{count:,} {decision}" for decision, count in stats.decisions.most_common())
+    span = f" from {shown_time(stats.first)} to {shown_time(stats.last)}" if stats.events.total() > 1 else ""
+    yield f"{counted(stats.events.total(), 'event')}{span}: {one_line(decisions, 200)}"
+    if stats.failed_open:
+        often = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
+        yield click.style(f"failed open {often}: a hook failed, and the event went on without its answer", fg="yellow")
+    if warn_ms is not None:
+        slow = [hook for hook in hooks if hook.over(warn_ms)]
+        over = f"{counted(len(slow), 'hook')} over it" if slow else "no hook is over it"
+        yield f"latency budget {warn_ms:,g} ms (warn_ms of `metrics`): {over}"
 
 
 def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [_HEADS, *((hook.name, *_cells(hook)) for hook in hooks)]
+    rows: list[tuple[str, ...]] = [_HEADS]
+    for hook in hooks:
+        numbers = (f"{number:,}" if number else "-" for number in (hook.background, hook.failures, hook.timed_out))
+        times = map(_time, (hook.p50, hook.p95, hook.max))
+        rows.append((hook.name, f"{hook.runs:,}", *numbers, *times, _size(hook.output_bytes)))
     if not any(hook.background for hook in hooks):
         rows = [row[:_STARTED] + row[_STARTED + 1 :] for row in rows]
     heads, *cells = rows
@@ -344,11 +313,6 @@ def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterato
     yield head
     for hook, line in zip(hooks, lines, strict=True):
         yield line + (click.style("  slow", fg="yellow") if hook.over(warn_ms) else "")
-
-
-def _cells(hook: HookStats) -> tuple[str, ...]:
-    numbers = (f"{number:,}" if number else "-" for number in (hook.background, hook.failures, hook.timed_out))
-    return f"{hook.runs:,}", *numbers, *map(_time, (hook.p50, hook.p95, hook.max)), _size(hook.output_bytes)
 
 
 def _time(ms: float | None) -> str:
@@ -364,18 +328,7 @@ def _size(number: int) -> str:
     return f"{number} B" if number else "-"
 
 
-def _totals(stats: Stats) -> Iterator[str]:
-    decisions = ", ".join(f"{count:,} {decision}" for decision, count in stats.decisions.most_common())
-    span = f" from {shown_time(stats.first)} to {shown_time(stats.last)}" if stats.events.total() > 1 else ""
-    yield f"{counted(stats.events.total(), 'event')}{span}: {one_line(decisions, 200)}"
-    if stats.failed_open:
-        times = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
-        yield click.style(f"failed open {times}: a hook failed, and the event went on without its answer", fg="yellow")
-
-
 # `billhook events rename`:
-
-
 _NAMED = 8
 
 
@@ -388,34 +341,31 @@ Examples:
 )
 @click.argument("session", metavar="SESSION")
 @click.argument("name", metavar="NAME")
-@click.option("--json", "as_json", is_flag=True, help="Print the session as one line of JSON.")
+@flag("--json", "as_json", "Print the session as one line of JSON.")
 def rename_verb(session: str, name: str, as_json: bool) -> int:
     """Give a session a name: at most 64 characters of a-z A-Z 0-9 . _ - and not another session's id.
 
     SESSION is `.` (the newest of this project), its name, its id or the first 6 characters of that. Hooks get the new
     name from the next event on. The log keeps what it has; it is found and shown by the new name.
     """
-    where = here()
+    where = query.here()
     sessions = Sessions(FileState(where.root))
     project, session_id, others = _meant(session, where, sessions)
-    if name not in (session_id, "") and is_logged(name, where):
+    if name not in (session_id, "") and query.is_logged(name, where):
         raise is_an_id(name)
     before = sessions.get(session_id)
     renamed = sessions.rename(session_id, name, project)
-    if as_json:
-        say_json(renamed)
-    else:
-        was = f" (it was {before.name})" if before and before.name != name else ""
-        say(visible(f"session {session_id} is {renamed.name} now{was}"))
+    was = f" (it was {before.name})" if before and before.name != name else ""
+    report(as_json, [visible(f"session {session_id} is {renamed.name} now{was}")], renamed)
     if others:
         keep = "keeps" if len(others) == 1 else "keep"
         note(f"{counted(len(others), 'earlier session')} of that name {keep} it: {', '.join(others[:_NAMED])}")
     return 0
 
 
-def _meant(word: str, where: LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
+def _meant(word: str, where: query.LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
     """Project and id of the session, and the ids of others that have its name: those it had before it was cleared."""
-    found = sessions_called(word, where)
+    found = query.sessions_called(word, where)
     elsewhere = "`billhook events list --all` shows those elsewhere"
     if not found:
         raise UsageError("no session is recorded here yet", hint=elsewhere)

@@ -100,8 +100,14 @@ def about(record: Record) -> str:
     if record.note is not None:
         return record.reason or record.note
     if record.tool:
-        found = tools.command_of(record.tool, given) or _path(record)
-        return found or _telling(given) or (strictjson.compact(given) if given else "")
+        path = tools.path_of(record.tool, given) or ""  # as people write it: from the folder its session stood in
+        path = path.removeprefix(f"{record.cwd}/") if record.cwd else path
+        return (
+            tools.command_of(record.tool, given)
+            or path
+            or _telling(given)
+            or (strictjson.compact(given) if given else "")
+        )
     if not isinstance(given, dict):
         return "" if given is None else strictjson.compact(given)
     if record.event == TRUST:
@@ -112,16 +118,9 @@ def about(record: Record) -> str:
     return own if isinstance(own, str) and own else _telling(given)
 
 
-def _path(record: Record) -> str:
-    """The file that a call is about, as people write it: from the folder that its session stood in."""
-    path = tools.path_of(record.tool or "", record.input) or ""
-    return path.removeprefix(f"{record.cwd}/") if record.cwd else path
-
-
 def _telling(given: Any) -> str:
-    if not isinstance(given, dict):
-        return ""
-    return next((found for key in _TELLING if isinstance(found := given.get(key), str) and found), "")
+    fields = given if isinstance(given, dict) else {}
+    return next((found for key in _TELLING if isinstance(found := fields.get(key), str) and found), "")
 
 
 def turn(record: Record) -> str:
@@ -139,7 +138,8 @@ def details(row: EventRow, hook: str | None = None) -> Iterator[tuple[str, str]]
         yield from ((word(record), text) for text in decided)
         if instead := told(record):
             yield "deny", instead
-        yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in _failed(record))
+        failed = [said for said in record.outcomes if said.status in FAILED]
+        yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in failed)
         for name, text in parts_of(hook, record) if hook is not None else ():
             if not any(one.startswith(f"{name}: ") for one in decided):
                 yield "", f"{name}: {text}"
@@ -160,10 +160,6 @@ def _deciding(record: Record) -> Iterator[str]:
         yield record.reason
 
 
-def _failed(record: Record) -> list[OutcomeRecord]:
-    return [said for said in record.outcomes if said.status in FAILED]
-
-
 def failure(said: OutcomeRecord) -> str:
     """How a hook failed, and what that meant."""
     text = f"{said.hook} {said.status.replace('_', ' ')}{', let pass' if said.failed_open else ''}"
@@ -181,8 +177,6 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 
 
 # The table of events:
-
-
 COLOURS: Final = {
     "deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow", "allow": "green", "keep going": "cyan",
     "failed open": "magenta", "failed": "magenta",
@@ -190,30 +184,28 @@ COLOURS: Final = {
 _NARROWEST, _WIDEST = 60, 200
 _LEAST = 16  # columns for what an event was about; others are left out before it gets less
 _DISPENSABLE: Final = ("ms", "turn", "session")
-_LONGEST_SESSION = 18
 _INDENT = 8
 _MOST_DETAILS = 4
 
 
 class Column(NamedTuple):
     title: str
-    right: bool = False
+    usual: int = 0  # its width where the rows are not known beforehand
     most: int = 30
     least: int = 0
+    right: bool = False
 
 
 _COLUMNS: Final = {
-    "nr": Column("NR", right=True, most=12),
-    "time": Column("TIME"),
-    "session": Column("SESSION", most=_LONGEST_SESSION),
-    "turn": Column("TURN", right=True, most=6),
-    "event": Column("EVENT", most=18),
+    "nr": Column("NR", 5, most=12, right=True),
+    "time": Column("TIME", 8),
+    "session": Column("SESSION", 14, most=18),
+    "turn": Column("TURN", 4, most=6, right=True),
+    "event": Column("EVENT", 12, most=18),
     "what": Column("WHAT"),
-    "decision": Column("DECISION", most=11),
-    "ms": Column("MS", right=True, most=9, least=7),
+    "decision": Column("DECISION", 11, most=11),
+    "ms": Column("MS", 7, most=9, least=7, right=True),
 }
-_FOLLOWING: Final = {"nr": 5, "time": 8, "session": 14, "turn": 4, "event": 12, "decision": 11, "ms": 7}
-"""Widths where the rows are not known beforehand."""
 
 
 def width() -> int:
@@ -246,8 +238,7 @@ class Table:
         self._day = ""
 
     def head(self) -> str:
-        titles = {name: column.title for name, column in _COLUMNS.items()}
-        return click.style(self._line(titles), dim=True)
+        return click.style(self._line({name: column.title for name, column in _COLUMNS.items()}), dim=True)
 
     def lines(self, row: EventRow) -> Iterator[str]:
         """A row, the day before it where a new one begins, and below it what else is to be said."""
@@ -276,12 +267,11 @@ class Table:
         }
 
     def _fitted(self, rows: Sequence[dict[str, str]]) -> dict[str, int]:
-        widths = {name: _FOLLOWING.get(name, 0) for name in self._shown}
-        if rows:
-            for name in self._shown:
-                column = _COLUMNS[name]
-                longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
-                widths[name] = min(longest, column.most)
+        widths = {name: _COLUMNS[name].usual for name in self._shown}
+        for name in self._shown if rows else ():
+            column = _COLUMNS[name]
+            longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
+            widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
         return {**widths, "what": width() - rest}
 

@@ -14,32 +14,22 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install import files
+from billhook.cli.install import files, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.install.plan import (
-    FileChange,
-    InstallChange,
-    Needs,
-    Target,
-    carry_out,
-    chosen_events,
-    plan_install,
-    plan_uninstall,
-    widened,
-)
-from billhook.cli.options import agent_around, one_of
-from billhook.cli.screen import error_text, filled, note, say, shown_path, with_shown_paths
+from billhook.cli.options import choice, flag, option, refuse_agents
+from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.trust import approve_entry, record_trust
-from billhook.core import client_env, strictjson
+from billhook.core import client_env
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, suggest, visible
 from billhook.store.files import state_root
 
 ALL = "all"
+_CHANGES = "its hooks are a person's to change"
 ANOTHER = [*AGENTS][1]  # for examples: an agent that is not Claude Code
 _NO_FILE = "{} has no file of its own: it reads those of {} and of Claude Code, so name `{}` or `claude`"
 READS_OTHERS = {
@@ -60,18 +50,9 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
             raise UsageError("--user and --project exclude each other", hint="call it once for each")
         return verb(*arguments, scope="project" if project else "user", **given)
 
-    ours = click.option("--user", is_flag=True, help="Your own settings, for every project.  [default]")
-    theirs = click.option("--project", is_flag=True, help="The settings of this project, for everybody.")
+    ours = flag("--user", "Your own settings, for every project.  [default]")
+    theirs = flag("--project", "The settings of this project, for everybody.")
     return ours(theirs(chosen))
-
-
-def refuse_agents(verb: str, why: str = "its hooks are a person's to change", otherwise: str = "--dry-run") -> None:
-    """Raises UsageError inside an agent: hooks judge it, so it must not add, remove or test them."""
-    if agent := agent_around():
-        raise UsageError(
-            f"{verb} is refused here: this runs inside {agent}, and {why}",
-            hint=f"run it yourself, in a terminal of your own; {otherwise} is open to everybody",
-        )
 
 
 def project_here(scope: Scope) -> str:
@@ -111,29 +92,10 @@ def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
 
 
 # What a person sees of a change to an agent's file:
-
-
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
 
 
-def report(change: InstallChange, *, dry: bool, as_json: bool) -> None:
-    """Print what was done, or would be."""
-    if as_json:
-        say(strictjson.dumps(as_data(change, dry=dry)))
-        return
-    say("\n".join(_lines(change, dry)))
-    for text in change.notes:
-        note(with_shown_paths(text))
-
-
-def show_difference(change: InstallChange) -> None:
-    """Print what changes in which file."""
-    if change.state not in ("already", "absent"):
-        for line in (line for one in change.files for line in diff(one)):
-            say(line)
-
-
-def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
+def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
     title, file, backup = change.target.host.title, visible(shown_path(change.file)), change.target.shelf.backup
     if change.state in ("already", "absent"):
         yield f"{title}: {'already' if change.state == 'already' else 'not'} installed in {file}; nothing was changed"
@@ -141,7 +103,9 @@ def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
     word = _WOULD[change.state] if dry else change.state
     names = ", ".join(map(visible, change.adopted))
     if change.state == "removed":
-        yield f"{title}: {word} billhook's entries in {file}{_as_before(change)}"
+        as_before = "; it is what it was before, byte for byte" if change.target.untouched else ""
+        gone = ", and the file, which was made for them" if change.files[0].after is None else as_before
+        yield f"{title}: {word} billhook's entries in {file}{gone}"
         if change.adopted:
             yield f"  {counted(len(change.adopted), 'hook')} put back: {names}"
     else:
@@ -156,13 +120,7 @@ def _lines(change: InstallChange, dry: bool) -> Iterator[str]:
         yield "  nothing was written (--dry-run)"
 
 
-def _as_before(change: InstallChange) -> str:
-    if change.files[0].after is None:
-        return ", and the file, which was made for them"
-    return "; it is what it was before, byte for byte" if change.target.untouched else ""
-
-
-def diff(change: FileChange) -> Iterator[str]:
+def diff(change: plan.FileChange) -> Iterator[str]:
     """A unified difference, as `diff -u` and Git have it."""
     name = visible(shown_path(change.path))
     before, after = _split(change.before), _split(change.after)
@@ -183,7 +141,7 @@ def _split(data: bytes | None) -> list[str]:
     return [*lines, last + "\n\\ No newline at end of file"] if last else lines
 
 
-def as_data(change: InstallChange, *, dry: bool) -> dict[str, Any]:
+def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
     """The same for programs."""
     wrote = change.state not in ("already", "absent")
     target, backup = change.target, change.target.shelf.backup
@@ -203,8 +161,6 @@ def as_data(change: InstallChange, *, dry: bool) -> dict[str, Any]:
 
 
 # `billhook install`:
-
-
 _ADDRESS = "127.0.0.1:8123"
 
 
@@ -224,15 +180,13 @@ Exit code: 0 done, or installed already; 1 no agent was found;
 )
 @click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
 @scope_options
-@click.option("--events", multiple=True, metavar="NAME,...", help="Only these events.  [default: what hooks need]")
-@click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
-@click.option(
-    "--adopt", is_flag=True, help="Move the hooks that stand in that file to billhook; uninstall puts them back."
-)
-@click.option("--http", is_flag=True, help="Ask the daemon over HTTP, where the agent can.")
-@click.option("--if-missing", **one_of("deny", "allow"), help="What happens on a machine without billhook.")
-@click.option("--program", default="", metavar="PATH", help="The billhook-hook that your own settings shall call.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
+@option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
+@flag("--dry-run", "dry", "Show what would change, and change nothing.")
+@flag("--adopt", "Move the hooks that stand in that file to billhook; uninstall puts them back.")
+@flag("--http", "Ask the daemon over HTTP, where the agent can.")
+@choice(("deny", "allow"), "--if-missing", "What happens on a machine without billhook.")
+@option("--program", "PATH", "The billhook-hook that your own settings shall call.", default="")
+@flag("--json", "as_json", "Print one line of JSON for each agent.")
 def verb(
     agents: tuple[str, ...], scope: Scope, dry: bool, http: bool, if_missing: IfMissing, program: str, **given: Any
 ) -> int:
@@ -246,33 +200,45 @@ def verb(
     """
     hosts, everybody = named(agents)
     if not dry:
-        refuse_agents("install")
+        refuse_agents("install", _CHANGES, "--dry-run")
     project = project_here(scope)
     options = _options(scope, http, if_missing, program)
-    asked = _InstallRequest(scope=scope, project=project, options=options, dry=dry, **given)
+    asked = _InstallRequest(scope=scope, project=project, dry=dry, **given)
     here = files.agents_here(scope, project) if everybody else None
-    code = one_by_one(hosts, partial(_install, asked=asked, here=here))
-    asked.finish()
+    code = one_by_one(hosts, partial(_install, asked=asked, options=options, here=here))
+    lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
+    if lines and not asked.as_json and not dry:
+        say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
     return code
 
 
 class _InstallRequest(msgspec.Struct, kw_only=True):
-    """The options, for every agent alike; and the changes that were made."""
+    """The options of `install` and `uninstall`, for every agent alike; and the changes that were made."""
 
     scope: Scope
     project: str
-    options: EntryOptions
-    events: tuple[str, ...]
     dry: bool
-    adopt: bool
     as_json: bool
-    done: list[InstallChange] = []
+    events: tuple[str, ...] = ()
+    adopt: bool = False
+    done: list[plan.InstallChange] = []
 
-    def finish(self) -> None:
-        """Say what is left for the person to do."""
-        lines = list(dict.fromkeys(line for change in self.done for line in _next_steps(change, self.options)))
-        if lines and not self.as_json and not self.dry:
-            say("\nnext\n" + "\n".join(f"  {line}" for line in lines))
+    def make(self, change: plan.InstallChange) -> bool:
+        """Show the difference, make the change unless nothing shall be written, and say what was done."""
+        if not self.as_json and change.state not in ("already", "absent"):
+            for line in (line for one in change.files for line in diff(one)):
+                say(line)
+        if not self.dry:
+            plan.carry_out(change)
+            _approve(change)
+        self.done.append(change)
+        if self.as_json:
+            say_json(as_data(change, dry=self.dry))
+            return True
+        say("\n".join(_lines(change, self.dry)))
+        for text in change.notes:
+            note(with_shown_paths(text))
+        return True
 
 
 def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> EntryOptions:
@@ -304,45 +270,34 @@ def _daemon_address() -> str:
     return found.http.rstrip("/") if found is not None and found.http else f"http://{_ADDRESS}"
 
 
-def _install(host: Agent, asked: _InstallRequest, here: dict[str, str] | None) -> bool:
+def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: dict[str, str] | None) -> bool:
+    why = ""
     if here is not None and not here[host.name]:
         lacking = "nothing of it in" if os.path.exists(host.home()) else "no"
-        _skipped(host, f"not found: no `{host.program}` on PATH, {lacking} {host.home()}", asked)
-        return False
-    if asked.options.http and not host.http:
+        why = f"not found: no `{host.program}` on PATH, {lacking} {host.home()}"
+    elif options.http and not host.http:
         why = host.why_no_http
         if here is None:
             raise UsageError(f"--http is refused for {host.title}: {why}", hint="leave out --http")
-        _skipped(host, why, asked)
-        return False
-    target = Target(host, asked.scope, asked.project, state_root())
-    needs = Needs(target)
-    events = chosen_events(host, asked.events) if asked.events else needs.events
-    change = plan_install(target, events, asked.options, adopt=asked.adopt, seconds=needs.seconds)
-    if not asked.as_json:
-        show_difference(change)
-    if not asked.dry:
-        carry_out(change)
-        _approve(change, asked)
-    if wider := widened(host, asked.events):
-        change = msgspec.structs.replace(change, notes=(*wider, *change.notes))
-    asked.done.append(change)
-    report(change, dry=asked.dry, as_json=asked.as_json)
-    return True
-
-
-def _skipped(host: Agent, why: str, asked: _InstallRequest) -> None:
-    if asked.as_json:
-        say(strictjson.dumps({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why}))
-    else:
+    if why and asked.as_json:
+        say_json({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why})
+    elif why:
         say(f"{host.title}: skipped, {with_shown_paths(why)}")
+    if why:
+        return False
+    target = plan.Target(host, asked.scope, asked.project, state_root())
+    needs = plan.Needs(target)
+    events = plan.chosen_events(host, asked.events) if asked.events else needs.events
+    change = plan.plan_install(target, events, options, adopt=asked.adopt, seconds=needs.seconds)
+    notes = (*plan.widened(host, asked.events), *change.notes)
+    return asked.make(msgspec.structs.replace(change, notes=notes))
 
 
-def _approve(change: InstallChange, asked: _InstallRequest) -> None:
+def _approve(change: plan.InstallChange) -> None:
     """Hooks that a person moves here run on: they were shown, and the agent has run them so far."""
-    if not change.adopted or change.target.scope != "project":
+    if not change.adopted or change.target.scope != "project" or change.state == "removed":
         return
-    config = load_config(asked.project, builtins=False)
+    config = load_config(change.target.project, builtins=False)
     moved = [entry for entry in config.pending if entry.declared.file == change.files[1].real]
     how = "by `billhook install --adopt`"
     approvals = [approve_entry(entry, config.root, how) for entry in moved if entry.declared.name in change.adopted]
@@ -350,7 +305,7 @@ def _approve(change: InstallChange, asked: _InstallRequest) -> None:
     acknowledge(config, missing(config))
 
 
-def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
+def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[str]:
     host, own = change.target.host, change.target.scope
     if change.state == "already":
         return
@@ -369,8 +324,6 @@ def _next_steps(change: InstallChange, options: EntryOptions) -> Iterator[str]:
 
 
 # `billhook uninstall`:
-
-
 @click.command(
     "uninstall",
     epilog=f"""\b
@@ -384,8 +337,8 @@ Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 )
 @click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
 @scope_options
-@click.option("--dry-run", "dry", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each agent.")
+@flag("--dry-run", "dry", "Show what would change, and change nothing.")
+@flag("--json", "as_json", "Print one line of JSON for each agent.")
 def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bool) -> int:
     """Take billhook's entries out of an agent's settings, and nothing else.
 
@@ -394,28 +347,17 @@ def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bo
     """
     hosts, _ = named(agents)
     if not dry:
-        refuse_agents("uninstall")
-    project = project_here(scope)
-    return one_by_one(hosts, partial(_uninstall, scope=scope, project=project, dry=dry, as_json=as_json))
+        refuse_agents("uninstall", _CHANGES, "--dry-run")
+    asked = _InstallRequest(scope=scope, project=project_here(scope), dry=dry, as_json=as_json)
+    return one_by_one(hosts, partial(_uninstall, asked=asked))
 
 
-def _uninstall(host: Agent, scope: Scope, project: str, dry: bool, as_json: bool) -> bool:
-    change = plan_uninstall(Target(host, scope, project, state_root()))
-    if change.state == "absent":
-        change = msgspec.structs.replace(change, notes=(*change.notes, *_elsewhere(host, scope, project)))
-    if not as_json:
-        show_difference(change)
-    if not dry:
-        carry_out(change)
-    report(change, dry=dry, as_json=as_json)
-    return True
-
-
-def _elsewhere(host: Agent, scope: Scope, project: str) -> list[str]:
-    """Where it is installed instead."""
-    other: Scope = "project" if scope == "user" else "user"
+def _uninstall(host: Agent, asked: _InstallRequest) -> bool:
+    change = plan.plan_uninstall(plan.Target(host, asked.scope, asked.project, state_root()))
+    other: Scope = "project" if asked.scope == "user" else "user"
     with suppress(BillhookError):
-        target = Target(host, other, project, state_root())
-        if target.path != host.file(scope, project) and ours(measured(target.text()), host):
-            return [f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"]
-    return []
+        target = plan.Target(host, other, asked.project, state_root())
+        if change.state == "absent" and target.path != change.file and ours(measured(target.text()), host):
+            elsewhere = f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"
+            change = msgspec.structs.replace(change, notes=(*change.notes, elsewhere))
+    return asked.make(change)

@@ -19,12 +19,9 @@ MARK: Final = "x-adopted"
 """The key of an adopted hook that says what it was: for whoever has only the repository, and uninstalls."""
 _SAID_ELSEWHERE: Final = frozenset({"asyncRewake", "type", "matcher", "name", "description", "once"})
 _SAME: Final = {
-    "if": "if",
-    "shell": "shell",
+    **{key: key for key in ("if", "shell", "headers", "allowedEnvVars")},
     "async": "background",
     "statusMessage": "title",
-    "headers": "headers",
-    "allowedEnvVars": "allowedEnvVars",
 }
 """Keys of handlers that a hooks.yaml has, too, and what they are called there."""
 _OF_GROUPS: Final = frozenset({"matcher", "sequential", "description"})
@@ -56,8 +53,10 @@ class Adoption:
             self.staying.append(f"the {handler.event} hook in line {handler.line} stays where it is: {why}")
             return
         assert action is not None
-        name = self._name(handler, action)
-        event = self._events[handler.event]
+        event, given = self._events[handler.event], handler.data.get("name")
+        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
+        name = free_name(stem, event, self._taken | set(BUILTINS))
+        self._taken.add(name)
         mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the agent, its event, what was there
         self.hooks[name] = {**self._fields(handler, event, action), MARK: mark}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
@@ -75,19 +74,16 @@ class Adoption:
             return "it calls billhook, and would do so a second time; remove it"
         if handler.event not in self._events:
             return "billhook has no such event"
-        known = {*_SAID_ELSEWHERE, *_SAME, *_keys_of(action, self._host), *(self._host.fail_closed or ())[:1]}
+        command = self._host.command_key
+        own = {RunAction: (command, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
+        known = {*_SAID_ELSEWHERE, *_SAME, *own, self._host.timeout_key, *(self._host.fail_closed or ())[:1]}
         odd = [key for key in handler.data if key not in known]
         odd += [key for key in handler.group if key not in _OF_GROUPS]
-        odd += [key for key in ("matcher", "timeout") if not _plain(handler, key)]
+        pattern, seconds = (handler.data.get(key, handler.group.get(key)) for key in ("matcher", "timeout"))
+        odd += ["matcher"] if pattern is not None and not isinstance(pattern, str) else []
+        positive = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+        odd += ["timeout"] if seconds is not None and not positive else []
         return f"a hooks.yaml has no words for its `{odd[0]}`" if odd else ""
-
-    def _name(self, handler: Handler, action: Action) -> str:
-        given = handler.data.get("name")
-        event = self._events[handler.event]
-        stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
-        name = free_name(stem, event, self._taken | set(BUILTINS))
-        self._taken.add(name)
-        return name
 
     def _fields(self, handler: Handler, event: str, action: Action) -> dict[str, Any]:
         data, host = handler.data, self._host
@@ -95,7 +91,13 @@ class Adoption:
         pattern = data.get("matcher", handler.group.get("matcher"))
         if isinstance(pattern, str) and pattern not in _EVERYTHING:
             fields["match"] = _matcher(pattern, host) if event in _TOOL_EVENTS else pattern
-        fields |= _does(action)
+        match action:
+            case RunAction(text):
+                fields["run"] = text
+            case Exec(argv):
+                fields["exec"] = list(argv)
+            case Url(url):
+                fields["url"] = url
         fields |= {mine: data[key] for key, mine in _SAME.items() if key in data and key not in fields}
         if host.name != "claude":
             fields["dialect"] = host.name
@@ -126,30 +128,6 @@ def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
     return RunAction(command)
 
 
-def _does(action: Action) -> dict[str, Any]:
-    match action:
-        case RunAction(text):
-            return {"run": text}
-        case Exec(argv):
-            return {"exec": list(argv)}
-        case Url(url):
-            return {"url": url}
-    raise AssertionError(action)
-
-
-def _keys_of(action: Action, host: Agent) -> tuple[str, ...]:
-    own = {RunAction: (host.command_key, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
-    return (*own, host.timeout_key)
-
-
-def _plain(handler: Handler, key: str) -> bool:
-    """Whether a value is of the kind that everybody can read."""
-    value = handler.data.get(key, handler.group.get(key))
-    if key == "matcher":
-        return value is None or isinstance(value, str)
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
-
-
 def _matcher(pattern: str, host: Agent) -> str:
     """A matcher that also selects the tools by their canonical names."""
     names = NAMINGS[meanings(host.name).naming]
@@ -165,8 +143,6 @@ def _number(seconds: float) -> int | float:
 
 
 # What an adopted hook says about where it came from, in the hooks.yaml itself.
-
-
 def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
     """What a hooks.yaml says was moved there from an agent's file; None when nothing was. Raises FaultyFileError."""
     hooks = hooks_in(data, file)
@@ -186,7 +162,9 @@ def _adopted(name: str, said: object, host: Agent) -> Adopted | None:
         entry = json.loads(words[2])
     except ValueError:
         return None
-    return Adopted(words[1], entry, name) if _is_entry(entry, host) else None
+    inner = entry.get("hooks") if isinstance(entry, dict) else None  # of a group: one handler, and nothing else
+    alone = isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], dict)
+    return Adopted(words[1], entry, name) if isinstance(entry, dict) and (alone or host.shape == "flat") else None
 
 
 def _as_it_came(one: Adopted, host: Agent) -> dict[str, Any]:
@@ -196,11 +174,3 @@ def _as_it_came(one: Adopted, host: Agent) -> dict[str, Any]:
     group = {key: value for key, value in one.entry.items() if key != "hooks"} if nested else {}
     made = Adoption(host, [Handler(one.event, 0, 0 if nested else -1, data, group, 0)], set()).hooks
     return next(iter(made.values()), {})
-
-
-def _is_entry(entry: object, host: Agent) -> bool:
-    """Whether it is what `Adopted` holds: a group with one handler, or the handler itself."""
-    if not isinstance(entry, dict) or host.shape == "flat":
-        return isinstance(entry, dict)
-    inner = entry.get("hooks")
-    return isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], dict)

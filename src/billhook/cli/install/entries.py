@@ -4,28 +4,15 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
 from billhook.agents.base import Agent, Scope
 from billhook.agents.inbound import whole
+from billhook.config import edit_json
 from billhook.config.declaration import Action, RunAction, Url
-from billhook.config.edit_json import (
-    Document,
-    FaultyFileError,
-    appended,
-    at_path,
-    begun,
-    emptied,
-    inside,
-    is_mapping,
-    items,
-    keys,
-    measured,
-    removed,
-)
 from billhook.config.installation import is_billhook
 from billhook.config.nodes import Node
 
@@ -180,8 +167,6 @@ def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[st
 
 
 # An agent's file:
-
-
 class Handler(msgspec.Struct, frozen=True):
     """One handler of an agent's file."""
 
@@ -198,65 +183,63 @@ class Handler(msgspec.Struct, frozen=True):
         return {**self.group, "hooks": [self.data]} if self.inner >= 0 else self.data
 
 
-def checked(text: str, host: Agent, file: str) -> Document:
+def checked(text: str, host: Agent, file: str) -> edit_json.Document:
     """The text with its places, if entries can be put into it. Raises FaultyFileError."""
-    document = measured(text)
-    root, hooks = document.root, at_path(document, ["hooks"])
-    if root is not None and not is_mapping(root):
+    document = edit_json.measured(text)
+    root, hooks = document.root, edit_json.at_path(document, ["hooks"])
+    if root is not None and not edit_json.is_mapping(root):
         raise _wrong(root, file, "the file is no mapping", "put it all between `{` and `}`")
-    if hooks is not None and not is_mapping(hooks):
+    if hooks is not None and not edit_json.is_mapping(hooks):
         raise _wrong(hooks, file, "`hooks` is no mapping", 'write "hooks": {}, or remove it')
-    for name, value in zip(keys(hooks), items(hooks), strict=True):
+    for name, value in zip(edit_json.keys(hooks), edit_json.items(hooks), strict=True):
         if not isinstance(value.value, tuple) and name in host.spellings.values():
             raise _wrong(value, file, f"`{name}` is no list", f'put it into a list: "{name}": [...]')
     return document
 
 
-def _wrong(node: Node, file: str, message: str, hint: str) -> FaultyFileError:
-    return FaultyFileError(message, place=f"{file}:{node.line}", hint=hint)
+def _wrong(node: Node, file: str, message: str, hint: str) -> edit_json.FaultyFileError:
+    return edit_json.FaultyFileError(message, place=f"{file}:{node.line}", hint=hint)
 
 
-def handlers(document: Document, host: Agent) -> list[Handler]:
+def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
     """Every handler that the agent would run, in the order of the file."""
-    events = dict.fromkeys(keys(at_path(document, ["hooks"])))
-    return [one for event in events for one in _of(document, host, event)]
+    found = []
+    for event in dict.fromkeys(edit_json.keys(edit_json.at_path(document, ["hooks"]))):
+        listed = edit_json.at_path(document, ["hooks", event])
+        for at, item in enumerate(_listed(listed)):
+            data = item.plain()
+            if isinstance(data, dict) and host.shape == "flat":
+                found.append(Handler(event, at, -1, data, {}, item.line))
+            elif isinstance(data, dict):
+                group = {key: value for key, value in data.items() if key != "hooks"}
+                inner = enumerate(_listed(edit_json.at_path(document, ["hooks", event, str(at), "hooks"])))
+                mappings = [(number, one) for number, one in inner if edit_json.is_mapping(one)]
+                found += [Handler(event, at, number, one.plain(), group, one.line) for number, one in mappings]
+    return found
 
 
-def _of(document: Document, host: Agent, event: str) -> Iterator[Handler]:
-    listed = at_path(document, ["hooks", event])
-    if listed is None or not isinstance(listed.value, tuple):
-        return
-    for at, item in enumerate(listed.value):
-        data = item.plain()
-        if not isinstance(data, dict):
-            continue
-        if host.shape == "flat":
-            yield Handler(event, at, -1, data, {}, item.line)
-            continue
-        group = {key: value for key, value in data.items() if key != "hooks"}
-        inner = at_path(document, ["hooks", event, str(at), "hooks"])
-        for number, one in enumerate(inner.value if inner is not None and isinstance(inner.value, tuple) else ()):
-            if is_mapping(one):
-                yield Handler(event, at, number, one.plain(), group, one.line)
+def _listed(node: Node | None) -> tuple[Node, ...]:
+    """The items of a list; nothing of anything else."""
+    return node.value if node is not None and isinstance(node.value, tuple) else ()
 
 
-def ours(document: Document, host: Agent) -> list[Handler]:
+def ours(document: edit_json.Document, host: Agent) -> list[Handler]:
     """The handlers that `install` has written."""
     return [one for one in handlers(document, host) if is_written(one.data)]
 
 
-def by_hand(document: Document, host: Agent) -> list[Handler]:
+def by_hand(document: edit_json.Document, host: Agent) -> list[Handler]:
     """The handlers that call billhook in a person's own words."""
-    return [one for one in handlers(document, host) if _calls_billhook(one.data) and not is_written(one.data)]
+    found = []
+    for one in handlers(document, host):
+        actions: list[Action] = [*map(RunAction, _commands(one.data))]
+        actions += [Url(one.data["url"])] if isinstance(one.data.get("url"), str) else []
+        if any(map(is_billhook, actions)) and not is_written(one.data):
+            found.append(one)
+    return found
 
 
-def _calls_billhook(handler: Mapping[str, Any]) -> bool:
-    url = handler.get("url")
-    actions: list[Action] = [*map(RunAction, _commands(handler)), *([Url(url)] if isinstance(url, str) else [])]
-    return any(map(is_billhook, actions))
-
-
-def holds(document: Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
+def holds(document: edit_json.Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether exactly these entries of ours are there."""
     found = [(one.event, one.entry) for one in ours(document, host)]
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
@@ -264,18 +247,18 @@ def holds(document: Document, host: Agent, wanted: Mapping[str, Mapping[str, Any
 
 def with_entries(text: str, host: Agent, wanted: Mapping[str, Any]) -> str:
     """The text with one more entry at the end of each event's list."""
-    text = begun(text)
-    document = measured(text)
+    text = edit_json.begun(text)
+    document = edit_json.measured(text)
     for key, value in host.head.items():
-        if key not in keys(document.root):
-            text = appended(text, [], value, key)
-    if at_path(document, ["hooks"]) is None:
-        return appended(text, [], {event: [entry] for event, entry in wanted.items()}, "hooks")
+        if key not in edit_json.keys(document.root):
+            text = edit_json.appended(text, [], value, key)
+    if edit_json.at_path(document, ["hooks"]) is None:
+        return edit_json.appended(text, [], {event: [entry] for event, entry in wanted.items()}, "hooks")
     for event, entry in wanted.items():
-        if at_path(measured(text), ["hooks", event]) is None:
-            text = appended(text, ["hooks"], [entry], event)
+        if edit_json.at_path(edit_json.measured(text), ["hooks", event]) is None:
+            text = edit_json.appended(text, ["hooks"], [entry], event)
         else:
-            text = appended(text, ["hooks", event], entry)
+            text = edit_json.appended(text, ["hooks", event], entry)
     return text
 
 
@@ -284,7 +267,7 @@ def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original:
 
     What `original` has stays, empty as it is; without it, whatever is empty then goes.
     """
-    document = measured(text)
+    document = edit_json.measured(text)
     found = handlers(document, host)
     leaving = [one for one in found if leaves(one)]
     whole = {(one.event, one.at) for one in leaving} - {(one.event, one.at) for one in found if one not in leaving}
@@ -292,33 +275,37 @@ def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original:
     for one in reversed(leaving):
         path = ["hooks", one.event, str(one.at)]
         if (one.event, one.at) not in whole:
-            text = removed(text, [*path, "hooks", str(one.inner)])
+            text = edit_json.removed(text, [*path, "hooks", str(one.inner)])
         elif (one.event, one.at) not in done:
             done.add((one.event, one.at))
-            text = removed(text, path)
-    before = measured(original) if original is not None else None
+            text = edit_json.removed(text, path)
+    before = edit_json.measured(original) if original is not None else None
     for event in dict.fromkeys(one.event for one in leaving):
         text = _pruned(text, ["hooks", event], before)
     return _without_head(_pruned(text, ["hooks"], before), host, before) if leaving else text
 
 
-def _pruned(text: str, path: list[str], original: Document | None) -> str:
+def _pruned(text: str, path: list[str], original: edit_json.Document | None) -> str:
     """The text without an empty container that was not there before."""
-    document = measured(text)
-    container = at_path(document, path)
-    if container is None or items(container) or inside(document, container).strip():
+    document = edit_json.measured(text)
+    container = edit_json.at_path(document, path)
+    if container is None or edit_json.items(container) or edit_json.inside(document, container).strip():
         return text
-    kept = at_path(original, path) if original is not None else None
+    kept = edit_json.at_path(original, path) if original is not None else None
     if kept is None or original is None:
-        return removed(text, path)
-    return emptied(text, path, inside(original, kept) if not items(kept) else "")
+        return edit_json.removed(text, path)
+    return edit_json.emptied(text, path, edit_json.inside(original, kept) if not edit_json.items(kept) else "")
 
 
-def _without_head(text: str, host: Agent, original: Document | None) -> str:
+def _without_head(text: str, host: Agent, original: edit_json.Document | None) -> str:
     """The text without the keys that came with our entries: when nothing else is left, or the others did without."""
     kept = original.root if original is not None else None
-    found, had = keys(measured(text).root), set(keys(kept))
+    found, had = edit_json.keys(edit_json.measured(text).root), set(edit_json.keys(kept))
     if had or not set(found) - set(host.head):
         for key in reversed(found):
-            text = removed(text, [key]) if key in host.head and key not in had else text
-    return emptied(text, [], inside(original, kept) if original and kept is not None and not items(kept) else "")
+            text = edit_json.removed(text, [key]) if key in host.head and key not in had else text
+    return edit_json.emptied(
+        text,
+        [],
+        edit_json.inside(original, kept) if original and kept is not None and not edit_json.items(kept) else "",
+    )

@@ -7,7 +7,6 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -24,10 +23,20 @@ from billhook.core import client_env
 from billhook.core.errors import BillhookError, UsageError
 from billhook.store import files
 
+_SWITCHES: Final = {"disableAllHooks": True, "hooksConfig.enabled": False, "tools.enableHooks": False}
+
 
 def notes_about(file: str, document: Document, host: Agent) -> list[str]:
     """Sentences; `document` is the file without our entries."""
-    off = [*_switches(file, document, host), *_disabled(file, document, host)]
+    off = []
+    for path, value in _SWITCHES.items():
+        found = at_path(document, path.split("."))
+        if found is not None and found.value is value:
+            off.append(f"{file}:{found.line} switches all hooks off (`{path}`): {host.title} will not ask billhook")
+    for path in ("hooksConfig.disabled", "hooks.disabled"):  # some agents can switch off single hooks, by their names
+        found = at_path(document, path.split("."))
+        if host.named and found is not None and isinstance(found.value, tuple) and NAME in found.plain():
+            off.append(f"{file}:{found.line} switches billhook's hooks off (`{path}`): {host.title} will not ask it")
     twice = by_hand(document, host)
     return [
         *off,
@@ -36,37 +45,11 @@ def notes_about(file: str, document: Document, host: Agent) -> list[str]:
     ]
 
 
-def _switches(file: str, document: Document, host: Agent) -> Iterator[str]:
-    for path, off in (
-        (["disableAllHooks"], True),
-        (["hooksConfig", "enabled"], False),
-        (["tools", "enableHooks"], False),
-    ):
-        found = at_path(document, path)
-        if found is not None and found.value is off:
-            yield f"{file}:{found.line} switches all hooks off (`{'.'.join(path)}`): {host.title} will not ask billhook"
-
-
-def _disabled(file: str, document: Document, host: Agent) -> Iterator[str]:
-    """Some agents can switch off single hooks, by their names."""
-    for path in (["hooksConfig", "disabled"], ["hooks", "disabled"]):
-        found = at_path(document, path)
-        if host.named and found is not None and isinstance(found.value, tuple) and NAME in found.plain():
-            switch = f"{file}:{found.line} switches billhook's hooks off (`{'.'.join(path)}`)"
-            yield f"{switch}: {host.title} will not ask it"
-
-
 # Where billhook-hook is, and whether it will still be there tomorrow.
-
-
 _REMEDY: Final = "install it to stay (`uv tool install billhook`, or pipx), and run that one"
 _TEMPORARY: Final = "a folder for temporary files"
 _SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders")
-_CACHES: Final = (
-    ("UV_CACHE_DIR", ""),
-    ("PIPX_HOME", ".cache"),
-    ("XDG_CACHE_HOME", ""),
-)
+_CACHES: Final = (("UV_CACHE_DIR", ""), ("PIPX_HOME", ".cache"), ("XDG_CACHE_HOME", ""))
 
 
 def on_path(program: str) -> str:
@@ -105,23 +88,20 @@ def lasting() -> str:
 
 def throw_away(path: str) -> str:
     """What kind of throw-away place a program is in, or leads to; empty when it is in none."""
-    return _thrown_away(path) or _thrown_away(os.path.realpath(path))
-
-
-def _thrown_away(path: str) -> str:
     caches = [os.path.join(value, rest) for name, rest in _CACHES if (value := client_env.environ().get(name))]
     caches += [client_env.expanduser("~/.cache"), client_env.expanduser("~/Library/Caches")]
-    if any(_below(path, cache) for cache in caches) or "/.cache/" in path:
-        return "a cache (uvx, pipx run and their like keep theirs there)"
-    if any(_below(path, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
-        return _TEMPORARY
+    for one in (path, os.path.realpath(path)):
+        if any(_below(one, cache) for cache in caches) or "/.cache/" in one:
+            return "a cache (uvx, pipx run and their like keep theirs there)"
+        if any(_below(one, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
+            return _TEMPORARY
     return ""
 
 
 def soon_gone(path: str) -> str:
     """What kind of throw-away place a program is in that a person named; empty where their home is no better."""
     place = throw_away(path)
-    return "" if place == _TEMPORARY == _thrown_away(client_env.expanduser("~")) else place
+    return "" if place == _TEMPORARY == throw_away(client_env.expanduser("~")) else place
 
 
 def _below(path: str, folder: str) -> bool:
@@ -137,21 +117,15 @@ def of_a_project(path: str) -> str:
 
 def agents_here(scope: Scope, project: str) -> dict[str, str]:
     """The name of every agent, with how one sees that it is used here; empty when one doesn't."""
-    return {host.name: _seen(host, scope, project) for host in AGENTS.values()}
-
-
-def _seen(host: Agent, scope: Scope, project: str) -> str:
-    if found := on_path(host.program):
-        return found
-    places = [os.path.normpath(os.path.join(host.home(), trace)) for trace in host.traces]
-    if scope == "project":
-        places.append(os.path.dirname(host.file(scope, project)))
-    return next((place for place in places if os.path.exists(place)), "")
+    seen = {}
+    for host in AGENTS.values():
+        places = [os.path.normpath(os.path.join(host.home(), trace)) for trace in host.traces]
+        places += [os.path.dirname(host.file(scope, project))] if scope == "project" else []
+        seen[host.name] = on_path(host.program) or next(filter(os.path.exists, places), "")
+    return seen
 
 
 # Agents' files on disk:
-
-
 _NEW: Final = {"user": 0o600, "project": 0o666}
 """The mode of a new file: the user's own is nobody else's business; a project's is as the umask has it."""
 
@@ -189,9 +163,14 @@ def replace(real: str, data: bytes, scope: Scope, expected: bytes | None) -> lis
     if content(real) != expected:
         hint = "run it again"
         raise BillhookError("it was changed while it was being looked at; nothing was written", place=real, hint=hint)
-    made: list[str] = []
+    folder, missing, made = os.path.dirname(real), list[str](), list[str]()
+    while not os.path.isdir(folder):
+        missing.insert(0, folder)
+        folder = os.path.dirname(folder)
     try:
-        made = _folders(os.path.dirname(real), scope)
+        for one in missing:
+            os.mkdir(one, 0o700 if scope == "user" else 0o777)
+            made.append(one)
         _write(real, data, scope)
     except OSError as error:
         unmake(made)
@@ -207,7 +186,12 @@ def _write(real: str, data: bytes, scope: Scope) -> None:
         with open(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            _as_before(real, descriptor)
+            with suppress(FileNotFoundError):  # mode and owner of the file that is there
+                found, mine = os.stat(real), os.fstat(descriptor)
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+                with suppress(OSError):  # only root may give files away
+                    if (found.st_uid, found.st_gid) != (mine.st_uid, mine.st_gid):
+                        os.fchown(descriptor, found.st_uid, found.st_gid)
             os.fsync(descriptor)
         os.rename(draft, real)
     except BaseException:
@@ -215,29 +199,6 @@ def _write(real: str, data: bytes, scope: Scope) -> None:
             os.unlink(draft)
         raise
     _sync(folder)
-
-
-def _as_before(real: str, descriptor: int) -> None:
-    """Mode and owner of the file that is there."""
-    with suppress(FileNotFoundError):
-        found = os.stat(real)
-        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-        mine = os.fstat(descriptor)
-        if (found.st_uid, found.st_gid) != (mine.st_uid, mine.st_gid):
-            with suppress(OSError):  # only root may give files away
-                os.fchown(descriptor, found.st_uid, found.st_gid)
-
-
-def _folders(folder: str, scope: Scope) -> list[str]:
-    """Make the folders that are missing; those, the outermost first."""
-    missing = []
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    made = list(reversed(missing))
-    for one in made:
-        os.mkdir(one, 0o700 if scope == "user" else 0o777)
-    return made
 
 
 def remove(real: str, expected: bytes | None, made: list[str]) -> None:
@@ -283,8 +244,6 @@ _HINTS: Final = {
 
 
 # What `install` remembers, in the user's own state:
-
-
 _LARGEST: Final = 4 << 20
 _RECORD: Final = "record.json"
 _BEFORE: Final = "before"

@@ -11,28 +11,17 @@ import msgspec
 
 from billhook.agents.base import Agent, Scope
 from billhook.agents.inbound import NARROWER, canonical_event
-from billhook.cli.install import files
+from billhook.cli.install import entries, files
 from billhook.cli.install.adopt import Adoption, moved_into
-from billhook.cli.install.entries import (
-    SECONDS,
-    EntryOptions,
-    checked,
-    handlers,
-    holds,
-    is_written,
-    ours,
-    wanted,
-    with_entries,
-    without,
-)
 from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, digest, notes_about
 from billhook.config import sources
-from billhook.config.declaration import Declared, Layer, needs_consent
+from billhook.config.declaration import Layer, needs_consent
 from billhook.config.edit_json import Document, at_path, decoded, items, measured
 from billhook.config.edit_yaml import is_bare, names_in, says_parallel, with_hooks
 from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import EVENTS
+from billhook.core.text import suggestion
 
 State = Literal["installed", "updated", "already", "removed", "absent"]
 
@@ -82,7 +71,7 @@ class Target:
     @functools.cached_property
     def moved(self) -> Moved | None:
         """What was adopted from it: as we remember, or, when somebody else installed it, as the hooks.yaml says."""
-        if self.kept is not None or not ours(measured(self.text()), self.host):
+        if self.kept is not None or not entries.ours(measured(self.text()), self.host):
             return self.kept.moved if self.kept is not None else None
         real = files.behind(hooks_file(self.scope, self.project), self.scope, self.project)
         data = files.content(real)
@@ -91,7 +80,7 @@ class Target:
     def text(self) -> str:
         """What stands in it. Raises FaultyFileError."""
         text = self.settings(self.data)
-        checked(text, self.host, self.path)
+        entries.checked(text, self.host, self.path)
         return text
 
     def settings(self, data: bytes | None) -> str:
@@ -106,9 +95,9 @@ class Target:
     def clean(self) -> str:
         """Its text without our entries."""
         text = self.text()
-        if not ours(measured(text), self.host):
+        if not entries.ours(measured(text), self.host):
             return text
-        return without(text, self.host, lambda one: is_written(one.data), self._original())
+        return entries.without(text, self.host, lambda one: entries.is_written(one.data), self._original())
 
     def _original(self) -> str | None:
         data = self.shelf.restored() if self.kept is not None and self.kept.existed else None
@@ -118,29 +107,25 @@ class Target:
         """The file as it shall be without us; None: there shall be none."""
         if self.untouched and self.kept is not None:
             return self.shelf.restored() if self.kept.existed else None
-        if self.moved is None and (self.data is None or not ours(measured(self.text()), self.host)):
+        if self.moved is None and (self.data is None or not entries.ours(measured(self.text()), self.host)):
             return self.data
         text = put_back(self.clean(), self.host, self.moved.handlers if self.moved else ())
         text = as_it_was(text, self._original() if self.moved else None, self.host)
-        mine = self.kept is not None and not self.kept.existed
-        return None if (mine or self.host.own_file) and _is_empty(text) else self.file(text)
+        mine, root = self.kept is not None and not self.kept.existed, measured(text).root
+        empty = root is None or (not items(root) and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
+        return None if (mine or self.host.own_file) and empty else self.file(text)
 
     def change(self, after: bytes | None) -> FileChange:
         return FileChange(self.path, self.real, self.data, after)
 
 
-def _is_empty(text: str) -> bool:
-    root = measured(text).root
-    return root is None or (not items(root) and text.strip("\ufeff \t\r\n") == text[root.start : root.end])
-
-
 def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:
     """The text with handlers where they came from, as far as they are not there."""
-    there = [(one.event, one.data) for one in handlers(measured(text), host)]
+    there = [(one.event, one.data) for one in entries.handlers(measured(text), host)]
     for one in adopted:
         data = one.entry["hooks"][0] if host.shape == "nested" else one.entry
         if (one.event, data) not in there:
-            text = with_entries(text, host, {one.event: one.entry})
+            text = entries.with_entries(text, host, {one.event: one.entry})
     return text
 
 
@@ -157,11 +142,13 @@ def as_it_was(text: str, original: str | None, host: Agent) -> str:
 
 def _each(document: Document, host: Agent) -> list[str]:
     """Every handler with its group, sorted."""
-    return sorted(json.dumps([one.event, one.group, one.data], sort_keys=True) for one in handlers(document, host))
+    return sorted(
+        json.dumps([one.event, one.group, one.data], sort_keys=True) for one in entries.handlers(document, host)
+    )
 
 
 def plan_install(
-    target: Target, events: Iterable[str], options: EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
+    target: Target, events: Iterable[str], options: entries.EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
 ) -> InstallChange:
     """What installing would change. `events` are canonical names, `seconds` what configured hooks need."""
     host = target.host
@@ -172,23 +159,24 @@ def plan_install(
         names += [event for event in adoption.seconds if event not in names]
         seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
         # what only held them stays, empty, so that `hooks` and its events keep their places
-        clean = without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
-    entries = wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
-    found = ours(measured(target.text()), host)
+        clean = entries.without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
+    wanted = entries.wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
+    found = entries.ours(measured(target.text()), host)
     notes = (*notes_about(target.path, measured(clean), host), *(adoption.staying if adoption else ()))
-    there = holds(measured(target.text()), host, entries) and target.file(target.text()) == target.data
+    there = entries.holds(measured(target.text()), host, wanted) and target.file(target.text()) == target.data
     if there and not (adoption and adoption.picked):
         same = (target.change(target.data),)
-        return InstallChange(target=target, state="already", files=same, events=tuple(entries), notes=notes)
+        return InstallChange(target=target, state="already", files=same, events=tuple(wanted), notes=notes)
     if target.untouched and target.moved is None and not (adoption and adoption.picked):
         clean = target.settings(target.restored())  # byte for byte what was there before us
-    after = target.file(with_entries(clean, host, entries))
-    _understood(after, target, entries)
+    after = target.file(entries.with_entries(clean, host, wanted))
+    if not entries.holds(entries.checked(target.settings(after), host, target.path), host, wanted):
+        raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
     return InstallChange(
         target=target,
         state="updated" if found else "installed",
         files=(target.change(after), *([moving[0]] if moving else ())),
-        events=tuple(entries),
+        events=tuple(wanted),
         adopted=tuple(adoption.hooks) if adoption else (),
         notes=notes,
         kept=_kept(target, after, moving[1] if moving else target.moved),
@@ -197,22 +185,14 @@ def plan_install(
     )
 
 
-def _understood(after: bytes, target: Target, entries: Mapping[str, dict[str, object]]) -> None:
-    """Make sure that what is going to be written can be read, and says what it should."""
-    document = checked(target.settings(after), target.host, target.path)
-    if not holds(document, target.host, entries):
-        raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
-
-
 def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
-    before = target.kept
     return InstallBackup(
         host=target.host.name,
         scope=target.scope,
         file=target.real,
         existed=target.restored() is not None,
         after=digest(after),
-        made=before.made if before is not None else (),
+        made=target.kept.made if target.kept is not None else (),
         moved=moved,
     )
 
@@ -229,26 +209,23 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
     path = hooks_file(target.scope, target.project)
     real = files.behind(path, target.scope, target.project)
     data = files.content(real)
-    adoption = Adoption(target.host, handlers(measured(clean), target.host), names_in(data, path))
+    adoption = Adoption(target.host, entries.handlers(measured(clean), target.host), names_in(data, path))
     if not adoption.picked:
         return adoption, None
     after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
     if adoption.parallel and not says_parallel(after, path):
         how = "add `parallelExecution: true` to it to run all of its hooks at once, as the agent did"
         adoption.staying.append(f"in {path} hooks run in turn; {how}")
-    before = target.moved
-    original = _yaml_without(target, data)
-    return adoption, (
-        FileChange(path, real, data, after),
-        Moved(
-            file=real,
-            existed=original is not None,
-            after=digest(after),
-            pieces=(*(before.pieces if before else ()), *pieces),
-            handlers=(*(before.handlers if before else ()), *adoption.handlers),
-            made=before.made if before else (),
-        ),
+    before = target.moved or Moved(file=real, existed=True, after="", pieces=(), handlers=())
+    moved = Moved(
+        file=real,
+        existed=_yaml_without(target, data) is not None,
+        after=digest(after),
+        pieces=(*before.pieces, *pieces),
+        handlers=(*before.handlers, *adoption.handlers),
+        made=before.made,
     )
+    return adoption, (FileChange(path, real, data, after), moved)
 
 
 def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
@@ -307,41 +284,30 @@ def carry_out(change: InstallChange) -> None:
     for one in reversed(change.files):  # moved handlers arrive before they leave
         assert one.after is not None
         made[one.real] = files.replace(one.real, one.after, target.scope, one.before)
-    target.shelf.keep(_with_folders(change.kept, made, target.real))
-
-
-def _with_folders(kept: InstallBackup, made: Mapping[str, list[str]], real: str) -> InstallBackup:
-    moved = kept.moved
+    moved = change.kept.moved
     if moved is not None and made.get(moved.file):
         moved = msgspec.structs.replace(moved, made=tuple(made[moved.file]))
-    return msgspec.structs.replace(kept, made=tuple(made[real]) or kept.made, moved=moved)
+    folders = tuple(made[target.real]) or change.kept.made
+    target.shelf.keep(msgspec.structs.replace(change.kept, made=folders, moved=moved))
 
 
 def _take_out(change: InstallChange) -> None:
-    target = change.target
+    target, kept = change.target, change.target.kept
     for one in change.files:
         if one.before == one.after:
             continue
         if one.after is not None:
             files.replace(one.real, one.after, target.scope, one.before)
-        else:
-            files.remove(one.real, one.before, _made_for(one, target.kept))
-    if target.kept is not None:
+            continue
+        made = list(kept.made) if kept is not None else []  # the folders that go with the file, when they are empty
+        if kept is not None and kept.moved is not None and one.real == kept.moved.file:
+            made = list(kept.moved.made) or [os.path.dirname(one.real)]
+        files.remove(one.real, one.before, made)
+    if kept is not None:
         target.shelf.forget()
 
 
-def _made_for(one: FileChange, kept: InstallBackup | None) -> list[str]:
-    """The folders that go with a file, when they are empty."""
-    if kept is None:
-        return []
-    if kept.moved is not None and one.real == kept.moved.file:
-        return list(kept.moved.made) or [os.path.dirname(one.real)]
-    return list(kept.made)
-
-
 # Which events an agent shall ask about, and how long each may take.
-
-
 _MARGIN = 2.0
 _OF_A_PROJECT: tuple[Layer, ...] = ("project", "local")
 
@@ -374,25 +340,22 @@ def _configured(target: Target) -> list[tuple[str, float]]:
         for one in config.entries
         if one.state != "elsewhere" and not (own and needs_consent(one.declared.layer) and not one.consent.given)
     ]
-    wanting = [one for one in hooks if one.enabled and not one.ours]
-    return [(event, one.timeout or 0) for one in wanting for event in target.host.spellings if _is_for(one, event)]
-
-
-def _is_for(hook: Declared, event: str) -> bool:
-    if hook.part:
-        return event == hook.part
-    return hook.wants(event) if event in EVENTS else event in hook.events
+    found: list[tuple[str, float]] = []
+    for one in (one for one in hooks if one.enabled and not one.ours):
+        wanted = [name for name in target.host.spellings if name in one.events or (name in EVENTS and one.wants(name))]
+        found += [(name, one.timeout or 0) for name in ([one.part] if one.part else wanted)]
+    return found
 
 
 def _standing(target: Target) -> list[tuple[str, float]]:
     """What was installed before: hooks of another folder may need it."""
     host = target.host
     found = []
-    for one in ours(measured(target.text()), host):
+    for one in entries.ours(measured(target.text()), host):
         event = next((name for name, own in host.spellings.items() if own == one.event), "")
         number = one.data.get(host.timeout_key)
         seconds = number / host.unit_per_second if isinstance(number, int | float) else 0
-        usual = host.ending[0] if event == "SessionEnd" else SECONDS
+        usual = host.ending[0] if event == "SessionEnd" else entries.SECONDS
         found.append((event, seconds - _MARGIN if seconds > usual else 0.0))
     return found
 
@@ -403,14 +366,11 @@ def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
     for word in _split(words):
         event = canonical_event(word)
         if not event:
-            from difflib import get_close_matches
-
-            near = get_close_matches(word, [*host.spellings, *host.spellings.values()], 1, 0.6)
-            hint = f"did you mean `{near[0]}`?" if near else f"{host.title} has {', '.join(host.spellings)}"
+            known = [*host.spellings, *host.spellings.values()]
+            hint = suggestion(word, known, f"{host.title} has {', '.join(host.spellings)}")
             raise UsageError(f"no event `{word}`", hint=hint)
         if event not in host.spellings:
-            hint = f"it has {', '.join(host.spellings)}"
-            raise UsageError(f"{host.title} has no event `{event}`", hint=hint)
+            raise UsageError(f"{host.title} has no event `{event}`", hint=f"it has {', '.join(host.spellings)}")
         found.setdefault(host.spellings[event], event)
     if not found:
         raise UsageError("--events names no event", hint="as in --events PreToolUse,Stop; or leave it out")
@@ -419,12 +379,9 @@ def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
 
 def widened(host: Agent, words: Iterable[str]) -> list[str]:
     """Sentences about names that stand for a part of what is asked about instead."""
-    narrow = {name.lower(): name for name in NARROWER.get(host.name, {})}
-    named = [narrow[word.lower()] for word in _split(words) if word.lower() in narrow]
-    return [
-        f"{name} is asked about as {host.spellings[NARROWER[host.name][name]]}, which comes for every tool"
-        for name in dict.fromkeys(named)
-    ]
+    named = {word.lower() for word in _split(words)}
+    narrower = [(name, event) for name, event in NARROWER.get(host.name, {}).items() if name.lower() in named]
+    return [f"{name} is asked about as {host.spellings[event]}, which comes for every tool" for name, event in narrower]
 
 
 def _split(words: Iterable[str]) -> list[str]:

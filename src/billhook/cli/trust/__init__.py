@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from billhook.cli.options import agent_around
-from billhook.cli.screen import hint, note, picked, say, say_json, shown_path, unreadable
+from billhook.cli.options import agent_around, flag, refuse_agents
+from billhook.cli.screen import hint, note, picked, report, say, say_json, shown_path, unreadable
 from billhook.cli.trust import screen
 from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
 from billhook.config import loader
@@ -34,12 +34,9 @@ def list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as
         found = list({one.file + one.hash: one for word in words for one in _called(word, found, config)}.values())
     for text in approvals.problems:
         note(f"does not count: {text}")
-    if as_json:
-        say_json(*(_data(one, config) for one in found))
-    elif not found:
-        say("nothing was approved here" if not everywhere else "nothing was approved yet")
-    else:
-        say("\n".join(line for one in found for line in _lines(one, config)))
+    nothing = "nothing was approved yet" if everywhere else "nothing was approved here"
+    lines = [line for one in found for line in _lines(one, config)] or [nothing]
+    report(as_json, lines, *(_data(one, config) for one in found))
     return 0
 
 
@@ -49,20 +46,16 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
         raise UsageError("--revoke takes back what?", hint="name hooks, or say --all")
     approvals = Approvals(Path(config.root))
     known = _known(config, approvals, everywhere=False)
-    chosen = _with_all_rules(_chosen(known, words, config), known) if words else known
+    chosen = _chosen(known, words, config) if words else known
     gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
     if unrecorded := record_trust("revoked", gone, config):
         note(f"this is not in the event log: {unrecorded}")
-    for one in gone:
-        if as_json:
-            say_json({**_data(one, config), "revoked": True})
-        else:
-            say(f"revoked {visible(_shown(one, config))}  {shown_path(one.file)}  {one.hash[:12]}")
-    if not as_json:
-        names = list(dict.fromkeys(_shown(one, config) for one in gone))
-        text = f"{counted(len(gone), 'approval')} taken back"
-        what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
-        say(f"{text}; {what}: {', '.join(map(visible, names))}" if gone else "nothing was approved here")
+    names = [visible(_shown(one, config)) for one in gone]
+    lines = [f"revoked {name}  {shown_path(one.file)}  {one.hash[:12]}" for one, name in zip(gone, names, strict=True)]
+    what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
+    text = f"{counted(len(gone), 'approval')} taken back; {what}: {', '.join(dict.fromkeys(names))}"
+    lines.append(text if gone else "nothing was approved here")
+    report(as_json, lines, *({**_data(one, config), "revoked": True} for one in gone))
     return 0 if gone else 1
 
 
@@ -77,13 +70,8 @@ def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> 
     names = [picked(one, "file gates") for one in found]
     if found and (unrecorded := record_trust("acknowledged", (), config, gates=names)):
         note(f"this is not in the event log: {unrecorded}")
-    if as_json:
-        say_json(*names)
-        return 0
-    for one in found:
-        say(f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}")
-    if not found:
-        say("no gate is gone here")
+    lines = [f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}" for one in found]
+    report(as_json, lines or ["no gate is gone here"], *names)
     return 0
 
 
@@ -101,12 +89,18 @@ def _chosen(known: list[Approval], words: Sequence[str], config: Config) -> list
     mean several hooks."""
     found: dict[str, Approval] = {}
     for word in words:
-        approvals = _with_earlier(_shown_as(word, known, config), known)
+        approvals = _shown_as(word, known, config)
+        for one in approvals:  # it grows: those that these replaced go too, else a hook that changes back would run
+            before = (one.file, one.replaces)
+            approvals += [old for old in known if old not in approvals and (old.file, old.hash) == before]
         if not approvals:
             approvals = _called(word, known, config)
             hooks = {_hook_of(one, config): (_shown(one, config), one.hash) for one in reversed(approvals)}
             refuse_several(word, hooks.values())
         found |= {one.hash + one.file: one for one in approvals}
+    # An earlier, longer list of a file's allow rules would still cover what it has now: all of them go.
+    files = {one.file for one in found.values() if not one.of_hook}
+    found |= {one.hash + one.file: one for one in known if one.file in files and not one.of_hook}
     return list(found.values())
 
 
@@ -114,21 +108,6 @@ def _shown_as(word: str, known: list[Approval], config: Config) -> list[Approval
     hooks = [entry for entry in config.entries if entry.hash and entry.shown == word]
     keys = {(entry.declared.file, key) for entry in hooks for key in (entry.hash, entry.shown)}
     return [one for one in known if {(one.file, one.hash), _hook_of(one, config)} & keys]
-
-
-def _with_earlier(found: list[Approval], known: list[Approval]) -> list[Approval]:
-    """Those that these replaced as well: else a hook that changes back would run again."""
-    chosen = list(found)
-    for one in chosen:
-        chosen += [old for old in known if old not in chosen and (old.file, old.hash) == (one.file, one.replaces)]
-    return chosen
-
-
-def _with_all_rules(chosen: list[Approval], known: list[Approval]) -> list[Approval]:
-    """All lists of allow rules that were approved for a file, when one of them is taken back: else an earlier, longer
-    one would still cover what it has now."""
-    files = {one.file for one in chosen if not one.of_hook}
-    return [*chosen, *(one for one in known if one.file in files and not one.of_hook and one not in chosen)]
 
 
 def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
@@ -147,17 +126,12 @@ def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
 def _entry_of(one: Approval, config: Config) -> Entry | None:
     """The hook that an approval is for: the one that it approves; else the one that came of it; else the only one of
     that name in its file. None for the rules of a file."""
-    if not one.of_hook:
-        return None
-    here = [entry for entry in config.entries if entry.hash and entry.declared.file == one.file]
-    for entry in here:
-        if entry.hash == one.hash:
-            return entry
-    for entry in here:
-        if entry.consent.before is not None and entry.consent.before.hash == one.hash:
-            return entry
+    hooks = config.entries if one.of_hook else ()
+    here = [entry for entry in hooks if entry.hash and entry.declared.file == one.file]
+    approved = [entry for entry in here if entry.hash == one.hash]
+    came = [entry for entry in here if entry.consent.before is not None and entry.consent.before.hash == one.hash]
     called = [entry for entry in here if entry.declared.name == one.name]
-    return called[0] if len(called) == 1 else None
+    return next(iter([*approved, *came, *(called if len(called) == 1 else ())]), None)
 
 
 def _hook_of(one: Approval, config: Config) -> tuple[str, str]:
@@ -171,9 +145,8 @@ def _shown(one: Approval, config: Config) -> str:
 
 
 def _standing(one: Approval, config: Config) -> str:
-    if any(entry.hash == one.hash and entry.declared.file == one.file for entry in config.entries):
-        return "in force"
-    if not one.of_hook and in_force(one, config.sources):
+    approved = any(entry.hash == one.hash and entry.declared.file == one.file for entry in config.entries)
+    if approved or (not one.of_hook and in_force(one, config.sources)):
         return "in force"
     if not os.path.exists(one.file):
         return "its file is gone"
@@ -196,8 +169,6 @@ def _data(one: Approval, config: Config) -> dict[str, Any]:
 
 
 # `billhook trust`:
-
-
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _CHOICES = """\
 y       approve exactly what is shown
@@ -223,14 +194,12 @@ Examples:
 Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or refused.""",
 )
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
-@click.option("--all", "everything", is_flag=True, help="Every hook that waits; with --list, every project.")
-@click.option("--yes", is_flag=True, help="Approve what is named, or --all, without asking.")
-@click.option(
-    "--revoke", "revoking", is_flag=True, help="Take approvals back: of what is named, or --all of this project."
-)
-@click.option("--acknowledge", is_flag=True, help="Stop reporting gates that are no longer in force.")
-@click.option("--list", "listing", is_flag=True, help="Show what was approved.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each hook.")
+@flag("--all", "everything", "Every hook that waits; with --list, every project.")
+@flag("--yes", "Approve what is named, or --all, without asking.")
+@flag("--revoke", "revoking", "Take approvals back: of what is named, or --all of this project.")
+@flag("--acknowledge", "Stop reporting gates that are no longer in force.")
+@flag("--list", "listing", "Show what was approved.")
+@flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(
     hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, acknowledge: bool, listing: bool, as_json: bool
 ) -> int:
@@ -247,27 +216,19 @@ def verb(
     if listing:
         return list_approvals(config, hooks, everywhere=everything, as_json=as_json)
     if revoking:
-        _refuse_agents("--revoke")
+        refuse_agents("--revoke")
         return revoke(config, hooks, everything=everything, as_json=as_json)
     if acknowledge:
-        _refuse_agents("--acknowledge")
+        refuse_agents("--acknowledge")
         return acknowledge_gone(config, hooks, as_json=as_json)
     if yes and not hooks and not everything:
         raise UsageError("--yes approves what?", hint="name hooks, or say --all")
     whole = [word for word in hooks if _WHOLE.fullmatch(word)]
     if yes or whole:
-        _refuse_agents("--yes" if yes else "a hash")
+        refuse_agents("--yes" if yes else "a hash")
     wanted = _wanted(config, hooks)
     sure = wanted if yes else [one for one in wanted if one.hash in whole]
     return _Going(config, wanted, sure, as_json=as_json).through()
-
-
-def _refuse_agents(what: str) -> None:
-    if agent := agent_around():
-        raise UsageError(
-            f"{what} is refused here: this runs inside {agent}, and consent is a person's to give",
-            hint="run it yourself, in a terminal of your own",
-        )
 
 
 def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
@@ -303,17 +264,16 @@ class _Going:
         self.approvals: list[Approval] = []
         self.changed = False
         self.over = False
-        self.agent = ""
-        self.asks = not as_json and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-        if self.asks and (agent := agent_around()):
-            self.asks, self.agent = False, agent
+        terminal = not as_json and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        self.agent = agent_around() if terminal else ""
+        self.asks = terminal and not self.agent
 
     def through(self) -> int:
         for text in loader.doubts(self.config):
             note(f"approvals that can't be believed don't count: {text}")
         for number, one in enumerate(self.wanted, 1):
             if not self.as_json:
-                self._show(screen.whole(one, number, len(self.wanted)) + "\n")
+                self._show("\n".join(screen.whole(one, number, len(self.wanted))) + "\n")
             agreed = id(one) in self.sure or (self.asks and not self.over and self._answered(one))
             approved = not self.over and agreed and self._approve(one)
             if self.as_json:
@@ -376,16 +336,11 @@ class _Going:
         if not self.as_json:
             hooks = sum(not isinstance(one, Waiting) for one in self.approved)
             say("\n".join([_summary(now, hooks), *screen.rules_summary(now)]))
-        if text := self._hint(left):
-            hint(text)
+        if left and self.agent and not (self.approved or self.over):
+            hint(f"this runs inside {self.agent}, and consent is a person's to give: run it in a terminal of your own")
+        elif left and not (self.approved or self.over or self.asks):
+            hint("run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything")
         return 1 if left or self.changed else 0
-
-    def _hint(self, left: Sequence[Pending]) -> str:
-        if not left or self.approved or self.over or self.asks:
-            return ""
-        if self.agent:
-            return f"this runs inside {self.agent}, and consent is a person's to give: run it in a terminal of your own"
-        return "run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything"
 
 
 def _asked(question: str) -> str:

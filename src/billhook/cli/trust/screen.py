@@ -3,6 +3,7 @@
 import functools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -29,12 +30,11 @@ _WORD: Final = re.compile(r"\w+")
 
 def marked(text: str) -> str:
     """The text with an escape in place of each of these characters, and of everything that `safe` escapes."""
-    return text if text.isascii() and text.isprintable() else "\n".join(_marked(line) for line in text.split("\n"))
-
-
-def _marked(line: str) -> str:
-    at = suspicious(line)
-    return "".join(escape(char) if place in at else visible(char) for place, char in enumerate(line))
+    lines = []
+    for line in text.split("\n"):
+        at = suspicious(line)
+        lines.append("".join(escape(char) if place in at else visible(char) for place, char in enumerate(line)))
+    return "\n".join(lines)
 
 
 def suspicious(line: str) -> set[int]:
@@ -67,22 +67,18 @@ def _foreign(line: str) -> set[int]:
 
 def warning(texts: Iterable[str]) -> str:
     """One line that names what was found in the texts; empty where there is nothing."""
-    found: dict[str, int] = {}
-    for line in (line for text in texts for line in text.split("\n")):
-        for at in sorted(suspicious(line)):
-            found[line[at]] = found.get(line[at], 0) + 1
+    lines = (line for text in texts for line in text.split("\n"))
+    found = Counter(line[at] for line in lines for at in sorted(suspicious(line)))
     if not found:
         return ""
     names = [f"{escape(char)} {unicodedata.name(char, 'control character').lower()}" for char in list(found)[:4]]
     more = f" and {len(found) - 4} others" if len(found) > 4 else ""
-    count = sum(found.values())
+    count = found.total()
     what = "1 character looks" if count == 1 else f"{count} characters look"
     return f"{what} like another or can't be seen: {', '.join(names)}{more}"
 
 
 # Which hooks a word of the command line means:
-
-
 _HASH = re.compile(r"[0-9a-f]{8,64}")
 _SHORT = 12
 _NAMED = 8  # hooks that a hint names; the rest is counted
@@ -121,8 +117,6 @@ def refuse_several(word: str, found: Iterable[tuple[str, str]]) -> None:
 
 
 # Allow rules that came with a project:
-
-
 _LABEL = 12
 
 
@@ -145,44 +139,15 @@ def rules_called(config: Config, word: str) -> list[Waiting] | None:
     return [] if any(word in names(one.layer) for one in approved) else None
 
 
-def rule_lines(one: Waiting) -> Iterator[str]:
-    """Every rule that is approved with this file, for a person to read."""
-    yield "  these calls of an agent would run without asking:"
-    for rule in one.rules:
-        new = click.style("  (new)", fg="green") if one.before is not None and str(rule.rule) not in one.before else ""
-        text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
-        yield f"    | {text}{new}"
-    yield ""
-    yield f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}"
-    yield f"  {'hash':<{_LABEL}}{one.hash}"
-
-
-def rules_as_data(one: Waiting, approved: bool) -> dict[str, Any]:
-    """The same as JSON."""
-    return {
-        "name": NAME,
-        "approved": approved,
-        "state": "new" if one.before is None else "changed",
-        "allow": [{"rule": str(rule.rule), **picked(rule, "line column")} for rule in one.rules],
-        "source": f"{one.file}:{one.rules[0].line}",
-        **picked(one, "layer file hash before"),
-    }
-
-
 def rules_summary(now: Config) -> list[str]:
     """Which allow rules of the project count now, and which wait; nothing where it has none."""
-    counting: dict[str, int] = {}
-    for one in now.permissions.allow:
-        if needs_consent(one.layer):
-            counting[one.file] = counting.get(one.file, 0) + 1
+    counting = Counter(one.file for one in now.permissions.allow if needs_consent(one.layer))
     lines = [f"{NAME} of {shown_path(file)}: {counted(count, 'rule')} in force" for file, count in counting.items()]
     lines += [f"{one.shown}: {counted(len(one.rules), 'rule')} not in force" for one in now.permissions.pending]
     return [visible(line) for line in lines]
 
 
 # A hook that waits for consent, shown in full:
-
-
 Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
 
 MAX_SHOWN = 1 << 20  # longer files are not shown
@@ -194,34 +159,41 @@ _RULES = {
 }
 
 
-def whole(one: Pending, number: int, count: int) -> str:
+def whole(one: Pending, number: int, count: int) -> Iterator[str]:
     """Everything that is approved with this hook, or with the rules of a file, for a person to read."""
-    return "\n".join(_lines(one, number, count))
-
-
-def _lines(one: Pending, number: int, count: int) -> Iterator[str]:
-    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({_standing(one)})"
+    standing = "not approved yet"
+    if isinstance(one, Waiting):
+        standing = "more rules than were approved" if one.before is not None else standing
+    elif before := one.consent.before:
+        standing = f"changed since it was approved on {before.approved_at[:10]}"
+    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({standing})"
     if odd := warning(_approved_texts(one)):
         yield click.style(f"warning: {odd}", fg="yellow")
     yield ""
     if isinstance(one, Waiting):
-        yield from rule_lines(one)
+        yield "  these calls of an agent would run without asking:"
+        for rule in one.rules:
+            known = one.before is None or str(rule.rule) in one.before
+            text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
+            yield f"    | {text}{'' if known else click.style('  (new)', fg='green')}"
+        yield from ("", f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}")
+        yield f"  {'hash':<{_LABEL}}{one.hash}"
         return
     for label, text in facts(one):
         first, *rest = marked(text.rstrip("\n")).split("\n")
         yield f"  {label:<{_LABEL}}{first}".rstrip()
         yield from (f"  {'':<{_LABEL}}{line}".rstrip() for line in rest)
-    yield from _files(one)
-    for mark in _print(one).named:  # the scripts themselves, exactly as they were fingerprinted
+    print_ = _print(one)  # the files that the hook names, and how many count besides, are part of what is approved
+    for label, texts in (("files", list(_file_lines(print_))), ("uncovered", print_.uncovered)):
+        for place, text in enumerate(texts):
+            yield f"  {'' if place else label:<{_LABEL}}{marked(text)}"
+    for mark in print_.named:  # the scripts themselves, exactly as they were fingerprinted
         yield from _shown(mark) if mark.identity else ()
-    yield from _changes(one)
-
-
-def _standing(one: Pending) -> str:
-    if isinstance(one, Waiting):
-        return "more rules than were approved" if one.before is not None else "not approved yet"
-    before = one.consent.before
-    return f"changed since it was approved on {before.approved_at[:10]}" if before else "not approved yet"
+    if one.consent.before is not None:
+        yield from ("", "  what changed")
+        for line in changes(one.consent.before, one.declared, print_):
+            colour = {"+": "green", "-": "red"}.get(line[:1])
+            yield f"    {click.style(marked(line), fg=colour)}".rstrip()
 
 
 def facts(entry: Entry) -> Iterator[tuple[str, str]]:
@@ -239,7 +211,10 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield from _action(entry)
     if isinstance(declared.action, RunAction | Exec | Python | Url):
         yield "dialect", declared.dialect
-        yield "timeout", f"{declared.timeout:g} s" if declared.timeout is not None else f"{_default(entry)} (default)"
+        rule = meanings(declared.dialect)
+        usual = dict.fromkeys(rule.timeouts.get(event, rule.timeout) for event in declared.events or EVENTS)
+        default = f"{' or '.join(f'{seconds:g} s' for seconds in usual)} (default)"
+        yield "timeout", f"{declared.timeout:g} s" if declared.timeout is not None else default
     if declared.background:
         yield "background", "its answer comes later"
     if declared.always:
@@ -251,12 +226,6 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "after", ", ".join(declared.after)
     yield "from", f"{shown_path(declared.file)}:{declared.line}"
     yield "hash", entry.hash
-
-
-def _default(entry: Entry) -> str:
-    rule = meanings(entry.declared.dialect)
-    seconds = dict.fromkeys(rule.timeouts.get(event, rule.timeout) for event in entry.declared.events or EVENTS)
-    return " or ".join(f"{number:g} s" for number in seconds or (rule.timeout,))
 
 
 def _action(entry: Entry) -> Iterator[tuple[str, str]]:
@@ -291,29 +260,17 @@ def _print(entry: Entry) -> Fingerprint:
     return entry.consent.fingerprint
 
 
-def _files(entry: Entry) -> Iterator[str]:
-    """The files that the hook names, and how many count besides: part of what is approved."""
-    for label, texts in (("files", list(_file_lines(_print(entry)))), ("uncovered", _print(entry).uncovered)):
-        for number, text in enumerate(texts):
-            yield f"  {'' if number else label:<{_LABEL}}{marked(text)}"
-
-
 def _file_lines(print_: Fingerprint) -> Iterator[str]:
     for mark in print_.named:
+        known = f"sha256 {mark.sha256[:12]}" if mark.sha256 else "can't be read: known by its times"
         if mark.identity:
-            yield f"{shown_path(mark.path)}  {_size(mark)}"
+            yield f"{shown_path(mark.path)}  {mark.identity[2]:,} bytes, {known}"
     missing = [mark for mark in print_.named if not mark.identity]
     for mark in missing[:_MISSING]:
         yield f"{shown_path(mark.path)}  not there; if it appears, the hook waits again"
     if len(missing) > _MISSING:
         yield f"and {len(missing) - _MISSING} more that are not there"
-    for folder, count in print_.trees.items():
-        yield f"and {counted(count, 'code file')} in {shown_path(folder)}/"
-
-
-def _size(mark: FileMark) -> str:
-    size = f"{mark.identity[2]:,} bytes"
-    return f"{size}, sha256 {mark.sha256[:12]}" if mark.sha256 else f"{size}, can't be read: known by its times"
+    yield from (f"and {counted(count, 'code file')} in {shown_path(folder)}/" for folder, count in print_.trees.items())
 
 
 def unseen(one: Pending) -> list[str]:
@@ -342,12 +299,10 @@ def _approved_texts(one: Pending) -> Iterator[str]:
 def _shown(mark: FileMark) -> Iterator[str]:
     yield ""
     text = _text(mark)
-    if text is None:
-        yield f"  {marked(shown_path(mark.path))}: binary, long or changing; not shown"
-        return
-    yield f"  {marked(shown_path(mark.path))}"
-    lines = text.removesuffix("\n").split("\n")  # not splitlines: to a shell, no other character ends a line
-    yield from (f"    | {marked(line)}".rstrip() for line in lines)  # all of it: it is all approved
+    yield f"  {marked(shown_path(mark.path))}{': binary, long or changing; not shown' if text is None else ''}"
+    # not splitlines: to a shell, no other character ends a line; all of it: it is all approved
+    lines = text.removesuffix("\n").split("\n") if text is not None else ()
+    yield from (f"    | {marked(line)}".rstrip() for line in lines)
 
 
 @functools.lru_cache(maxsize=64)
@@ -355,20 +310,17 @@ def _text(mark: FileMark) -> str | None:
     return text_of(mark, MAX_SHOWN)
 
 
-def _changes(entry: Entry) -> Iterator[str]:
-    if entry.consent.before is None:
-        return
-    yield ""
-    yield "  what changed"
-    for line in changes(entry.consent.before, entry.declared, _print(entry)):
-        colour = {"+": "green", "-": "red"}.get(line[:1])
-        yield f"    {click.style(marked(line), fg=colour)}".rstrip()
-
-
 def as_data(one: Pending, approved: bool) -> dict[str, Any]:
     """The same as JSON."""
     if isinstance(one, Waiting):
-        return rules_as_data(one, approved)
+        return {
+            "name": NAME,
+            "approved": approved,
+            "state": "new" if one.before is None else "changed",
+            "allow": [{"rule": str(rule.rule), **picked(rule, "line column")} for rule in one.rules],
+            "source": f"{one.file}:{one.rules[0].line}",
+            **picked(one, "layer file hash before"),
+        }
     declared, print_, before = one.declared, _print(one), one.consent.before
     return {
         "name": one.shown,

@@ -59,8 +59,6 @@ _VERBS: Final = rows_by_program(
 ROWS: Final[tuple[Row, ...]] = (
     Row("git-filter-repo", "rewrite-history", "none", dry="--analyze --dry-run", heavy="--force -f", scope="project"),
     Row("bfg", "rewrite-history", "none", scope="project"),
-    Row("gh|glab repo delete", "destroy-infra", heavy="--yes --confirm -y", scope="remote"),
-    Row("gh api", "destroy-infra", needs="-XDELETE DELETE --method=DELETE", scope="remote", values="-X --method"),
     # Jujutsu keeps a log of operations: only that log can be lost
     Row("jj abandon", "rewrite-history", weight="light", scope="project"),
     Row("jj op|operation abandon", "drop-recovery", scope="project"),

@@ -16,7 +16,7 @@ _NETWORK = re.compile(r"(?:tcp|udp|sctp|openssl|ssl)[46]?(?:-|:|$)|socks", re.IG
 _PROGRAM = re.compile(r"(?:exec|system|shell):", re.IGNORECASE)
 _OPENED = re.compile(r"(?:file|open|gopen):([^,]+)", re.IGNORECASE)
 _PUT = re.compile(r"(?:^|[;\n])\s*m?put\s+(?:-\w+\s+)*([^\s;]+)")
-_NOWHERE: Final = frozenset({"-", "/dev/null", "/dev/stdout", "/dev/stderr"})
+
 
 _CURL: Final = """
 -d --data --data-raw --data-binary --data-urlencode --data-ascii -F --form --form-string -T --upload-file --json
@@ -31,8 +31,7 @@ _CURL_TEXT: Final = ("--data-raw", "--form-string")
 _WGET: Final = (
     "-O -o -P -U -e -t -T -w -Q -a -i -A -R -D -I -X -l --post-file --body-file --post-data --body-data --method"
 )
-_SCP: Final = "-i -P -F -o -c -J -l -S -D -X"
-_RSYNC: Final = "-e --rsh -f --filter --exclude --include --exclude-from --include-from --files-from --port -T -M -B"
+
 
 # program and subcommand, the options that take a value, the options that name the files; the operands are files too
 _SENDERS: Final[Mapping[str, str]] = {
@@ -72,17 +71,9 @@ def _upload(call: Call, target: str, files: Iterable[str] = ()) -> Iterator[Effe
         yield call.effect("upload", target, scope="remote", weight="heavy" if _is_secret(call, files) else "light")
 
 
-def _saved(call: Call, names: tuple[str, ...]) -> Iterator[Effect]:
-    """The file that a download is saved as."""
-    for word in call.options.values(*names):
-        if word not in _NOWHERE:
-            yield from call.on_path("overwrite", word)
-
-
 def _curl(call: Call) -> Iterator[Effect]:
     call = call.with_values(_CURL)
     values = call.options.values
-    yield from _saved(call, ("-o", "--output"))
     named = [value.partition("@")[2] for value in values(*_CURL_DATA) if "@" in value[:1] or "=" not in value]
     named += [
         re.split("[;,]", value.partition("=")[2][1:])[0] for value in values(*_CURL_FORM) if re.search("=[@<]", value)
@@ -95,7 +86,6 @@ def _curl(call: Call) -> Iterator[Effect]:
 
 def _wget(call: Call) -> Iterator[Effect]:
     call = call.with_values(_WGET)
-    yield from _saved(call, ("-O", "--output-document"))
     files = call.options.values("--post-file", "--body-file")
     if files or call.has("--post-data", "--body-data") or "secret" in call.command.origins:
         yield from _upload(call, next(iter(call.operands), ""), files)
@@ -109,18 +99,6 @@ def _httpie(call: Call) -> Iterator[Effect]:
     address = next((word for word in call.operands if word not in data and not word.isupper()), "")
     if data or call.command.fed or call.command.reads:
         yield from _upload(call, address, files)
-
-
-def _copy(call: Call) -> Iterator[Effect]:
-    """scp, rsync: what goes to `host:path`. With `--delete`, what only the other side has is lost."""
-    is_rsync = call.command.name == "rsync"
-    call = call.with_values(_RSYNC if is_rsync else _SCP)
-    operands = call.operands
-    if len(operands) < 2 or not _REMOTE.match(operands[-1]) or (is_rsync and call.has("-n", "--dry-run")):
-        return
-    if is_rsync and any(option.startswith("--del") for option, _ in call.options.options):
-        yield call.effect("destroy-data", operands[-1], scope="remote")
-    yield from _upload(call, operands[-1], operands[:-1])
 
 
 def _ftp(call: Call) -> Iterator[Effect]:
@@ -205,7 +183,6 @@ READERS: Final[Mapping[str, Reader]] = {
     "curl": _curl,
     "wget": _wget,
     **dict.fromkeys(("http", "https", "xh", "xhs"), _httpie),
-    **dict.fromkeys(("scp", "rsync"), _copy),
     **dict.fromkeys(("sftp", "ftp", "lftp"), _ftp),
     **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), _nc),
     "socat": _socat,

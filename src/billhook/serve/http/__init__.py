@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from uvicorn.config import Config as ServerConfig
+from uvicorn.server import ServerState
 
 from billhook import __version__
 from billhook.core import client_env, strictjson
@@ -23,7 +26,7 @@ from billhook.core.client_env import Caller
 from billhook.core.errors import BillhookError, UsageError
 from billhook.runners.process_tree import MARKER
 from billhook.serve.hook_server import DIALECTS, HookResponse
-from billhook.serve.http.access import PLAIN, drain, problem, said
+from billhook.serve.http.access import LARGEST_HEAD, PLAIN, Careful, Door, drain, problem, said, token_in
 from billhook.serve.http.answer import GLIMPSE, OverHttp, Sent, held, leave_behind, refusal
 from billhook.serve.http.stream import EventResponse, EventStream, hung_up
 
@@ -42,7 +45,6 @@ def described(url: str) -> dict[str, Any]:
 
 # The routes:
 
-
 LARGEST: Final = 8 * 1024 * 1024  # bytes of a body
 _TOO_LARGE: Final = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
 SLOWEST: Final = 30.0  # seconds for a body to come in
@@ -51,7 +53,6 @@ NOTE: Final = "X-Billhook-Note"
 INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME", MARKER)
 """The variables of the daemon's own environment that hooks get; who asks over HTTP sends none. The last is the mark of
 everything that this daemon starts."""
-_MOST_ENVIRONMENTS: Final = 64
 _MOST_NOTES: Final = 8
 _LONGEST_NOTE: Final = 400
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]+")
@@ -65,9 +66,10 @@ class App:
         self.busy = self.taken = 0  # events that are being judged now, and all that came
         self.touched = asyncio.get_running_loop().time()  # when a client with the token last asked
         self.stream = EventStream()
+        self._environment = lru_cache(maxsize=64)(_environment)
+        """The same object for the same project: what is worked out from it is found again by that."""
         self._served = served
         served.observers.append(self.stream.tell)
-        self._environments: dict[str, dict[str, str]] = {}
         routes = [
             Route("/healthz", self._health),
             Route("/openapi.json", self._openapi),
@@ -167,17 +169,10 @@ class App:
         finally:
             self.busy -= 1
 
-    def _environment(self, project: str) -> dict[str, str]:
-        """The same object for the same project: what is worked out from it is found again by that."""
-        kept = self._environments.get(project)
-        if kept is None:
-            if len(self._environments) >= _MOST_ENVIRONMENTS:
-                self._environments.clear()
-            kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-            if project:
-                kept["CLAUDE_PROJECT_DIR"] = project
-            self._environments[project] = kept
-        return kept
+
+def _environment(project: str) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {**inherited, "CLAUDE_PROJECT_DIR": project} if project else inherited
 
 
 async def _sent(request: Request) -> Sent:
@@ -240,7 +235,6 @@ async def _crashed(request: Request, error: Exception) -> Response:
 
 # The daemon over HTTP:
 
-
 PATIENCE: Final = 30.0  # seconds that those who still wait for an answer have, when the server is closed
 _BACKLOG: Final = 512
 _IDLE: Final = 15  # seconds that a connection may be idle between two requests
@@ -271,39 +265,17 @@ class Http:
         await asyncio.sleep(0)
 
 
-def address(text: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:8123`, `localhost:8123` or `[::1]:8123`; port 0 takes a free one. Raises
-    UsageError."""
-    host, colon, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    sound = colon and bare and (":" not in bare or bare != host) and port.isascii() and port.isdecimal()
-    if not sound or int(port) > 65535:
-        raise UsageError(f"`{text}` is no address", hint="HOST:PORT, as in 127.0.0.1:8123 or [::1]:8123")
-    return bare, int(port)
-
-
 async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed: bool = False) -> Http:
     """Listen, in the running loop, and answer with the engines of `served`; `folder` is the daemon's, for the token.
 
-    Raises UsageError when the extra is not installed, when the port is taken, and when the address is not on the
-    loopback and `exposed` does not say that this is meant; StoreError when the token's file can't be made or believed.
+    Raises UsageError when the port is taken, and when the address is not on the loopback and `exposed` does not say
+    that this is meant; StoreError when the token's file can't be made or believed.
     """
-    try:
-        import uvicorn
-        from uvicorn.server import ServerState
-
-        from billhook.serve.http.access import Careful
-    except ImportError as error:
-        from billhook.core.extras import install_command
-
-        raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
-    from billhook.serve.http.access import LARGEST_HEAD, Door, token_in
-
     token, file = token_in(folder)
     sock = await _bound(host, port, exposed=exposed)
     app = App(served)
     bound = sock.getsockname()[1]
-    config = uvicorn.Config(
+    config = ServerConfig(
         Door(app, token, host=host, port=bound, exposed=exposed),
         http=Careful,
         ws="none",

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError
-from billhook.store.files import StoreError, create_once, state_root
+from billhook.store.files import StoreError, create_once, read_bytes, state_root
 
 PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}  # what every answer says of itself
 
@@ -114,7 +114,6 @@ class Careful(H11Protocol):
 
 # Who is let in:
 
-
 TOKEN: Final = "token"
 _SHORTEST: Final = 32
 LARGEST_HEAD: Final = 32 * 1024  # bytes of a request's head
@@ -129,26 +128,12 @@ def token_in(folder: Path) -> tuple[bytes, Path]:
     path = folder / TOKEN
     if not os.path.lexists(path):  # agents have it in their settings, so it outlives a daemon
         create_once(path, secrets.token_urlsafe(32).encode() + b"\n", root=folder)
-    try:
-        return _believed(path), path
-    except OSError as error:
-        raise StoreError(f"the token can't be kept: {error.strerror}", place=str(path)) from None
-
-
-def _believed(path: Path) -> bytes:
-    """What stands in the file, if nobody else can have read or written it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        found = os.fstat(descriptor)
-        ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
-        text = os.read(descriptor, 4096).strip() if ours else b""
-    finally:
-        os.close(descriptor)
-    if not ours:
+    text = (read_bytes(path, 4096, root=folder) or b"").strip()
+    if os.lstat(path).st_mode & 0o077:
         raise StoreError("others can read or write the token", place=str(path), hint="remove it; a new one is made")
     if len(text) < _SHORTEST or not text.isascii() or b"\n" in text or b" " in text:
         raise StoreError("this is no token", place=str(path), hint="remove it; a new one is made")
-    return text
+    return text, path
 
 
 class Door:

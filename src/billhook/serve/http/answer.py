@@ -61,21 +61,19 @@ class OverHttp(Answering):
         super().__init__(lambda: sent.body, self._fire)
         self.arguments.dialect = dialect
         self.agent = dialect if dialect in OTHERS else ""
-        self._host = host
+        self.over = host
         self.verdict: Verdict | None = None
         self.why = ""  # why it could not be judged
         self.fault: BillhookError | None = None  # what is wrong with what was sent
         self._served, self.sent, self._query = served, sent, query
 
-    def prepare(self, argv: list[str]) -> HookResponse | None:
+    def _take(self, argv: list[str]) -> None:
+        self.arguments = Arguments(dialect=self.arguments.dialect)
         try:
-            argv = [f"--as={self.arguments.dialect}", *_argv(self._query)]
-            self.arguments.take(argv)
+            super()._take([f"--as={self.arguments.dialect}", *_argv(self._query)])
         except UsageError as error:
             self.fault = _as_parameter(error)
             raise self.fault from None
-        self.arguments = Arguments(dialect=self.arguments.dialect)
-        return super().prepare(argv)
 
     async def _prepared(self, argv: list[str]) -> HookResponse | None:
         self.read_files = False
@@ -97,10 +95,6 @@ class OverHttp(Answering):
             if not task.done():
                 leave_behind(task)
         return task.result() if task.done() else self.fail(f"there was no answer within {seconds:g} s")
-
-    @property
-    def host(self) -> str:
-        return self._host
 
     async def _fire(self, config: "Config", event: Event) -> Verdict:
         self.verdict = await self._served.fire(self, config, event)
@@ -130,7 +124,7 @@ class OverHttp(Answering):
         said = super()._folder(environ)
         said = said if os.path.isabs(said) else _folder_in(self.sent.body)
         about = self.event or self.remains
-        if about is None or self.sent.project or not self._host.startswith("http:"):
+        if about is None or self.sent.project or not self.host.startswith("http:"):
             return said
         return began_in(about.session_id, said)
 

@@ -9,6 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,7 +89,6 @@ class EventStream:
 
     def __init__(self) -> None:
         self.readers: set[StreamReader] = set()
-        self._redactors: dict[tuple[str, tuple[str, ...]], Redactor] = {}
         self._over = False
 
     def tell(self, verdict: Verdict, config: "Config", host: str) -> None:
@@ -137,15 +137,15 @@ class EventStream:
 
     def _redactor(self, config: "Config") -> "Redactor":
         """The same as the log's; where nothing is logged, or secrets are logged, there is one here all the same."""
-        from billhook.store.redaction import redactor
-
         options = {} if config.recording is None else config.recording.options
-        key = config.root, tuple(options.get("redact_keys", ()))
-        if key not in self._redactors:
-            if len(self._redactors) >= 16:
-                self._redactors.clear()
-            self._redactors[key] = redactor(Path(config.root), more_keys=key[1])
-        return self._redactors[key]
+        return _redactor(config.root, tuple(options.get("redact_keys", ())))
+
+
+@lru_cache(maxsize=16)
+def _redactor(root: str, more_keys: tuple[str, ...]) -> "Redactor":
+    from billhook.store.redaction import redactor
+
+    return redactor(Path(root), more_keys=more_keys)
 
 
 class EventResponse(Response):

@@ -89,7 +89,6 @@ def _read(output: bytes, names: dict[bytes, int]) -> dict[int, list[int]]:
 
 # Which records are wanted:
 
-
 Group = tuple[bytes, ...]  # one of these must be in a line
 Filled = Callable[[Record, Group], Record]  # adds what lies in a side file: of any, or of one that has some bytes
 

@@ -21,7 +21,7 @@ from billhook.core.errors import StrictJSONError
 from billhook.store.files import StoreError, opened, status
 from billhook.store.log.eventlog import CURRENT, reading, rotated_names
 from billhook.store.log.query import FILES_AT_ONCE, Group, Query, match_places, program
-from billhook.store.log.record import ALL, Record, Side, Wanted, is_hash, read_side, side_path
+from billhook.store.log.record import ALL, Record, Side, Wanted, read_side, side_path
 
 FIRST: Final = 16 << 10  # bytes that are read at the end of a file first: a few records, without reading many
 BLOCK: Final = 64 << 10  # larger pieces of memory are given back to the system each time
@@ -166,7 +166,6 @@ def _after_line(file: int, offset: int) -> tuple[int, bool]:
 
 
 # The files of an event log as they are at one moment, for a reader while others write:
-
 
 Progress = Callable[[int, int], object]  # called now and then while a log is read: bytes done, bytes in all
 
@@ -458,12 +457,9 @@ class LogReader:
 
 
 def _side_file(folder: Path, root: Path, side: Side) -> bytes:
-    if not is_hash(side.sha256) or side.bytes < 0:
-        raise StoreError("a record names a side file that is none", place=str(folder))
-    data = read_side(folder, root, side)
-    if data is None:
-        what = "it is gone or was changed, and a part of a record with it"
-        raise StoreError(what, place=str(side_path(folder, side.sha256)))
+    data, wrong = read_side(folder, root, side)
+    if wrong:
+        raise StoreError(f"the side file of a record {wrong}", place=str(side_path(folder, side.sha256)))
     return data
 
 

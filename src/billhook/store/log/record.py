@@ -8,9 +8,9 @@ follow the chain. `tests/store/test_lines.py` holds the two ends and `record.Rec
 """
 
 import os
-import stat
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -79,7 +79,6 @@ def note(kind: str, reason: str, detail: Mapping[str, Any] | None = None) -> byt
 
 
 # One record of the event log:
-
 
 VERSION: Final = 1
 LARGEST_LINE: Final = 64 << 10  # Bytes. What a record has beyond that lies in a side file.
@@ -216,7 +215,6 @@ LARGEST_SIDE: Final = 1 << 30
 _STAY: Final = frozenset({"id", "time", "mono", "event"})  # without these a line is no record
 _OLD: Final = 3600  # seconds after which a file that is still called temporary was left by a writer that died
 _LOOK_AT: Final = 2000  # names in the folder that are looked at for that: a process may write one side file and end
-_swept: Final[set[Path]] = set()
 _SIDE_ROOM: Final = 400  # bytes that `side` takes in the line
 
 
@@ -246,31 +244,35 @@ def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool
 
     The first time in a process, what writers that died left half written there is removed.
     """
-    if folder not in _swept:
-        if len(_swept) > 100:
-            _swept.clear()
-        _swept.add(folder)
-        _sweep(side_path(folder, sha256).parent, root)
+    _sweep(side_path(folder, sha256).parent, root)
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 
 
-def read_side(folder: Path, root: Path, side: Side) -> bytes | None:
-    """The bytes of a side file; None when it is missing or not what the line says it is. Raises StoreError."""
+def read_side(folder: Path, root: Path, side: Side) -> tuple[bytes, str]:
+    """The bytes of a side file, and what is wrong with it. Never raises."""
+    if not is_hash(side.sha256):
+        return b"", "can't be read: the record gives no digest"
     path = side_path(folder, side.sha256)
+    data, wrong = read_hashed(path, root, side.sha256, max(0, min(side.bytes, LARGEST_SIDE)))
+    return data, wrong or ("" if len(data) == side.bytes else "was changed")
+
+
+def read_hashed(path: Path, root: Path, digest: str, limit: int) -> tuple[bytes, str]:
+    """The bytes of a file that is named by their digest, and what became of it: nothing where it is as it was."""
     try:
-        found = os.stat(path, follow_symlinks=False)
-    except (OSError, ValueError):
-        found = None
-    if found is not None and stat.S_ISREG(found.st_mode) and found.st_size > side.bytes:
-        return None  # it was added to, which need not be read to know that
-    data = files.read_bytes(path, min(side.bytes, LARGEST_SIDE), root=root)
-    if data is None or len(data) != side.bytes or sha256(data).hexdigest() != side.sha256:
-        return None
-    return data
+        data = files.read_bytes(path, limit, root=root)
+    except files.TooLargeError:
+        return b"", "was changed"  # it was added to, which need not be read to its end to know that
+    except StoreError as error:
+        return b"", f"can't be read: {error.message}"
+    if data is None:
+        return b"", "is missing"
+    return (data, "") if sha256(data).hexdigest() == digest else (b"", "was changed")
 
 
+@lru_cache(maxsize=100)
 def _sweep(folder: Path, root: Path) -> None:
-    """Remove temporary files of ours that nobody has been writing for an hour. Whatever goes wrong, it can wait."""
+    """Remove temporary files of ours that nobody has been writing for an hour, once. Whatever goes wrong can wait."""
     try:
         with files.opened(folder, root) as opened:
             if opened is None:
@@ -307,7 +309,6 @@ def _object(encoded: Mapping[str, bytes]) -> bytes:
 
 # Where configurations are kept that records name by their hash, and whether one is still what it was.
 
-
 LARGEST_SNAPSHOT: Final = 64 << 20
 _HASH: Final = pattern(r"[0-9a-f]{64}")
 
@@ -320,14 +321,3 @@ def snapshot_path(root: Path, hash: str) -> Path:  # noqa: A002 (the word that r
 def is_hash(text: object) -> bool:
     """Whether it could be the hash of a configuration."""
     return isinstance(text, str) and _HASH.fullmatch(text) is not None
-
-
-def what_is_wrong(root: Path, hash: str) -> str:  # noqa: A002
-    """What became of the configuration that has this hash; empty when it is there as it was. Never raises."""
-    try:
-        data = files.read_bytes(snapshot_path(root, hash), LARGEST_SNAPSHOT, root=root)
-    except StoreError as error:
-        return f"can't be read: {error.message}"
-    if data is None:
-        return "is missing"
-    return "" if sha256(data).hexdigest() == hash else "was changed"

@@ -233,9 +233,9 @@ class _LogWalk:
         if not lines.is_hash(named) or named.encode() in self.configs:
             return  # words of a tool's input that look like ours, or a record without one
         self.configs.add(named.encode())
-        wrong = lines.what_is_wrong(self.root, named)
+        path = lines.snapshot_path(self.root, named)
+        _, wrong = lines.read_hashed(path, self.root, named, lines.LARGEST_SNAPSHOT)
         if wrong:
-            path = lines.snapshot_path(self.root, named)
             self._found(record, f"the configuration of its time {wrong}: {path}")
 
     def _settle(self, record: LineEnds | None, line: bytes, start: int) -> None:
@@ -271,16 +271,12 @@ class _LogWalk:
             return  # words of a tool's input that look like ours
         try:
             side = msgspec.convert(said, Side)
-            if not lines.is_hash(side.sha256):
-                raise ValueError("no digest")
-            data = lines.read_side(self.folder, self.root, side)
-        except (ValueError, StoreError) as error:
-            why = error.message if isinstance(error, StoreError) else str(error)
-            self._found(record, f"its side file can't be read: {why}")
+        except msgspec.ValidationError as error:
+            self._found(record, f"its side file can't be read: {error}")
             return
-        if data is None:
-            path = lines.side_path(self.folder, side.sha256)
-            self._found(record, f"its side file was {'changed' if path.exists() else 'removed'}: {path}")
+        _, wrong = lines.read_side(self.folder, self.root, side)
+        if wrong:
+            self._found(record, f"its side file {wrong}: {lines.side_path(self.folder, side.sha256)}")
 
     def _found(self, record: LineEnds, what: str) -> None:
         self._add(Broken(self.open.path, self.number, record.seq, f"record {record.seq}: {what}"))
@@ -311,7 +307,6 @@ def _decoded(line: bytes) -> dict[str, Any]:
 
 
 # Heads of a log in a folder of the user's choice:
-
 
 _LARGEST: Final = 64 << 20
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -55,7 +55,6 @@ _QUOTE_FOLLOWS: Final = pattern(r"[ \t]{1,40}+(?=[\"'])")
 
 # Secrets that a text gives a name:
 
-
 Span = tuple[int, int]
 
 _NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."

@@ -21,17 +21,11 @@ _COMMAND_ENDS: Final = pattern(r"[;|&]|(?<!\\)\n")
 def flags(text: str) -> Iterator[Span]:
     """Values of flags that are secret only in calls of one program."""
     for flag in FLAGS:
-        if not any(program in text for program in flag.programs):
-            continue
-        at = text.find(flag.flag)
-        while at >= 0:
-            after = at + len(flag.flag)
+        for at in places(text, flag.flag) if any(program in text for program in flag.programs) else ():
             if text[at - 1 : at] in _BEFORE_A_FLAG and _called(text, at, flag.programs):
-                found = flag.value.match(text, after)
+                found = flag.value.match(text, at + len(flag.flag))
                 if found and _is_secret(flag, found[2]):
-                    after = _end(text, found)
-                    yield found.start(2), after
-            at = text.find(flag.flag, after)
+                    yield found.start(2), _end(text, found)
 
 
 def clustered(text: str) -> Iterator[Span]:
@@ -70,18 +64,13 @@ def _called(text: str, at: int, programs: tuple[str, ...]) -> bool:
 
 def addresses(text: str) -> Iterator[Span]:
     """Passwords in addresses, `https://bob:x@host`, and tokens that stand alone there."""
-    at = text.find("://")
-    while at >= 0:
-        start = at + 3
-        found = _AUTHORITY.match(text, start)
-        end = found.end() if found else start
-        span = _userinfo(text, start, end)
+    for found in _AUTHORITY.finditer(text):
+        span = _userinfo(text, *found.span(1))
         if span:
             yield span
-        at = text.find("://", end)
 
 
-_AUTHORITY: Final = pattern(r"[^\s/?#\"'`<>\\]*+")
+_AUTHORITY: Final = pattern(r"://([^\s/?#\"'`<>\\]*+)")
 _SLOPPY: Final = pattern(r"[^\s\"'`<>\\@]{1,128}@")
 
 
@@ -106,21 +95,15 @@ def _sloppy(text: str, colon: int, end: int) -> Span | None:
 
 def fed(text: str) -> Iterator[Span]:
     """What is fed to a program that asks for a secret: `docker login --password-stdin <<< x`."""
-    at = text.find("<<<")
-    while at >= 0:
-        after = at + 3
-        before = text[max(0, at - 200) : at].lower()
+    for found in _HERE.finditer(text):
+        before = text[max(0, found.start() - 200) : found.start()].lower()
         before = before[max(before.rfind(mark) for mark in ("\n", ";", "&&", "|")) + 1 :]
-        found = _HERE.match(text, after)
-        if found and any(word in before for word in _ASKING):
-            end = _end(text, found)
-            if not is_placeholder(text[found.start(2) : end]):
-                yield found.start(2), end
-                after = end
-        at = text.find("<<<", after)
+        end = _end(text, found)
+        if any(word in before for word in _ASKING) and not is_placeholder(text[found.start(2) : end]):
+            yield found.start(2), end
 
 
-_HERE: Final = pattern(r"[ \t]{0,8}+\$?(\\{0,15}+[\"']|)([^\s\"';|&<>\\]++)")
+_HERE: Final = pattern(r"<<<[ \t]{0,8}+\$?(\\{0,15}+[\"']|)([^\s\"';|&<>\\]++)")
 _ASKING: Final = ("pass", "token", "secret", "login", "stdin", "sudo", "key", "auth")
 
 
@@ -145,16 +128,14 @@ _ECHOED: Final = pattern(
 
 def registry_logins(text: str) -> Iterator[Span]:
     """`"auth": "..."` of Docker's config.json and `_auth=...` of .npmrc."""
-    at = text.find("auth")
-    while at >= 0:
-        found, before = _LOGIN.match(text, at), text[at - 1 : at]
-        long_enough = found and len(found[1]) >= (8 if before == "_" else 12)
-        if found and long_enough and before in ('"', "'", "_") and not found[1].isalpha():
+    for found in _LOGIN.finditer(text):
+        if len(found[1]) >= (8 if found[0][0] == "_" else 12) and not found[1].isalpha():
             yield found.span(1)
-        at = text.find("auth", found.end() if found else at + 4)
 
 
-_LOGIN: Final = pattern(r"auth(?:\\{0,15}+[\"']\s{0,8}+:\s{0,8}+\\{0,15}+[\"']|[ \t]?=[ \t]?)([A-Za-z0-9+/_=]{8,}+)")
+_LOGIN: Final = pattern(
+    r"[\"'_]auth(?:\\{0,15}+[\"']\s{0,8}+:\s{0,8}+\\{0,15}+[\"']|[ \t]?=[ \t]?)([A-Za-z0-9+/_=]{8,}+)"
+)
 
 
 def positional(text: str) -> Iterator[Span]:
@@ -179,15 +160,10 @@ _VAULT: Final = pattern(
 
 def telegram_tokens(text: str) -> Iterator[Span]:
     """`123456789:AA...`, also behind `bot` in an address."""
-    for at in places(text, ":AA"):
-        left = text[max(0, at - 11) : at]
-        digits = len(left) - len(left.rstrip("0123456789"))
-        found = _TELEGRAM.match(text, at)
-        if found and 8 <= digits <= 10:
-            yield at - digits, found.end()
+    return (found.span() for found in _TELEGRAM.finditer(text))
 
 
-_TELEGRAM: Final = pattern(r":AA[A-Za-z0-9_-]{30,40}+")
+_TELEGRAM: Final = pattern(r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{30,40}+")
 
 
 def identified(text: str) -> Iterator[Span]:

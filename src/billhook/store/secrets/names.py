@@ -1,14 +1,13 @@
-"""Which names stand for secrets, and which searches are worth their time: most events have no word that secrets have.
+"""Which names stand for secrets, and which searches are worth their time: most events have nothing that secrets have.
 
-The whole event is looked at once, as encoded JSON: its words against the words that rules know, in one comparison of
-sets. That is much quicker than looking for each prefix in turn.
+Every search says by an expression (`look`) what a text must have for it to find something. All of them are one set of
+RE2, which is compared with the whole event, as encoded JSON, in one pass.
 """
 
 import functools
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -17,29 +16,42 @@ from billhook.store.secrets.shapes import (
     KEY_BODIES,
     PATTERNS,
     SHAPES,
+    WORD_BEGINS,
     SecretPattern,
+    Shape,
     Span,
+    either,
     key_bodies,
     matching,
     private_keys,
-    seen,
     shaped,
 )
 
 
 class SecretSearch(msgspec.Struct, frozen=True):
-    """A search, the pieces of text without one of which it finds nothing, and words that come with each of them."""
+    """A search, and what it needs to find anything."""
 
     find: Callable[[str], Iterator[Span]]
-    hints: tuple[str, ...]
-    words: tuple[str, ...] = ()
+    hints: tuple[str, ...]  # pieces of text without one of which it finds nothing
+    look: str = ""  # an expression that matches wherever it finds something; nothing: one of the hints
     shown: str = ""  # how documents show what it finds
     looks_at: tuple[str, ...] = ()  # the pieces of text at each of which it looks, if that are not its hints
-    pattern: SecretPattern | None = None  # an expression that tells more than hints, which other texts have as well
+    kind: Shape | SecretPattern | None = None  # what it finds, where that is a row of a table
 
     @property
     def pieces(self) -> tuple[str, ...]:
         return self.looks_at or self.hints
+
+    @property
+    def expression(self) -> str:
+        """What a text is compared with that may be worth trying."""
+        return (self.kind.look if self.kind else self.look) or either(self.hints)
+
+    def may_find(self, text: str) -> bool:
+        """The same without RE2: an expression is used only where most texts have the hints."""
+        if not any(hint in text for hint in self.hints):
+            return False
+        return not isinstance(self.kind, SecretPattern) or bool(re.search(self.expression, text))
 
 
 READERS: Final = (
@@ -47,13 +59,6 @@ READERS: Final = (
     *("secret put", "secret create", "secret set", "secrets create", "secrets versions add"),
 )
 """What reads a password from its standard input."""
-_PROGRAM_WORDS: Final = (
-    *("curl", "http", "sshpass", "redis", "login", "sqlcmd", "zip", "unzip", "7z", "7za", "7zz", "openssl"),
-    *("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlshow", "mysqlsh", "mysqlcheck", "mariadb"),
-    *("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport"),
-    *("smbclient", "lftp", "secret", "keytool", "jarsigner", "SecureString"),
-    *("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd"),
-)
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -117,143 +122,51 @@ def _later(name: str) -> Callable[[str], Iterator[Span]]:
     return find
 
 
+_PROGRAMS: Final = tuple(dict.fromkeys(program for flag in FLAGS for program in flag.programs))
 FLAGS_RULE: Final = SecretSearch(
     _later("flags"),
-    tuple(dict.fromkeys(program for flag in FLAGS for program in flag.programs)),
-    _PROGRAM_WORDS,
+    _PROGRAMS,
+    WORD_BEGINS + either(_PROGRAMS),
     looks_at=tuple(dict.fromkeys(flag.flag for flag in FLAGS)),
 )
-_READER_WORDS: Final = ("stdin", "token", "chpasswd", "sudo", "secret", "secrets")
 _POSITIONAL: Final = "htpasswd -b file bob x, vault login x"
 COMMANDS: Final = (
     FLAGS_RULE,
-    SecretSearch(_later("clustered"), ("curl",), ("curl",), "curl -sSu bob:x"),
-    SecretSearch(_later("addresses"), ("://",), (), "https://bob:x@host"),
-    SecretSearch(_later("fed"), ("<<<",), (), "docker login --password-stdin <<< x"),
-    SecretSearch(_later("echoed"), READERS, _READER_WORDS, "echo x | docker login --password-stdin"),
-    SecretSearch(_later("registry_logins"), ("auth",), ("auth",), '"auth": "eDp4eDp4eA=="'),
-    SecretSearch(_later("positional"), ("htpasswd", "vault login"), ("htpasswd", "vault"), _POSITIONAL),
-    SecretSearch(_later("telegram_tokens"), (":AA",), (), "123456789:AA..."),
-    SecretSearch(_later("identified"), ("IDENTIFIED ", "identified "), (), "IDENTIFIED BY 'x'"),
-    SecretSearch(_later("kubernetes_secrets"), ("Secret",), ("Secret",), "kind: Secret"),
+    SecretSearch(_later("clustered"), ("curl",), WORD_BEGINS + "curl", "curl -sSu bob:x"),
+    SecretSearch(_later("addresses"), ("://",), "://[^\\s\"'`<>]*@", "https://bob:x@host"),
+    SecretSearch(_later("fed"), ("<<<",), shown="docker login --password-stdin <<< x"),
+    SecretSearch(_later("echoed"), READERS, shown="echo x | docker login --password-stdin"),
+    SecretSearch(_later("registry_logins"), ("auth",), "[\"'_]auth", '"auth": "eDp4eDp4eA=="'),
+    SecretSearch(_later("positional"), ("htpasswd", "vault login"), shown=_POSITIONAL),
+    SecretSearch(_later("telegram_tokens"), (":AA",), shown="123456789:AA..."),
+    SecretSearch(_later("identified"), ("IDENTIFIED ", "identified "), shown="IDENTIFIED BY 'x'"),
+    SecretSearch(_later("kubernetes_secrets"), ("Secret",), shown="kind: Secret"),
 )
 RULES: Final = (
-    *(SecretSearch(functools.partial(shaped, shape), shape.prefixes) for shape in SHAPES),
+    *(SecretSearch(functools.partial(shaped, one), one.prefixes, kind=one) for one in SHAPES),
     *COMMANDS,
     SecretSearch(private_keys, ("-----BEGIN ",)),
     SecretSearch(key_bodies, ("-----END ", *KEY_BODIES)),
-    *(SecretSearch(functools.partial(matching, one), one.hints, pattern=None if one.rare else one) for one in PATTERNS),
+    *(SecretSearch(functools.partial(matching, one), one.hints, kind=one) for one in PATTERNS),
 )
-_ALNUM: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_SIGNS: Final = "-?&;"
-_TO_WORDS: Final = bytes(one if chr(one) in _ALNUM else 32 for one in range(256))
-_ESCAPES: Final = (b"\\n", b"\\r", b"\\t")
-"""What JSON writes for a line's end would be taken for a letter of the word behind it."""
-_ODD: Final = (b"%", b"\\u", b"\x1b", b"33[", b"x1b[")
-"""Other things that hide where a word begins: percent escapes, colours of a terminal. Then each hint is looked for."""
-
-
-_WORTH_LOADING: Final = 16 << 10
-"""Bytes in which looking for each piece in turn takes longer than loading the library that looks for all of them."""
-
-
-def worth_trying(
-    data: bytes | None, triggers: Sequence[tuple[str, bytes]]
-) -> tuple[Sequence[SecretSearch], Sequence[str]]:
-    """The rules and triggers that could find something in a text; all of them if the text is not known."""
-    if data is None:
-        return RULES, [trigger for trigger, _ in triggers]
-    if "re2" in sys.modules and not quick_look(tuple(triggers))(data):
-        return (), ()
-    low = data.lower()
-    return _rules(data), [trigger for trigger, encoded in triggers if encoded in low]
 
 
 @functools.lru_cache(maxsize=8)
-def quick_look(triggers: tuple[tuple[str, bytes], ...]) -> Callable[[bytes], object]:
-    """Tells in one pass whether a text has anything worth trying. Only where RE2 is loaded anyway, as in a daemon:
-    loading it takes longer than many looks."""
+def _looks(triggers: tuple[str, ...]) -> Callable[[bytes], list[int]]:
     import re2
 
-    parts = [b"(?i:%b)" % b"|".join(re2.escape(encoded) for _, encoded in triggers)]
-    parts += [*_piece_expressions(), *map(re2.escape, _ODD)]
-    parts.append(rb"(?:\A|[^A-Za-z0-9]|\\[nrt])(?:%b)(?:[^A-Za-z0-9]|\z)" % b"|".join(map(re2.escape, _words())))
-    search: Callable[[bytes], object] = re2.compile(b"|".join(parts)).search
-    return search
-
-
-@functools.cache
-def _any_piece() -> Callable[[bytes], object]:
-    """Tells in one pass whether any piece is in a text, or anything that an expression could match."""
-    import re2
-
-    search: Callable[[bytes], object] = re2.compile(b"|".join(_piece_expressions())).search
-    return search
-
-
-def _piece_expressions() -> list[bytes]:
-    """One for each piece; for a rule with an expression of its own, that: its hints are in most texts."""
-    import re2
-
-    common = {number for number, rule in enumerate(RULES) if rule.pattern}
-    pieces = [re2.escape(piece) for piece, numbers in _pieces().items() if not common.issuperset(numbers)]
-    return [*pieces, *(b"(?:%b)" % rule.pattern.look.encode() for rule in RULES if rule.pattern)]
-
-
-def _rules(data: bytes) -> Sequence[SecretSearch]:
-    found: set[int] = set()
-    if any(odd in data for odd in _ODD):
-        found.update(*(numbers for hint, numbers in _hints().items() if hint in data))
-    else:
-        if ("re2" not in sys.modules and len(data) < _WORTH_LOADING) or _any_piece()(data):
-            found.update(*(numbers for piece, numbers in _pieces().items() if piece in data))
-        parted = functools.reduce(lambda text, escape: text.replace(escape, b" "), _ESCAPES, data)
-        known, words = _words(), parted.translate(_TO_WORDS).split()
-        if not known.keys().isdisjoint(words):
-            found.update(*(known[word] for word in known.keys() & set(words)))
-    rules = [RULES[number] for number in sorted(found)]
-    return [rule for rule in rules if rule.pattern is None or seen(rule.pattern)(data)]
-
-
-_Index = dict[bytes, tuple[int, ...]]  # the numbers of rules by a text
-
-
-@functools.cache
-def _words() -> _Index:
-    """The rules by a word that every text with one of their hints has."""
-    return _index((number, word) for number, rule in enumerate(RULES) for hint, word in _keys(rule) if word)
-
-
-@functools.cache
-def _pieces() -> _Index:
-    """The other rules, by the hint itself."""
-    return _index((number, hint) for number, rule in enumerate(RULES) for hint, word in _keys(rule) if not word)
-
-
-@functools.cache
-def _hints() -> _Index:
-    return _index((number, hint) for number, rule in enumerate(RULES) for hint in rule.hints)
-
-
-def _index(pairs: Iterable[tuple[int, str]]) -> _Index:
-    made: _Index = {}
-    for number, text in pairs:
-        made[text.encode()] = (*made.get(text.encode(), ()), number)
-    return made
-
-
-def _keys(rule: SecretSearch) -> Iterator[tuple[str, str]]:
-    """Each hint of a rule, and the word that comes with it, if any."""
-    if rule.words:
-        return zip(rule.words, rule.words, strict=True)
-    return ((hint, "" if rule.pattern else _whole_word(hint)) for hint in rule.hints)
-
-
-def _whole_word(hint: str) -> str:
-    """The first word of a hint, if the hint says that it ends there; a rule asks itself where it begins."""
-    rest = hint.lstrip(_SIGNS)
-    length = len(rest) - len(rest.lstrip(_ALNUM))
-    return rest[:length] if 2 <= length < len(rest) else ""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    looks: Any = re2.Set.SearchSet(options)
+    for rule in RULES:
+        looks.Add(rule.expression)
+    for trigger in triggers:
+        looks.Add(f"(?i:{trigger})")
+    looks.Add(r"\z")  # only the end: where every place matches, each takes longer
+    looks.Compile()
+    match: Callable[[bytes], list[int]] = looks.Match
+    return match
 
 
 # Which names stand for secrets:
@@ -365,11 +278,15 @@ class SecretNames:
         added = [words_of(name) for name in more]
         self._added = frozenset("".join(words) for words in added if words)
         longest = {max(words, key=len) for words in added if words}
-        triggers = (*TRIGGERS, *sorted(longest.difference(TRIGGERS)))
-        self.triggers = tuple((trigger, trigger.encode()) for trigger in triggers)
+        self.triggers = (*TRIGGERS, *sorted(longest.difference(TRIGGERS)))
         """What to look for in small letters: a text without any of them names no secret."""
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
         return is_secret(name) or (bool(self._added) and "".join(words_of(name)) in self._added)
+
+    @functools.cached_property
+    def looks(self) -> Callable[[bytes], list[int]]:
+        """Tells the numbers of what a text is worth: of the rules, then of the triggers, and last one of every text."""
+        return _looks(self.triggers)

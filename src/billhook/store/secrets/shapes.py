@@ -6,7 +6,7 @@ docs/redaction.md prints this table, and a test keeps the two together.
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +26,21 @@ class Shape(msgspec.Struct, frozen=True):
     body: str = "A-Za-z0-9_-"
     check: Callable[[str], bool] = lambda body: True
     keeps_prefix: bool = False  # of an address or a header only what follows the prefix is taken out
+
+    @property
+    def look(self) -> str:
+        """A short expression that matches wherever there is such a token."""
+        begins = "" if self.prefixes[0][0] in _SECRET_SHAPES_SIGNS else WORD_BEGINS
+        return f"{begins}{either(self.prefixes)}[{self.body}]{{{min(self.least, 8)}}}"
+
+
+def either(texts: Iterable[str]) -> str:
+    """An expression that matches one of some texts."""
+    return f"(?:{'|'.join(map(re.escape, texts))})"
+
+
+WORD_BEGINS: Final = r"(?:\A|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%(?s:.{2,7})|\[[0-9;]{0,7}m)"
+"""What may stand before a word as `begins` has it, also in encoded JSON."""
 
 
 def _secret_shapes_random(body: str) -> bool:
@@ -323,6 +338,8 @@ class SecretPattern(msgspec.Struct, frozen=True):
     @property
     def look(self) -> str:
         """A short expression that matches wherever the other does: RE2 is slow with many long repetitions."""
+        if self.rare:
+            return ""
         expression = _LEADING.sub(r"\1", self.expression)
         cut = _LONG_REPETITION.search(expression)
         if cut:
@@ -405,19 +422,13 @@ def matching(kind: SecretPattern, text: str) -> Iterator[Span]:
 
 
 _SIGNS: Final = "?&;#:_\"'"  # an expression that matches one of these first says itself that a word begins
-_WORD_BEGINS: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9]m))"
+_BEGINS: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9]m))"
 """RE2 can't look behind; for `re` it keeps long runs of letters from being tried at each of them."""
 
 
 @functools.cache
-def seen(kind: SecretPattern) -> Callable[[bytes], object]:
-    """Tells whether there may be one in encoded data."""
-    return re.compile(kind.expression.encode()).search
-
-
-@functools.cache
 def _compiled(source: str) -> re.Pattern[str]:
-    return re.compile(_WORD_BEGINS + source if _LEADING.match(source) else source)
+    return re.compile(_BEGINS + source if _LEADING.match(source) else source)
 
 
 _LEADING: Final = pattern(r"^(\[[^]]*\])\{[0-9,]+\}")

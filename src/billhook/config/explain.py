@@ -14,20 +14,22 @@ from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import LAYERS, Declared, Say
 from billhook.config.entry import Part
+from billhook.config.guard_report import to_allow
 from billhook.config.history import rows_of
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
 from billhook.config.lint.matchers import lint_match, lint_rules
 from billhook.core import tools
-from billhook.core.answers import NOTHING, Answer, Decision, SkipReason
+from billhook.core.answers import NOTHING, Answer, Decision, Outcome, SkipReason
 from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import BillhookError, RuleError
 from billhook.core.events import Block, Event, parse
 from billhook.core.hook import Condition, Context, Hook
 from billhook.core.match import compile_matcher
-from billhook.core.text import Finding
+from billhook.core.text import Finding, counted
 from billhook.effects import shell
-from billhook.effects.conditions import AfterEffect, HasEffect, cell_of, single
+from billhook.effects.conditions import AfterEffect, HasEffect, cell_of, effects_in, single
+from billhook.effects.effect import Effect
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
 from billhook.engine.step import Step
@@ -155,7 +157,7 @@ def effect_reason(hook: Declared | None, wanted: Sequence[str], event: Event) ->
     cells = list(dict.fromkeys(map(cell_of, getattr(event, "effects", ()))))
     if not cells:
         return f"{named}: this call has no effect that billhook knows", ""
-    more = f" and {len(cells) - _SHOWN} more effects" if len(cells) > _SHOWN else ""
+    more = f" and {counted(len(cells) - _SHOWN, 'more effect')}" if len(cells) > _SHOWN else ""
     why = f"{named} is not among what this call would do: {listed(cells[:_SHOWN])}{more}"
     kind = cells[0].partition(":")[0]
     return why, f"write `{edit(hook, 'effects', [*wanted, kind])}`" if hook is not None else ""
@@ -231,6 +233,11 @@ class Explanation(msgspec.Struct, frozen=True):
     outlook: Outlook
     parallel: bool = False
 
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What the call would do; nothing for an event without a tool."""
+        return effects_in(self)
+
 
 def has_no_say(row: HookRow) -> bool:
     """Whether it is a built-in that only keeps books: those that decide are gates."""
@@ -243,7 +250,7 @@ def explain(config: Config, event: Event) -> Explanation:
     others: list[Explained] = []
     for row in rows(config):
         if row.wants(event.hook_event_name):
-            wanted.append(_explained(row, event, config))
+            wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event))
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
@@ -261,8 +268,8 @@ def _for_other_events(row: HookRow, event: Event) -> Explained:
     return Explained(row=row, reasons=(Reason("event", why, fix),))
 
 
-def _explained(row: HookRow, event: Event, config: Config) -> Explained:
-    problems, ctx = config.problems, Context(event, [], {}, config.knowing)
+def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Explained]) -> Explained:
+    problems, ctx = config.problems, Context(event, _answers(earlier), {}, config.knowing)
     looked = [(step, tuple(_conditions(row, step, ctx))) for step in _steps(row, event)]
     blocks = any(isinstance(step.run, StandIn) and step.run.blocks and not failed for step, failed in looked)
     if not looked:
@@ -276,8 +283,8 @@ def _explained(row: HookRow, event: Event, config: Config) -> Explained:
         seconds=step.timeout,
         default=step.hook.timeout is None,
         failure="" if isinstance(step.run, Literally) else _failure(step, event),
-        says=_known_answer(row, step, event) if not reasons else None,
-        notes=tuple(_notes(row, step)),
+        says=(says := _known_answer(row, step, ctx) if not reasons else None),
+        notes=tuple(_notes(row, step, says)),
     )
 
 
@@ -387,7 +394,13 @@ def _failure(step: Step, event: Event) -> str:
     return "a failure is shown" if step.on_failure == "allow" else "a failure marks the result as an error"
 
 
-def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
+def _answers(earlier: Sequence[Explained]) -> list[Outcome]:
+    """What earlier hooks are known to answer: a user's own `allow` overrides the guard."""
+    known = ((one.row, one.says) for one in earlier if one.says is not None)
+    return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=says) for row, says in known]
+
+
+def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
     """Plain lines of config always say the same, the guard only reads the event, and built-ins that keep books
     have nothing to say: these can be told."""
     if has_no_say(row):
@@ -395,10 +408,12 @@ def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
     literal = row.declared is not None and isinstance(row.declared.action, Say)
     if literal and isinstance(step.run, Literally):
         return step.run.answer
-    return step.run(Context(event, [])) if isinstance(step.run, Guard) else None
+    return step.run(ctx) if isinstance(step.run, Guard) else None
 
 
-def _notes(row: HookRow, step: Step) -> Iterator[str]:
+def _notes(row: HookRow, step: Step, says: Answer | None) -> Iterator[str]:
+    if says is not None and says.data and isinstance(step.run, Guard) and (told := to_allow(says.data)):
+        yield told
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
     if step.when_late is not None:

@@ -20,11 +20,12 @@ from billhook.effects.rules import Rule, covers
 from billhook.effects.secret_files import is_secret_file
 
 if TYPE_CHECKING:
-    from billhook.builtins import advice, disarm, losses
+    from billhook.builtins import advice, allowing, disarm, losses
     from billhook.effects import analysis
 else:
     analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
     disarm, losses = later("billhook.builtins.disarm"), later("billhook.builtins.losses")
+    allowing = later("billhook.builtins.allowing")
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000
@@ -196,7 +197,8 @@ class Guard(msgspec.Struct, frozen=True):
         if not ours and self.is_allowed(ctx, name):
             return NOTHING
         reason = advice.reason(judged)
-        return deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
+        answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
+        return answer if ours else msgspec.structs.replace(answer, data={"allow": allowing.allow_rules(event)})
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""

@@ -4,7 +4,7 @@ import functools
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -129,7 +129,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from billhook.engine.plan import Plan
 
         more = tuple(hooks)
-        recorded = [] if self.recording is None else [self.recording.observer(host, more)]
+        recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
+        recorded += self._effects_seen()
         env = {"CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project}
         own = self.hooks
         for hook in more if self.knowing is not None else ():
@@ -149,6 +150,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             listen=listen,
             notices=None if self.knowing is None else Notices(self, host),
         )
+
+    def _effects_seen(self) -> "Iterator[Observer]":
+        """Records what calls would do, where a hook asks for it with `after_effect`."""
+        asking = [one for one in self.entries if one.declared.after_effects and one.hook is not None]
+        if asking and self.knowing is not None:
+            from billhook.builtins.seen_effects import SeenEffects
+
+            first = max(asking, key=lambda one: one.declared.gate)
+            yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
@@ -345,8 +355,8 @@ def as_data(row: "HookRow") -> dict[str, Any]:
 
 
 _KEYS: Final = """
-    name events what kind match if dialect on_failure priority after timeout background always
+    name events what kind match if effects after_effects dialect on_failure priority after timeout background always
     trust state effect why layer source file line hash
 """
 _ATTRIBUTES: Final = {"if": "when", "source": "place"}
-_OPTIONAL: Final = ("if", "why", "file", "line", "hash")  # null where they say nothing
+_OPTIONAL: Final = ("if", "effects", "after_effects", "why", "file", "line", "hash")  # null where they say nothing

@@ -19,7 +19,7 @@ KNOWN: Final[Mapping[tuple[str, str], str]] = {
 """Where an agent does not do what its row of the capability table says, and why nothing can be done about it."""
 
 Columns = dict[str, dict[str, str]]
-_FIELDS: Final = {"rewrite": "rewrite_input", "context": "context", "ask": "ask", "stop": "stop"}
+_FIELDS: Final = {"rewrite": "rewrite_input", "context": "context", "ask": "ask", "guard-ask": "ask", "stop": "stop"}
 
 
 def cell(seen: Seen) -> str:

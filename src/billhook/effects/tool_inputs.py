@@ -79,10 +79,11 @@ class ToolInput(msgspec.Struct):
     code: list[str] = []
     recursive: bool = False
     destroys: Kind | None = None
+    named: list[str] = []  # what an unknown tool may write, among other things
 
     @property
     def empty(self) -> bool:
-        return not (self.lines or self.paths or self.code or self.destroys)
+        return not (self.lines or self.paths or self.code or self.destroys or self.named)
 
 
 def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None) -> ToolInput:

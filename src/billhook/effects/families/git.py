@@ -89,7 +89,7 @@ _MOST_ALIASES: Final = 8  # an alias may name another one
 
 def _git(call: Call) -> Iterator[Effect]:
     """`git`: its general options first, then what its verb does."""
-    settings, folder, rest = _general(call)
+    settings, folder, rest = general(call)
     for _ in range(_MOST_ALIASES):
         alias = settings.get("alias." + "".join(rest[:1]).lower())
         if not alias or alias.startswith("!"):  # what a shell runs is a command of its own
@@ -102,7 +102,7 @@ def _git(call: Call) -> Iterator[Effect]:
         yield from (_placed(inner, effect) for effect in _by_verb(inner, "".join(rest[:1]), settings))
 
 
-def _general(call: Call) -> tuple[dict[str, str], str, list[str]]:
+def general(call: Call) -> tuple[dict[str, str], str, list[str]]:
     """The settings given by `-c`, the folder that git works in, and the words from the verb on."""
     settings: dict[str, str] = {}
     given = dict(each.partition("=")[::2] for each in call.command.assignments)

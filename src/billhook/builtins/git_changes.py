@@ -52,10 +52,12 @@ def git_hits(guarded: Guarded, command: Command, world: World, approved: Sequenc
     """The protected files that a git command changes or removes."""
     _, folder, rest = general(Call(command, world, {}, frozenset()))
     at = absolute(folder, command.cwd, world) if folder else command.cwd
-    root = world.fs.real(git_root(at)) if UNKNOWN not in at else ""
-    for change in _changes(rest) if rest else ():
-        touches = [_touch(spec, at, root, world) for spec in change.specs]
-        yield from _hits(guarded, change, root, touches, approved)
+    other = _OTHER_REPOSITORY.search(guarded.text) is not None  # its files are put into this folder
+    for place in dict.fromkeys((at, command.cwd) if other else (at,)):
+        root = world.fs.real(git_root(place)) if UNKNOWN not in place else ""
+        for change in _changes(rest) if rest else ():
+            touches = [_touch(spec, place, root, world) for spec in change.specs]
+            yield from _hits(guarded, change, root, touches, approved)
 
 
 def _touch(spec: str, folder: str, root: str, world: World) -> Touch:

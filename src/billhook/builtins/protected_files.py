@@ -233,17 +233,13 @@ class Guarded:
     def under(self, folded: str, names: tuple[str, ...]) -> Iterator[Hit]:
         """What is there of ours below a folder: removing the folder removes it."""
         above = folded.rstrip("/") + "/"
-        for inside, path in self.below(above):
+        for inside, path in self.every.items():
+            if not inside.startswith(above):
+                continue
             segments = inside[len(above) :].split("/")
             holds = not names or any_matches(names, segments) or (not self.is_file(inside) and self.holds(path, names))
             if holds and os.path.lexists(path):
                 yield Hit(path, state=inside in self.index.state)
-
-    def below(self, above: str) -> Iterator[tuple[str, str]]:
-        yield from (each for each in self.index.every.items() if each[0].startswith(above))
-        for folded, place in self.places.items():
-            if (folder := folded.rstrip("/") + "/").startswith(above):
-                yield from ((folder + tail, posixpath.join(place, name)) for tail, name in self.index.names.items())
 
     def is_file(self, folded: str) -> bool:
         return folded not in self.index.folders and folded not in self.index.state

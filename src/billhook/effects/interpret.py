@@ -261,6 +261,8 @@ class Interpreter:
         self.steps -= 1
         if run.depth > MOST_DEPTH or self.steps <= 0:
             return self._give_up("it is too deeply nested to be read, or has too many commands")
+        if not fields:
+            return EMPTY
         words = tuple(field.text for field in fields)
         name = posixpath.basename(words[0]) or words[0]
         if words[0] in state.aliases:

@@ -262,7 +262,8 @@ class Guarded:
             if (self.dots or _dots_agree(signs, segments)) and os.path.lexists(path):
                 yield Hit(path, state=folded in self.index.state)
         for path in self.expanded(touch.path):
-            yield from self.by_path(msgspec.structs.replace(touch, path=path))
+            folder, name = posixpath.split(path)
+            yield from self.by_path(msgspec.structs.replace(touch, path=posixpath.join(_real(folder), name)))
 
     def expanded(self, pattern: str) -> list[str]:
         paths = [""]

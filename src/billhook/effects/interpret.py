@@ -183,7 +183,7 @@ class Interpreter:
         if not block.redirects:
             return printed
         for path in holder.writes:
-            state.files[absolute(path, state.cwd, self.world)] = printed
+            self._wrote(state, path, printed)
         return EMPTY if holder.hides else printed
 
     def _rounds(self, block: ScriptBlock, state: State, run: Run) -> Value:
@@ -204,6 +204,8 @@ class Interpreter:
                 self.run_nodes(nodes, state, run)
             return joined_lines(printed)
         times = 1
+        if block.kind in ("while", "until") and state.input is not None:
+            state.input = self._contents(state.input)
         if block.kind in ("while", "until") and state.input is not None and state.input.known:
             times = min(MOST_FIELDS, max(1, len(state.input.text.splitlines())))
         return joined_lines([self.run_nodes(nodes, state, run) for _ in range(times)])
@@ -245,8 +247,14 @@ class Interpreter:
         text = command.text or " ".join(command.words)
         printed = self.run_words(fields, state, inner, redirected, set_here, text)
         for path in (*redirected.writes, *redirected.appends):
-            state.files[absolute(path, state.cwd, self.world)] = printed
+            self._wrote(state, path, printed)
         return EMPTY if redirected.hides else printed
+
+    def _wrote(self, state: State, word: str, value: Value) -> None:
+        """A file that the line itself writes."""
+        path = absolute(word, state.cwd, self.world)
+        state.files[path] = value
+        self.made.written[path] = value.text if value.known else None
 
     def run_words(
         self,
@@ -296,6 +304,8 @@ class Interpreter:
         printed = self._builtin(name, fields, state, run)
         if printed is not None:
             self._record(command, state)
+            for text in wrappers.inside(ScriptCommand(words)).texts if name in _DECLARES else ():
+                self.run_text(text, state.copy(), run.inside(name))
             return printed
         self._record(command, state)
         self._dynamic(command, fields[0])
@@ -317,10 +327,10 @@ class Interpreter:
             self._link([word for word in command.args if word[:1] != "-"], state)
         if command.name == "tee":
             for word in command.args:
-                state.files[absolute(word, state.cwd, self.world)] = fed
+                self._wrote(state, word, fed)
         if command.name in ("cp", "mv", "install", "ln") and len(command.args) >= 2:
             source, target = (absolute(word, state.cwd, self.world) for word in command.args[-2:])
-            state.files[target] = state.files.get(source) or Value(UNKNOWN, frozenset({f"file:{source}"}))
+            self._wrote(state, target, state.files.get(source) or Value(UNKNOWN, frozenset({f"file:{source}"})))
         if command.name == "cat" and len(command.args) == 1:
             path = absolute(command.args[0], state.cwd, self.world)
             if path in state.files:
@@ -407,7 +417,7 @@ class Interpreter:
         for each in found.commands[:4]:
             for words in self._fed_words(command, each.words, run):
                 given = [Value(word, origins if UNKNOWN in word else NOTHING) for word in words]
-                printed.append(self.run_words(given, here, inner, None, (), command.text))
+                printed.append(self.run_words(given, here, inner, None, each.assignments, command.text))
         for text in found.texts[:4]:
             value = Value(text, origins)
             printed.append(self._code_of_shell(value, command, here, inner))
@@ -427,7 +437,8 @@ class Interpreter:
         text = ""
         if command.name in ("xargs", "parallel"):
             listed = command.args[command.args.index(":::") + 1 :] if ":::" in command.args else ()
-            text = "\n".join(listed) or (run.fed.text if run.fed is not None and run.fed.known else "")
+            fed = self._read_lists(command, run.fed)
+            text = "\n".join(listed) or (fed.text if fed is not None and fed.known else "")
             words = words[: words.index(":::")] if ":::" in words else words
         elif command.name in ("find", "fd", "fdfind"):
             text = "\n".join(outputs.listed(command.words))
@@ -443,6 +454,26 @@ class Interpreter:
         else:
             for each in dict.fromkeys(given[:16]):
                 yield tuple(word.replace(UNKNOWN, each) for word in words)
+
+    def _read_lists(self, command: Command, fed: Value | None) -> Value | None:
+        """What `xargs` and its like read: files that they name, or standard input."""
+        call = self._call(command).with_values("-a --arg-file")
+        words = call.options.values("-a", "--arg-file")
+        if "::::" in command.args:
+            words += command.args[command.args.index("::::") + 1 :]
+        if not words:
+            return self._contents(fed) if fed is not None else None
+        paths = [absolute(word, command.cwd, self.world) for word in words]
+        return self._contents(Value(UNKNOWN, frozenset(f"lines:{path}" for path in paths)))
+
+    def _contents(self, value: Value) -> Value:
+        """A value that is the text of files, or a part of it: that text, if it can be read."""
+        if value.text != UNKNOWN:
+            return value
+        paths = [origin.partition(":")[2] for origin in value.origins if origin.startswith(("file:", "lines:"))]
+        texts = [self._text_of(path, separated=True) for path in paths]
+        known = [text for text in texts if text is not None]
+        return Value("\n".join(known), value.origins) if known and len(known) == len(paths) else value
 
     def _shell(self, command: Command, fields: list[Value], state: State, run: Run) -> Value | None:
         """A shell: a text behind `-c`, a script, or what it reads."""
@@ -515,11 +546,12 @@ class Interpreter:
                     language, text, Command(posixpath.basename(path), cwd=state.cwd, via=run.via), (), state, run
                 )
 
-    def _text_of(self, path: str) -> str | None:
+    def _text_of(self, path: str, *, separated: bool = False) -> str | None:
         if UNKNOWN in path or self.files_left <= 0 or is_secret_file(path):
             return None
         self.files_left -= 1
-        return self.world.fs.read(path, recipes.LARGEST)
+        text = self.world.fs.read(path, recipes.LARGEST)
+        return text if text is None or not separated else text.replace(UNKNOWN, "\n")
 
     def _read_text(self, text: str, label: str, state: State, run: Run) -> None:
         """A text from a file: what depends on values that it gets elsewhere is left out."""
@@ -633,7 +665,7 @@ class Interpreter:
         elif name == "read":
             self._read(words, state, run)
         elif name in ("mapfile", "readarray"):
-            lines = (run.fed or state.input or UNKNOWN_VALUE).text.splitlines()[:MOST_FIELDS]
+            lines = self._contents(run.fed or state.input or UNKNOWN_VALUE).text.splitlines()[:MOST_FIELDS]
             state.arrays[words[-1] if words else "MAPFILE"] = [Value(line) for line in lines]
         elif name == "printf" and words[:1] == ["-v"]:
             state.variables[" ".join(words[1:2])] = Value(values.printf(words[2:]))
@@ -671,6 +703,9 @@ class Interpreter:
     def _read(self, words: list[str], state: State, run: Run) -> None:
         names = [word for word in words if word.isidentifier()] or ["REPLY"]
         given = run.fed if run.fed is not None else state.input
+        if given is not None and not given.known:
+            given = self._contents(given)
+            state.input = given if run.fed is None else state.input
         if given is None or not given.known:
             for name in names:
                 state.variables[name] = Value(UNKNOWN, given.origins if given else NOTHING)
@@ -721,6 +756,7 @@ class Interpreter:
                 continue
             found = self._expansion(part, state, run)
             if not part.quoted:
+                found = list(map(self._contents, found))
                 found = [Value(word, value.origins) for value in found for word in self._split(value.text, state)]
             for place, value in enumerate(found[:MOST_FIELDS]):
                 if place:

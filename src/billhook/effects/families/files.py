@@ -371,7 +371,7 @@ def _patch(call: Call) -> Iterator[Effect]:
     for word in output:
         yield from call.on_path("write", _below(folder, word))
     if not output:
-        files = call.options.values("-i", "--input")
+        files = [_below(folder, word) for word in call.options.values("-i", "--input")]
         yield from patch_effects(call, files, folder, _number(call, "-p", "--strip"))
 
 

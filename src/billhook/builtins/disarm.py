@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from billhook.builtins.guard import Judged
-from billhook.builtins.protected_files import PROGRAMS, Guarded, Hit, Touch
+from billhook.builtins.protected_files import Guarded, Hit, Touch
 from billhook.core.events import Event
 from billhook.effects.analysis import Analysis
 from billhook.effects.effect import Command, Effect, Weight
 from billhook.effects.families import is_known
-from billhook.effects.places import LONGEST_PATH, World, absolute, has_pattern, resolved
+from billhook.effects.places import LONGEST_PATH, World, absolute, resolved
 from billhook.effects.programs import INTERPRETERS, PYTHON, operand
 from billhook.effects.protected_paths import Protected
 from billhook.effects.script import UNKNOWN
@@ -37,10 +37,14 @@ READERS: Final = frozenset(_READERS.split())
 """Programs that write none of the files they name; what their redirections write is seen elsewhere."""
 _FILE_EFFECTS: Final = frozenset({"write", "overwrite", "delete", "permissions"})
 _MAKE_FOLDERS: Final = frozenset({"mkdir", "gmkdir", "install", "ginstall"})
-_PERMISSIONS: Final = frozenset("chmod gchmod chown chgrp gchown chattr setfacl setfattr chcon chflags xattr".split())
-_MOUNTS: Final = frozenset("mount umount bindfs sshfs mergerfs".split())
+_PERMISSIONS: Final = frozenset(
+    ["chmod", "gchmod", "chown", "chgrp", "gchown", "chattr", "setfacl", "setfattr", "chcon", "chflags", "xattr"]
+)
+_MOUNTS: Final = frozenset(["mount", "umount", "bindfs", "sshfs", "mergerfs"])
 _LINKS: Final = frozenset({"ln", "gln", "cp", "gcp"})
-_EDITORS: Final = frozenset("vi vim nvim view ex vimdiff gvim emacs ed nano pico joe micro".split())
+_EDITORS: Final = frozenset(
+    ["vi", "vim", "nvim", "view", "ex", "vimdiff", "gvim", "emacs", "ed", "nano", "pico", "joe", "micro"]
+)
 _CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl", "docker-compose"})
 _OUTPUT = re.compile(r"--[\w-]*(?:out|dest|log|report|write|save|dump|target)[\w-]*=(.+)", re.S)
 _TO: Final = frozenset({"-o", "-out", "--out", "--output", "--outfile"})
@@ -137,10 +141,12 @@ def _touched(effect: Effect) -> Iterator[Touch]:
         name = name.strip("/")
         yield Touch(path or "/", below=True, names=(name,) if name.strip("*") else ())
     elif effect.names and not removes:
-        yield from (Touch(posixpath.normpath(f"{effect.target}/{name}")) for name in effect.names)
+        yield Touch(effect.target, folder=True)
+        yield from (Touch(posixpath.normpath(f"{effect.target}/{name}"), copied=True) for name in effect.names)
     else:
         makes_folder = effect.via[-1:] != () and effect.via[-1] in _MAKE_FOLDERS and effect.kind == "write"
-        yield Touch(effect.target, below=removes and effect.recursive, names=effect.names, folder=makes_folder)
+        below, itself = removes and effect.recursive, effect.kind == "delete"
+        yield Touch(effect.target, below, effect.names, makes_folder, itself=itself)
 
 
 def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
@@ -184,7 +190,9 @@ def _touched_by(command: Command, world: World) -> Iterator[Touch]:
 _HIDDEN: Final = Touch("", below=True)
 _NAMED: Final = Touch("", maybe=True)
 _WRITTEN: Final = Touch("")
-_PIP_VALUES: Final = frozenset("-t --target --prefix --root -r --requirement -c --constraint -e --editable".split())
+_PIP_VALUES: Final = frozenset(
+    ["-t", "--target", "--prefix", "--root", "-r", "--requirement", "-c", "--constraint", "-e", "--editable"]
+)
 
 
 def _operands(args: Sequence[str]) -> list[str]:
@@ -280,7 +288,11 @@ def _own_verb(found: Analysis, cwd: str) -> str:
 
 def _own_code(found: Analysis) -> Iterator[str]:
     """Code that speaks of billhook: what was not understood, and what interpreters are given."""
-    runs = [one for one in found.commands if one.name not in SHELLS and (PYTHON.fullmatch(one.name) or one.name in INTERPRETERS)]
+    runs = [
+        one
+        for one in found.commands
+        if one.name not in SHELLS and (PYTHON.fullmatch(one.name) or one.name in INTERPRETERS)
+    ]
     given = (text for command in runs for text in (*command.args, command.stdin or ""))
     unread = () if found.complete else found.texts
     yield from (text for text in (*found.code, *given, *unread) if "billhook" in text.lower())

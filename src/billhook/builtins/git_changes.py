@@ -30,8 +30,29 @@ _UNTRACKS = re.compile(r" (?:rm|reset|update-index|read-tree) ")
 _MOVES = re.compile(r" (?:update-ref|symbolic-ref) | (?:branch|tag) .*(?:-f|-M|--force|-B)\b")
 _OTHER_REPOSITORY = re.compile(r"--(?:git-dir|work-tree)|GIT_[A-Z_]*(?:DIR|TREE|FILE|DIRECTORY)[A-Z_]*=")
 _VALUED: Final = frozenset(
-    "-b -B -c -C --create --force-create --orphan -s --source -m --message --conflict -e --exclude -x --exec -X --onto "
-    "--strategy --strategy-option --mainline".split()
+    [
+        "-b",
+        "-B",
+        "-c",
+        "-C",
+        "--create",
+        "--force-create",
+        "--orphan",
+        "-s",
+        "--source",
+        "-m",
+        "--message",
+        "--conflict",
+        "-e",
+        "--exclude",
+        "-x",
+        "--exec",
+        "-X",
+        "--onto",
+        "--strategy",
+        "--strategy-option",
+        "--mainline",
+    ]
 )
 _MAGIC = re.compile(r":\([^)]*\)|:[!^/]*")
 _CHANGES_TREES = re.compile(r"--(?:tree|index|commit|subdirectory|parent)-filter")
@@ -68,9 +89,7 @@ def _touch(spec: str, folder: str, root: str, world: World) -> Touch:
     return Touch(path, below=True, loose=not set("*?[").isdisjoint(bare))
 
 
-def _hits(
-    guarded: Guarded, change: _Change, root: str, touches: list[Touch], approved: Sequence[str]
-) -> Iterator[Hit]:
+def _hits(guarded: Guarded, change: _Change, root: str, touches: list[Touch], approved: Sequence[str]) -> Iterator[Hit]:
     """Other branches are ordinary work: there only approved files count."""
     kind, commit = change.kind, change.commit
     if kind in _APPROVED_ONLY:

@@ -49,6 +49,8 @@ class Touch(msgspec.Struct, frozen=True):
     folder: bool = False  # only a folder is made; it holds nothing yet
     loose: bool = False  # patterns go across folders: `git checkout -- '*.json'`
     maybe: bool = False  # a program that nothing is known of names it, or a link to it is made
+    copied: bool = False  # it comes with a folder, an archive or a patch
+    itself: bool = False  # only this name is removed: a file that has other names stays
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -122,7 +124,9 @@ class Guarded:
     def every(self) -> dict[str, str]:
         """All that is protected, there or not."""
         if self._every is None:
-            named = (posixpath.join(place, name) for place in self.places.values() for name in self.index.names.values())
+            named = (
+                posixpath.join(place, name) for place in self.places.values() for name in self.index.names.values()
+            )
             self._every = {**{fold(path): path for path in named}, **self.index.every}
         return self._every
 
@@ -177,7 +181,7 @@ class Guarded:
             yield from self.at(touch.path, folded, touch)
         if touch.below:
             yield from self.under(folded, touch.names)
-        elif not touch.folder and self.is_hard_link(touch.path):
+        elif not touch.folder and not touch.itself and self.is_hard_link(touch.path):
             yield Hit(touch.path)
 
     def is_hard_link(self, path: str) -> bool:
@@ -219,11 +223,12 @@ class Guarded:
         if touch.folder:
             return False
         if f"/{_OWN_FOLDER}/" in folded + "/":
-            return True
+            return not touch.copied or os.path.lexists(touch.path[: folded.index(_OWN_FOLDER) + len(_OWN_FOLDER)])
         if touch.maybe:
             return False
         folder, _, name = folded.rpartition("/")
-        if name in PROGRAMS and (folder in self.index.search_path or _OUR_PLACE.search(self.text)):
+        found = folder == fold(self.cwd) and _OUR_PLACE.search(self.text)  # `$(which billhook)` as the line shows it
+        if name in PROGRAMS and (found or folder in self.index.search_path):
             return True
         if folded in self.index.search_path and "billhook" in self.text:
             return True

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects import outputs, recipes, script, values, wrappers
-from billhook.effects.blocks import ScriptBlock, Node, pipelines, structured
+from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
 from billhook.effects.effect import Command, Effect, Scope
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.code import effects_of_code
@@ -177,6 +177,7 @@ class Interpreter:
             self._record(Command("", cwd=state.cwd, via=run.via, writes=holder.writes, appends=holder.appends), state)
         if inner.fed is not None:
             state.input = inner.fed
+            inner.fed = None if block.kind in ("while", "until") else inner.fed  # `read` takes it line by line
         if block.kind == "(":
             state = state.copy()
         printed = self._rounds(block, state, inner)
@@ -224,6 +225,8 @@ class Interpreter:
         if not fields:
             for name, value in assignments:
                 self._assign(state, name, value)
+            if redirected.reads and not assignments:  # `$(< file)`
+                return redirected.stdin or EMPTY
             if redirected.writes or redirected.appends:
                 self._record(
                     Command(
@@ -384,6 +387,8 @@ class Interpreter:
     def _inside(self, command: Command, fields: list[Value], state: State, run: Run) -> Value | None:
         """Visit what a command runs in its turn; what that prints, or None where it runs nothing."""
         name, words = command.name, (command.program, *command.args)
+        if name in (".", "source") and command.args[:1] == ("/dev/stdin",) and run.fed is not None:
+            return self._code_of_shell(run.fed, command, state, run.inside(name))
         if name in SHELLS or name in (".", "source"):
             return self._shell(command, fields, state, run)
         if name == "eval":
@@ -392,11 +397,16 @@ class Interpreter:
         language = "python" if PYTHON.fullmatch(name) else name
         if language in INTERPRETERS or name in ("awk", "gawk", "mawk", "nawk", "deno", "bun", "pwsh", "osascript"):
             self._interpreter(language, command, fields, state, run)
+            module = _program_of(language, command.args)[2] if language == "python" else ""
+            if module:  # `python -m pip` is `pip`
+                rest = command.args[command.args.index(module) + 1 :] if module in command.args else ()
+                return self.run_words([Value(word) for word in (module, *rest)], state, run.inside(name, fed=run.fed))
             if name not in ("awk", "gawk", "mawk", "nawk"):
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
         for label, text in recipes.texts(command, self.world, state.cwd):
             self._read_text(text, label, state, run)
         self._program_file(command, state, run)
+        self._runs_files(command, state, run)
         stdin = (ScriptRedirect("<<<", "", command.stdin),) if command.stdin is not None else ()
         piped = command.piped and command.stdin is None
         found = wrappers.inside(ScriptCommand(words, command.assignments, stdin, piped))
@@ -507,6 +517,13 @@ class Interpreter:
         other = state.copy()
         other.arguments = given
         return other
+
+    def _runs_files(self, command: Command, state: State, run: Run) -> None:
+        """Files whose text is run: `at -f x now`, `crontab x`, `tmux source-file x`."""
+        for word in wrappers.files_run(command.words):
+            text = self._text_of(absolute(word, state.cwd, self.world))
+            if text is not None:
+                self._read_text(wrappers.cron_lines(text), command.name, state, run)
 
     def _code_of_shell(self, value: Value, command: Command, state: State, run: Run) -> Value:
         """A text that a shell runs: read as far as it is known, judged by where the rest comes from."""

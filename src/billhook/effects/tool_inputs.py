@@ -67,7 +67,6 @@ _RUNS_WORDS = "exec execute shell bash terminal cmd command process stdin keys t
 _RUNS: Final = frozenset(_RUNS_WORDS.split())
 
 
-
 class ToolInput(msgspec.Struct):
     """One tool call, told apart."""
 

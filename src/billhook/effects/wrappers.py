@@ -49,6 +49,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "chrt": Wrapper("pTPD", "sched-runtime sched-period sched-deadline", 1),
     "taskset": Wrapper("", "", 1),
     "nohup": _PLAIN,
+    "spawn": _PLAIN,
     "time": Wrapper("fo", "format output", assignments=True),
     "command": _PLAIN,
     "builtin": _PLAIN,
@@ -123,6 +124,7 @@ _TEXT_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "npm": ("-c", "--call"),
     "npx": ("-c", "--call"),
     "nix-shell": ("--run", "--command"),
+    "expect": ("-c",),
 }
 """Programs besides shells that run the text behind an option."""
 _KEYS = re.compile(r"(?:Enter|Return|Escape|Space|Tab|KPEnter|(?:[CM]-.)+|\^[A-Z])(?:\s|$)")
@@ -146,6 +148,19 @@ _RUN_VARIABLES = re.compile(
     r"|VISUAL|PAGER|MANPAGER|LESSOPEN|BROWSER|PROMPT_COMMAND|SSH_ASKPASS|FZF_DEFAULT_COMMAND"
 )
 """Variables whose value other programs run."""
+
+_RUNNERS: Final = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
+    | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
+    | {("npx",), ("bunx",), ("uvx",), ("bun",)}
+)
+_RUNNER_NAMES: Final = frozenset(name for name, *_ in _RUNNERS)
+_RUNNER_VALUED: Final = frozenset(
+    {"--with", "--with-requirements", "--with-editable", "--python", "-p", "--project", "--directory", "--env-file"}
+    | {"--extra", "--group", "--index", "--package", "--config", "-c", "--import-map", "--from", "--cwd"}
+)
+_RUN_INPUT: Final = frozenset({"at", "batch", "crontab"})
+_SCHEDULE = re.compile(r"^[ \t]*(?:@\w+|(?:[\d*/,-]+[ \t]+){5})[ \t]*", re.M)
 
 _EVALUATES: Final = frozenset(
     {"[", "test", "let", "read", "printf", "declare", "typeset", "local", "export", "readonly", "unset", "wait"}
@@ -208,6 +223,11 @@ def _inside(command: ScriptCommand) -> InnerCommands:
         return InnerCommands(
             texts=[text for option, text in itertools.pairwise(words) if option in _TEXT_OPTIONS[name]]
         )
+    if name in _RUN_INPUT:
+        found = _from_stdin(command) if command.redirects or command.piped else InnerCommands()
+        return InnerCommands(texts=[cron_lines(text) for text in found.texts])
+    if inner := run_by(words):
+        return InnerCommands([_like(command, ("python", *inner) if inner[0] == "-m" else inner, [])])
     if name == "eval":
         return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
     if name == "runuser" and any(word.startswith(("-u", "--user")) for word in words):
@@ -224,6 +244,38 @@ def _inside(command: ScriptCommand) -> InnerCommands:
         calls_back = name in ("mapfile", "readarray") and any(word.startswith("-C") for word in words)
         return InnerCommands(complete=not calls_back and not any(map(evaluates, words)))
     return InnerCommands()
+
+
+def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
+    name = posixpath.basename(words[0]) if words else ""
+    if name not in _RUNNER_NAMES:
+        return ()
+    taken = next((n for n in (2, 1) if (name, *words[1:n]) in _RUNNERS and len(words) > n), 0)
+    if not taken:
+        return ()
+    at = taken
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] in ("-m", "--module"):
+            return ("-m", *words[at + 1 :])
+        at += 2 if words[at] in _RUNNER_VALUED else 1
+    return words[at + 1 :] if words[at : at + 1] == ("--",) else words[at:]
+
+
+def files_run(words: Sequence[str]) -> list[str]:
+    """Files whose text a command runs: `at -f x now`, `crontab x`, `tmux source-file x`."""
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    if words[0] == "crontab":
+        return operands[:1] if len(words) == 2 else []
+    if words[0] not in ("at", "batch", "tmux"):
+        return []
+    after = ("-f", "source-file", "source")
+    return [word for before, word in itertools.pairwise(words) if before in after]
+
+
+def cron_lines(text: str) -> str:
+    """The lines of a table of cron without the times before them."""
+    return _SCHEDULE.sub("", text)
 
 
 # carriers
@@ -526,6 +578,10 @@ def _found(command: ScriptCommand) -> InnerCommands:
         before = word
     if inner:
         found.commands.append(ScriptCommand(tuple(inner)))
+    if posixpath.basename(command.words[0]) != "find":  # fd puts what it finds at the end
+        each = (one.words for one in found.commands)
+        ended = [words if any(UNKNOWN in word for word in words) else (*words, UNKNOWN) for words in each]
+        found.commands = [ScriptCommand(words) for words in ended]
     return found
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook import PreToolUse
-from billhook.builtins.guard import _TELLERS, GuardSettings, Guard, harmless
+from billhook.builtins.guard import _TELLERS, Guard, GuardSettings, harmless
 from billhook.core.hook import Context
 from billhook.effects.protected_paths import Protected
 from built_in.judging import disarms
@@ -15,7 +15,19 @@ from built_in.judging import disarms
 PROTECTED = Protected(
     files=("/p/.claude/settings.json", "/p/.hooks.json"), folders=("/p/.billhook",), state=("/s/billhook",)
 )
-WORDS = "-la --all -n5 .claude/settings.json /s/billhook .. -o billhook trust --out=x a=b".split()
+WORDS = [
+    "-la",
+    "--all",
+    "-n5",
+    ".claude/settings.json",
+    "/s/billhook",
+    "..",
+    "-o",
+    "billhook",
+    "trust",
+    "--out=x",
+    "a=b",
+]
 
 
 @pytest.mark.parametrize("name", sorted(_TELLERS - {"git", "mkdir", "touch", "ruff"}))

@@ -46,6 +46,7 @@ _EDITORS: Final = frozenset(
     ["vi", "vim", "nvim", "view", "ex", "vimdiff", "gvim", "emacs", "ed", "nano", "pico", "joe", "micro"]
 )
 _CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl", "docker-compose"})
+_WITH_OUTPUT: Final = frozenset({"go", "tree", "xmllint", "iconv"})  # they read, but for what `-o` names
 _OUTPUT = re.compile(r"--[\w-]*(?:out|dest|log|report|write|save|dump|target)[\w-]*=(.+)", re.S)
 _TO: Final = frozenset({"-o", "-out", "--out", "--output", "--outfile"})
 _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
@@ -178,6 +179,8 @@ def _touched_by(command: Command, world: World) -> Iterator[Touch]:
     elif name in ("pip", "pip3", "uv") and "install" in args[:2]:
         places = Options(args, _PIP_VALUES).values("-t", "--target", "--prefix", "--root")
         words = [(f"{place}/sitecustomize.py", _WRITTEN) for place in places]
+    elif name in _WITH_OUTPUT:
+        words = [(value, _WRITTEN) for value in Options(args, _TO).values(*_TO)]
     elif name in _EDITORS or name not in READERS:
         words = list(_named_by(command))
     for word, touch in words:

@@ -57,7 +57,7 @@ _VALUED: Final = frozenset(
 _MAGIC = re.compile(r":\([^)]*\)|:[!^/]*")
 _CHANGES_TREES = re.compile(r"--(?:tree|index|commit|subdirectory|parent)-filter")
 _PAUSED: Final = ("--abort", "--continue", "--quit", "--skip", "--edit-todo", "--show-current-patch")
-_PLACES: Final = {"clone": 1, "worktree": 2, "submodule": 3}  # verbs that fill a folder: where it is named
+_PLACES: Final = {"clone": 1, "worktree": 1, "submodule": 2}  # verbs that fill a folder: where it is named
 Tree = dict[str, str]
 
 
@@ -93,8 +93,8 @@ def _hits(guarded: Guarded, change: _Change, root: str, touches: list[Touch], ap
     """Other branches are ordinary work: there only approved files count."""
     kind, commit = change.kind, change.commit
     if kind in _APPROVED_ONLY:
-        real = [os.path.realpath(path) for path in approved if os.path.lexists(path)]
-        hits = [Hit(path) for path in dict.fromkeys(real) if root and path.startswith(root + "/")]
+        there = [os.path.realpath(path) for path in approved if os.path.lexists(path)]
+        hits = [Hit(path) for path in dict.fromkeys(there) if root and path.startswith(root + "/")]
         made = re.search(rf"\bgit branch {re.escape(commit)}\s*(?:&&|;|$)", guarded.text)
         if made or (commit and os.path.lexists(posixpath.join(guarded.cwd, commit))):
             return
@@ -138,7 +138,7 @@ def _changes(words: Sequence[str]) -> list[_Change]:
     if verb == "stash":
         return _stash(rest, said, operands)
     if verb in _PLACES and (verb == "clone" or operands[:1] == ["add"]):
-        return [_Change(specs=(word,)) for word in operands[_PLACES[verb] - (verb == "worktree") :][:1]]
+        return [_Change(specs=(word,)) for word in operands[_PLACES[verb] :][:1]]
     if verb == "reset" and said.has("--hard", "--merge", "--keep"):
         return [_Change("reset", (operands or ["HEAD"])[0])]
     if verb in ("checkout-index", "read-tree") and said.has("-f", "-u", "-a", "--force", "--all"):

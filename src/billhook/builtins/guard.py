@@ -219,8 +219,8 @@ class Guard(msgspec.Struct, frozen=True):
 
 _WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
 _TOLD = """
-basename cd cut date df dirname du echo false file git id ls mkdir nl ps pwd pytest readlink realpath ruff stat tac
-touch true tree uname wc which whoami
+basename cd cut date df dirname du echo false file git id ls nl ps pwd pytest readlink realpath stat tac true uname wc
+which whoami
 """
 _TELLERS: Final = frozenset(_TOLD.split())
 _GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch", "remote", "describe", "rev-parse"})
@@ -236,4 +236,6 @@ def harmless(name: str, given: object) -> bool:
     words = line.split(" ")
     if words[0] not in _TELLERS or not all(words) or "".join(words).strip(_WORD + ",:=@./"):
         return False
-    return words[0] != "git" or (len(words) > 1 and words[1] in _GIT and not any(w.startswith("--o") for w in words))
+    if words[0] != "git":
+        return True
+    return len(words) > 1 and words[1] in _GIT and not any(word.startswith(("--o", "--u")) for word in words)

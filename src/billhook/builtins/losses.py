@@ -76,7 +76,7 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
         routine = target.startswith(f"{root}/.git/hooks/") or target.endswith(".lock") or not effect.recursive
         yield (effect, ()) if routine and target != f"{root}/.git" else _heavy(effect)
         return
-    if effect.kind != "delete" or not effect.recursive:
+    if effect.kind != "delete" or not effect.recursive or os.path.islink(target):
         yield effect, ()
         return
     everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)

@@ -61,7 +61,7 @@ class Hit(msgspec.Struct, frozen=True):
     doubtful: bool = False
 
 
-class _Index:
+class ProtectedIndex:
     """What is protected by its folded path; the same for every call until the configuration changes."""
 
     def __init__(self, protected: Protected) -> None:
@@ -85,15 +85,15 @@ class _Index:
         return not self.words.isdisjoint(folded.split("/"))
 
 
-_indexes: dict[int, tuple[Protected, _Index]] = {}
+_indexes: dict[int, tuple[Protected, ProtectedIndex]] = {}
 
 
-def _index_of(protected: Protected) -> _Index:
+def _index_of(protected: Protected) -> ProtectedIndex:
     kept = _indexes.get(id(protected))
     if kept is None or kept[0] is not protected:
         if len(_indexes) >= _MOST_KEPT:
             _indexes.clear()
-        kept = _indexes[id(protected)] = protected, _Index(protected)
+        kept = _indexes[id(protected)] = protected, ProtectedIndex(protected)
     return kept[1]
 
 
@@ -401,7 +401,7 @@ def _folded(paths: tuple[str, ...]) -> dict[str, str]:
 
 def _with_links(paths: tuple[str, ...]) -> dict[str, str]:
     """Paths as written, and with their links followed, by how they are shown."""
-    found = {}
+    found: dict[str, str] = {}
     real: dict[str, str] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")

@@ -136,11 +136,16 @@ class Interpreter:
 
     def run_nodes(self, nodes: Sequence[Node], state: State, run: Run) -> Value:
         printed: list[Value] = []
-        for stages, background in pipelines(nodes):
+        failing: tuple[str, ...] = ()
+        for stages, separator in pipelines(nodes):
             if self.steps <= 0:
                 return self._give_up("it has too many commands")
-            run.background = background or run.background
+            run.background = separator == "&" or run.background
             value = self._pipeline(stages, state, run)
+            if separator == "&&":  # where `cd x` fails, nothing follows
+                failing, state.folders = state.folders or failing, ()
+            elif failing:
+                failing, state.folders = (), failing
             if value.text or value.origins:
                 printed.append(value)
         return joined_lines(printed)
@@ -307,8 +312,8 @@ class Interpreter:
         printed = self._builtin(name, fields, state, run)
         if printed is not None:
             self._record(command, state)
-            for text in wrappers.inside(ScriptCommand(words)).texts if name in _DECLARES else ():
-                self.run_text(text, state.copy(), run.inside(name))
+            for line in wrappers.inside(ScriptCommand(words)).texts if name in _DECLARES else ():
+                self.run_text(line, state.copy(), run.inside(name))
             return printed
         self._record(command, state)
         self._dynamic(command, fields[0])
@@ -389,6 +394,9 @@ class Interpreter:
         name, words = command.name, (command.program, *command.args)
         if name in (".", "source") and command.args[:1] == ("/dev/stdin",) and run.fed is not None:
             return self._code_of_shell(run.fed, command, state, run.inside(name))
+        if name in wrappers.RUN_INPUT and run.fed is not None:
+            given = Value(wrappers.cron_lines(run.fed.text), run.fed.origins)
+            return self._code_of_shell(given, command, state, run.inside(name))
         if name in SHELLS or name in (".", "source"):
             return self._shell(command, fields, state, run)
         if name == "eval":

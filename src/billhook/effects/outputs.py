@@ -187,6 +187,11 @@ def find_names(tests: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for branch in branches for name in branch) if all(branches) else ()
 
 
+_FD_VALUES: Final = frozenset(
+    ["-t", "--type", "-d", "--max-depth", "-E", "--exclude", "-S", "--size", "-c", "--color", "-j", "--threads"]
+)
+
+
 def _fd(words: Sequence[str]) -> Iterator[str]:
     operands, ending = [], ""
     for before, word in itertools.pairwise(words):
@@ -194,7 +199,7 @@ def _fd(words: Sequence[str]) -> Iterator[str]:
             break
         if before in ("-e", "--extension"):
             ending = f".{word}"
-        elif not word.startswith("-"):
+        elif before not in _FD_VALUES and not word.startswith("-"):
             operands.append(word)
     pattern = f"*{operands[0]}*" if operands and operands[0] != "." else "*"
     for start in operands[1:] or ["."]:

@@ -159,7 +159,7 @@ _RUNNER_VALUED: Final = frozenset(
     {"--with", "--with-requirements", "--with-editable", "--python", "-p", "--project", "--directory", "--env-file"}
     | {"--extra", "--group", "--index", "--package", "--config", "-c", "--import-map", "--from", "--cwd"}
 )
-_RUN_INPUT: Final = frozenset({"at", "batch", "crontab"})
+RUN_INPUT: Final = frozenset({"at", "batch", "crontab"})
 _SCHEDULE = re.compile(r"^[ \t]*(?:@\w+|(?:[\d*/,-]+[ \t]+){5})[ \t]*", re.M)
 
 _EVALUATES: Final = frozenset(
@@ -219,13 +219,10 @@ def _inside(command: ScriptCommand) -> InnerCommands:
     if name == "socat":
         carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word, re.I) for word in words[1:])
         return InnerCommands(texts=[found[1] for found in carried if found])
-    if name in _TEXT_OPTIONS:
+    if name in _TEXT_OPTIONS and not set(_TEXT_OPTIONS[name]).isdisjoint(words):
         return InnerCommands(
             texts=[text for option, text in itertools.pairwise(words) if option in _TEXT_OPTIONS[name]]
         )
-    if name in _RUN_INPUT:
-        found = _from_stdin(command) if command.redirects or command.piped else InnerCommands()
-        return InnerCommands(texts=[cron_lines(text) for text in found.texts])
     if inner := run_by(words):
         return InnerCommands([_like(command, ("python", *inner) if inner[0] == "-m" else inner, [])])
     if name == "eval":

@@ -122,11 +122,14 @@ def _is_folder(call: Call, word: str) -> bool:
 
 def _arrives(call: Call, source: str, target: str, *, into: bool, keeps: bool, deep: bool = True) -> Iterator[Effect]:
     """What a source that is copied or moved does to its target."""
+    if is_stream(call, target):
+        return
     name = basename(source.rstrip("/"))
     several = name in ("", ".", "..") or has_pattern(name) or UNKNOWN in name
     if (into and several) or (deep and (several or _is_folder(call, source))):
-        made = tuple(_copied(call, source, within="" if not into or several else name, deep=deep))
-        effects = call.on_path("write", target, recursive=True)
+        made = tuple(_copied(call, source, within="", deep=deep))
+        word = posixpath.join(target, name) if into and not several else target
+        effects = call.on_path("write", word, recursive=True, weight=None if several else "light")
         yield from (msgspec.structs.replace(effect, names=made) for effect in effects)
         return
     word = posixpath.join(target, name) if into else target
@@ -506,8 +509,10 @@ def _unzip(call: Call) -> Iterator[Effect]:
     if call.operands and not call.has("-l", "-p", "-t", "-v", "-z", "-Z", "-c"):
         folder = (call.options.values("-d") or ["."])[-1]
         archives = [name for each in call.operands[:1] for name in (each, each + ".zip")]
-        strip, kind = None if call.has("-j") else 0, "overwrite" if call.has("-o") else "write"
-        yield from _unpacks(call, kind, folder, archives, strip, call.operands[1:])
+        strip = None if call.has("-j") else 0
+        yield from _unpacks(
+            call, "overwrite" if call.has("-o") else "write", folder, archives, strip, call.operands[1:]
+        )
 
 
 def _zip(call: Call) -> Iterator[Effect]:
@@ -662,7 +667,7 @@ _SPECIAL: Final[Mapping[str, Reader]] = {
     "sed gsed": _sed, "uniq xxd json.tool": _to_second, "split csplit": _split, "patch gpatch": _patch, "curl": _curl,
     "wget": _wget, "tar gtar bsdtar": _tar, "unzip": _unzip, "zip": _zip, "7z 7za 7zz": _seven_zip, "cpio": _cpio,
     "ar": _ar, "find gfind": _find, "apply_patch applypatch": _apply_patch, "zipfile tarfile": _python_archive,
-    "perl ruby gawk awk": _in_place, "chmod gchmod": _chmod, "chown chgrp chcon gchown": _chown,
+    "perl ruby": _in_place, "chmod gchmod": _chmod, "chown chgrp chcon gchown": _chown,
     "chattr chflags setcap": _attributes, "setfacl": _setfacl, _MAKERS: _make_filesystem,
 }  # fmt: skip
 
@@ -672,6 +677,8 @@ def _readers() -> dict[str, Reader]:
     found = {name: _unless_help(read) for name in READS} | {n: _unless_help(r) for n, r in special.items()}
     for name in ("sort", "gsort"):
         found[name] = _unless_help(_both(read, _sort))
+    for name in ("awk", "gawk"):
+        found[name] = _unless_help(_both(read, _in_place))
     found["split"] = _unless_help(_both(read, _split))
     return found
 

@@ -253,6 +253,7 @@ class PythonReader:
     def _on_importfrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             self._names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+            self.understood = self.understood and alias.name != "*"
 
     def _on_assign(self, node: ast.Assign) -> None:
         self._visit(node.value)
@@ -308,7 +309,7 @@ class PythonReader:
 
     def _bind(self, target: ast.expr, node: ast.expr) -> None:
         name = self._dotted(node)
-        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in self._names.values())
+        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in (*self._names.values(), "open"))
         if isinstance(target, ast.Name):
             self._names.pop(target.id, None)
             if known and self._value(node) is None:
@@ -501,6 +502,8 @@ class PythonReader:
             self._enter(method, node.args)
         elif name in _ON_FILES:
             self._on_files(name, node)
+        elif name == "os.open":  # its flags are numbers
+            self.understood = False
         elif name in _OPENS or method == "open":
             self._on_open(name, node)
         elif not self._on_process(name, node) and not self._on_data(name, method, node):

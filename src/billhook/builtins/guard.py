@@ -222,8 +222,7 @@ class Guard(msgspec.Struct, frozen=True):
 
 _WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
 _TOLD = """
-basename cd date df dirname du echo false file git id ls mkdir ps pwd pytest readlink realpath ruff stat touch true
-tree uname wc which whoami
+basename cd date df dirname du echo false file git id ls ps pwd pytest readlink realpath stat true uname wc which whoami
 """
 _TELLERS: Final = frozenset(_TOLD.split())
 _GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch", "remote", "describe", "rev-parse"})
@@ -246,4 +245,4 @@ def _git_tells(words: list[str]) -> bool:
     """Whether git only prints, and nothing of a file that may hold secrets."""
     if len(words) < 2 or words[1] not in _GIT:
         return False
-    return not any(word.startswith("--o") or is_secret_file(word.rpartition(":")[2]) for word in words[2:])
+    return not any(word.startswith(("--o", "--u")) or is_secret_file(word.rpartition(":")[2]) for word in words[2:])

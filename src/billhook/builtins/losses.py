@@ -27,7 +27,9 @@ _JUNK = """
 """
 _JUNK_NAMES: Final = tuple(_JUNK.split())
 _EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})
-_INTERNALS: Final = frozenset(["HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules", "worktrees"])
+_INTERNALS: Final = frozenset(
+    ["HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules", "worktrees"]
+)
 _MOST_SHOWN: Final = 50
 Weighed = tuple[Effect, tuple[str, ...]]
 
@@ -88,7 +90,8 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
     if target == f"{root}/.git" or target.startswith(f"{root}/.git/"):
         yield _heavy(effect) if _is_internal(target[len(root) + 5 :].lstrip("/")) else (effect, ())
         return
-    if effect.kind != "delete" or not effect.recursive or effect.weight == "light":
+    light = effect.weight == "light" or os.path.islink(target)
+    if effect.kind != "delete" or not effect.recursive or light:
         yield effect, ()
         return
     everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)

@@ -118,6 +118,8 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         state = State(said.folder if said.folder.startswith("/") else posixpath.join(world.cwd, said.folder))
         interpreter.run_text(line, state, Run())
     for kind, path in said.paths:
+        if kind == "overwrite" and not world.fs.kind(call.paths(path)[0]):
+            kind = "write"
         interpreter.effects += call.on_path(
             kind, path, recursive=kind == "delete" and said.recursive, itself=kind == "delete"
         )
@@ -166,5 +168,7 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         yield msgspec.structs.replace(effect, kind="device", scope="system", weight="heavy")
         return
     yield effect
-    if effect.kind in ("write", "overwrite") and (weight := persist_place(path, world)):
-        yield msgspec.structs.replace(effect, kind="persist", weight=weight)
+    for name in ("", *effect.names) if effect.kind in ("write", "overwrite") else ():
+        if weight := persist_place(f"{path}/{name}" if name else path, world):
+            yield msgspec.structs.replace(effect, kind="persist", weight=weight, names=())
+            break

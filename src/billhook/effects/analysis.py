@@ -10,7 +10,7 @@ import msgspec
 from billhook.core import client_env, tools
 from billhook.core.events import Event
 from billhook.effects import gitstate
-from billhook.effects.effect import Command, Effect
+from billhook.effects.effect import Command, Effect, Kind
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
@@ -117,9 +117,9 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     for line in said.lines:
         state = State(said.folder if said.folder.startswith("/") else posixpath.join(world.cwd, said.folder))
         interpreter.run_text(line, state, Run())
-    for kind, path in said.paths:
-        if kind == "overwrite" and not world.fs.kind(call.paths(path)[0]):
-            kind = "write"
+    for told, path in said.paths:
+        new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
+        kind: Kind = "write" if new else told
         interpreter.effects += call.on_path(
             kind, path, recursive=kind == "delete" and said.recursive, itself=kind == "delete"
         )

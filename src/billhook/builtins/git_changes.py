@@ -23,6 +23,7 @@ from billhook.effects.table import Call, Options
 _SECONDS: Final = 2.0
 _LARGEST: Final = 16 << 20
 _MOST_FILES: Final = 2_000
+_MOST_SPECS: Final = 200  # more of them count as the whole work tree
 _SETTINGS: Final = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat")
 _APPROVED_ONLY: Final = frozenset({"switch", "merge", "pull", "pick", "remove"})
 """Ways to bring other commits into the work tree; what they change loses its approval anyway."""
@@ -77,7 +78,8 @@ def git_hits(guarded: Guarded, command: Command, world: World, approved: Sequenc
     for place in dict.fromkeys((at, command.cwd) if other else (at,)):
         root = world.fs.real(git_root(place)) if UNKNOWN not in place else ""
         for change in _changes(rest) if rest else ():
-            touches = [_touch(spec, place, root, world) for spec in change.specs]
+            specs = change.specs if len(change.specs) <= _MOST_SPECS else (":/",)
+            touches = [_touch(spec, place, root, world) for spec in dict.fromkeys(specs)]
             yield from _hits(guarded, change, root, touches, approved)
 
 

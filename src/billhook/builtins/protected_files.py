@@ -262,7 +262,9 @@ class Guarded:
         pattern = fold(touch.path)
         plain, signs = _CLASSES.split(pattern, maxsplit=1)[0], pattern.split("/")
         for folded, path in self.every.items():
-            if not folded.startswith(plain) or not path_matches(signs, segments := folded.split("/")):
+            if not folded.startswith(plain) or (folded.count("/") != len(signs) - 1 and "**" not in signs):
+                continue
+            if not path_matches(signs, segments := folded.split("/")):
                 continue
             if (self.dots or _dots_agree(signs, segments)) and os.path.lexists(path):
                 yield Hit(path, state=folded in self.index.state)

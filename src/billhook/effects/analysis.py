@@ -10,7 +10,7 @@ import msgspec
 from billhook.core import client_env, tools
 from billhook.core.events import Event
 from billhook.effects import gitstate
-from billhook.effects.effect import Command, Effect
+from billhook.effects.effect import Command, Effect, Kind
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
@@ -122,7 +122,9 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     for line in said.lines:
         state = State(said.folder if said.folder.startswith("/") else posixpath.join(world.cwd, said.folder))
         interpreter.run_text(line, state, Run())
-    for kind, path in said.paths:
+    for told, path in said.paths:
+        new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
+        kind: Kind = "write" if new else told
         interpreter.effects += call.on_path(
             kind, path, recursive=kind == "delete" and said.recursive, itself=kind == "delete"
         )
@@ -171,10 +173,14 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         yield msgspec.structs.replace(effect, kind="device", scope="system", weight="heavy")
         return
     yield effect
-    if effect.kind in ("write", "overwrite") and effect.scope == "home" and _is_store(path, world.home):
+    if effect.kind not in ("write", "overwrite"):
+        return
+    if effect.scope == "home" and _is_store(path, world.home):
         yield msgspec.structs.replace(effect, kind="overwrite", weight="normal")
-    if effect.kind in ("write", "overwrite") and (weight := persist_place(path, world)):
-        yield msgspec.structs.replace(effect, kind="persist", weight=weight)
+    for name in ("", *effect.names):
+        if weight := persist_place(f"{path}/{name}" if name else path, world):
+            yield msgspec.structs.replace(effect, kind="persist", weight=weight, names=())
+            break
 
 
 def _is_store(path: str, home: str) -> bool:

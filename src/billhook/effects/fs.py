@@ -56,10 +56,12 @@ class RealFileSystem:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError):
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
-            data = file.read(limit + 1)
+        try:
+            data = b"\0" if not stat.S_ISREG(os.fstat(descriptor).st_mode) else os.read(descriptor, limit + 1)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
         return None if len(data) > limit or b"\0" in data else data.decode("utf-8", "replace")
 
 

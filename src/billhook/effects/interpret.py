@@ -30,6 +30,7 @@ from billhook.effects.wrappers import SHELLS
 
 MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
 MOST_TOKENS: Final = 8_000  # of all texts together
+MOST_WORDS: Final = 256  # of one command
 MOST_DEPTH: Final = 40
 MOST_FILES: Final = 8  # scripts that are read
 _SHOWN_VARIABLES: Final = frozenset(
@@ -292,6 +293,8 @@ class Interpreter:
             return self._give_up("it is too deeply nested to be read, or has too many commands")
         if not fields:
             return EMPTY
+        if len(fields) > MOST_WORDS:  # what is beyond is not known
+            fields = [*fields[:MOST_WORDS], UNKNOWN_VALUE]
         words = tuple(field.text for field in fields)
         name = posixpath.basename(words[0]) or words[0]
         if words[0] in state.aliases:

@@ -54,6 +54,8 @@ _MODULES = {
     "billhook.config.config": "Config",
     "billhook.config.loader": "load load_config",
     "billhook.engine.engine": "Engine",
+    "billhook.effects.analysis": "effects_of",
+    "billhook.effects.effect": "Effect",
     "billhook.core.errors": "BillhookError EventError PlanError RuleError StrictJSONError UnrecordedError UsageError",
     "billhook.core.events": """
         EVENTS Event OtherEvent

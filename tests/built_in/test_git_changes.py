@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from billhook.builtins.self_protection import self_protection
 
 from billhook import Engine
-from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
 from billhook.effects.protected_paths import Protected
 

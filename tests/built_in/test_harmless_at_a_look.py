@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from billhook.builtins.self_protection import READING_TOOLS, TELLERS, self_protection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook import PreToolUse
 from billhook.builtins.disarm import does_nothing, judged
-from billhook.builtins.self_protection import READING_TOOLS, TELLERS, self_protection
 from billhook.core.hook import Context
 from billhook.effects.calls import READ_ONLY
 from billhook.effects.protected_paths import Protected

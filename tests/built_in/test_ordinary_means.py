@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from billhook.builtins.self_protection import self_protection
 
 from billhook import Engine
-from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
 from billhook.effects.protected_paths import Protected
 from built_in.test_self_protection import World, make_world

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from billhook.builtins.self_protection import self_protection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook import Engine
-from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
 from billhook.effects.protected_paths import Protected
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # at run time: `_MODULES`
     from billhook.core.hook import Hook as Hook
     from billhook.core.hook import Known as Known
     from billhook.core.hook import Source as Source
+    from billhook.effects.analysis import effects_of as effects_of
+    from billhook.effects.effect import Effect as Effect
     from billhook.engine.engine import Engine as Engine
     from billhook.runners.command import command as command
     from billhook.runners.command import execute as execute

@@ -51,7 +51,7 @@ async def effects() -> AsyncGenerator[Trial, None]:
 
 async def guarding() -> AsyncGenerator[Trial, None]:
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["git", "init", "-q", folder], check=True)
+        _make_repository(folder)
         judge = _judging(guard(Protected()), folder)
         cases: dict[str, Case] = {"the guard, one event": judge, "/bin/true": _starting}
         yield Trial("one event", cases, [Bar("the guard, one event", "/bin/true", 0.25)], LOOPS)
@@ -83,12 +83,19 @@ def _judging(hook: Hook, folder: str) -> Case:
     return case
 
 
+def _make_repository(folder: str) -> None:
+    subprocess.run(["git", "init", "-q", folder], check=True)
+
+
 async def _starting(count: int) -> float:
     began = time.perf_counter_ns()
     for _ in range(count):
-        process = os.posix_spawn("/bin/true", ["true"], {})
-        os.waitpid(process, 0)
+        _start()
     return time.perf_counter_ns() - began
+
+
+def _start() -> None:
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
 
 
 GOALS = (

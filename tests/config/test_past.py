@@ -51,7 +51,9 @@ def told(project: Project, record: Record | None = None, *, forget: bool = False
 def standings(past: Past) -> dict[str, tuple[str, str]]:
     """What became of the hooks that are not built in, and why."""
     built_in = {"metrics", "turn-tracker", "event-logger"}
-    rows = {one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in}
+    rows: dict[str, tuple[str, str]] = {
+        one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in
+    }
     rows.pop("built-in/guard" if "built-in/guard" in rows else "guard", None)
     return rows
 

@@ -132,11 +132,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
         recorded += self._effects_seen()
         env = {"CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project}
+        own = self.hooks
         for hook in more if self.knowing is not None else ():
-            if hook.name in BUILTINS:
+            if hook.name == "guard":  # many people call a hook so: then ours gets its longer name
+                ours = [one.name == "guard" and one.source.layer == "built-in" for one in own]
+                own = tuple(
+                    replace(one, name=_GUARD) if is_ours else one for one, is_ours in zip(own, ours, strict=True)
+                )
+            elif hook.name in BUILTINS:
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
         return Engine(
-            Plan([*self.hooks, *more]) if more else self.plan,
+            Plan([*own, *more]) if more else self.plan,
             parallel=self.parallel,
             observers=[*recorded, *observers],
             env=env,
@@ -172,6 +178,7 @@ Effect = Literal["runs", "blocks", "nothing"]
 _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed": "changed"}
 _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
 
+_GUARD = "built-in/guard"
 _BUILT_IN = {"guard": "stops what can't be undone, and guards billhook's own files"}
 _KINDS: dict[type, str] = {RunAction: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 import dispatch
+import guarding
 import json_path
 import loading
 import log_reading
@@ -31,6 +32,7 @@ GOALS: tuple[Goal, ...] = (
     *dispatch.GOALS,
     *json_path.GOALS,
     *matching.GOALS,
+    *guarding.GOALS,
     *logging_cost.GOALS,
     *log_reading.GOALS,
     *loading.GOALS,

@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # at run time: `_MODULES`
     from billhook.core.hook import Hook as Hook
     from billhook.core.hook import Known as Known
     from billhook.core.hook import Source as Source
+    from billhook.effects.analysis import effects_of as effects_of
+    from billhook.effects.effect import Effect as Effect
     from billhook.engine.engine import Engine as Engine
     from billhook.runners.command import command as command
     from billhook.runners.command import execute as execute
@@ -54,6 +56,8 @@ _MODULES = {
     "billhook.config.config": "Config",
     "billhook.config.loader": "load load_config",
     "billhook.engine.engine": "Engine",
+    "billhook.effects.analysis": "effects_of",
+    "billhook.effects.effect": "Effect",
     "billhook.core.errors": "BillhookError EventError PlanError RuleError StrictJSONError UnrecordedError UsageError",
     "billhook.core.events": """
         EVENTS Event OtherEvent

@@ -185,28 +185,28 @@ def test_list_inside_claude(folder: Folder) -> None:
 what applies inside Claude Code
 
 PreToolUse
-   1 metrics          times every hook
+   1 metrics         times every hook
      on_failure allow   priority 1   built-in
-   2 turn-tracker     counts the turns of a session
+   2 turn-tracker    counts the turns of a session
      on_failure allow   priority 5   built-in
-   3 event-logger     records every event in the log
+   3 event-logger    records every event in the log
      on_failure allow   priority 50   built-in
-   4 review           ask: A person has to see this
+   4 review          ask: A person has to see this
      match Bash   claude   on_failure ask   own
      ~/.config/billhook/hooks.yaml:2
-   5 remember         inject: Mind the style guide
+   5 remember        inject: Mind the style guide
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
-   6 guard            ./guard.sh
+   6 guard           ./guard.sh
      claude   gate   own   ~/.config/billhook/hooks.yaml:9
-   7 teach            echo '{"hookSpecificOutput": {"additionalContext": "min...
+   7 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind...
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
-   8 never            deny: Not here
+   8 never           deny: Not here
      if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
-   9 guard  guards billhook's own configuration, approvals and state
+   9 built-in/guard  stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 Run by Claude Code itself
-   - own              ./own.sh
+   - own             ./own.sh
      PreToolUse   .claude/settings.json:6   run by Claude Code itself
 -- exit 0
 """)
@@ -218,46 +218,46 @@ def test_list_inside_gemini(folder: Folder) -> None:
 what applies inside Gemini CLI
 
 PreToolUse (BeforeTool)
-   1 review           ask: A person has to see this
+   1 review          ask: A person has to see this
      match Bash   claude   on_failure ask   own
      ~/.config/billhook/hooks.yaml:2
-   2 remember         inject: Mind the style guide
+   2 remember        inject: Mind the style guide
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
-   3 guard            ./guard.sh
+   3 guard           ./guard.sh
      claude   gate   own   ~/.config/billhook/hooks.yaml:9
-   4 teach            echo '{"hookSpecificOutput": {"additionalContext": "min...
+   4 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind...
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
-   5 never            deny: Not here
+   5 never           deny: Not here
      if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
-   6 guard  guards billhook's own configuration, approvals and state
+   6 built-in/guard  stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 UserPromptSubmit (BeforeAgent)
-   1 remember         inject: Mind the style guide
+   1 remember        inject: Mind the style guide
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
 
 SessionEnd
-   1 bye              ./bye.sh
+   1 bye             ./bye.sh
      claude   on_failure allow   timeout 20 s   own
      ~/.config/billhook/hooks.yaml:20
 
 PreCompact (PreCompress)
-   1 guard            ./guard.sh
+   1 guard           ./guard.sh
      claude   gate   own   ~/.config/billhook/hooks.yaml:9
 
 Built in, without a say in decisions
-   1 metrics          times every hook
-   2 turn-tracker     counts the turns of a session
-   3 session-naming   names the session
-   4 event-logger     records every event in the log
+   1 metrics         times every hook
+   2 turn-tracker    counts the turns of a session
+   3 session-naming  names the session
+   4 event-logger    records every event in the log
 
 Not approved (`billhook trust` shows each and asks)
-   - own              ./own.sh
+   - own             ./own.sh
      PreToolUse   claude   on_failure allow   not approved
      .claude/settings.json:6
 
 Never fires in Gemini CLI: it has no such event
-   - tasks            ./tasks
+   - tasks           ./tasks
      TaskCreated   claude   on_failure allow   own
      ~/.config/billhook/hooks.yaml:17
 -- stderr

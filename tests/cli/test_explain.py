@@ -59,13 +59,20 @@ def test_a_command(approved: Folder) -> None:
     assert approved.screen("explain", "git push -f && ls") == snapshot("""\
 PreToolUse Bash: git push -f && ls
 
+  effects
+     force-push:remote  by `git push -f`
+
   1  audit  asked
      ./audit.sh
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
 
-  2  guard  asked
-     says: no objection
+  2  built-in/guard  asked
+     says: ask: `git push -f` would overwrite the remote branch it. Push to a
+       branch of your own: `git push origin HEAD:BRANCH`, or use
+       `--force-with-lease` there.
+     note: To allow it, the user can add `Bash(git push -f)` and `Bash(ls)` to
+       `permissions: {allow: [...]}` in ~/.claude/settings.json.
      60 s   gate: a failure denies it   built-in
 
   -  no-destroy  not asked
@@ -97,8 +104,8 @@ PreToolUse Bash: git push -f && ls
 
 built in, without a say: metrics, turn-tracker, event-logger
 
-verdict: depends on what is answered by audit
-held up if one of these gates fails: guard
+verdict: ask, because of built-in/guard, unless one of these is stricter: audit
+held up if one of these gates fails: built-in/guard
 passes if these fail, unless another hook objects: audit
 -- exit 0
 """)
@@ -113,7 +120,7 @@ def test_a_command_that_is_denied(approved: Folder) -> None:
         "certain": True,
         "by": ["no-destroy"],
         "depends_on": ["audit"],
-        "gates": ["guard"],
+        "gates": ["built-in/guard"],
         "fail_open": ["audit"],
     }
 
@@ -125,6 +132,9 @@ def test_a_tool(approved: Folder) -> None:
     assert approved.screen("explain", *given) == snapshot("""\
 PreToolUse Write: a.py
 
+  effects
+     overwrite:project  a.py by `Write`
+
   1  scan  asked
      ./scan.sh
      match Write|Edit   claude   600 s (default of claude)
@@ -135,7 +145,7 @@ PreToolUse Write: a.py
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
 
-  3  guard  asked
+  3  built-in/guard  asked
      says: no objection
      60 s   gate: a failure denies it   built-in
 
@@ -166,7 +176,7 @@ PreToolUse Write: a.py
 built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: depends on what is answered by scan, audit
-held up if one of these gates fails: scan, guard
+held up if one of these gates fails: scan, built-in/guard
 passes if these fail, unless another hook objects: audit
 -- exit 0
 """)
@@ -189,7 +199,7 @@ PostToolUse Read
      claude   .billhook/hooks.yaml:23
 
 5 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
-(PreToolUse), push (PreToolUse), guard (PreToolUse) (--all shows why)
+(PreToolUse), push (PreToolUse), built-in/guard (PreToolUse) (--all shows why)
 
 built in, without a say: metrics, turn-tracker, event-logger
 
@@ -205,8 +215,14 @@ def test_not_approved(folder: Folder) -> None:
     assert folder.screen("explain", "terraform destroy") == snapshot("""\
 PreToolUse Bash: terraform destroy
 
+  effects
+     destroy-infra:remote  by `terraform destroy`
+
   1  guard  asked
-     says: no objection
+     says: ask: `terraform destroy` would destroy infrastructure (it). Show what
+       it would do first (a plan or a dry run), and let the user run it.
+     note: To allow it, the user can add `Bash(terraform destroy)` to
+       `permissions: {allow: [...]}` in ~/.claude/settings.json.
      60 s   gate: a failure denies it   built-in
 
   -  no-destroy  not asked
@@ -225,7 +241,7 @@ PreToolUse Bash: terraform destroy
 
 built in, without a say: metrics, turn-tracker, event-logger
 
-verdict: none (no objection): the agent's own permissions decide
+verdict: ask, because of guard
 held up if one of these gates fails: guard
 -- exit 0
 """)
@@ -250,7 +266,7 @@ scan  blocks
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
 
-  3  guard  asked
+  3  built-in/guard  asked
      says: no objection
      60 s   gate: a failure denies it   built-in
 
@@ -262,6 +278,9 @@ def test_nothing_is_configured(folder: Folder) -> None:
     """What is built in is asked, and a hint says how to begin."""
     assert folder.screen("explain", "rm -rf build") == snapshot("""\
 PreToolUse Bash: rm -rf build
+
+  effects
+     delete:project  build by `rm -rf build`
 
   1  guard  asked
      says: no objection
@@ -283,9 +302,13 @@ def test_touching_its_own_files(folder: Folder) -> None:
     assert folder.screen("explain", "rm .billhook/hooks.yaml") == snapshot("""\
 PreToolUse Bash: rm .billhook/hooks.yaml
 
+  effects
+     delete:project  .billhook/hooks.yaml by `rm .billhook/hooks.yaml`
+
   1  guard  asked
      says: ask: This changes `.billhook/hooks.yaml`, which billhook's hooks
-       depend on (configuration, or an approved script)
+       depend on (configuration, or an approved script). Ask the user to change
+       it.
      60 s   gate: a failure denies it   built-in
 
 built in, without a say: metrics, turn-tracker, event-logger
@@ -308,7 +331,7 @@ no hook wants Stop
 
 7 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
 (PreToolUse), push (PreToolUse), audit (PreToolUse, PostToolUse), lint
-(PostToolUse), guard (PreToolUse) (--all shows why)
+(PostToolUse), built-in/guard (PreToolUse) (--all shows why)
 
 built in, without a say: metrics, turn-tracker, event-logger
 
@@ -339,7 +362,7 @@ def test_json(approved: Folder) -> None:
         ("turn-tracker", 2, True),
         ("event-logger", 3, True),
         ("audit", 4, True),
-        ("guard", 5, True),
+        ("built-in/guard", 5, True),
         ("no-destroy", None, False),
         ("scan", None, False),
         ("guard", None, False),

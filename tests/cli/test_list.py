@@ -86,27 +86,27 @@ def test_before_approval(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 guard  guards billhook's own configuration, approvals and state
+   1 guard           stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 Stop
-   1 mine             inject: Did you run the tests?
+   1 mine            inject: Did you run the tests?
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
 
 Built in, without a say in decisions
-   1 metrics          times every hook
-   2 turn-tracker     counts the turns of a session
-   3 session-naming   names the session
-   4 event-logger     records every event in the log
+   1 metrics         times every hook
+   2 turn-tracker    counts the turns of a session
+   3 session-naming  names the session
+   4 event-logger    records every event in the log
 
 Not approved (`billhook trust` shows each and asks)
-   - scan             ./scan.sh
+   - scan            ./scan.sh
      PreToolUse   match Write|Edit   claude   gate   priority 50   not approved
      .billhook/hooks.yaml:6
-   - no-destroy       deny: Destroying infrastructure needs a human
+   - no-destroy      deny: Destroying infrastructure needs a human
      PreToolUse   if Bash(terraform destroy *)   claude   gate   not approved
      .billhook/hooks.yaml:2
-   - lint             ./lint.sh --fix
+   - lint            ./lint.sh --fix
      PostToolUse, PostToolUseFailure   match Write|Edit   claude
      on_failure allow   timeout 20 s   after scan   not approved
      .billhook/hooks.yaml:12
@@ -126,30 +126,30 @@ def test_approved(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 scan             ./scan.sh
+   1 scan            ./scan.sh
      match Write|Edit   claude   gate   priority 50   approved
      .billhook/hooks.yaml:6
-   2 no-destroy       deny: Destroying infrastructure needs a human
+   2 no-destroy      deny: Destroying infrastructure needs a human
      if Bash(terraform destroy *)   claude   gate   approved
      .billhook/hooks.yaml:2
-   3 guard  guards billhook's own configuration, approvals and state
+   3 guard           stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 PostToolUse
-   1 lint             ./lint.sh --fix
+   1 lint            ./lint.sh --fix
      match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
      approved   .billhook/hooks.yaml:12
 
 PostToolUseFailure
-   1 lint             ./lint.sh --fix
+   1 lint            ./lint.sh --fix
      match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
      approved   .billhook/hooks.yaml:12
 
 Built in, without a say in decisions
-   1 metrics          times every hook
-   2 turn-tracker     counts the turns of a session
-   3 session-naming   names the session
-   4 event-logger     records every event in the log
+   1 metrics         times every hook
+   2 turn-tracker    counts the turns of a session
+   3 session-naming  names the session
+   4 event-logger    records every event in the log
 -- exit 0
 """)
 
@@ -161,20 +161,20 @@ def test_one_event(folder: Folder) -> None:
 
     assert folder.screen("list", "--event", "pre_tool_use") == snapshot("""\
 PreToolUse
-   1 metrics          times every hook
+   1 metrics       times every hook
      on_failure allow   priority 1   built-in
-   2 turn-tracker     counts the turns of a session
+   2 turn-tracker  counts the turns of a session
      on_failure allow   priority 5   built-in
-   3 scan             ./scan.sh
+   3 scan          ./scan.sh
      match Write|Edit   claude   gate   priority 50   approved
      .billhook/hooks.yaml:6
-   4 event-logger     records every event in the log
+   4 event-logger  records every event in the log
      on_failure allow   priority 50   built-in
-   5 guard  guards billhook's own configuration, approvals and state
+   5 guard         stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 Not approved (`billhook trust` shows each and asks)
-   - no-destroy       deny: Destroying infrastructure needs a human
+   - no-destroy    deny: Destroying infrastructure needs a human
      PreToolUse   if Bash(terraform destroy *)   claude   gate   not approved
      .billhook/hooks.yaml:2
 -- stderr
@@ -208,44 +208,44 @@ def test_everything_that_can_go_wrong(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 broken-gate      nothing that can run
+   1 broken-gate     nothing that can run
      match Bash   claude   gate   own   ~/.config/billhook/hooks.yaml:3
      blocks what it would have judged: `timeout` must be a number, not a string
-   2 guard            ./guard.sh
+   2 guard           ./guard.sh
      claude   gate   changed   hooks.yaml:3
      blocks what it would have judged: guard.sh has changed since it was
      approved; `billhook trust` shows how
-   3 guard  guards billhook's own configuration, approvals and state
+   3 built-in/guard  stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 Stop
-   1 user/both        echo one
+   1 user/both       echo one
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
-   2 project/both     echo two
+   2 project/both    echo two
      claude   on_failure allow   approved   hooks.yaml:2
 
 Built in, without a say in decisions
-   1 metrics          times every hook
-   2 turn-tracker     counts the turns of a session
-   3 session-naming   names the session
-   4 event-logger     records every event in the log
+   1 metrics         times every hook
+   2 turn-tracker    counts the turns of a session
+   3 session-naming  names the session
+   4 event-logger    records every event in the log
 
 Not approved (`billhook trust` shows each and asks)
-   - note             ./note.sh
+   - note            ./note.sh
      Stop   claude   on_failure allow   changed   hooks.yaml:4
      note.sh has changed since it was approved; `billhook trust` shows how
 
 Not running
-   - broken           nothing that can run
+   - broken          nothing that can run
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
      it can't be used: a list is no shell command
-   - off              ls
+   - off             ls
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:4
      `enabled: false` in ~/.config/billhook/hooks.yaml:4
-   - later            agent (not run yet)
+   - later           agent (not run yet)
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:5
      hooks of this kind are not run yet
-   - same             echo one
+   - same            echo one
      Stop   claude   on_failure allow   approved   hooks.yaml:5
      the same hook is already there: user ~/.config/billhook/hooks.yaml:6
 -- stderr
@@ -280,9 +280,9 @@ def test_json(folder: Folder) -> None:
     folder.script("scan.sh")
     folder.approve("scan")
     found = {row["name"]: row for row in folder.lines("list", "--json")}
-    built_in, scan = found["guard"], found["scan"]
+    built_in, scan = found["built-in/guard"], found["scan"]
 
-    assert (built_in["name"], built_in["source"], built_in["file"]) == ("guard", "built-in", None)
+    assert (built_in["name"], built_in["source"], built_in["file"]) == ("built-in/guard", "built-in", None)
     assert len(scan.pop("hash")) >= 32
     assert scan == {
         "name": "scan",
@@ -291,6 +291,8 @@ def test_json(folder: Folder) -> None:
         "kind": "run",
         "match": "Write|Edit",
         "if": None,
+        "effects": None,
+        "after_effects": None,
         "dialect": "claude",
         "on_failure": "deny",
         "priority": 50,
@@ -396,20 +398,20 @@ def test_last_fired(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 every            true
+   1 every           true
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
      last fired 2 h ago
-   2 never            true
+   2 never           true
      match Write   claude   on_failure allow   own
      ~/.config/billhook/hooks.yaml:3   never fired
-   3 guard  guards billhook's own configuration, approvals and state
+   3 guard           stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in   last fired 3 days ago
 
 Built in, without a say in decisions
-   1 metrics          times every hook
-   2 turn-tracker     counts the turns of a session
-   3 session-naming   names the session
-   4 event-logger     records every event in the log
+   1 metrics         times every hook
+   2 turn-tracker    counts the turns of a session
+   3 session-naming  names the session
+   4 event-logger    records every event in the log
 -- exit 0
 """)
 

@@ -307,7 +307,7 @@ def switched_off(clone: Clone) -> None:
 
 @scenario("names of built-ins", "never")
 def builtin_names(clone: Clone) -> None:
-    names = ("guard", "turn-tracker", "session-naming", "event-logger")
+    names = ("metrics", "turn-tracker", "session-naming", "event-logger")
     about = {"events": ["PreToolUse", "SessionStart"], "run": clone.bite}
     options = {"command": clone.bite, "python": "evil:run", "path": str(clone.canary)}
     clone.write("evil.py", clone.code)

@@ -275,8 +275,8 @@ def test_without_kept_configurations(project: Project) -> None:
 
 # -- under other names
 
-GUARD = "hooks: {guard: {events: PreToolUse, run: 'true'}}\n"
-OTHER = "hooks: {guard: {events: PreToolUse, match: Write, run: ':'}}\n"
+GUARD = "hooks: {watch: {events: PreToolUse, run: 'true'}}\n"
+OTHER = "hooks: {watch: {events: PreToolUse, match: Write, run: ':'}}\n"
 
 
 def fired(project: Project) -> set[str]:
@@ -291,7 +291,7 @@ def fired(project: Project) -> set[str]:
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with its configuration", "with its record only"])
 def test_a_hook_that_was_shown_with_its_layer(project: Project, kept: bool) -> None:
-    """While another one had its name it was `user/guard`; it is the same hook."""
+    """While another one had its name it was `user/watch`; it is the same hook."""
     project.write(OWN, GUARD)
     project.write("hooks.yaml", OTHER)
     project.approve(builtins=True)
@@ -301,13 +301,13 @@ def test_a_hook_that_was_shown_with_its_layer(project: Project, kept: bool) -> N
         for file in (project.root / "billhook" / "configs").iterdir():
             file.unlink()
 
-    assert fired(project) == {"guard"}
+    assert fired(project) == {"watch"}
     assert noted(project) == []
 
     project.write(OWN, "hooks: {}\n")
     project.write("hooks.yaml", OTHER)
     assert fired(project) == set()
-    assert noted(project) == [("BH601", "guard")]
+    assert noted(project) == [("BH601", "watch")]
 
 
 def test_a_hook_that_is_shown_with_its_layer_now(project: Project) -> None:
@@ -317,7 +317,7 @@ def test_a_hook_that_is_shown_with_its_layer_now(project: Project) -> None:
     project.write("hooks.yaml", OTHER)
     project.approve(builtins=True)
 
-    assert fired(project) == {"user/guard"}
+    assert fired(project) == {"user/watch"}
     assert noted(project) == []
 
 
@@ -329,7 +329,7 @@ def test_a_hook_that_moved(project: Project) -> None:
     project.write("hooks.yaml", GUARD)
     project.approve(builtins=True)
 
-    assert fired(project) == {"guard"}
+    assert fired(project) == {"watch"}
 
 
 def test_hooks_of_one_name_in_one_layer(tmp_path: Path) -> None:

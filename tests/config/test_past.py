@@ -50,8 +50,12 @@ def told(project: Project, record: Record | None = None, *, forget: bool = False
 
 def standings(past: Past) -> dict[str, tuple[str, str]]:
     """What became of the hooks that are not built in, and why."""
-    built_in = {"guard", "metrics", "turn-tracker", "event-logger"}
-    return {one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in}
+    built_in = {"metrics", "turn-tracker", "event-logger"}
+    rows: dict[str, tuple[str, str]] = {
+        one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in
+    }
+    rows.pop("built-in/guard" if "built-in/guard" in rows else "guard", None)
+    return rows
 
 
 def changed(past: Past) -> dict[str, tuple[FieldChange, ...]]:

@@ -90,7 +90,11 @@ def test_the_installation_itself(project: Project, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("program", ["~/opt/bin/billhook-hook", "~/my tools/billhook-hook"])
 def test_the_program_in_the_settings(project: Project, program: str) -> None:
-    """It may be anywhere, and may have blanks in its path."""
+    """It may be anywhere, and may have blanks in its path.
+
+    The guard protects billhook's own files when it is off, too.
+    """
+    project.write("~/.config/billhook/hooks.yaml", "guard: off\n")
     path = project.write(program, "#!/bin/sh")
     entry = {"command": f"'{path}' claude PreToolUse" if " " in str(path) else f"{path} claude PreToolUse"}
     project.write("~/.gemini/settings.json", {"hooks": {"BeforeTool": [{"hooks": [entry]}]}})

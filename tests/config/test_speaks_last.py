@@ -16,7 +16,7 @@ USER = "~/.config/billhook/hooks.yaml"
 GATE = "guard"
 TRUST = "billhook trust --all"
 """What it denies, in any folder."""
-FOR_THE_PERSON = "`billhook trust` is for the person: they can run it in a terminal of their own"
+FOR_THE_PERSON = "`billhook trust` is for the person: they can run it in a terminal of their own."
 
 
 def own(name: str, said: Answer | None, **fields: Any) -> Hook:
@@ -53,7 +53,7 @@ def test_a_guard_of_the_users_own_speaks_first(fields: str, parallel: str, proje
     project.write(USER, f"parallelExecution: {parallel}\nhooks:\n  guard: {guard}\n")
     verdict = fire(project, TRUST)
     assert (verdict.decision, verdict.reason) == ("deny", "not here")
-    assert verdict.outcomes[-1].hook == GATE and verdict.outcomes[-1].status is Status.SKIPPED
+    assert verdict.outcomes[-1].hook == f"built-in/{GATE}" and verdict.outcomes[-1].status is Status.SKIPPED
 
 
 @pytest.mark.parametrize("said", [None, allow("fine"), ask("sure?")], ids=["nothing", "allow", "ask"])

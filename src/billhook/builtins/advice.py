@@ -38,6 +38,7 @@ HAPPENS: Final[dict[str, str]] = {
     "publish": "publish {target}",
     "disarm": "change {target}, which billhook's hooks depend on",
 }
+_WITHOUT_TARGET: Final = {"force-push": "overwrite a remote branch", "rewrite-history": "rewrite history"}
 INSTEAD: Final[dict[str, str]] = {
     "delete": "Delete only what you made, by its path inside the project, or ask the user to run this.",
     "overwrite": "Write to a file in the project or in a temporary folder instead.",
@@ -73,7 +74,7 @@ def reason(judged: "list[Judged]") -> str:
             seen.add(text)
             shown.append(text)
     more = f" And {len(shown) - _MOST_REASONS} more effects." if len(shown) > _MOST_REASONS else ""
-    return " ".join(shown[:_MOST_REASONS]) + more + " " + instead(judged[0])
+    return f"{' '.join(shown[:_MOST_REASONS])}{more} {instead(judged[0])}".rstrip()
 
 
 def sentence(judged: "Judged") -> str:
@@ -82,7 +83,10 @@ def sentence(judged: "Judged") -> str:
     if effect.kind == "disarm":
         return effect.why + "."
     would = "would" if effect.certain else "may"
-    what = HAPPENS[effect.kind].format(target=_target(effect), lost=_lost(judged) or "uncommitted work")
+    text = HAPPENS[effect.kind]
+    if not effect.shown:
+        text = _WITHOUT_TARGET.get(effect.kind, text.replace(" ({target})", ""))
+    what = text.format(target=_target(effect), lost=_lost(judged) or "uncommitted work")
     lost = f", with {_lost(judged)}" if judged.lost and effect.kind != "discard" else ""
     why = f" ({effect.why})" if effect.why and not effect.certain else ""
     return f"`{_short(effect.cause or ' '.join(effect.via))}` {would} {what}{lost}{why}."
@@ -94,6 +98,8 @@ def instead(judged: "Judged") -> str:
         if judged.lost:
             return "Commit or stash it first (`git stash push -u -m wip`), or delete single files by name."
         return "Delete the folders that you mean by name, such as `rm -rf build`."
+    if effect.kind == "disarm" and not effect.target:
+        return ""  # billhook's own verbs and packages: the sentence says who can run it
     return INSTEAD[effect.kind]
 
 

@@ -70,15 +70,20 @@ def _lately(config: Config) -> tuple[int, int, bool]:
     for record in look:
         if record.time < since:
             return asks, denies, True
-        said = [one.decision for one in record.outcomes if one.hook == NAME and one.source == _BUILT_IN]
+        said = [one.decision for one in record.outcomes if _is_guard(one.hook, one.source)]
         asks, denies = asks + ("ask" in said), denies + ("deny" in said)
     return asks, denies, look.complete
+
+
+def _is_guard(hook: str, source: str | None) -> bool:
+    """Whether an outcome is the guard's; a hook of the user's may have the same name."""
+    return source == _BUILT_IN and hook in (NAME, f"{_BUILT_IN}/{NAME}")
 
 
 def how_to_allow(verdict: Verdict) -> str:
     """How the user can allow a call that only the guard asks about; nothing where others ask, or no rule can."""
     asking = [one for one in verdict.outcomes if one.answer.decision is Decision.ASK]
-    if not asking or any(one.hook != NAME or one.source != _BUILT_IN for one in asking):
+    if not asking or not all(_is_guard(one.hook, one.source) for one in asking):
         return ""
     return to_allow(asking[-1].answer.data)
 
@@ -95,7 +100,8 @@ def to_allow(data: object) -> str:
 def own_file() -> str:
     """The user's own hooks.yaml, as people write it."""
     home = client_env.expanduser("~").rstrip("/") + "/"
-    return "~/" + path.removeprefix(home) if (path := sources.user_files()[0]).startswith(home) else path
+    path = next(file for file in sources.user_files() if file.endswith("/hooks.yaml"))
+    return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 
 
 def findings(config: Config) -> Iterator[tuple[str, str, str]]:

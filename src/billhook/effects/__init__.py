@@ -1,4 +1,4 @@
-"""What a tool call would do: the shell reader, permission rules, and the tables of programs that change files.
+"""What a tool call would do: the shell reader, permission rules, and one table for each family of programs.
 
 Imports: core.
 """

@@ -1,0 +1,51 @@
+"""The guard on the screens: doctor, init, events and explain."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.folder import Folder
+
+OWN = "~/.config/billhook/hooks.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_doctor_says_how_it_is_set(folder: Folder) -> None:
+    """What it did is counted from the event log."""
+    folder.write(OWN, "guard: {preset: strict, discard: allow}\n")
+    (found,) = _guard(folder)
+    assert (found["level"], found["remedy"]) == ("ok", "")
+    assert found["text"] == "on: strict, discard: allow; 0 asks and 0 denies in the last 7 days"
+
+
+def test_doctor_notes_that_it_is_off(folder: Folder) -> None:
+    """It is the user's choice: a note, no failure."""
+    folder.write(OWN, "guard: off\n")
+    (found,) = _guard(folder)
+    assert found["level"] == "note"
+    assert found["text"].startswith("off, except for billhook's own files; ")
+    assert "remove `guard: off`" in found["remedy"]
+
+
+def test_explain_shows_effects(folder: Folder) -> None:
+    found = json.loads(folder.billhook("explain", "cd . && sudo git push -f origin main", "--json").out)
+    told = [(one["kind"], one["scope"], one["target"], one["via"]) for one in found["effects"]]
+    assert told == [("privilege", "system", "", ["sudo"]), ("force-push", "remote", "main", ["sudo", "git"])]
+    assert [one["certain"] for one in found["effects"]] == [True, True]
+    assert found["effects"][1]["cause"] == "sudo git push -f origin main"
+
+
+def test_init_writes_the_section(folder: Folder) -> None:
+    """As a comment: the guard is on without it."""
+    folder.billhook("init")
+    assert "\n# guard:\n#   preset: strict " in (folder.project / ".billhook" / "hooks.yaml").read_text()
+
+
+def _guard(folder: Folder) -> list[dict[str, str]]:
+    found = json.loads(folder.billhook("doctor", "--json").out)
+    return [one for one in found["daemon"] if one["about"] == "guard"]

@@ -27,7 +27,7 @@ _MILLISECONDS: Final = 20.0
 _GIT_SECONDS: Final = 0.2
 _SETTINGS: Final = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _ENVIRONMENT: Final = {
-    "GIT_ALLOW_PROTOCOL": "none",  # no missing object is fetched: before 2.45, git ignores GIT_NO_LAZY_FETCH
+    "GIT_ALLOW_PROTOCOL": "none",  # no missing object is fetched: older versions ignore GIT_NO_LAZY_FETCH
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",

@@ -27,6 +27,9 @@ _JUNK = """
 """
 _JUNK_NAMES: Final = tuple(_JUNK.split())
 _EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})
+_INTERNALS: Final = frozenset(
+    ["HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules", "worktrees"]
+)
 _MOST_SHOWN: Final = 50
 Weighed = tuple[Effect, tuple[str, ...]]
 
@@ -73,7 +76,7 @@ def _is_top(effect: Effect) -> bool:
     """Whether it is the home folder, one of its top folders, or everything in them."""
     home = client_env.expanduser("~").rstrip("/")
     base = base_of(effect.target)
-    if not effect.recursive:
+    if not effect.recursive or effect.names:
         return False
     if has_pattern(effect.target) and posixpath.basename(effect.target) not in _EVERYTHING:
         return False
@@ -85,11 +88,10 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
     root = found[0] if found else cwd
     target, name = effect.target, posixpath.basename(effect.target)
     if target == f"{root}/.git" or target.startswith(f"{root}/.git/"):
-        # hooks and locks are routine
-        routine = target.startswith(f"{root}/.git/hooks/") or target.endswith(".lock") or not effect.recursive
-        yield (effect, ()) if routine and target != f"{root}/.git" else _heavy(effect)
+        yield _heavy(effect) if _is_internal(target[len(root) + 5 :].lstrip("/")) else (effect, ())
         return
-    if effect.kind != "delete" or not effect.recursive or effect.via[-1:] == ("mv",):
+    light = effect.weight == "light" or os.path.islink(target)
+    if effect.kind != "delete" or not effect.recursive or light:
         yield effect, ()
         return
     everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)
@@ -99,6 +101,12 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
         yield _heavy(effect, *lost)
     else:
         yield effect, ()
+
+
+def _is_internal(path: str) -> bool:
+    """Whether a path below `.git` is what the repository consists of; hooks, locks and messages are routine."""
+    first = path.partition("/")[0]
+    return not path.endswith(".lock") and (first in _INTERNALS or has_pattern(first) or not path)
 
 
 def _lost(effect: Effect, root: str, in_git: bool) -> tuple[str, ...]:
@@ -144,6 +152,8 @@ def _discard(effect: Effect, cwd: str) -> Iterator[Weighed]:
     lost = work.untracked if cleans else [*work.modified, *work.staged]
     if lost:
         yield effect, tuple(dict.fromkeys(lost))[:_MOST_SHOWN]
+    elif not cleans and paths and not any(has_pattern(path) or os.path.lexists(path) for path in paths):
+        yield msgspec.structs.replace(effect, certain=False, why="no such file is known here"), ()
     elif not work.certain:
         yield msgspec.structs.replace(effect, certain=False, why=work.why), ()
 

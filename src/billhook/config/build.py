@@ -12,6 +12,7 @@ from billhook.core.dialect_traits import MEANINGS
 from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Handler, Hook, Source
+from billhook.effects.conditions import AfterEffect, HasEffect, all_of, is_readable
 from billhook.effects.rules import condition
 from billhook.runners.command import command, execute, literal
 from billhook.store.approvals import Approval
@@ -43,7 +44,14 @@ def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
 def refusal(declared: Declared, why: str) -> Hook:
     """What stands in for a gate that can't be used: it blocks what the gate would have judged, and everything where
     that can't be told. Never raises, and waits for no other hook."""
-    judged = replace(declared, when=_readable_rule(declared.when), after=(), timeout=None)
+    judged = replace(
+        declared,
+        when=_readable_rule(declared.when),
+        effects=_readable_effects(declared.effects),
+        after_effects=_readable_effects(declared.after_effects),
+        after=(),
+        timeout=None,
+    )
     return _hook(judged, StandIn(why, f"{declared.place} {declared.name}"), "deny")
 
 
@@ -58,6 +66,8 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
         match=was.get("match"),
         part=was.get("part", ""),
         when=was.get("if", ""),
+        effects=tuple(was.get("effects", ())),
+        after_effects=tuple(was.get("after_effects", ())),
         dialect=was["dialect"] if was.get("dialect") in MEANINGS else now.dialect,
     )
     return refusal(judged, why)
@@ -92,12 +102,17 @@ def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background
 
 
 def _conditions(declared: Declared) -> tuple[str | None, Condition | None]:
-    rule = condition(declared.when) if declared.when else None
-    if not declared.part:
-        return declared.match, rule
-    from billhook.config.entry import Part, tools_of
+    found: list[Condition] = []
+    match = declared.match
+    if declared.part:
+        from billhook.config.entry import Part, tools_of
 
-    return tools_of(declared.part), Part(declared.part, declared.match or "", rule)
+        match = tools_of(declared.part)
+        found.append(Part(declared.part, declared.match or ""))
+    found += [condition(declared.when)] if declared.when else []
+    found += [HasEffect(declared.effects)] if declared.effects else []
+    found += [AfterEffect(declared.after_effects)] if declared.after_effects else []
+    return match, all_of(found)
 
 
 def _readable_rule(when: str) -> str:
@@ -107,6 +122,11 @@ def _readable_rule(when: str) -> str:
     except RuleError:
         return ""
     return when
+
+
+def _readable_effects(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The effects of `effect`; none, which is every call, where one of them can't be read."""
+    return wanted if is_readable(wanted) else ()
 
 
 def _handler(declared: Declared, limits: Limits) -> Handler:

@@ -4,7 +4,7 @@ import functools
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -129,13 +129,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from billhook.engine.plan import Plan
 
         more = tuple(hooks)
-        recorded = [] if self.recording is None else [self.recording.observer(host, more)]
+        recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
+        recorded += self._effects_seen()
         env = {"CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project}
+        own = self.hooks
         for hook in more if self.knowing is not None else ():
-            if hook.name in BUILTINS:
+            if hook.name == "guard":  # many people call a hook so: then ours gets its longer name
+                ours = [one.name == "guard" and one.source.layer == "built-in" for one in own]
+                own = tuple(
+                    replace(one, name=_GUARD) if is_ours else one for one, is_ours in zip(own, ours, strict=True)
+                )
+            elif hook.name in BUILTINS:
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
         return Engine(
-            Plan([*self.hooks, *more]) if more else self.plan,
+            Plan([*own, *more]) if more else self.plan,
             parallel=self.parallel,
             observers=[*recorded, *observers],
             env=env,
@@ -143,6 +150,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             listen=listen,
             notices=None if self.knowing is None else Notices(self, host),
         )
+
+    def _effects_seen(self) -> "Iterator[Observer]":
+        """Records what calls would do, where a hook asks for it with `after_effect`."""
+        asking = [one for one in self.entries if one.declared.after_effects and one.hook is not None]
+        if asking and self.knowing is not None:
+            from billhook.builtins.seen_effects import SeenEffects
+
+            first = max(asking, key=lambda one: one.declared.gate)
+            yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
@@ -162,6 +178,7 @@ Effect = Literal["runs", "blocks", "nothing"]
 _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed": "changed"}
 _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
 
+_GUARD = "built-in/guard"
 _BUILT_IN = {"guard": "stops what can't be undone, and guards billhook's own files"}
 _KINDS: dict[type, str] = {RunAction: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
 
@@ -338,8 +355,8 @@ def as_data(row: "HookRow") -> dict[str, Any]:
 
 
 _KEYS: Final = """
-    name events what kind match if dialect on_failure priority after timeout background always
+    name events what kind match if effects after_effects dialect on_failure priority after timeout background always
     trust state effect why layer source file line hash
 """
 _ATTRIBUTES: Final = {"if": "when", "source": "place"}
-_OPTIONAL: Final = ("if", "why", "file", "line", "hash")  # null where they say nothing
+_OPTIONAL: Final = ("if", "effects", "after_effects", "why", "file", "line", "hash")  # null where they say nothing

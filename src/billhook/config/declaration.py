@@ -76,6 +76,8 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's own name for a part of the event, such as `beforeShellExecution`: then it gets and gives what
     that agent's hooks do there, and `match` is a pattern for what that event is about."""
     when: str = ""  # the rule of `if`
+    effects: tuple[str, ...] = ()  # `effect`: it runs for calls that would do one of these
+    after_effects: tuple[str, ...] = ()  # `after_effect`: only in sessions where one of these was seen before
     priority: int | float = 100
     after: tuple[str, ...] = ()
     timeout: float | None = None
@@ -288,13 +290,16 @@ def checked_name(name: str) -> str:
 
 
 _ORDER: Final = """
-    events match when run exec python url deny ask allow inject priority after timeout gate on_failure background
-    rewake always dialect enabled title headers allowed_env interpreter login shell args once type name
+    events match when effects after_effects run exec python url deny ask allow inject priority after timeout gate
+    on_failure background rewake always dialect enabled title headers allowed_env interpreter login shell args once
+    type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
     "match": ("match", "matcher"),
     "when": ("if",),
+    "effects": ("effect", "effects"),
+    "after_effects": ("after_effect", "after_effects"),
     "run": ("run", "command"),
     "after": ("after", "dependsOn"),
     "background": ("background", "async"),
@@ -338,7 +343,7 @@ NARROWING: Final = (
 """Words that narrow a hook down elsewhere. In our own files one of them breaks its hook, which would always run."""
 GATE_LIKE: Final = frozenset(map(folded, f"{_MISTAKEN[_NOT_BLOCKING]} denies denied forbid refuse reject".split()))
 """Words of people who want a call to be stopped."""
-DECISIVE: Final = frozenset({"when", "match", "gate", "on_failure"})
+DECISIVE: Final = frozenset({"when", "effects", "after_effects", "match", "gate", "on_failure"})
 """Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 

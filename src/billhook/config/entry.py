@@ -39,7 +39,8 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.hook import FAILURE_RULES, Context
 from billhook.core.match import compile_matcher, expression, printable
 from billhook.core.text import Finding, folded, nearest, suggestion
-from billhook.effects.rules import Rule, When
+from billhook.effects import conditions
+from billhook.effects.rules import Rule
 
 _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
 """What a matcher of the agent is compared with, by tools; `Tab...` where it is not the model that reads or edits."""
@@ -57,14 +58,11 @@ class Part(msgspec.Struct, frozen=True):
 
     name: str
     pattern: str = ""
-    rule: When | None = None
 
     def __call__(self, ctx: Context) -> bool:
         if not self._is_about(ctx.event):
             return False
-        if self.pattern not in ("", "*", ".*") and not self._matches(ctx.event):
-            return False
-        return self.rule is None or self.rule(ctx)
+        return self.pattern in ("", "*", ".*") or self._matches(ctx.event)
 
     def _is_about(self, event: Event) -> bool:
         sent = event.payload.get("original_event_name")
@@ -440,7 +438,7 @@ class EntryReader:
 
     def events(self) -> tuple[str, ...]:
         names, node = self.texts("events"), self.seen.get("events")
-        if "*" in names or (node is None and self.seen.keys() & {"match", "when"}):
+        if "*" in names or (node is None and self.seen.keys() & {"match", "when", "effects", "after_effects"}):
             return ()  # every event, as far as the condition is true
         if not names and not self.broken:
             what = "`events` names no event" if node is not None else "no `events`"
@@ -583,6 +581,20 @@ class EntryReader:
             self.find("BH208", error.message, self.seen["when"], hint=error.hint, fatal=True)
         return text
 
+    def effects(self, field: str) -> tuple[str, ...]:
+        """The effects that a hook is limited to, each as `kind` or `kind:scope`."""
+        node, names = self.seen.get(field), self.texts(field)
+        if node is not None and not names and not self.broken:  # it is not meant for everything
+            self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
+        found: dict[str, None] = {}
+        for name in names:
+            try:
+                found[conditions.checked(name)] = None
+            except RuleError as error:
+                self.find("BH217", error.message, _item(node, name), hint=error.hint, fatal=True)
+                found[name] = None
+        return tuple(found)
+
     # -- all of it
 
     def declared(self, events: tuple[str, ...] | None, shape_default: str, known: frozenset[str]) -> Declared:
@@ -612,6 +624,7 @@ class EntryReader:
             self.find("BH510", "`once` has no effect here", self.seen["once"], hint="remove it")
         title = self.text("title") or ""
         when, timeout = self.rule(), self.timeout()
+        effects, after_effects = self.effects("effects"), self.effects("after_effects")
         return Declared(
             name=self.name or made_name(action),
             named=bool(self.name),
@@ -621,6 +634,8 @@ class EntryReader:
             match=match,
             part=part,
             when=when,
+            effects=effects,
+            after_effects=after_effects,
             priority=100 if priority is None else priority,
             after=after,
             timeout=timeout,

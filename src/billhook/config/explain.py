@@ -13,23 +13,28 @@ from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import LAYERS, Declared, Say
+from billhook.config.entry import Part
+from billhook.config.guard_report import to_allow
 from billhook.config.history import rows_of
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
 from billhook.config.lint.matchers import lint_match, lint_rules
 from billhook.core import tools
-from billhook.core.answers import NOTHING, Answer, Decision, SkipReason
+from billhook.core.answers import NOTHING, Answer, Decision, Outcome, SkipReason
 from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import BillhookError, RuleError
 from billhook.core.events import Block, Event, parse
-from billhook.core.hook import Context, Hook
+from billhook.core.hook import Condition, Context, Hook
 from billhook.core.match import compile_matcher
-from billhook.core.text import Finding
+from billhook.core.text import Finding, counted
 from billhook.effects import shell
+from billhook.effects.conditions import AfterEffect, HasEffect, cell_of, effects_in, single
+from billhook.effects.effect import Effect
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
 from billhook.engine.step import Step
 from billhook.runners.command import Literally
+from billhook.store.files import StoreError
 from billhook.store.log.record import OutcomeRecord, Record
 
 _PLAIN = re.compile(r"[A-Za-z0-9_\- ,|]*")
@@ -144,12 +149,27 @@ def _candidates(name: str, event: Event) -> Iterator[str]:
     yield name
 
 
+def effect_reason(hook: Declared | None, wanted: Sequence[str], event: Event) -> tuple[str, str]:
+    """Why a call has none of the effects of `effect`, and the edit that names one that it has."""
+    named = f"effect {listed(list(wanted))}"
+    if not getattr(event, "tool_name", ""):
+        return f"{named} is about a tool call, and {event.hook_event_name} has none", ""
+    cells = list(dict.fromkeys(map(cell_of, getattr(event, "effects", ()))))
+    if not cells:
+        return f"{named}: this call has no effect that billhook knows", ""
+    more = f" and {counted(len(cells) - _SHOWN, 'more effect')}" if len(cells) > _SHOWN else ""
+    why = f"{named} is not among what this call would do: {listed(cells[:_SHOWN])}{more}"
+    kind = cells[0].partition(":")[0]
+    return why, f"write `{edit(hook, 'effects', [*wanted, kind])}`" if hook is not None else ""
+
+
 # Why a hook would be asked about an event, or why not; found out without asking any.
 
 
 Failed = Literal[
-    "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if", "background"
-]
+    "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if",
+    "effect", "after_effect", "background",
+]  # fmt: skip
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
 _ON_FAILURE = {"deny": "denies it", "ask": "asks the person", "allow": "lets it pass"}
 
@@ -213,6 +233,11 @@ class Explanation(msgspec.Struct, frozen=True):
     outlook: Outlook
     parallel: bool = False
 
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What the call would do; nothing for an event without a tool."""
+        return effects_in(self)
+
 
 def has_no_say(row: HookRow) -> bool:
     """Whether it is a built-in that only keeps books: those that decide are gates."""
@@ -225,7 +250,7 @@ def explain(config: Config, event: Event) -> Explanation:
     others: list[Explained] = []
     for row in rows(config):
         if row.wants(event.hook_event_name):
-            wanted.append(_explained(row, event, config.problems))
+            wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event))
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
@@ -243,8 +268,9 @@ def _for_other_events(row: HookRow, event: Event) -> Explained:
     return Explained(row=row, reasons=(Reason("event", why, fix),))
 
 
-def _explained(row: HookRow, event: Event, problems: Sequence[Finding]) -> Explained:
-    looked = [(step, tuple(_conditions(row, step, event))) for step in _steps(row, event)]
+def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Explained]) -> Explained:
+    problems, ctx = config.problems, Context(event, _answers(earlier), {}, config.knowing)
+    looked = [(step, tuple(_conditions(row, step, ctx))) for step in _steps(row, event)]
     blocks = any(isinstance(step.run, StandIn) and step.run.blocks and not failed for step, failed in looked)
     if not looked:
         return Explained(row=row, reasons=tuple(_standing(row, problems)))
@@ -257,8 +283,8 @@ def _explained(row: HookRow, event: Event, problems: Sequence[Finding]) -> Expla
         seconds=step.timeout,
         default=step.hook.timeout is None,
         failure="" if isinstance(step.run, Literally) else _failure(step, event),
-        says=_known_answer(row, step, event) if not reasons else None,
-        notes=tuple(_notes(row, step)),
+        says=(says := _known_answer(row, step, ctx) if not reasons else None),
+        notes=tuple(_notes(row, step, says)),
     )
 
 
@@ -267,7 +293,7 @@ def _steps(row: HookRow, event: Event) -> Iterator[Step]:
     hooks = row.hooks
     if not hooks and row.declared is not None:
         # What is broken about it may be its rule or its time: those would not become a hook.
-        broken = {"when": "", "timeout": None} if row.declared.broken else {}
+        broken = {"when": "", "effects": (), "after_effects": (), "timeout": None} if row.declared.broken else {}
         hooks = (absence(replace(row.declared, **broken), ""),)
     for hook in hooks:
         yield from _alone(hook).list_for(event).all
@@ -308,21 +334,46 @@ def _hint(row: HookRow, problems: Sequence[Finding]) -> str:
     return (at_line or here)[0].hint if here else ""
 
 
-def _conditions(row: HookRow, step: Step, event: Event) -> Iterator[Reason]:
+def _conditions(row: HookRow, step: Step, ctx: Context) -> Iterator[Reason]:
+    event = ctx.event
     if not _alone(step.hook).steps(event):
         yield _not_matched(row, step, event)
     declared = row.declared
-    if declared is not None and step.hook.condition is not None and not step.hook.condition(Context(event, [])):
-        if row.part and not row.when:
-            fitting = f" that match `{row.match}`" if row.match else ""
-            title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
-            yield Reason("match", f"it runs at {title}'s {row.part}, and for other agents' calls{fitting}")
-            return
-        yield Reason("if", *rule_reason(declared, row.when, event))
+    for condition in single(step.hook.condition) if step.hook.condition is not None else ():
+        yield from _not_true(condition, row, ctx)
     if step.hook.background and step.hook.gate and event.gates:
         why = f"it is a gate in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
         fix = f"remove `{edit(declared, 'background', True)}`" if declared is not None else ""
         yield Reason("background", why, fix)
+
+
+def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reason]:
+    """Why one of the conditions of a hook is not true of an event; nothing where it is."""
+    if isinstance(condition, AfterEffect):
+        yield from _not_seen(condition, row, ctx)
+    elif condition(ctx):
+        return
+    elif isinstance(condition, Part):
+        fitting = f" that match `{row.match}`" if row.match else ""
+        title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
+        yield Reason("match", f"it runs at {title}'s {row.part}, and for other agents' calls{fitting}")
+    elif isinstance(condition, HasEffect):
+        yield Reason("effect", *effect_reason(row.declared, condition.wanted, ctx.event))
+    elif row.declared is not None:
+        yield Reason("if", *rule_reason(row.declared, row.when, ctx.event))
+
+
+def _not_seen(condition: AfterEffect, row: HookRow, ctx: Context) -> Iterator[Reason]:
+    named = f"after_effect {listed(list(condition.wanted))}"
+    try:
+        if not condition(ctx):
+            yield Reason("after_effect", f"{named} was not seen in this session before")
+    except LookupError:
+        blocked = ": a gate then does not pass" if row.on_failure != "allow" else ""
+        why = f"{named} depends on the session's earlier calls, and this event names no session{blocked}"
+        yield Reason("after_effect", why)
+    except StoreError as error:
+        yield Reason("after_effect", f"{named}: what the session did before can't be read: {error.message}")
 
 
 def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
@@ -343,7 +394,13 @@ def _failure(step: Step, event: Event) -> str:
     return "a failure is shown" if step.on_failure == "allow" else "a failure marks the result as an error"
 
 
-def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
+def _answers(earlier: Sequence[Explained]) -> list[Outcome]:
+    """What earlier hooks are known to answer: a user's own `allow` overrides the guard."""
+    known = ((one.row, one.says) for one in earlier if one.says is not None)
+    return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=says) for row, says in known]
+
+
+def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
     """Plain lines of config always say the same, the guard only reads the event, and built-ins that keep books
     have nothing to say: these can be told."""
     if has_no_say(row):
@@ -351,10 +408,12 @@ def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
     literal = row.declared is not None and isinstance(row.declared.action, Say)
     if literal and isinstance(step.run, Literally):
         return step.run.answer
-    return step.run(Context(event, [])) if isinstance(step.run, Guard) else None
+    return step.run(ctx) if isinstance(step.run, Guard) else None
 
 
-def _notes(row: HookRow, step: Step) -> Iterator[str]:
+def _notes(row: HookRow, step: Step, says: Answer | None) -> Iterator[str]:
+    if says is not None and says.data and isinstance(step.run, Guard) and (told := to_allow(says.data)):
+        yield told
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
     if step.when_late is not None:
@@ -390,8 +449,8 @@ Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a 
 Standing = Literal["asked", "background", "skipped", "not asked"]
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
-_COMPARED: Final = ("events", "match", "if", "what", "kind", "dialect", "on_failure", "priority", "after", "timeout",
-                    "background", "always", "trust", "state", "file")  # fmt: skip
+_COMPARED: Final = ("events", "match", "if", "effects", "after_effects", "what", "kind", "dialect", "on_failure",
+                    "priority", "after", "timeout", "background", "always", "trust", "state", "file")  # fmt: skip
 """What makes a hook another one, or lets it run or not; a line that moved does not."""
 _LONGEST: Final = 200  # characters of a command or path in a reason
 
@@ -531,6 +590,9 @@ def _why_not(word: str, row: Row | None, record: Record, event: Event | None) ->
         detail = f"match `{row['match']}` is not for `{target}`" if target else f"match `{row['match']}`"
     elif word == SkipReason.CONDITION_FALSE and row.get("if"):
         detail = f"if `{row['if']}` is not true of {_about(record, event)}"
+    elif word == SkipReason.CONDITION_FALSE and (wanted := row.get("effects") or row.get("after_effects")):
+        key = "effect" if row.get("effects") else "after_effect"
+        detail = f"{key} {listed(list(wanted))} is not true of {_about(record, event)}"
     standing = str(row.get("why") or "") if row.get("state") != "runs" else ""
     return f"{word}: {'; '.join(filter(None, (detail, standing)))}".removesuffix(": ")
 

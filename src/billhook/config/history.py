@@ -28,7 +28,7 @@ _RUNS: Final = 200
 """The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
 _CONFIGURATIONS: Final = 100  # kept configurations that are read for one look
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-_SAME: Final = ("events", "match", "if", "dialect", "state")
+_SAME: Final = ("events", "match", "if", "effects", "after_effects", "dialect", "state")
 """What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
 _DOES_THE_SAME: Final = ("what", "kind", "hash")  # what decides how long it takes
 NOT_WANTED: Final = frozenset({SkipReason.NOT_MATCHED, SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED})

@@ -123,7 +123,7 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
 
 def what(entry: Declared) -> tuple[object, ...]:
     """What makes two hooks of different layers the very same one."""
-    when = (entry.events, entry.match, entry.when, entry.background, entry.always)
+    when = (entry.events, entry.match, entry.when, entry.effects, entry.after_effects, entry.background, entry.always)
     return (entry.action, when, entry.dialect, entry.folder)
 
 

@@ -380,7 +380,8 @@ def _judges_the_same(entry: Entry) -> bool:
     """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
     before, now = entry.consent.before, trust.definition(entry.declared)
     assert before is not None
-    return before.gate and all(now[key] == before.definition.get(key) for key in ("events", "match", "if", "dialect"))
+    keys = ("events", "match", "if", "effects", "after_effects", "dialect")
+    return before.gate and all(now.get(key) == before.definition.get(key) for key in keys)
 
 
 _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})

@@ -45,9 +45,22 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
     known: tuple[Dialect, Encoded] | None = verdict.__dict__.get("encoded")
     if known is None or known[0] is not dialect:
         answer = verdict.as_answer(dialect.meanings.join)
-        known = dialect, Encoded(answer, dialect.write_exit(verdict.about, answer))
+        written = dialect.write_exit(verdict.about, answer)
+        if answer.decision is Decision.ASK and written.lost:
+            written = _with_the_rule(verdict, answer, dialect, written)
+        known = dialect, Encoded(answer, written)
         verdict.__dict__["encoded"] = known
     return known[1]
+
+
+def _with_the_rule(verdict: Verdict, answer: Answer, dialect: Dialect, written: Written) -> Written:
+    """An ask of the guard for an agent that can't ask: the deny that it becomes names the rule that allows the call."""
+    from billhook.config.guard_report import how_to_allow
+
+    told = how_to_allow(verdict)
+    if not told or not dialect.read_exit(verdict.about, written.exit).answer.objects:
+        return written
+    return dialect.write_exit(verdict.about, replace(answer, reason=f"{answer.reason} {told}"))
 
 
 def _note_lost(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> tuple[str, ...]:
@@ -98,6 +111,14 @@ class Looked:
     def __init__(self, knowing: Knowing, session_id: str) -> None:
         self.knowing, self.session_id = knowing, session_id
         self._known: dict[Callable[[], str], str] = {}
+
+    @property
+    def effects(self) -> frozenset[str] | None:
+        """What earlier calls of the session would do; None: no session is named. Raises StoreError: a gate that depends
+        on it must not take "not readable" for "not seen"."""
+        from billhook.builtins.seen_effects import seen_in
+
+        return seen_in(self.knowing.state, self.session_id) if self.session_id else None
 
     @property
     def session_name(self) -> str:

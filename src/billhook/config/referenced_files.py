@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 from billhook.config import approval_scope
 from billhook.config.approval_scope import MAGIC, Kind, Patterns
 from billhook.config.declaration import Action, Exec, Python, RunAction
+from billhook.config.known_variables import KnownVariables
+from billhook.config.known_variables import known as known_variables
 from billhook.config.sources import MAX_KEPT, FileSnapshot
 from billhook.core import client_env
-from billhook.effects import programs, script, shell
-from billhook.effects.paths import KnownVariables
-from billhook.effects.paths import known as known_variables
+from billhook.effects import programs, script, shell, wrappers
 from billhook.effects.programs import SUFFIXES
 from billhook.effects.script import UNKNOWN
 
@@ -367,7 +367,7 @@ class _FileScan:
 
     def words(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
         for _ in range(4):
-            rest = programs.run_by(words)
+            rest = wrappers.run_by(words)
             if not rest:
                 break
             self.environment(approval_scope.environment_of(os.path.join(self.folder, ".venv"), self.look))

@@ -17,6 +17,8 @@ from billhook.config.declaration import ENTRY, NATIVE, SPELLINGS, camel
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
 from billhook.core.hook import FAILURE_RULES
+from billhook.effects.conditions import ABLE
+from billhook.effects.effect import SCOPES
 
 Kind = Literal["hooks", "settings"]
 Schema = dict[str, Any]
@@ -29,6 +31,9 @@ def sections() -> dict[str, Schema]:
     found: dict[str, Schema] = yaml.safe_load(Path(__file__).with_name("schema.yaml").read_text(encoding="utf-8"))
     for field, words in (("dialect", MEANINGS), ("on_failure", FAILURE_RULES), ("type", declaration.TYPES)):
         found["fields"][field]["enum"] = list(words)
+    for field in ("effects", "after_effects"):
+        text, many = found["fields"][field]["anyOf"]
+        text["pattern"] = many["items"]["pattern"] = rf"^({'|'.join(ABLE)})(:({'|'.join(SCOPES)}))?$"
     titles = " and ".join(agent.title for agent in AGENTS.values() if agent.narrower)
     found["parts"]["event"] |= {
         "description": f"The name of an event; {titles} has some of its own.",
@@ -75,7 +80,7 @@ def _ref(definition: str) -> Schema:
 
 def _hook(object_: Schema) -> Schema:
     """It names events or has a condition, and does one thing; one that is switched off need not."""
-    names = (name for field in ("events", "match", "when") for name in spellings(field))
+    names = (name for field in ("events", "match", "when", "effects", "after_effects") for name in spellings(field))
     wants = {"anyOf": [{"required": [name]} for name in names]}
     hook = _one_of(object_, NATIVE)
     does = {"oneOf": hook.pop("oneOf")}

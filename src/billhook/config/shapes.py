@@ -354,10 +354,10 @@ class _ShapeReader:
                     group.seen["match"] = value
                 case "hooks":
                     pass
-                case "onfailure" | "timeout" | "if" | "async" as word:
+                case "onfailure" | "timeout" | "if" | "async" | "effect" | "effects" | "aftereffect" as word:
                     hint = "put it on each handler inside `hooks`"
                     message = f"`{key.value}` has no effect on a matcher group"
-                    group.find("BH510", message, key, hint=hint, fatal=word == "if")
+                    group.find("BH510", message, key, hint=hint, fatal=word == "if" or "effect" in word)
                     group.looks_like_gate |= word == "onfailure"
                 case word if near := nearest(word, ("matcher", "hooks"), 0.8):
                     self.lose(value)

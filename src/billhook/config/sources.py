@@ -21,8 +21,8 @@ from billhook.core.errors import UsageError
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
+    from billhook.config.known_variables import KnownVariables
     from billhook.config.trust import FileMark
-    from billhook.effects.paths import KnownVariables
 
 
 SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has surely moved on

@@ -93,6 +93,8 @@ def definition(declared: Declared) -> dict[str, Any]:
         "match": declared.match,
         **({"part": declared.part} if declared.part else {}),
         "if": declared.when,
+        **({"effects": sorted(declared.effects)} if declared.effects else {}),
+        **({"after_effects": sorted(declared.after_effects)} if declared.after_effects else {}),
         "priority": _number(declared.priority),
         "after": sorted(set(declared.after)),
         "timeout": _number(declared.timeout),

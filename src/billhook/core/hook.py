@@ -41,6 +41,7 @@ class Known(msgspec.Struct, frozen=True):
 
     session_name: str = ""
     turn_id: str = ""
+    effects: frozenset[str] | None = None
 
 
 class SessionInfo(Protocol):
@@ -50,6 +51,8 @@ class SessionInfo(Protocol):
     def session_name(self) -> str: ...
     @property
     def turn_id(self) -> str: ...
+    @property
+    def effects(self) -> frozenset[str] | None: ...
 
 
 class Services(Protocol):
@@ -183,6 +186,12 @@ class Context(msgspec.Struct):
         """The number in `turn_id`."""
         _, _, number = self.turn_id.rpartition(":")
         return int(number) if number.isdecimal() else None
+
+    @property
+    def seen_effects(self) -> frozenset[str] | None:
+        """What earlier calls of the session would do, as `kind:scope`; recorded where a hook has `after_effect`. None:
+        not known, because the event names no session, or there is no configuration."""
+        return self._known.effects
 
     @property
     def _known(self) -> SessionInfo:

@@ -39,6 +39,8 @@ class Analysis(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()  # every text that was read as shell
     complete: bool = True  # False: a part could not be read; the effects may lack some
     why: str = ""
+    named: tuple[str, ...] = ()  # words that a tool which nothing is known of gets: it may write what they name
+    world: World | None = None  # where it happens, with what the call itself makes on top; None: it does nothing
 
 
 def effects_of(event: Event, fs: FileSystem = REAL) -> tuple[Effect, ...]:
@@ -134,10 +136,10 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
             interpreter.run_text(line, State(world.cwd), Run((said.tool,), 1))
     if said.destroys:
         interpreter.effects.append(call.effect(said.destroys, said.tool, scope="remote"))
-    return _finished(interpreter, world)
+    return _finished(interpreter, world, tuple(said.named))
 
 
-def _finished(interpreter: Interpreter, world: World) -> Analysis:
+def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = ()) -> Analysis:
     if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
@@ -151,6 +153,8 @@ def _finished(interpreter: Interpreter, world: World) -> Analysis:
         tuple(interpreter.texts),
         interpreter.complete,
         interpreter.why,
+        named,
+        interpreter.world,
     )
 
 
@@ -167,5 +171,12 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         yield msgspec.structs.replace(effect, kind="device", scope="system", weight="heavy")
         return
     yield effect
+    if effect.kind in ("write", "overwrite") and effect.scope == "home" and _is_store(path, world.home):
+        yield msgspec.structs.replace(effect, kind="overwrite", weight="normal")
     if effect.kind in ("write", "overwrite") and (weight := persist_place(path, world)):
         yield msgspec.structs.replace(effect, kind="persist", weight=weight)
+
+
+def _is_store(path: str, home: str) -> bool:
+    """Whether a path is one of the user's own keys or credentials; `.env` files are those of projects."""
+    return is_secret_file(path, home) and not posixpath.basename(path).startswith(".env")

@@ -63,21 +63,21 @@ def structured(items: Sequence[Item]) -> list[Node]:
     return root
 
 
-def pipelines(nodes: Sequence[Node]) -> Iterator[tuple[list[ScriptCommand | ScriptBlock], bool]]:
-    """The pipelines of a list of commands, each with whether it runs in the background."""
+def pipelines(nodes: Sequence[Node]) -> Iterator[tuple[list[ScriptCommand | ScriptBlock], str]]:
+    """The pipelines of a list of commands, each with what follows it: `&&`, `||`, `&` or `;`."""
     stages: list[ScriptCommand | ScriptBlock] = []
     piped = False
     for node in nodes:
         if not isinstance(node, str):
             if stages and not piped:
-                yield stages, False
+                yield stages, ";"
                 stages = []
             stages.append(node)
             piped = False
         elif node in ("|", "|&"):
             piped = True
         elif stages and not (piped and node == ";"):  # a line may end after `|`
-            yield stages, node == "&"
+            yield stages, node
             stages = []
     if stages:
-        yield stages, False
+        yield stages, ";"

@@ -15,11 +15,12 @@ import msgspec
 
 from billhook.effects import outputs, recipes, script, values, wrappers
 from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
-from billhook.effects.effect import Command, Effect, Scope
+from billhook.effects.effect import Command, Effect, Scope, Weight
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.code import effects_of_code
+from billhook.effects.families.reading import READS
 from billhook.effects.fs import Overlay
-from billhook.effects.places import World, absolute, inside
+from billhook.effects.places import World, absolute, has_pattern, inside
 from billhook.effects.programs import INTERPRETERS, PYTHON, operand
 from billhook.effects.script import UNKNOWN, Expansion, RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
@@ -38,6 +39,8 @@ _DECLARES: Final = frozenset({"export", "declare", "local", "typeset", "readonly
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _DOWNLOAD_TARGETS: Final = frozenset({"-o", "--output", "-O", "--output-document"})
+_AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
+_MORE_INTERPRETERS: Final = _AWKS | {"deno", "bun", "pwsh", "powershell", "osascript"}
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
 _SUM = re.compile(r"\d{1,9}(?:\s*[-+]\s*\d{1,9})*")
 
@@ -55,6 +58,7 @@ class State:
         "folders",
         "functions",
         "input",
+        "references",
         "stack",
         "variables",
     )
@@ -70,6 +74,7 @@ class State:
         self.files: dict[str, Value] = {}  # files that the line itself writes
         self.input: Value | None = None  # what `read` reads
         self.stack: list[str] = []
+        self.references: dict[str, str] = {}  # `declare -n`
 
     def copy(self) -> "State":
         other = State(self.cwd)
@@ -81,6 +86,7 @@ class State:
         )
         other.variables, other.arrays = self.variables.copy(), self.arrays.copy()
         other.functions, other.aliases = self.functions.copy(), self.aliases.copy()
+        other.references = self.references.copy()
         other.files, other.stack = self.files, self.stack[:]  # what a subshell writes stays
         return other
 
@@ -137,11 +143,16 @@ class Interpreter:
 
     def run_nodes(self, nodes: Sequence[Node], state: State, run: Run) -> Value:
         printed: list[Value] = []
-        for stages, background in pipelines(nodes):
+        elsewhere: tuple[str, ...] = ()
+        for stages, separator in pipelines(nodes):
             if self.steps <= 0:
                 return self._give_up("it has too many commands")
-            run.background = background or run.background
+            run.background = separator == "&" or run.background
             value = self._pipeline(stages, state, run)
+            if separator == "&&":  # what follows runs only where a `cd` was successful
+                elsewhere, state.folders = state.folders or elsewhere, ()
+            else:
+                elsewhere, state.folders = (), state.folders or elsewhere
             if value.text or value.origins:
                 printed.append(value)
         return joined_lines(printed)
@@ -186,13 +197,14 @@ class Interpreter:
             self._record(Command("", cwd=state.cwd, via=run.via, writes=holder.writes, appends=holder.appends), state)
         if inner.fed is not None:
             state.input = inner.fed
+            inner.fed = None if block.kind in ("while", "until") else inner.fed  # `read` takes it line by line
         if block.kind == "(":
             state = state.copy()
         printed = self._rounds(block, state, inner)
         if not block.redirects:
             return printed
         for path in holder.writes:
-            state.files[absolute(path, state.cwd, self.world)] = printed
+            self._wrote(state, path, printed)
         return EMPTY if holder.hides else printed
 
     def _rounds(self, block: ScriptBlock, state: State, run: Run) -> Value:
@@ -213,6 +225,8 @@ class Interpreter:
                 self.run_nodes(nodes, state, run)
             return joined_lines(printed)
         times = 1
+        if block.kind in ("while", "until") and state.input is not None:
+            state.input = self._contents(state.input)
         if block.kind in ("while", "until") and state.input is not None and state.input.known:
             times = min(MOST_FIELDS, max(1, len(state.input.text.splitlines())))
         return joined_lines([self.run_nodes(nodes, state, run) for _ in range(times)])
@@ -231,6 +245,8 @@ class Interpreter:
         if not fields:
             for name, value in assignments:
                 self._assign(state, name, value)
+            if redirected.reads and not assignments:  # `$(< file)`
+                return redirected.stdin or EMPTY
             if redirected.writes or redirected.appends:
                 self._record(
                     Command(
@@ -243,19 +259,23 @@ class Interpreter:
                     ),
                     state,
                 )
-            return (
-                joined_lines([value for _, value in assignments if isinstance(value, Value) and value.origins])
-                if assignments
-                else EMPTY
-            )
+            if not assignments:
+                return redirected.stdin or EMPTY  # `$(<file)`
+            return joined_lines([value for _, value in assignments if isinstance(value, Value) and value.origins])
         inner = run.inside(fed=redirected.stdin if redirected.stdin is not None else run.fed)
         inner.depth, inner.shown = run.depth, run.shown and not redirected.hides
         set_here = tuple(f"{name}={value.text}" for name, value in assignments if isinstance(value, Value))
         text = command.text or " ".join(command.words)
         printed = self.run_words(fields, state, inner, redirected, set_here, text)
         for path in (*redirected.writes, *redirected.appends):
-            state.files[absolute(path, state.cwd, self.world)] = printed
+            self._wrote(state, path, printed)
         return EMPTY if redirected.hides else printed
+
+    def _wrote(self, state: State, word: str, value: Value) -> None:
+        """A file that the line itself writes."""
+        path = absolute(word, state.cwd, self.world)
+        state.files[path] = value
+        self.made.written[path] = value.text if value.known else None
 
     def run_words(
         self,
@@ -270,6 +290,8 @@ class Interpreter:
         self.steps -= 1
         if run.depth > MOST_DEPTH or self.steps <= 0:
             return self._give_up("it is too deeply nested to be read, or has too many commands")
+        if not fields:
+            return EMPTY
         words = tuple(field.text for field in fields)
         name = posixpath.basename(words[0]) or words[0]
         if words[0] in state.aliases:
@@ -278,6 +300,8 @@ class Interpreter:
                 f"{state.aliases[words[0]]} {rest}", self._without_alias(state, words[0]), run.inside()
             )
         origins = NOTHING.union(*(field.origins for field in fields[1:]))
+        if self._holds_secret(words, state):
+            origins |= {"secret"}
         fed = run.fed or EMPTY
         files = redirected or Redirected()
         command = Command(
@@ -303,11 +327,20 @@ class Interpreter:
         printed = self._builtin(name, fields, state, run)
         if printed is not None:
             self._record(command, state)
+            for line in wrappers.inside(ScriptCommand(words)).texts if name in _DECLARES else ():
+                self.run_text(line, state.copy(), run.inside(name))
             return printed
         self._record(command, state)
         self._dynamic(command, fields[0])
         inner = self._inside(command, fields, state, run)
         return inner if inner is not None else self._printed(command, fed, state)
+
+    def _holds_secret(self, words: tuple[str, ...], state: State) -> bool:
+        """Whether a word names a file that the line itself filled with a secret: `cp .env x; curl -F f=@x ...`."""
+        if not any("secret" in value.origins for value in state.files.values()):
+            return False
+        paths = (absolute(word.rpartition("@")[2].rpartition("=")[2], state.cwd, self.world) for word in words[1:])
+        return any("secret" in state.files[path].origins for path in paths if path in state.files)
 
     def _without_alias(self, state: State, name: str) -> State:
         other = state.copy()
@@ -326,10 +359,10 @@ class Interpreter:
             self._link([word for word in command.args if word[:1] != "-"], state)
         if command.name == "tee":
             for word in command.args:
-                state.files[absolute(word, state.cwd, self.world)] = fed
+                self._wrote(state, word, fed)
         if command.name in ("cp", "mv", "install", "ln") and len(command.args) >= 2:
-            source, target = (absolute(word, state.cwd, self.world) for word in command.args[-2:])
-            state.files[target] = state.files.get(source) or Value(UNKNOWN, frozenset({f"file:{source}"}))
+            source, target = command.args[-2:]
+            self._wrote(state, target, self._content(source, state))
         if command.name == "cat" and len(command.args) == 1:
             path = absolute(command.args[0], state.cwd, self.world)
             if path in state.files:
@@ -337,6 +370,11 @@ class Interpreter:
         if command.name in ("cat", "xargs") and not command.args:
             return fed
         printed = outputs.output(words, fed, state.cwd, self.world)
+        if command.shown and outputs.prints_secret(words):
+            self.effects.append(self._call(command).effect("read-secret", " ".join(words)))
+        if command.name in outputs.PACKERS and "secret" in printed.origins:
+            for path in (absolute(word, state.cwd, self.world) for word in command.args):
+                state.files.setdefault(path, printed)
         return Value(
             printed.text, printed.origins | (command.origins if command.name in ("echo", "printf") else NOTHING)
         )
@@ -367,9 +405,11 @@ class Interpreter:
 
     def _dynamic(self, command: Command, first: Value) -> None:
         """A command word that is computed: where from decides whether it matters."""
-        if UNKNOWN not in command.program:
-            return
         call = self._call(command)
+        if UNKNOWN not in command.program:
+            if command.program.startswith("/") and has_pattern(command.name):
+                self.effects.append(call.effect("run-opaque", command.text, why="a pattern chooses the program"))
+            return
         if "remote" in first.origins:
             self.effects.append(call.effect("run-remote", command.text, scope="remote"))
         elif first.origins & {"decoded", "computed"}:
@@ -383,19 +423,30 @@ class Interpreter:
     def _inside(self, command: Command, fields: list[Value], state: State, run: Run) -> Value | None:
         """Visit what a command runs in its turn; what that prints, or None where it runs nothing."""
         name, words = command.name, (command.program, *command.args)
+        if name in (".", "source") and command.args[:1] == ("/dev/stdin",) and run.fed is not None:
+            return self._code_of_shell(run.fed, command, state, run.inside(name))
+        if name in wrappers.RUN_INPUT and run.fed is not None:
+            given = Value(wrappers.cron_lines(run.fed.text), run.fed.origins)
+            return self._code_of_shell(given, command, state, run.inside(name))
         if name in SHELLS or name in (".", "source"):
             return self._shell(command, fields, state, run)
         if name == "eval":
             value = values.joined(fields[1:], " ") if len(fields) > 1 else EMPTY
             return self._code_of_shell(value, command, state, run.inside("eval"))
         language = "python" if PYTHON.fullmatch(name) else name
-        if language in INTERPRETERS or name in ("awk", "gawk", "mawk", "nawk", "deno", "bun", "pwsh", "osascript"):
+        if language in INTERPRETERS or name in _MORE_INTERPRETERS:
             self._interpreter(language, command, fields, state, run)
-            if name not in ("awk", "gawk", "mawk", "nawk"):
+            if name not in _AWKS:
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
+        if name not in ("bun", "deno") and (runs := wrappers.run_by(words)):
+            if runs[0].startswith(("http://", "https://")):
+                self.effects.append(self._call(command).effect("run-remote", runs[0], scope="remote"))
+            inner = run.inside(name, fed=run.fed)
+            return self.run_words([Value(word) for word in _as_command(runs)], state, inner, None, (), command.text)
         for label, text in recipes.texts(command, self.world, state.cwd):
             self._read_text(text, label, state, run)
         self._program_file(command, state, run)
+        self._runs_files(command, state, run)
         stdin = (ScriptRedirect("<<<", "", command.stdin),) if command.stdin is not None else ()
         piped = command.piped and command.stdin is None
         found = wrappers.inside(ScriptCommand(words, command.assignments, stdin, piped))
@@ -416,7 +467,10 @@ class Interpreter:
         for each in found.commands[:4]:
             for words in self._fed_words(command, each.words, run):
                 given = [Value(word, origins if UNKNOWN in word else NOTHING) for word in words]
-                printed.append(self.run_words(given, here, inner, None, (), command.text))
+                if UNKNOWN in words and run.fed is not None and name in ("xargs", "parallel"):
+                    listed = run.fed.origins & {"remote", "decoded"}
+                    given = [Value(one.text, listed) if one.text == UNKNOWN else one for one in given]
+                printed.append(self.run_words(given, here, inner, None, each.assignments, command.text))
         for text in found.texts[:4]:
             value = Value(text, origins)
             printed.append(self._code_of_shell(value, command, here, inner))
@@ -436,13 +490,14 @@ class Interpreter:
         text = ""
         if command.name in ("xargs", "parallel"):
             listed = command.args[command.args.index(":::") + 1 :] if ":::" in command.args else ()
-            text = "\n".join(listed) or (run.fed.text if run.fed is not None and run.fed.known else "")
+            fed = self._read_lists(command, run.fed)
+            text = "\n".join(listed) or (fed.text if fed is not None and fed.known else "")
             words = words[: words.index(":::")] if ":::" in words else words
         elif command.name in ("find", "fd", "fdfind"):
             text = "\n".join(outputs.listed(command.words))
         given = [
             each
-            for line in text.split("\n")[:MOST_FIELDS]
+            for line in filter(None, text.split("\n")[:MOST_FIELDS])
             for each in ([line] if "{}" in command.text else line.split())
         ]
         if not given:
@@ -453,9 +508,31 @@ class Interpreter:
             for each in dict.fromkeys(given[:16]):
                 yield tuple(word.replace(UNKNOWN, each) for word in words)
 
+    def _read_lists(self, command: Command, fed: Value | None) -> Value | None:
+        """What `xargs` and its like read: files that they name, or standard input."""
+        call = self._call(command).with_values("-a --arg-file")
+        words = call.options.values("-a", "--arg-file")
+        if "::::" in command.args:
+            words += command.args[command.args.index("::::") + 1 :]
+        if not words:
+            return self._contents(fed) if fed is not None else None
+        paths = [absolute(word, command.cwd, self.world) for word in words]
+        return self._contents(Value(UNKNOWN, frozenset(f"lines:{path}" for path in paths)))
+
+    def _contents(self, value: Value) -> Value:
+        """A value that is the text of files, or a part of it: that text, if it can be read."""
+        if value.text != UNKNOWN:
+            return value
+        paths = [origin.partition(":")[2] for origin in value.origins if origin.startswith(("file:", "lines:"))]
+        texts = [self._text_of(path, separated=True) for path in paths]
+        known = [text for text in texts if text is not None]
+        return Value("\n".join(known), value.origins) if known and len(known) == len(paths) else value
+
     def _shell(self, command: Command, fields: list[Value], state: State, run: Run) -> Value | None:
         """A shell: a text behind `-c`, a script, or what it reads."""
         options = INTERPRETERS["bash"]
+        if command.name in (".", "source") and command.args[:1] == ("/dev/stdin",) and run.fed is not None:
+            return self._code_of_shell(run.fed, command, state, run.inside(command.name))
         if command.name in (".", "source"):
             return self._script(command.args[0], fields[1], fields[2:], command, state, run) if command.args else None
         path, code, _ = operand(command.args, options)
@@ -486,19 +563,29 @@ class Interpreter:
         other.arguments = given
         return other
 
+    def _runs_files(self, command: Command, state: State, run: Run) -> None:
+        """Files whose text is run: `at -f x now`, `crontab x`, `tmux source-file x`."""
+        for word in wrappers.files_run(command.words):
+            text = self._text_of(absolute(word, state.cwd, self.world))
+            if text is not None:
+                self._read_text(wrappers.cron_lines(text), command.name, state, run)
+
     def _code_of_shell(self, value: Value, command: Command, state: State, run: Run) -> Value:
         """A text that a shell runs: read as far as it is known, judged by where the rest comes from."""
         call = self._call(command)
         if "remote" in value.origins:
             self.effects.append(call.effect("run-remote", command.text, scope="remote"))
             return Value(UNKNOWN, value.origins)
-        if path := next((origin[5:] for origin in value.origins if origin.startswith("file:")), ""):
+        path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
+        if path and "decoded" not in value.origins:
             return self._script(path, value, [], command, state, run) or UNKNOWN_VALUE
         if not value.text.strip(UNKNOWN + " \t\n;\"'"):
             if value.text.strip():
                 why = "the text that it runs is computed"
                 self.effects.append(call.effect("run-opaque", command.text, certain=False, why=why))
             return UNKNOWN_VALUE
+        if "decoded" in value.origins:
+            self.effects.append(call.effect("run-opaque", command.text, why="the text that it runs is decoded first"))
         return self.run_text(value.text, state, run)
 
     def _script(
@@ -524,11 +611,12 @@ class Interpreter:
                     language, text, Command(posixpath.basename(path), cwd=state.cwd, via=run.via), (), state, run
                 )
 
-    def _text_of(self, path: str) -> str | None:
+    def _text_of(self, path: str, *, separated: bool = False) -> str | None:
         if UNKNOWN in path or self.files_left <= 0 or is_secret_file(path):
             return None
         self.files_left -= 1
-        return self.world.fs.read(path, recipes.LARGEST)
+        text = self.world.fs.read(path, recipes.LARGEST)
+        return text if text is None or not separated else text.replace(UNKNOWN, "\n")
 
     def _read_text(self, text: str, label: str, state: State, run: Run) -> None:
         """A text from a file: what depends on values that it gets elsewhere is left out."""
@@ -557,6 +645,8 @@ class Interpreter:
         elif code is not None:
             value = next((field for field in fields[1:] if field.text == code), Value(code))
             self._foreign_value(language, value, command, rest, state, run)
+        elif path.startswith(("http://", "https://")):
+            self.effects.append(self._call(command).effect("run-remote", path, scope="remote"))
         elif path and path != "-":
             full = absolute(path, state.cwd, self.world)
             written = state.files.get(full)
@@ -566,7 +656,7 @@ class Interpreter:
                 self._foreign(
                     language, text, command, rest, state, run.inside(posixpath.basename(path)), from_file=True
                 )
-        elif not module and run.fed is not None and not {"--version", "-V", "--help", "-h"} & set(command.args):
+        elif run.fed is not None and not {"--version", "-V", "--help", "-h"} & set(command.args):
             self._foreign_value(language, run.fed, command, rest, state, run)
 
     def _foreign_value(
@@ -606,7 +696,7 @@ class Interpreter:
         if not found:
             return None
         there = Interpreter(World("/home/remote", "/home/remote", ("/home/remote",), fs=recipes.NO_FILES))
-        there.run_text(" ".join(found), State("/home/remote"), run.inside("ssh"))
+        there.run_text(" ".join(found), State("/home/remote"), run.inside("ssh", fed=run.fed))
         self.commands += there.commands
         for effect in there.effects:
             scope: Scope = "remote" if effect.scope in ("project", "home", "unknown") else effect.scope
@@ -640,12 +730,14 @@ class Interpreter:
         elif name in _DECLARES:
             for field in fields[1:]:
                 key, equals, value = field.text.partition("=")
-                if equals:
+                if equals and "-n" in words:  # a name for another variable
+                    state.references[key] = value
+                elif equals:
                     state.variables[key.rstrip("+")] = Value(value, field.origins)
         elif name == "read":
             self._read(words, state, run)
         elif name in ("mapfile", "readarray"):
-            lines = (run.fed or state.input or UNKNOWN_VALUE).text.splitlines()[:MOST_FIELDS]
+            lines = self._contents(run.fed or state.input or UNKNOWN_VALUE).text.splitlines()[:MOST_FIELDS]
             state.arrays[words[-1] if words else "MAPFILE"] = [Value(line) for line in lines]
         elif name == "printf" and words[:1] == ["-v"]:
             state.variables[" ".join(words[1:2])] = Value(values.printf(words[2:]))
@@ -683,6 +775,9 @@ class Interpreter:
     def _read(self, words: list[str], state: State, run: Run) -> None:
         names = [word for word in words if word.isidentifier()] or ["REPLY"]
         given = run.fed if run.fed is not None else state.input
+        if given is not None and not given.known:
+            given = self._contents(given)
+            state.input = given if run.fed is None else state.input
         if given is None or not given.known:
             for name in names:
                 state.variables[name] = Value(UNKNOWN, given.origins if given else NOTHING)
@@ -733,6 +828,7 @@ class Interpreter:
                 continue
             found = self._expansion(part, state, run)
             if not part.quoted:
+                found = list(map(self._contents, found))
                 found = [Value(word, value.origins) for value in found for word in self._split(value.text, state)]
             for place, value in enumerate(found[:MOST_FIELDS]):
                 if place:
@@ -802,6 +898,7 @@ class Interpreter:
         return [value]
 
     def _looked_up(self, name: str, subscript: str, state: State) -> Value | None:
+        name = state.references.get(name, name)
         if name in state.arrays:
             index = subscript.strip("[]")
             elements = state.arrays[name]
@@ -853,6 +950,8 @@ class Interpreter:
         return Call(command, self.world, self.scopes, NOTHING)
 
     def _record(self, command: Command, state: State) -> None:
+        if command.name in READS and command.shown and "secret" in command.origins:
+            self.effects.append(self._call(command).effect("read-secret", " ".join(command.args)))
         if command.name:
             self.commands.append(command)
             self.effects += effects_of_command(command, self.world, self.scopes)
@@ -862,7 +961,9 @@ class Interpreter:
             if path.startswith(_TCP) and (command.name in SHELLS or command.name in ("exec", "")):
                 self.effects.append(call.effect("remote-shell", path, scope="remote"))
             elif path.startswith(_TCP):
-                self.effects.append(call.effect("upload", path, scope="remote", weight="light"))
+                secret = "secret" in command.origins | command.fed or any(map(is_secret_file, command.args))
+                weight: Weight = "heavy" if secret else "light"
+                self.effects.append(call.effect("upload", path, scope="remote", weight=weight))
             elif path not in _NOWHERE and not path.startswith("/dev/fd/"):
                 truncates = path in command.writes and self.world.fs.kind(call.paths(path)[0]) == "file"
                 self.effects += call.on_path("overwrite" if truncates else "write", path)
@@ -925,6 +1026,9 @@ def _program_of(language: str, args: tuple[str, ...]) -> tuple[str, str | None, 
             None,
         )
         return ("", None, "", ()) if place is None or "-f" in call else ("", call[place], "", args[place + 1 :])
+    if language in ("pwsh", "powershell"):
+        place = next((n for n, word in enumerate(args) if word.lower() in ("-c", "-command")), None)
+        return ("", None, "", ()) if place is None else ("", " ".join(args[place + 1 :]), "", ())
     if language in ("deno", "bun") and args[:1] in (("eval",), ("repl",)):
         return "", " ".join(args[1:2]), "", args[2:]
     options = INTERPRETERS.get(language)
@@ -932,8 +1036,15 @@ def _program_of(language: str, args: tuple[str, ...]) -> tuple[str, str | None, 
         return "", None, "", ()
     words = args[1:] if language in ("deno", "bun") and args[:1] == ("run",) else args
     path, code, module = operand(words, options)
-    at = words.index(code) if code in words else words.index(path) if path in words else len(words) - 1
+    at = next((words.index(each) for each in (code, path, module) if each and each in words), len(words) - 1)
     return path, code, module, words[at + 1 :]
+
+
+def _as_command(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What a runner such as `uv run` runs, as a command: a script by its name is one for Python."""
+    if words[0] == "-m" or words[0].endswith(".py"):
+        return ("python", *words)
+    return words
 
 
 def _language(path: str, text: str) -> str:

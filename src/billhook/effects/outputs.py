@@ -24,13 +24,25 @@ DOWNLOADS: Final = frozenset(
 _INTERPRETERS: Final = frozenset(
     {"python", "python3", "node", "perl", "ruby", "php", "awk", "gawk", "lua", "deno", "bun"}
 )
+PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
+_SELECT: Final = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac"})
 _SILENT: Final = frozenset({"-q", "-c", "-l", "-L", "--quiet", "--silent", "--count", "--files-with-matches"})
-_SECRETS: Final[tuple[tuple[str, ...], ...]] = (
-    ("gpg", "--export-secret-keys"), ("gcloud", "auth", "print-access-token"), ("op", "read"),
-    ("security", "find-generic-password"), ("pass", "show"), ("kubectl", "get", "secret"), ("aws", "configure", "get"),
-    ("vault", "kv", "get"), ("gh", "auth", "token"), ("heroku", "auth:token"),
+_SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("gpg", "--export-secret-keys --export-secret-key --export-secret-subkeys"),
+    ("gcloud auth print-access-token", ""), ("gcloud auth print-identity-token", ""),
+    ("gcloud secrets versions access", ""), ("security find-generic-password", "-w -g"),
+    ("security find-internet-password", "-w -g"), ("security dump-keychain", ""), ("pass show", ""), ("op read", ""),
+    ("op item get", "--reveal --fields"), ("kubectl get secret", "-o --output -oyaml -ojson"),
+    ("kubectl get secrets", "-o --output -oyaml -ojson"),
+    ("aws configure get", "aws_secret_access_key aws_session_token aws_access_key_id"),
+    ("aws secretsmanager get-secret-value", ""), ("aws ssm get-parameter", "--with-decryption"),
+    ("aws ssm get-parameters", "--with-decryption"), ("aws ssm get-parameters-by-path", "--with-decryption"),
+    ("az keyvault secret show", ""), ("az account get-access-token", ""), ("vault kv get", ""), ("vault read", ""),
+    ("gh auth token", ""), ("gh auth status", "-t --show-token"), ("heroku auth:token", ""), ("heroku config", ""),
+    ("heroku config:get", ""), ("doppler secrets", ""), ("bw get", "password item"), ("secret-tool lookup", ""),
+    ("docker exec", "env printenv"),
 )  # fmt: skip
-"""Commands that print secrets."""
+"""Commands that print secrets: their first words, and words of which one must be there as well."""
 _SETTINGS: Final = frozenset(
     {
         "init",
@@ -52,6 +64,15 @@ def prints_input(words: Sequence[str]) -> bool:
     """Whether a command of a pipeline passes on what it reads, so that a reader of the line's output sees it."""
     name = posixpath.basename(words[0]) if words else ""
     return name in FILTERS and not (name in ("grep", "egrep", "fgrep", "rg") and _SILENT.intersection(words[1:]))
+
+
+def prints_secret(words: Sequence[str]) -> bool:
+    """Whether a command prints what a password store, a key ring or a cloud keeps secret."""
+    for first, needed in _SECRETS:
+        begin = first.split()
+        if list(words[: len(begin)]) == begin and (not needed or not set(needed.split()).isdisjoint(words)):
+            return True
+    return False
 
 
 def output(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> Value:
@@ -102,19 +123,20 @@ def _filtered(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> V
     files = _files(words) if name in FILTERS else []
     if files:
         return _of_files(words, files, cwd, world)
-    packs = name in ("tar", "zip", "7z", "gpg")
-    if packs and any(
-        is_secret_file(f"{absolute(word, cwd, world)}{end}") for word in words[1:] for end in ("", "/id_rsa")
+    if name in PACKERS and any(
+        is_secret_file(f"{absolute(word, cwd, world)}{end}") for word in words[1:] for end in ("", "/_", "/credentials")
     ):
         return Value(UNKNOWN, frozenset({"secret"}))
-    if any(words[: len(secret)] == secret for secret in _SECRETS):
+    if prints_secret(words):
         return Value(UNKNOWN, frozenset({"secret"}))
     if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export")):
         return Value(UNKNOWN, frozenset({"environment"}))
     if stdin.known and stdin.text:
         text = values.decoded(words, stdin.text)
         if text is not None:
-            return Value(text, stdin.origins)
+            return Value(text, stdin.origins | ({"decoded"} if _decodes(words) else NOTHING))
+    if stdin.known and name in _SELECT:
+        return stdin  # some of its lines
     if not prints_input(words):
         computed = {"computed"} if name in _INTERPRETERS or name in ("eval", "sh", "bash") else set[str]()
         return Value(UNKNOWN, frozenset(computed | (stdin.origins & {"remote", "decoded"})))
@@ -142,8 +164,9 @@ def _of_files(words: Sequence[str], files: list[str], cwd: str, world: World) ->
     paths = [absolute(file, cwd, world) for file in files]
     secret = {"secret"} if any(map(is_secret_file, paths)) else set[str]()
     decoded = {"decoded"} if _decodes(words) else set[str]()
-    plain = words[0] in ("cat", "tac", "head", "tail") and len(paths) == 1
-    return Value(UNKNOWN, frozenset(secret | decoded | ({f"file:{paths[0]}"} if plain else set())))
+    plain = words[0] in ("cat", "tac", "head", "tail")
+    packed = "file" if plain and len(paths) == 1 else "packed" if decoded else "lines"
+    return Value(UNKNOWN, frozenset(secret | decoded | {f"{packed}:{path}" for path in paths[:4]}))
 
 
 # programs that list files
@@ -162,6 +185,8 @@ def listed(words: Sequence[str]) -> Iterator[str]:
     elif name == "git" and tuple(words[1:2]) == ("ls-files",):
         named = [word for word in words[2:] if not word.startswith("-")]
         yield from (f"**/{each}" if "/" not in each else each for each in named or ["*"])
+    elif name == "git" and tuple(words[1:2]) == ("grep",) and _lists_names(words):
+        yield from _grep(words[1:])
     elif name in ("grep", "rg", "egrep", "ag") and _lists_names(words):
         yield from _grep(words)
 
@@ -172,15 +197,26 @@ def find_starts(words: Sequence[str]) -> list[str]:
     return options or ["."]
 
 
-def find_names(words: Sequence[str]) -> tuple[str, ...]:
-    """The names that `find` is limited to; () where it may find anything: a test beside them, a negation, no name."""
-    names, negated, alternatives = [], False, 0
-    for before, word in itertools.pairwise(words):
-        if before in ("-name", "-iname", "-path", "-ipath", "-wholename"):
-            names.append(posixpath.basename(word) or word)
-        negated = negated or word in ("!", "-not") or word in ("-regex", "-iregex")
-        alternatives += word in ("-o", "-or")
-    return tuple(names) if names and not negated and alternatives < len(names) else ()
+def find_names(tests: Sequence[str]) -> tuple[str, ...]:
+    """The names that every branch of the expression asks for; none: one of them takes whatever there is."""
+    branches: list[list[str]] = [[]]
+    negated, before = False, ""
+    for word in tests:
+        if word in ("-o", "-or", ","):
+            branches.append([])
+        elif before in ("-name", "-iname", "-path", "-ipath", "-wholename") and not negated:
+            path = word.rstrip("/*") if "path" in before or "whole" in before else word
+            branches[-1].append(posixpath.basename(path) or "*")
+        if word.startswith(("-exec", "-ok")):
+            break
+        negated = word in ("!", "-not") or (negated and word in ("-name", "-iname", "-path", "-ipath"))
+        before = word
+    return tuple(name for branch in branches for name in branch) if all(branches) else ()
+
+
+_FD_VALUES: Final = frozenset(
+    ["-t", "--type", "-d", "--max-depth", "-E", "--exclude", "-S", "--size", "-c", "--color", "-j", "--threads"]
+)
 
 
 def _fd(words: Sequence[str]) -> Iterator[str]:
@@ -190,7 +226,7 @@ def _fd(words: Sequence[str]) -> Iterator[str]:
             break
         if before in ("-e", "--extension"):
             ending = f".{word}"
-        elif not word.startswith("-"):
+        elif before not in _FD_VALUES and not word.startswith("-"):
             operands.append(word)
     pattern = f"*{operands[0]}*" if operands and operands[0] != "." else "*"
     for start in operands[1:] or ["."]:

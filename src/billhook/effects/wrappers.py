@@ -49,6 +49,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "chrt": Wrapper("pTPD", "sched-runtime sched-period sched-deadline", 1),
     "taskset": Wrapper("", "", 1),
     "nohup": _PLAIN,
+    "spawn": _PLAIN,
     "time": Wrapper("fo", "format output", assignments=True),
     "command": _PLAIN,
     "builtin": _PLAIN,
@@ -123,8 +124,22 @@ _TEXT_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "npm": ("-c", "--call"),
     "npx": ("-c", "--call"),
     "nix-shell": ("--run", "--command"),
+    "ansible": ("-a", "--args"),
+    "tar": ("--checkpoint-action", "--to-command", "--rsh-command", "-I", "--use-compress-program"),
+    "rsync": ("-e", "--rsh"),
+    "split": ("--filter",),
+    "sort": ("--compress-program",),
+    "man": ("-P", "--pager"),
+    "zip": ("-TT", "--unzip-command"),
+    "expect": ("-c",),
 }
 """Programs besides shells that run the text behind an option."""
+_ESCAPES: Final = frozenset(
+    {"vi", "vim", "nvim", "view", "ex", "less", "more", "gdb", "lldb", "psql", "mysql", "mariadb", "sqlite3", "expect"}
+    | {"ipython", "ftp", "sftp"}
+)
+"""Programs that hand a line of theirs to a shell: `vim -c '!...'`, `gdb -ex 'shell ...'`."""
+_ESCAPE = re.compile(r"(?:\+?:?!|\\!|(?:\.?shell|\.system|system|spawn)\s)\s*(.*)", re.DOTALL)
 _KEYS = re.compile(r"(?:Enter|Return|Escape|Space|Tab|KPEnter|(?:[CM]-.)+|\^[A-Z])(?:\s|$)")
 _CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl", "docker-compose", "kubectl", "oc"})
 _CONTAINER_FLAGS_WORDS = (
@@ -146,6 +161,20 @@ _RUN_VARIABLES = re.compile(
     r"|VISUAL|PAGER|MANPAGER|LESSOPEN|BROWSER|PROMPT_COMMAND|SSH_ASKPASS|FZF_DEFAULT_COMMAND"
 )
 """Variables whose value other programs run."""
+
+_RUNNERS: Final = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
+    | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
+    | {("npx",), ("pnpx",), ("bunx",), ("uvx",), ("bun",), ("bundle", "exec"), ("npm", "exec"), ("npm", "x")}
+    | {("yarn", "dlx"), ("conda", "run"), ("mise", "exec"), ("doppler", "run"), ("dotenv", "run")}
+)
+_RUNNER_NAMES: Final = frozenset(name for name, *_ in _RUNNERS)
+_RUNNER_VALUED: Final = frozenset(
+    {"--with", "--with-requirements", "--with-editable", "--python", "-p", "--project", "--directory", "--env-file"}
+    | {"--extra", "--group", "--index", "--package", "--config", "-c", "--import-map", "--from", "--cwd"}
+)
+RUN_INPUT: Final = frozenset({"at", "batch", "crontab"})
+_SCHEDULE = re.compile(r"^[ \t]*(?:@\w+|(?:[\d*/,-]+[ \t]+){5})[ \t]*", re.M)
 
 _EVALUATES: Final = frozenset(
     {"[", "test", "let", "read", "printf", "declare", "typeset", "local", "export", "readonly", "unset", "wait"}
@@ -204,10 +233,10 @@ def _inside(command: ScriptCommand) -> InnerCommands:
     if name == "socat":
         carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word, re.I) for word in words[1:])
         return InnerCommands(texts=[found[1] for found in carried if found])
-    if name in _TEXT_OPTIONS:
-        return InnerCommands(
-            texts=[text for option, text in itertools.pairwise(words) if option in _TEXT_OPTIONS[name]]
-        )
+    if name in _TEXT_OPTIONS and (texts := list(_option_texts(words, _TEXT_OPTIONS[name]))):
+        return InnerCommands(texts=texts)
+    if name in _ESCAPES:
+        return InnerCommands(texts=[found[1] for word in words[1:] if (found := _ESCAPE.match(word))])
     if name == "eval":
         return _text(" ".join(words[2:] if words[1:2] == ("--",) else words[1:]))
     if name == "runuser" and any(word.startswith(("-u", "--user")) for word in words):
@@ -224,6 +253,48 @@ def _inside(command: ScriptCommand) -> InnerCommands:
         calls_back = name in ("mapfile", "readarray") and any(word.startswith("-C") for word in words)
         return InnerCommands(complete=not calls_back and not any(map(evaluates, words)))
     return InnerCommands()
+
+
+def _option_texts(words: Sequence[str], options: tuple[str, ...]) -> Iterator[str]:
+    """The values of options, as the next word or behind `=`, that are lines; `exec=` is tar's word for one."""
+    for word, following in itertools.pairwise((*words, "")):
+        option, equals, value = word.partition("=")
+        if option in options:
+            text = (value if equals else following).removeprefix("exec=")
+            if _is_line(text):
+                yield text
+
+
+def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
+    name = posixpath.basename(words[0]) if words else ""
+    if name not in _RUNNER_NAMES:
+        return ()
+    taken = next((n for n in (2, 1) if (name, *words[1:n]) in _RUNNERS and len(words) > n), 0)
+    if not taken:
+        return ()
+    at = taken
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] in ("-m", "--module"):
+            return ("-m", *words[at + 1 :])
+        at += 2 if words[at] in _RUNNER_VALUED else 1
+    return words[at + 1 :] if words[at : at + 1] == ("--",) else words[at:]
+
+
+def files_run(words: Sequence[str]) -> list[str]:
+    """Files whose text a command runs: `at -f x now`, `crontab x`, `tmux source-file x`."""
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    if words[0] == "crontab":
+        return operands[:1] if len(words) == 2 else []
+    if words[0] not in ("at", "batch", "tmux"):
+        return []
+    after = ("-f", "source-file", "source")
+    return [word for before, word in itertools.pairwise(words) if before in after]
+
+
+def cron_lines(text: str) -> str:
+    """The lines of a table of cron without the times before them."""
+    return _SCHEDULE.sub("", text)
 
 
 # carriers
@@ -279,6 +350,13 @@ def _remote(command: ScriptCommand) -> InnerCommands:
         found = _from_stdin(command) if command.piped or command.redirects else InnerCommands()
     else:
         found = InnerCommands(found.commands, [line], found.complete)
+    proxies = [
+        value
+        for name, _, value in (word.partition("=") for word in command.words)
+        if name.removeprefix("-o") in ("ProxyCommand", "LocalCommand") and _is_line(value) and "%h" not in value
+    ]
+    if proxies:
+        return InnerCommands(texts=proxies)
     local = any(_LOCAL.fullmatch(word) for word in command.words[1:])
     ours = any("billhook" in word for inner in found.commands for word in inner.words) or "billhook" in "".join(
         found.texts
@@ -313,8 +391,17 @@ def _container(command: ScriptCommand) -> InnerCommands:
     shared = mounts(words)
     here = tuple(_outside(word, shared) for word in inner)
     place = _outside(folder, shared) if folder else ""
+    if words[verb] != "exec" and not _has_volume(words):  # what is only in a new container ends with it
+        here = tuple(word.replace(_INSIDE, f"/tmp{_INSIDE}") for word in here)
     here = ("env", "-C", place, *here) if place and not place.startswith(_INSIDE) else here
     return InnerCommands([_like(command, here, [])])
+
+
+def _has_volume(words: Sequence[str]) -> bool:
+    """Whether a container is given a volume by its name, `-v data:/data`, or those of another container."""
+    pairs = itertools.pairwise(words)
+    named = any(option in ("-v", "--volume") and re.match(r"[\w-]+:/", value) for option, value in pairs)
+    return named or any(word.startswith(("--volumes-from", "--mount")) and "type=bind" not in word for word in words)
 
 
 def _outside(word: str, shared: list[tuple[str, str, bool]]) -> str:
@@ -526,6 +613,10 @@ def _found(command: ScriptCommand) -> InnerCommands:
         before = word
     if inner:
         found.commands.append(ScriptCommand(tuple(inner)))
+    if posixpath.basename(command.words[0]) != "find":  # fd puts what it finds at the end
+        each = (one.words for one in found.commands)
+        ended = [words if any(UNKNOWN in word for word in words) else (*words, UNKNOWN) for words in each]
+        found.commands = [ScriptCommand(words) for words in ended]
     return found
 
 

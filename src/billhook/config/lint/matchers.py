@@ -79,7 +79,9 @@ def lint_match(hook: Declared) -> Iterator[Finding]:
         looks = (_ignored, _condition, _empty_alternative, _wrong_language, _never)
         yield from next((found for look in looks if (found := look(hook))), [])
     if hook.when and len(hook.when) <= LONGEST:
-        yield from _without_tools(hook) or _rule_never(hook)
+        yield from _without_tools(hook, "when", "`if` is a rule about a tool call") or _rule_never(hook)
+    if hook.effects:
+        yield from _without_tools(hook, "effects", "`effect` is about what a tool call would do")
 
 
 # BH304, BH305: events that have nothing to match
@@ -97,14 +99,15 @@ def _takes(hook: Declared) -> str:
     return f"{listed(list(hook.events))} {'take' if len(hook.events) > 1 else 'takes'}"
 
 
-def _without_tools(hook: Declared) -> list[Finding]:
+def _without_tools(hook: Declared, field: str, what: str) -> list[Finding]:
     bare = [kind.__name__ for kind in kinds(hook) if kind.match_field != "tool_name"]
     if not bare:
         return []
     there = "" if len(bare) == len(hook.events) else " there"
     have = "have" if len(bare) > 1 else "has"
-    message = f"`if` is a rule about a tool call, and {listed(bare)} {have} none: the hook never runs{there}"
-    return [finding(hook, "BH305", "when", message, f"remove `{edit(hook, 'when', hook.when)}`, or use PreToolUse")]
+    message = f"{what}, and {listed(bare)} {have} none: the hook never runs{there}"
+    value = hook.when if field == "when" else list(hook.effects)
+    return [finding(hook, "BH305", field, message, f"remove `{edit(hook, field, value)}`, or use PreToolUse")]
 
 
 # BH308, BH309: what is no list of names, and no expression that was meant

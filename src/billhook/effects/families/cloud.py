@@ -170,6 +170,10 @@ def _row(words: str, needs: str = "", weight: Weight = "normal", heavy: str = _A
 
 
 ROWS: Final[tuple[Row, ...]] = (
+    _row("kubeadm|talosctl|rke2|k3s reset|uninstall", heavy="-f --force"),
+    _row("borg delete|prune"),
+    _row("restic forget", "--prune"),
+    _row("restic prune"),
     _row(f"{_T} destroy"),
     _row("terragrunt destroy-all"),
     _row("terragrunt run-all|run destroy"),

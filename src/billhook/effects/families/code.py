@@ -15,6 +15,7 @@ import msgspec
 from billhook.effects.effect import Effect, Kind
 from billhook.effects.families.python_code import LARGEST_CODE, PythonReader
 from billhook.effects.script import UNKNOWN
+from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, word_set
 
 MOST_TOKENS: Final = 40  # of one call's arguments
@@ -113,11 +114,24 @@ _MEANINGS: Final[Mapping[str, _Meaning]] = {
         word_set("loadstring load dofile"),
         r"--[^\n]*",
     ),
+    "Rscript": _Meaning(
+        _kinds("unlink file.remove", "writeLines", "", "file.rename file.copy"),
+        word_set("system system2 shell"),
+        word_set("eval parse"),
+        r"\#[^\n]*",
+    ),
+    "julia": _Meaning(_kinds("rm", "write", "touch mkpath", "mv cp"), word_set("run"), word_set("eval"), r"\#[^\n]*"),
     "awk": _Meaning({}, word_set("system"), frozenset(), r"\#[^\n]*"),
 }
 _DECODERS: Final = word_set(
     "atob Buffer.from Base64.decode64 Base64.strict_decode64 decode64 base64_decode decode_base64"
 )
+_FILE_READS: Final = word_set(
+    "readFileSync readFile readTextFileSync readTextFile File.read File.readlines IO.read IO.readlines "
+    "file_get_contents readfile File.open fopen slurp Bun.file"
+)
+_SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
+_SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
 _REMOTE_READS: Final = word_set("fetch get axios URI.open open-uri urlopen LWP file_get_contents curl_exec")
 _TOKEN: Final = r"""
     (?P<comment>{comment})
@@ -168,6 +182,8 @@ class _Literals:
         elif self.language in _MEANINGS:
             self._meaning = _MEANINGS[self.language]
             self._tokens(text)
+            if _SOCKET.search(text) and _SHELL_PATH.search(text):
+                self.effects.append(self.call.effect("remote-shell", scope="remote"))
         else:
             self.understood = False
 
@@ -219,6 +235,8 @@ class _Literals:
             self._starts(args, rest)
         elif name in meaning.code:
             self._code(args, rest)
+        elif name in _FILE_READS or full in _FILE_READS:
+            self._reads(args)
         elif name in ("open", "fopen", "File.open") or full in ("File.open", "io.open"):
             self._opens(args)
 
@@ -233,6 +251,12 @@ class _Literals:
             )
         for word in targets or [UNKNOWN]:
             self.effects += self.call.on_path(kind, word, recursive=recursive, itself=kind == "delete")
+
+    def _reads(self, args: list[str]) -> None:
+        """`readFileSync(".env")`: one line of code that reads a secret is there to show or to send it."""
+        for path in args[:1]:
+            if is_secret_file(path) and self.call.command.shown:
+                self.effects.append(self.call.effect("read-secret", path))
 
     def _opens(self, args: list[str]) -> None:
         """`fopen(path, "w")`, and Perl's `open(my $f, ">", path)` and `open(F, ">path")`."""

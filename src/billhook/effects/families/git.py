@@ -13,8 +13,10 @@ from typing import Final
 import msgspec
 
 from billhook.effects.effect import Effect, Weight
+from billhook.effects.families.files import patch_effects
 from billhook.effects.places import absolute, has_pattern, scope_of
 from billhook.effects.script import UNKNOWN
+from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, Options, Reader, Row, apply_row, rows_by_program
 
 UNTRACKED: Final = "untracked files"
@@ -48,6 +50,7 @@ _VERBS: Final = rows_by_program(
         Row("prune", "drop-recovery", "none", dry=_DRY),
         Row("tag", "drop-recovery", "all", needs="-d --delete", weight="light"),
         Row("update-ref", "drop-recovery", "first", needs="-d", values="-m"),
+        Row("symbolic-ref", "drop-recovery", needs="-d --delete"),
         Row("lfs prune", "drop-recovery", "none", dry="-d --dry-run", weight="light"),
         # files
         Row("init", "write", "all", files=True, values="-b --initial-branch --template --separate-git-dir"),
@@ -82,12 +85,13 @@ ROWS: Final[tuple[Row, ...]] = (
 _GENERAL: Final = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env")
 _PROTECTED: Final = ("main", "master", "trunk", "develop", "production", "prod", "stable")
 _OUTPUTS: Final = {"diff": "--output", "log": "--output", "show": "--output", "archive": "-o --output"}
+_OUT: Final = "-o --output-directory"
 _MOST_ALIASES: Final = 8  # an alias may name another one
 
 
 def _git(call: Call) -> Iterator[Effect]:
     """`git`: its general options first, then what its verb does."""
-    settings, folder, rest = _general(call)
+    settings, folder, rest = general(call)
     for _ in range(_MOST_ALIASES):
         alias = settings.get("alias." + "".join(rest[:1]).lower())
         if not alias or alias.startswith("!"):  # what a shell runs is a command of its own
@@ -100,7 +104,7 @@ def _git(call: Call) -> Iterator[Effect]:
         yield from (_placed(inner, effect) for effect in _by_verb(inner, "".join(rest[:1]), settings))
 
 
-def _general(call: Call) -> tuple[dict[str, str], str, list[str]]:
+def general(call: Call) -> tuple[dict[str, str], str, list[str]]:
     """The settings given by `-c`, the folder that git works in, and the words from the verb on."""
     settings: dict[str, str] = {}
     given = dict(each.partition("=")[::2] for each in call.command.assignments)
@@ -142,6 +146,8 @@ def _by_verb(call: Call, verb: str, settings: Mapping[str, str]) -> Iterator[Eff
     inner = _without_verb(call, "-o --output --format --prefix")
     for path in inner.options.values(*_OUTPUTS.get(verb, "").split()):
         yield from inner.on_path("overwrite", path)
+    for path in _without_verb(call, _OUT).options.values(*_OUT.split()) if verb == "format-patch" else ():
+        yield from call.on_path("write", path)
     now = ("gc.pruneexpire", "gc.reflogexpire", "gc.reflogexpireunreachable")
     if verb == "gc" and any(settings.get(name) in ("now", "all") for name in now):
         yield call.effect("drop-recovery")
@@ -320,7 +326,9 @@ def _update_ref(call: Call) -> Iterator[Effect]:
 
 def _patch(call: Call) -> Iterator[Effect]:
     if not call.has("--check", "--stat", "--numstat", "--summary", "--abort", "--cached") or call.has("--apply"):
-        yield from call.on_path("write", ".", recursive=True, weight="light")
+        folder = (call.options.values("--directory") or ["."])[-1]
+        strips = [value for value in call.options.values("-p") if value.isdecimal()]
+        yield from patch_effects(call, call.operands, folder, int(strips[-1][:3]) if strips else 1)
 
 
 def _push(call: Call) -> Iterator[Effect]:
@@ -355,6 +363,21 @@ def _pushed(call: Call, options: Options, ref: str) -> Effect:
     if branch in _PROTECTED or branch.startswith("release") or "*" in branch:
         weight = "heavy"
     return call.effect("force-push", branch, scope="remote", weight=weight, certain=UNKNOWN not in branch)
+
+
+def _shows_file(call: Call) -> Iterator[Effect]:
+    """`git show HEAD:.env`, `git diff -- .env`: the content of a secret file that git keeps."""
+    if call.has("--stat", "--name-only", "--name-status", "--numstat", "--shortstat", "--summary", "-q", "--quiet"):
+        return
+    named = [word.rpartition(":")[2] for word in (*call.operands, *call.command.args) if not word.startswith("-")]
+    secret = next((name for name in named if is_secret_file(name)), "")
+    if secret and call.command.shown:
+        yield call.effect("read-secret", secret)
+
+
+def _log(call: Call) -> Iterator[Effect]:
+    if call.has("-p", "-u", "--patch"):
+        yield from _shows_file(call)
 
 
 _READING: Final = "-l --list --get --get-all --get-regexp --get-urlmatch --unset --unset-all -e --edit --get-color"
@@ -410,6 +433,8 @@ _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "am": ("-p -C --directory --exclude --include", _patch),
     "push": ("-o --push-option --receive-pack --exec --repo", _push),
     "send-pack": ("--receive-pack --exec", _push),
+    **dict.fromkeys(("show", "diff", "blame", "cat-file", "annotate"), ("", _shows_file)),
+    "log": ("-n --max-count --author --grep --since --until", _log),
     "config": ("-f --file --type --default --blob --comment", _config),
 }
 READERS: Final[Mapping[str, Reader]] = {"git": _git}

@@ -176,7 +176,8 @@ _RCLONE: Final = "--config --filter --include --exclude --transfers --bwlimit --
 ROWS: Final[tuple[Row, ...]] = (
     Row("rclone sync|delete|purge|rmdirs", "destroy-data", "last", dry="-n --dry-run", values=_RCLONE, scope="remote"),
     Row("rclone deletefile", "destroy-data", dry="-n --dry-run", values=_RCLONE, scope="remote", weight="light"),
-    Row("s3cmd del|rb", "destroy-data", needs="--recursive -r --force -f", dry="-n --dry-run", scope="remote"),
+    Row("s3cmd del", "destroy-data", needs="--recursive -r --force -f", dry="-n --dry-run", scope="remote"),
+    Row("s3cmd rb", "destroy-data", dry="-n --dry-run", scope="remote"),
     Row("mc rb|rm", "destroy-data", needs="--recursive -r --force", dry="--dry-run --fake", scope="remote"),
 )  # fmt: skip
 READERS: Final[Mapping[str, Reader]] = {

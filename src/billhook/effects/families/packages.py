@@ -26,6 +26,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("npm|pnpm dist-tag|dist-tags add|rm|set", _NPM),
     _row("npm|pnpm owner|access|team add|rm|set|grant|revoke|public|destroy", _NPM),
     Row("npm|pnpm unpublish", "publish", dry="--dry-run", values=_NPM, scope="remote", weight="heavy"),
+    _row("skopeo copy|sync"),
     _row("semantic-release|release-it|np", dry="--dry-run --preview --no-publish"),
     _row("twine upload", "-r --repository --repository-url -u --username -p --password -c --comment --config-file"),
     _row("uv|poetry|hatch|flit|pdm|rye publish", "--repository -r -u -p --index --token --directory -C"),
@@ -54,6 +55,9 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("docker|podman image|manifest|compose push", _DOCKER, dry=""),
     _row("docker|podman build", _DOCKER, needs="--push", dry=""),
     _row("docker buildx build|bake", _DOCKER, needs="--push", dry=""),
+    # what was in the environment is gone
+    Row("venv|virtualenv", "delete", files=True, needs="--clear", recursive="always", values="-p --python --prompt"),
+    Row("uv venv", "delete", files=True, needs="--clear -c", recursive="always", values="-p --python --prompt"),
     _row("helm|oras|crane|cosign push|cm-push", "-n --namespace --kube-context"),
 )
 

@@ -59,6 +59,8 @@ _PROCESS: Final = word_set("subprocess.run subprocess.call subprocess.Popen subp
                            "subprocess.check_output pty.spawn")  # fmt: skip
 _SPREAD: Final = word_set("os.execl os.execlp os.execle os.spawnl os.spawnlp asyncio.create_subprocess_exec")
 _LISTED: Final = word_set("os.execv os.execvp os.execve os.execvpe os.spawnv os.spawnvp os.posix_spawn os.posix_spawnp")
+_DECODES: Final = word_set("b64decode urlsafe_b64decode decodebytes a2b_base64 fromhex unhexlify decode decompress")
+_STARRED: Final = word_set("shutil.rmtree shutil.move os.remove os.unlink os.system os.popen pathlib.Path")
 _RUN_CODE: Final = word_set("exec eval code.interact runpy.run_string")
 _REMOTE: Final = word_set("requests.get requests.post requests.request httpx.get httpx.post urllib.request.urlopen "
                           "urllib.urlopen urllib2.urlopen urllib.request.urlretrieve")  # fmt: skip
@@ -253,6 +255,10 @@ class PythonReader:
     def _on_importfrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             self._names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+            if alias.name == "*":
+                known = (name.rpartition(".") for name in _SHELL_TEXT | _PROCESS | _SPREAD | _LISTED | _STARRED)
+                self._names |= {name: f"{module}.{name}" for module, _, name in known if module == node.module}
+            self.understood = self.understood and alias.name != "*"
 
     def _on_assign(self, node: ast.Assign) -> None:
         self._visit(node.value)
@@ -308,7 +314,7 @@ class PythonReader:
 
     def _bind(self, target: ast.expr, node: ast.expr) -> None:
         name = self._dotted(node)
-        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in self._names.values())
+        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in (*self._names.values(), "open"))
         if isinstance(target, ast.Name):
             self._names.pop(target.id, None)
             if known and self._value(node) is None:
@@ -511,6 +517,8 @@ class PythonReader:
             self._enter(method, node.args)
         elif name in _ON_FILES:
             self._on_files(name, node)
+        elif name == "os.open":  # its flags are numbers
+            self.understood = False
         elif name in _OPENS or method == "open":
             self._on_open(name, node)
         elif not self._on_process(name, node) and not self._on_data(name, method, node):
@@ -642,6 +650,8 @@ class PythonReader:
         code = self._value(node.args[0]) if node.args else None
         origins = self._origins_of(node.args[0]) if node.args else frozenset()
         if isinstance(code, str | bytes) and UNKNOWN not in _text(code):
+            if any(getattr(each, "attr", "") in _DECODES for each in ast.walk(node.args[0])):
+                self._add(self.call.effect("run-opaque", certain=self._certain, why="the code is decoded first"))
             self._run(_text(code))
             return
         self.understood = False

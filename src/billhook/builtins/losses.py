@@ -1,7 +1,7 @@
 """What an effect would really destroy: a look at the disk before the guard judges.
 
 Only what can change a decision is looked up: whether git can restore what is deleted, whether there is uncommitted work
-to discard, which branch a push is for. All of it is read from files; git itself never runs.
+to discard, which branch a push is for. Nothing that a repository configures runs for that.
 """
 
 import fnmatch
@@ -16,7 +16,7 @@ from billhook.core import client_env
 from billhook.effects import gitstate
 from billhook.effects.effect import Effect
 from billhook.effects.families import git
-from billhook.effects.gitignore import GENERATED
+from billhook.effects.gitstate import GENERATED
 from billhook.effects.places import base_of, has_pattern
 from billhook.effects.script import UNKNOWN
 

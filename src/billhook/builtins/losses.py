@@ -27,7 +27,7 @@ _JUNK = """
 """
 _JUNK_NAMES: Final = tuple(_JUNK.split())
 _EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})
-_INTERNALS: Final = frozenset(["HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules", "worktrees"])
+_INTERNALS: Final = frozenset({"HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules"})
 _MOST_SHOWN: Final = 50
 Weighed = tuple[Effect, tuple[str, ...]]
 

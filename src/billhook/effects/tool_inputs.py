@@ -69,6 +69,10 @@ _DATA: Final = frozenset(
 )
 
 
+_STATEMENTS: Final = ("sql", "query", "statement", "queries")
+_PATHS: Final = ("path", "file_path", "filePath", "filename", "file")
+
+
 class ToolInput(msgspec.Struct):
     """One tool call, told apart."""
 
@@ -77,12 +81,13 @@ class ToolInput(msgspec.Struct):
     folder: str = ""
     paths: list[tuple[Kind, str]] = []
     code: list[str] = []
+    sql: list[str] = []
     recursive: bool = False
     destroys: Kind | None = None
 
     @property
     def empty(self) -> bool:
-        return not (self.lines or self.paths or self.code or self.destroys)
+        return not (self.lines or self.paths or self.code or self.sql or self.destroys)
 
 
 def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None) -> ToolInput:
@@ -98,8 +103,14 @@ def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None
     if name == "apply_patch" or name in rules.EDITS:
         return _edit(name, given)
     if name in calls.READ_ONLY or _hint(server, "readOnlyHint") or calls._only_reads(name):
-        return ToolInput(name)
+        read: list[tuple[Kind, str]] = [("read", value) for key in _PATHS if isinstance(value := given.get(key), str)]
+        return ToolInput(name, paths=read, sql=_sql(given))
     return _other(name, given, server)
+
+
+def _sql(given: Mapping[str, Any]) -> list[str]:
+    """Statements for a database: the values of the names that such tools have for them."""
+    return [value for key in _STATEMENTS if isinstance(value := given.get(key), str)]
 
 
 def _hint(server: Mapping[str, Any] | None, key: str) -> bool:
@@ -136,7 +147,9 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
     found = ToolInput(
         name, said.lines, paths=paths if calls.writes_by_name(name) else [], code=said.code, recursive=removes
     )
-    found.destroys = _destroyed(name) if not found.paths else None
+    found.sql, found.destroys = _sql(given), _destroyed(name)
+    if found.destroys:  # what it names is no file
+        found.paths = []
     if _hint(server, "destructiveHint") and not found.paths:
         found.destroys = found.destroys or "destroy-data"
     return found

@@ -9,8 +9,14 @@ import msgspec
 
 from billhook import Engine, PreToolUse
 from billhook.builtins.guard import GuardSettings, guard
+from billhook.effects import gitstate
 from billhook.effects.analysis import effects_of
 from billhook.effects.protected_paths import Protected
+
+# A busy machine must not change a decision: the look at the repository takes the time that it needs.
+_defaults = gitstate.uncommitted.__kwdefaults__
+assert _defaults is not None
+_defaults["deadline_ms"] = 60_000.0
 
 
 class Judgement(msgspec.Struct, frozen=True):

@@ -56,9 +56,10 @@ class RealFileSystem:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError):
             return None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a folder can't even become a file object
+            os.close(descriptor)
+            return None
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
             data = file.read(limit + 1)
         return None if len(data) > limit or b"\0" in data else data.decode("utf-8", "replace")
 

@@ -118,7 +118,7 @@ class Interpreter:
         self.complete = True
         self.why = ""  # it is not complete
         self.steps, self.tokens, self.files_left = MOST_STEPS, MOST_TOKENS, MOST_FILES
-        self.calls: list[str] = []  # the functions that are being called
+        self.calls: list[ScriptBlock] = []  # the functions that are being called
 
     # texts
 
@@ -424,7 +424,7 @@ class Interpreter:
             "osascript",
         ):
             self._interpreter(language, command, fields, state, run)
-            if name not in ("awk", "gawk", "mawk", "nawk"):
+            if name not in ("awk", "gawk", "mawk", "nawk", "bun"):
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
         if name not in ("bun", "deno") and (given := run_by(words)):
             if given[0].startswith(("http://", "https://")):
@@ -479,6 +479,8 @@ class Interpreter:
             listed = command.args[command.args.index(":::") + 1 :] if ":::" in command.args else ()
             text = "\n".join(listed) or (run.fed.text if run.fed is not None and run.fed.known else "")
             words = words[: words.index(":::")] if ":::" in words else words
+            if listed and not any(UNKNOWN in word for word in words):
+                words = (*words, UNKNOWN)
         elif command.name in ("find", "fd", "fdfind"):
             text = "\n".join(outputs.listed(command.words))
         given = [
@@ -501,6 +503,8 @@ class Interpreter:
             return self._code_of_shell(run.fed, command, state, run.inside(command.name))
         if command.name in (".", "source"):
             return self._script(command.args[0], fields[1], fields[2:], command, state, run) if command.args else None
+        if {"--version", "--help", "-n"} & set(command.args[:1]):  # -n only checks its syntax
+            return EMPTY
         path, code, _ = operand(command.args, options)
         if code is not None:
             place = next((n for n, word in enumerate(command.args) if word == code), len(command.args) - 1)
@@ -514,8 +518,6 @@ class Interpreter:
             return self._script(
                 path, fields[place + 1], fields[place + 2 :], command, self._with_arguments(state, []), run
             )
-        if {"--version", "--help"} & set(command.args):
-            return EMPTY
         self._reverse_shell(command)
         if run.fed is not None:
             given = [field for field in fields[1:] if not field.text.startswith("-")]
@@ -668,14 +670,15 @@ class Interpreter:
     # builtins
 
     def _function(self, name: str, given: list[Value], state: State, run: Run) -> Value:
-        if name in self.calls:
+        block = state.functions[name]
+        if any(block is each for each in self.calls):
             if run.background or run.fed is not None:
                 call = self._call(Command(name, cwd=state.cwd, via=run.via, text=f"{name}() calls itself"))
                 self.effects.append(call.effect("kill", "every process: a fork bomb", weight="heavy"))
             return UNKNOWN_VALUE
-        self.calls.append(name)
+        self.calls.append(block)
         before, state.arguments = state.arguments, given
-        printed = self.run_nodes(state.functions[name].body, state, run.inside(fed=run.fed))
+        printed = self.run_nodes(block.body, state, run.inside(fed=run.fed))
         state.arguments = before
         self.calls.pop()
         return printed

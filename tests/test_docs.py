@@ -85,7 +85,7 @@ def test_the_example_of_the_map_denies(tmp_path: Path, monkeypatch: pytest.Monke
         ("event-logger", "ok"),
         ("branch-policy", "ok"),
         ("no-force-push", "ok"),
-        ("self-protection", "skipped"),
+        ("guard", "skipped"),
     ]
 
 

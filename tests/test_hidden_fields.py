@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from billhook import Engine, agents
-from billhook.builtins.self_protection import self_protection
+from billhook.builtins.guard import guard
 from billhook.core.errors import ContradictionError
 from billhook.core.events import PreToolUse
 from billhook.effects.protected_paths import Protected
@@ -22,7 +22,7 @@ PROTECTED = Protected(files=("/p/.billhook/hooks.yaml",), folders=("/p/.billhook
 
 def judge(tool: str, given: Any, cwd: str = "/p") -> tuple[str, str]:
     event = PreToolUse(cwd=cwd, tool_name=tool, tool_input=given)
-    verdict = Engine([self_protection(PROTECTED)]).fire_sync(event)
+    verdict = Engine([guard(PROTECTED)]).fire_sync(event)
     assert verdict.outcomes[0].status == "ok", verdict.outcomes
     return str(verdict.decision), verdict.reason
 

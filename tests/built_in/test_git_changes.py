@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from billhook import Engine
-from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
 from billhook.effects.protected_paths import Protected
+from built_in.judging import disarms
 
 NAMES = frozenset({".billhook/hooks.yaml", "hooks.yaml", ".claude/settings.json"})
 MAKE = """
@@ -51,9 +50,7 @@ def judge_call(
     files = (str(repository / ".billhook/hooks.yaml"), str(repository / "scripts/guard.sh"))
     protected = Protected(files, (str(repository / ".billhook"),), (), NAMES, approved=files if approved else ())
     event = PreToolUse(cwd=str(cwd or repository), tool_name=tool, tool_input=given)
-    verdict = Engine([self_protection(protected)]).fire_sync(event)
-    assert verdict.outcomes[0].status == "ok", verdict.outcomes
-    return str(verdict.decision)
+    return disarms(event, protected)[0]
 
 
 CHANGES = [

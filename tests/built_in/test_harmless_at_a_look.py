@@ -1,4 +1,4 @@
-"""What self-protection lets pass at one look: the same as what it lets pass when it looks closely."""
+"""What the guard lets pass at one look: the same as what it lets pass when it looks closely."""
 
 import json
 
@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook import PreToolUse
-from billhook.builtins.disarm import does_nothing, judged
-from billhook.builtins.self_protection import READING_TOOLS, TELLERS, self_protection
+from billhook.builtins.guard import _TELLERS, Guard, GuardSettings, harmless
 from billhook.core.hook import Context
-from billhook.effects.calls import READ_ONLY
 from billhook.effects.protected_paths import Protected
+from built_in.judging import disarms
 
 PROTECTED = Protected(
     files=("/p/.claude/settings.json", "/p/.hooks.json"), folders=("/p/.billhook",), state=("/s/billhook",)
@@ -31,19 +30,19 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(TELLERS))
+@pytest.mark.parametrize("name", sorted(_TELLERS - {"git", "mkdir", "touch", "ruff"}))
 @settings(max_examples=20, deadline=None)
 @given(words=st.lists(st.sampled_from(WORDS) | st.from_regex(r"[A-Za-z0-9_,:=+@./-]{1,8}", fullmatch=True), max_size=5))
 def test_a_program_that_only_tells(name: str, words: list[str]) -> None:
-    """Whatever its words are, looking closely finds nothing that it writes, runs or disarms."""
+    """Whatever its words are, a close look finds nothing that it disarms."""
     event = PreToolUse(tool_name="Bash", tool_input={"command": " ".join([name, *words])}, cwd="/p")
-    answer, found = judged(event, PROTECTED)
-    assert not answer.objects and answer.decision == "none" and does_nothing(found), event
+    assert disarms(event, PROTECTED) == ("none", ""), event
 
 
-def test_tools_that_only_read() -> None:
-    """They are tools of which nobody thinks that they write."""
-    assert READING_TOOLS <= READ_ONLY
+@pytest.mark.parametrize("line", ["touch .hooks.json", "mkdir .billhook/x", "ruff check --fix .billhook"])
+def test_a_program_that_writes_what_it_names(line: str) -> None:
+    """It is looked at closely."""
+    assert not harmless("Bash", {"command": line})
 
 
 NOT_PLAIN = [
@@ -63,7 +62,8 @@ NOT_PLAIN = [
 
 @pytest.mark.parametrize("line", NOT_PLAIN, ids=json.dumps)
 def test_a_line_that_is_more_than_one_plain_command(line: str) -> None:
-    """It is looked at closely: the answer is the one of a close look."""
+    """It is looked at closely."""
+    assert not harmless("Bash", {"command": line})
     event = PreToolUse(tool_name="Bash", tool_input={"command": line}, cwd="/p")
-    said = self_protection(PROTECTED).run(Context(event, []))
-    assert said == judged(event, PROTECTED)[0]
+    found = Guard(PROTECTED, GuardSettings())(Context(event, []))
+    assert (found.decision == "none") == (disarms(event, PROTECTED)[0] == "none")

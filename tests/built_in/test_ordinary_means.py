@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from billhook import Engine
-from billhook.builtins.self_protection import self_protection
 from billhook.core.events import PreToolUse
 from billhook.effects.protected_paths import Protected
-from built_in.test_self_protection import World, make_world
+from built_in.judging import disarms, guards
+from built_in.test_disarm import World, make_world
 
 SITE = "home/.local/share/uv/tools/x/lib/python3.12/site-packages"
 
@@ -77,12 +76,13 @@ def _home(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BILLHOOK_HOME", raising=False)
 
 
-def judge(world: World, tool: str, tool_input: Any, cwd: Path | None = None) -> tuple[str, str]:
+def call(world: World, tool: str, tool_input: Any, cwd: Path | None = None) -> PreToolUse:
     given = msgspec.json.decode(msgspec.json.encode(tool_input).replace(b"BASE", str(world.base).encode()))
-    event = PreToolUse(session_id="s", cwd=str(cwd or world.project), tool_name=tool, tool_input=given)
-    verdict = Engine([self_protection(installed(world))]).fire_sync(event)
-    assert not verdict.outcomes or verdict.outcomes[0].status == "ok", verdict.outcomes
-    return str(verdict.decision), verdict.reason
+    return PreToolUse(session_id="s", cwd=str(cwd or world.project), tool_name=tool, tool_input=given)
+
+
+def judge(world: World, tool: str, tool_input: Any, cwd: Path | None = None) -> tuple[str, str]:
+    return disarms(call(world, tool, tool_input, cwd), installed(world))
 
 
 PROGRAM = [
@@ -537,10 +537,35 @@ MORE = [
 ]  # fmt: skip
 
 
+STOPPED = {
+    f"echo x > BASE/{SITE}/requests/__init__.py": "overwrites a file outside the project",
+    "rm ~/.local/bin/tool": "deletes outside the project",
+    "rm -rf ~/.local/share/uv/tools/black": "deletes outside the project",
+    "ssh prod 'rm -rf /srv/app/build'": "deletes on a machine that is called prod",
+    "ssh prod 'rm -rf *'": "deletes on a machine that is called prod",
+    "echo 'make' | at now": "runs later by itself",
+    "crontab plain.txt": "runs later by itself",
+    "socat TCP-LISTEN:80,fork EXEC:cat": "gives others a program on this machine",
+    "socat TCP-LISTEN:8080,reuseaddr,fork SYSTEM:'cat a.txt'": "gives others a program on this machine",
+    "docker run --rm alpine rm -rf /": "not told apart from a shared folder",
+    "docker exec web rm -rf /tmp/x": "deletes in a container that may be needed",
+    "docker exec web sh -c 'rm -rf /app/cache/*'": "deletes in a container that may be needed",
+    "docker compose exec app sh -c 'rm -rf /tmp/*'": "deletes in a container that may be needed",
+    "docker exec app sh -c 'rm -rf BASE/*'": "deletes in a container that may be needed",
+    "docker compose down -v": "deletes the data of volumes",
+    "brew uninstall wget": "removes a package of the machine",
+    "sudo apt remove -y nano": "removes a package of the machine",
+    "git filter-branch --env-filter 'export X=1' HEAD": "rewrites history",
+}
+"""Harmless to billhook, but stopped by other rows of the guard, and why."""
+
+
 @pytest.mark.parametrize("command", [*EVERYDAY, *MORE])
 def test_everyday_work_is_not_stopped(command: str, world: World) -> None:
     """A guard that stops these is switched off."""
-    assert judge(world, "Bash", {"command": command}) == ("none", "")
+    event = call(world, "Bash", {"command": command})
+    assert disarms(event, installed(world)) == ("none", "")
+    assert command in STOPPED or guards(event, installed(world)) == ("none", "")
 
 
 READING_TOOLS = [

@@ -202,7 +202,7 @@ PreToolUse
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    8 never            deny: Not here
      if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
-   9 self-protection  guards billhook's own configuration, approvals and state
+   9 guard  guards billhook's own configuration, approvals and state
      gate   priority 1000   built-in
 
 Run by Claude Code itself
@@ -229,7 +229,7 @@ PreToolUse (BeforeTool)
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    5 never            deny: Not here
      if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
-   6 self-protection  guards billhook's own configuration, approvals and state
+   6 guard  guards billhook's own configuration, approvals and state
      gate   priority 1000   built-in
 
 UserPromptSubmit (BeforeAgent)

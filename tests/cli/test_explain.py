@@ -64,7 +64,7 @@ PreToolUse Bash: git push -f && ls
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
 
-  2  self-protection  asked
+  2  guard  asked
      says: no objection
      60 s   gate: a failure denies it   built-in
 
@@ -98,7 +98,7 @@ PreToolUse Bash: git push -f && ls
 built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: depends on what is answered by audit
-held up if one of these gates fails: self-protection
+held up if one of these gates fails: guard
 passes if these fail, unless another hook objects: audit
 -- exit 0
 """)
@@ -113,7 +113,7 @@ def test_a_command_that_is_denied(approved: Folder) -> None:
         "certain": True,
         "by": ["no-destroy"],
         "depends_on": ["audit"],
-        "gates": ["self-protection"],
+        "gates": ["guard"],
         "fail_open": ["audit"],
     }
 
@@ -135,7 +135,7 @@ PreToolUse Write: a.py
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
 
-  3  self-protection  asked
+  3  guard  asked
      says: no objection
      60 s   gate: a failure denies it   built-in
 
@@ -166,7 +166,7 @@ PreToolUse Write: a.py
 built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: depends on what is answered by scan, audit
-held up if one of these gates fails: scan, self-protection
+held up if one of these gates fails: scan, guard
 passes if these fail, unless another hook objects: audit
 -- exit 0
 """)
@@ -189,7 +189,7 @@ PostToolUse Read
      claude   .billhook/hooks.yaml:23
 
 5 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
-(PreToolUse), push (PreToolUse), self-protection (PreToolUse) (--all shows why)
+(PreToolUse), push (PreToolUse), guard (PreToolUse) (--all shows why)
 
 built in, without a say: metrics, turn-tracker, event-logger
 
@@ -205,7 +205,7 @@ def test_not_approved(folder: Folder) -> None:
     assert folder.screen("explain", "terraform destroy") == snapshot("""\
 PreToolUse Bash: terraform destroy
 
-  1  self-protection  asked
+  1  guard  asked
      says: no objection
      60 s   gate: a failure denies it   built-in
 
@@ -226,7 +226,7 @@ PreToolUse Bash: terraform destroy
 built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: none (no objection): the agent's own permissions decide
-held up if one of these gates fails: self-protection
+held up if one of these gates fails: guard
 -- exit 0
 """)
 
@@ -250,7 +250,7 @@ scan  blocks
      claude   5 s   on_failure allow: a failure lets it pass
      .billhook/hooks.yaml:19
 
-  3  self-protection  asked
+  3  guard  asked
      says: no objection
      60 s   gate: a failure denies it   built-in
 
@@ -263,14 +263,14 @@ def test_nothing_is_configured(folder: Folder) -> None:
     assert folder.screen("explain", "rm -rf build") == snapshot("""\
 PreToolUse Bash: rm -rf build
 
-  1  self-protection  asked
+  1  guard  asked
      says: no objection
      60 s   gate: a failure denies it   built-in
 
 built in, without a say: metrics, turn-tracker, event-logger
 
 verdict: none (no objection): the agent's own permissions decide
-held up if one of these gates fails: self-protection
+held up if one of these gates fails: guard
 -- stderr
 
 hint: no hooks are configured here; `billhook init` writes a first file
@@ -279,19 +279,19 @@ hint: no hooks are configured here; `billhook init` writes a first file
 
 
 def test_touching_its_own_files(folder: Folder) -> None:
-    """What self-protection would say is known."""
+    """What guard would say is known."""
     assert folder.screen("explain", "rm .billhook/hooks.yaml") == snapshot("""\
 PreToolUse Bash: rm .billhook/hooks.yaml
 
-  1  self-protection  asked
+  1  guard  asked
      says: ask: This changes `.billhook/hooks.yaml`, which billhook's hooks
        depend on (configuration, or an approved script)
      60 s   gate: a failure denies it   built-in
 
 built in, without a say: metrics, turn-tracker, event-logger
 
-verdict: ask, because of self-protection
-held up if one of these gates fails: self-protection
+verdict: ask, because of guard
+held up if one of these gates fails: guard
 -- stderr
 
 hint: no hooks are configured here; `billhook init` writes a first file
@@ -308,7 +308,7 @@ no hook wants Stop
 
 7 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
 (PreToolUse), push (PreToolUse), audit (PreToolUse, PostToolUse), lint
-(PostToolUse), self-protection (PreToolUse) (--all shows why)
+(PostToolUse), guard (PreToolUse) (--all shows why)
 
 built in, without a say: metrics, turn-tracker, event-logger
 
@@ -339,7 +339,7 @@ def test_json(approved: Folder) -> None:
         ("turn-tracker", 2, True),
         ("event-logger", 3, True),
         ("audit", 4, True),
-        ("self-protection", 5, True),
+        ("guard", 5, True),
         ("no-destroy", None, False),
         ("scan", None, False),
         ("guard", None, False),

@@ -88,7 +88,7 @@ PreToolUse Bash: git push origin
      No pushes at night
      if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
 
-  -  self-protection  skipped
+  -  guard  skipped
      `guard` said deny
      gate   built-in
 

@@ -40,7 +40,7 @@ PreToolUse Bash
            not approved; `billhook trust` shows it
   stop-it  skipped                      deny: nothing is removed here
            not approved; `billhook trust` shows it
-  built in, no objection: metrics, turn-tracker, event-logger, self-protection
+  built in, no objection: metrics, turn-tracker, event-logger, guard
 
 verdict   none (no objection)
 -- stderr
@@ -167,7 +167,7 @@ PreToolUse Bash
   mine  failed               N.N ms  exit 3
         exit code 3
         went on without its answer (on_failure: allow)
-  built in, no objection: metrics, turn-tracker, event-logger, self-protection
+  built in, no objection: metrics, turn-tracker, event-logger, guard
 
 verdict   none
 open      1 hook failed and let the event pass

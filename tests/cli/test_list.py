@@ -56,7 +56,7 @@ looked in
   user     ~/.claude/settings.json, ~/.config/billhook/hooks.yaml
   managed  /etc/billhook/hooks.yaml
 
-built in: metrics, turn-tracker, session-naming, event-logger, self-protection
+built in: metrics, turn-tracker, session-naming, event-logger, guard
 -- stderr
 
 hint: `billhook init` writes a first file with hooks that work
@@ -86,7 +86,7 @@ def test_before_approval(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 self-protection  guards billhook's own configuration, approvals and state
+   1 guard  guards billhook's own configuration, approvals and state
      gate   priority 1000   built-in
 
 Stop
@@ -132,7 +132,7 @@ PreToolUse
    2 no-destroy       deny: Destroying infrastructure needs a human
      if Bash(terraform destroy *)   claude   gate   approved
      .billhook/hooks.yaml:2
-   3 self-protection  guards billhook's own configuration, approvals and state
+   3 guard  guards billhook's own configuration, approvals and state
      gate   priority 1000   built-in
 
 PostToolUse
@@ -170,7 +170,7 @@ PreToolUse
      .billhook/hooks.yaml:6
    4 event-logger     records every event in the log
      on_failure allow   priority 50   built-in
-   5 self-protection  guards billhook's own configuration, approvals and state
+   5 guard  guards billhook's own configuration, approvals and state
      gate   priority 1000   built-in
 
 Not approved (`billhook trust` shows each and asks)
@@ -215,7 +215,7 @@ PreToolUse
      claude   gate   changed   hooks.yaml:3
      blocks what it would have judged: guard.sh has changed since it was
      approved; `billhook trust` shows how
-   3 self-protection  guards billhook's own configuration, approvals and state
+   3 guard  guards billhook's own configuration, approvals and state
      gate   priority 1000   built-in
 
 Stop
@@ -280,9 +280,9 @@ def test_json(folder: Folder) -> None:
     folder.script("scan.sh")
     folder.approve("scan")
     found = {row["name"]: row for row in folder.lines("list", "--json")}
-    built_in, scan = found["self-protection"], found["scan"]
+    built_in, scan = found["guard"], found["scan"]
 
-    assert (built_in["name"], built_in["source"], built_in["file"]) == ("self-protection", "built-in", None)
+    assert (built_in["name"], built_in["source"], built_in["file"]) == ("guard", "built-in", None)
     assert len(scan.pop("hash")) >= 32
     assert scan == {
         "name": "scan",
@@ -390,7 +390,7 @@ def test_last_fired(folder: Folder) -> None:
     folder.write("~/.config/billhook/hooks.yaml", LOGGED)
     logged(
         folder,
-        {"time": at(days=3), "outcomes": [said("self-protection")]},
+        {"time": at(days=3), "outcomes": [said("guard")]},
         {"time": at(hours=2.5), "outcomes": [said("every")]},
     )
 
@@ -402,7 +402,7 @@ PreToolUse
    2 never            true
      match Write   claude   on_failure allow   own
      ~/.config/billhook/hooks.yaml:3   never fired
-   3 self-protection  guards billhook's own configuration, approvals and state
+   3 guard  guards billhook's own configuration, approvals and state
      gate   priority 1000   built-in   last fired 3 days ago
 
 Built in, without a say in decisions
@@ -431,7 +431,7 @@ def test_what_really_happened(folder: Folder) -> None:
     found = {row["name"]: row["last_fired"] for row in folder.lines("list", "--json")}
 
     assert (found["never"], found["session-naming"]) == (None, None)
-    assert all(found[name] for name in ("every", "self-protection", "metrics", "turn-tracker", "event-logger"))
+    assert all(found[name] for name in ("every", "guard", "metrics", "turn-tracker", "event-logger"))
 
 
 def test_last_fired_under_another_name(folder: Folder) -> None:

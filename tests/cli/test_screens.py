@@ -165,7 +165,7 @@ def test_no_hooks(tmp_path: Path) -> None:
 PreToolUse Bash
 
   no hook of yours wanted this event
-  built in, no objection: metrics, turn-tracker, event-logger, self-protection
+  built in, no objection: metrics, turn-tracker, event-logger, guard
 
 verdict   none (no objection)
 -- stderr

@@ -37,7 +37,7 @@ def test_nothing_is_configured(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   no file with hooks is here
-  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
+  built-in  metrics, turn-tracker, session-naming, event-logger, guard
 
 Next
   billhook init                        write a first file with hooks that work
@@ -57,7 +57,7 @@ billhook 0.1.0 in ~/project
 
   user      ~/.claude/settings.json  1 hook
   project   .billhook/hooks.yaml     1 hook, 1 not approved
-  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
+  built-in  metrics, turn-tracker, session-naming, event-logger, guard
 
 Next
   billhook trust                       look at 1 hook, and approve what may run
@@ -76,7 +76,7 @@ def test_all_is_well(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   project   .billhook/hooks.yaml  1 hook, approved
-  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
+  built-in  metrics, turn-tracker, session-naming, event-logger, guard
 
 Next
   billhook list                         every hook in the order in which it runs
@@ -96,7 +96,7 @@ billhook 0.1.0 in ~/project
 
   user      ~/.config/billhook/hooks.yaml  3 hooks, 2 not running
   project   hooks.yaml                     can't be read
-  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
+  built-in  metrics, turn-tracker, session-naming, event-logger, guard
 
 4 problems
   ~/.config/billhook/hooks.yaml:2:9: BH202 unknown key `evnts`
@@ -122,7 +122,7 @@ def test_a_settings_file_without_hooks(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   project   .claude/settings.json  no hooks
-  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
+  built-in  metrics, turn-tracker, session-naming, event-logger, guard
 
 Next
   billhook init                        write a first file with hooks that work
@@ -194,7 +194,7 @@ def test_the_log(folder: Folder) -> None:
 billhook 0.1.0 in ~/project
 
   project   .billhook/hooks.yaml  1 hook, approved
-  built-in  metrics, turn-tracker, session-naming, event-logger, self-protection
+  built-in  metrics, turn-tracker, session-naming, event-logger, guard
   log       last event just now, 3 today, 2 failed open
 
 Next

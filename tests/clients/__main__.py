@@ -9,7 +9,8 @@ from pathlib import Path
 from billhook.agents.base import CAPABILITIES
 from clients import golden, installing, table, waiting
 from clients.agents import AGENTS, find, version
-from clients.cases import BY_NAME, Case
+from clients.case import Case
+from clients.cases import BY_NAME
 from clients.proving import Seen, prove
 from clients.running import namespace
 

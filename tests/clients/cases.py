@@ -3,37 +3,21 @@
 What is seen is told in a few words (`not run, told`), and compared with the words that the table promises.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from billhook.agents import AGENTS as HOSTS
 from billhook.agents.base import can
 from clients.agents import Agent, Place
+from clients.case import Case
+from clients.guard_cases import GUARD_CASES
 from clients.running import Ran
 from clients.script import Script, Step
 
 WORDS: Final = "these are the words of the hook"
 """What hooks say: as a reason, as context, in an output."""
 OUTPUT: Final = "what the command printed"
-
-
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table. `calls` makes the model's tool calls; `promised` is what an agent's row says."""
-
-    name: str
-    title: str
-    hooks: str
-    promised: Callable[[str], str]
-    seen: Callable[[Ran, Place], str]
-    calls: Callable[[Agent, Path], Script]
-    environ: Mapping[str, str] = {}
-    needs: str = "PreToolUse"
-    """The event it is about: an agent that does not have it is left out."""
-    times: tuple[int, int] | None = None
-    """Instead of the installed times: our deadline in milliseconds, and the agent's own time-out in seconds."""
 
 
 def _one_command(agent: Agent, project: Path) -> Script:
@@ -284,5 +268,6 @@ CASES: Final = (
         calls=_one_command,
         environ={"BILLHOOK_NO_DAEMON": "1"},
     ),
+    *GUARD_CASES,
 )
 BY_NAME: Final = {case.name: case for case in CASES}

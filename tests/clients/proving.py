@@ -4,7 +4,7 @@ import os
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,8 @@ import msgspec
 
 from billhook.agents import AGENTS as HOSTS
 from clients.agents import AGENTS, Agent, Place
-from clients.cases import Case
+from clients.case import Case
+from clients.recording import recorder_files, recorder_path
 from clients.running import TESTS, Ran, Run, run
 
 BILLHOOK: Final = os.path.join(sysconfig.get_path("scripts"), "billhook")
@@ -47,13 +48,24 @@ def _run(agent: Agent, case: Case, binary: Path, place: Place, scope: str) -> Ru
         str(binary),
         str(place.root),
         case.calls(agent, place.project),
-        files={"home/.config/billhook/hooks.yaml": case.hooks},
-        environ=case.environ,
+        files=_files(case, place),
+        environ={**case.environ, "PATH": recorder_path(place)} if case.recorded else case.environ,
         words=[str(case.times[0] / 1000)] if case.times and not agent.installs else [],
-        before=list(installing(agent, place, scope, case.times)),
+        before=[*_before(case, place), *installing(agent, place, scope, case.times)],
         after=[[BILLHOOK, "daemon", "stop", "--force"]],
         seconds=180,
     )
+
+
+def _files(case: Case, place: Place) -> Mapping[str, str]:
+    hooks = {"home/.config/billhook/hooks.yaml": case.hooks} if case.hooks else {}
+    return {**hooks, **recorder_files(place, case.recorded)} if case.recorded else hooks
+
+
+def _before(case: Case, place: Place) -> Iterator[Sequence[str]]:
+    if case.recorded:
+        yield ["chmod", "-R", "+x", str(place.root / "bin")]
+    yield from case.before
 
 
 def installing(agent: Agent, place: Place, scope: str, times: tuple[int, int] | None = None) -> Iterator[Sequence[str]]:

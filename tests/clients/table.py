@@ -15,11 +15,12 @@ _ORDER: Final = ("claude", "claude-sdk", "codex", "gemini", "qwen", "copilot", "
 TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
 KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("qwen", "session-context"): "0.15.10 fires no SessionStart without a terminal",
+    ("codex", "guard-build"): "`codex exec` itself refuses every `rm -f`",
 }
 """Where an agent does not do what its row of the capability table says, and why nothing can be done about it."""
 
 Columns = dict[str, dict[str, str]]
-_FIELDS: Final = {"rewrite": "rewrite_input", "context": "context", "ask": "ask", "stop": "stop"}
+_FIELDS: Final = {"rewrite": "rewrite_input", "context": "context", "ask": "ask", "guard-ask": "ask", "stop": "stop"}
 
 
 def cell(seen: Seen) -> str:

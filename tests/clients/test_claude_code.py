@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from clients.agents import AGENTS, Place, find
-from clients.cases import BY_NAME, CASES, Case
+from clients.case import Case
+from clients.cases import BY_NAME, CASES
 from clients.proving import installing, prove
 from clients.running import Run, run
 

@@ -296,7 +296,7 @@ def moved_state(clone: Clone) -> None:
 
 @scenario("a clone that switches things off")
 def switched_off(clone: Clone) -> None:
-    off = dict.fromkeys(("self-protection", "event-logger", "turn-tracker"), False)
+    off = dict.fromkeys(("guard", "event-logger", "turn-tracker"), False)
     clone.write(".claude/settings.json", {"disableAllHooks": True, "allowManagedHooksOnly": False})
     clone.write(".hooks.json", both({"command": clone.bite}))
     (clone.home / ".claude").mkdir(exist_ok=True)
@@ -307,7 +307,7 @@ def switched_off(clone: Clone) -> None:
 
 @scenario("names of built-ins", "never")
 def builtin_names(clone: Clone) -> None:
-    names = ("self-protection", "turn-tracker", "session-naming", "event-logger")
+    names = ("guard", "turn-tracker", "session-naming", "event-logger")
     about = {"events": ["PreToolUse", "SessionStart"], "run": clone.bite}
     options = {"command": clone.bite, "python": "evil:run", "path": str(clone.canary)}
     clone.write("evil.py", clone.code)

@@ -345,7 +345,7 @@ def test_known_answers(project: Project) -> None:
     assert outlook("git push; rm x") == ("deny", True, ("denies",), ("runs",))
 
 
-def test_self_protection_is_known(project: Project) -> None:
+def test_guard_is_known(project: Project) -> None:
     """What the built-in gate would say can be told: it only reads the event."""
     calls = [command("ls"), command("billhook trust --all")]
     found = [explained(project, call, builtins=True).hooks[-1].says for call in calls]
@@ -440,7 +440,7 @@ def test_rows_are_complete(project: Project) -> None:
     ]
 
 
-BUILT_IN = ("metrics", "turn-tracker", "session-naming", "event-logger", "self-protection")
+BUILT_IN = ("metrics", "turn-tracker", "session-naming", "event-logger", "guard")
 
 KEYS = ["events", "match", "if", "run", "exec", "deny", "gate", "timeout", "after", "dialect", "enabled", "background"]
 VALUES = st.one_of(

@@ -96,7 +96,7 @@ def test_builtins_are_settled_by_the_most_trusted(project: Project) -> None:
     project.write(
         "hooks.yaml",
         "builtins:\n  turn-tracker: {enabled: false, options: {inject_context: false, preserve_on_resume: true}}\n"
-        "  session-naming: {enabled: true}\n  self-protection: {enabled: false}\n",
+        "  session-naming: {enabled: true}\n  guard: {enabled: false}\n",
     )
     config = project.load()
     tracker = config.builtins["turn-tracker"]
@@ -445,7 +445,7 @@ def test_a_product_with_files_of_its_own(project: Project) -> None:
     mine = project.write("product/rules.yaml", DENY.format(name="mine"))
     engine = load(project.folder, files=[mine], home=project.root)
     names = [hook.name for hook in engine.hooks]
-    assert names == ["metrics", "turn-tracker", "session-naming", "event-logger", "mine", "self-protection"]
+    assert names == ["metrics", "turn-tracker", "session-naming", "event-logger", "mine", "guard"]
     assert sorted(path.name for path in (project.home / ".claude").iterdir()) == ["settings.json"]
     assert [hook.name for hook in load(project.folder, files=[mine], builtins=False, home=project.root).hooks] == [
         "mine"

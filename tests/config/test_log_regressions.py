@@ -95,7 +95,7 @@ def test_own_hooks_that_did_not_match_are_recorded(project: Project) -> None:
     first, second = records(project)
 
     assert first["not_asked"] == {"other-tool": "did not match", "every": "did not match"}
-    assert [one["hook"] for one in first["outcomes"]][-2:] == ["matches", "self-protection"]
+    assert [one["hook"] for one in first["outcomes"]][-2:] == ["matches", "guard"]
     assert second["not_asked"] == {}
 
 

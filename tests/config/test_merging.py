@@ -12,7 +12,7 @@ from billhook import Decision, Verdict
 from billhook.config import load_config
 from billhook.core.events import Event, PreToolUse, Stop, UserPromptSubmit
 
-NAMES = ["guard", "scan", "note", "self-protection", "turn-tracker", "nobody"]
+NAMES = ["guard", "scan", "note", "guard", "turn-tracker", "nobody"]
 EVENTS: list[Event] = [
     PreToolUse(tool_name="Bash", tool_input={"command": "git push --force"}, cwd="/"),
     PreToolUse(tool_name="Write", tool_input={"file_path": "/x", "content": ""}, cwd="/"),
@@ -58,7 +58,7 @@ files = st.fixed_dictionaries(
         "disableAllHooks": st.booleans(),
         "dialect": st.sampled_from(["claude", "lesson", "x"]),
         "settings": st.sampled_from([{"timeout": 0.001}, {"parallelExecution": True}, 5]),
-        "builtins": st.sampled_from([{"self-protection": False}, {"event-logger": {"enabled": False}}, 5]),
+        "builtins": st.sampled_from([{"guard": False}, {"event-logger": {"enabled": False}}, 5]),
         "allowedHttpHookUrls": st.just([]),
     },
 )

@@ -50,7 +50,7 @@ def told(project: Project, record: Record | None = None, *, forget: bool = False
 
 def standings(past: Past) -> dict[str, tuple[str, str]]:
     """What became of the hooks that are not built in, and why."""
-    built_in = {"self-protection", "metrics", "turn-tracker", "event-logger"}
+    built_in = {"guard", "metrics", "turn-tracker", "event-logger"}
     return {one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in}
 
 

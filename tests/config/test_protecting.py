@@ -1,4 +1,4 @@
-"""What self-protection looks after in a loaded configuration."""
+"""What guard looks after in a loaded configuration."""
 
 import os
 import subprocess

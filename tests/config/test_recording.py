@@ -59,7 +59,7 @@ def test_one_line_for_each_verdict(project: Project) -> None:
     assert record["session_name"].count("-") == 1 and record["time"].endswith("Z") and record["mono"] > 0
     said, skipped = record["outcomes"][-2:]
     assert (said["hook"], said["reason"]) == ("no-rm", "never") and record["duration_ms"] >= said["duration_ms"]
-    assert (skipped["hook"], skipped["status"]) == ("self-protection", "skipped")
+    assert (skipped["hook"], skipped["status"]) == ("guard", "skipped")
     assert log_file(project).stat().st_mode & 0o777 == 0o600
     assert log_file(project).parent.name == "".join(
         c if c.isascii() and c.isalnum() else "-" for c in str(project.folder)
@@ -186,7 +186,7 @@ def test_the_configuration_is_kept_once_by_its_hash(project: Project) -> None:
     for one, name in ((hashes[0], "a"), (hashes[2], "b")):
         content = kept(project.root, one)
         assert content is not None and content["project"] == str(project.folder)
-        assert [hook["name"] for hook in content["hooks"]][-2:] == [name, "self-protection"]
+        assert [hook["name"] for hook in content["hooks"]][-2:] == [name, "guard"]
 
 
 def test_a_kept_configuration_that_was_changed_is_not_believed(project: Project) -> None:

@@ -13,7 +13,7 @@ from billhook.core.hook import Context, Hook
 from config.project import Project
 
 USER = "~/.config/billhook/hooks.yaml"
-GATE = "self-protection"
+GATE = "guard"
 TRUST = "billhook trust --all"
 """What it denies, in any folder."""
 FOR_THE_PERSON = "`billhook trust` is for the person: they can run it in a terminal of their own"
@@ -83,7 +83,7 @@ def test_it_judges_the_input_that_runs(priority: int, mode: Project) -> None:
 
 
 def test_a_rewriter_that_waits_for_it(mode: Project) -> None:
-    """`after: [self-protection]` is no way around it: it is asked again."""
+    """`after: [guard]` is no way around it: it is asked again."""
     verdict = fire(mode, "ls", own("rewrites", rewrite(input={"command": TRUST}), after=(GATE,)))
     assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
 

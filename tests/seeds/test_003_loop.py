@@ -97,8 +97,8 @@ def test_sequence_diagram_without_consent(project: Project) -> None:
     along is denied by billhook itself, in its own words."""
     project.write(".claude.json", DIAGRAM)
     project.write("guard.sh", DETECTS)
-    ran, executed = run_noting(project, bash("rm -rf /nowhere/data"), bash("rm -rf /"))
-    assert executed == ["rm -rf /nowhere/data"]
+    ran, executed = run_noting(project, bash("rm -rf build"), bash("rm -rf /"))
+    assert executed == ["rm -rf build"]
     assert [result.is_error for result in ran.results] == [False, True]
     assert "where billhook keeps approvals" in ran.results[1].content
 

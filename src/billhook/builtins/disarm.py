@@ -1,33 +1,64 @@
 """Judge whether a call would disarm billhook: its files, its programs, its own verbs."""
 
+import itertools
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from billhook.builtins.guard import Judged
-from billhook.builtins.protected_files import Guarded, Hit
-from billhook.core import client_env
+from billhook.builtins.protected_files import Guarded, Hit, Touch
 from billhook.core.events import Event
-from billhook.effects.analysis import Analysis, world_of
-from billhook.effects.calls import Touched
+from billhook.effects.analysis import Analysis
 from billhook.effects.effect import Command, Effect, Weight
 from billhook.effects.families import is_known
-from billhook.effects.paths import LONGEST_PATH
-from billhook.effects.programs import PYTHON, Touch
+from billhook.effects.places import LONGEST_PATH, World, absolute, resolved
+from billhook.effects.programs import INTERPRETERS, PYTHON, operand
 from billhook.effects.protected_paths import Protected
 from billhook.effects.script import UNKNOWN
-from billhook.effects.wrappers import SHELLS
-from billhook.effects.writers import READERS
+from billhook.effects.table import Options
+from billhook.effects.wrappers import SHELLS, WRAPPERS, mounts
 
+_READERS = """
+. : [ [[ ag alias atom atq basename bat bbedit bc bg billhook break cal cargo cat cd cksum claude clear clion cloc
+cmp code code-insiders codium column comm continue cursor cut dasel date declare df diff dig dirname disown docker
+du echo egrep emacsclient env eval exit expand export expr eza false fg fgrep file flake8 fmt fold free gedit gh
+glab go goland grep groups hash head helm help hexdump history host hostname htop hyperfine iconv id idea jobs join
+journalctl jq kate kill kubectl ldd less let local locate logger ls lsof make man mate md5 md5sum mktemp more mypy
+newgrp nl nm notify-send npm nproc numfmt objdump od open otool paste pgrep phpstorm ping pip pip3 pnpm popd
+printenv printf ps pstree pushd pwd pycharm pylint pytest read readarray readelf readlink readonly realpath return
+rev rg rubymine runuser seq service sg sha1sum sha256sum sha512sum shasum shellcheck shift shopt size sleep source
+ssh-keygen stat strings su subl sum systemctl tac tail test times top tr trap tree true tsc tsort tty type typeset
+ulimit umask uname unset uptime view-source vmstat wait wall wc webstorm whereis which who whoami windsurf xdg-open
+xmllint yamllint yarn zcat zed zgrep zless
+"""
+READERS: Final = frozenset(_READERS.split())
+"""Programs that write none of the files they name; what their redirections write is seen elsewhere."""
+_FILE_EFFECTS: Final = frozenset({"write", "overwrite", "delete", "permissions"})
+_MAKE_FOLDERS: Final = frozenset({"mkdir", "gmkdir", "install", "ginstall"})
+_PERMISSIONS: Final = frozenset(
+    ["chmod", "gchmod", "chown", "chgrp", "gchown", "chattr", "setfacl", "setfattr", "chcon", "chflags", "xattr"]
+)
+_MOUNTS: Final = frozenset(["mount", "umount", "bindfs", "sshfs", "mergerfs"])
+_LINKS: Final = frozenset({"ln", "gln", "cp", "gcp"})
+_EDITORS: Final = frozenset(
+    ["vi", "vim", "nvim", "view", "ex", "vimdiff", "gvim", "emacs", "ed", "nano", "pico", "joe", "micro"]
+)
+_CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl", "docker-compose"})
+_WITH_OUTPUT: Final = frozenset({"go", "tree", "xmllint", "iconv"})  # they read, but for what `-o` names
+_OUTPUT = re.compile(r"--[\w-]*(?:out|dest|log|report|write|save|dump|target)[\w-]*=(.+)", re.S)
+_TO: Final = frozenset({"-o", "-out", "--out", "--output", "--outfile"})
+_CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
+_FED = re.compile(r"\b(?:xargs|parallel|read|mapfile|readarray|printf\s+-v)\b|=\(|\$\{\w+[^\w}]|\$\(|`|<\(")
+"""How a part of a line gets its words from another part."""
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
 _IN_CODE = re.compile(
     r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
     re.I,
 )
-_LONGEST_CWD: Final = 4096  # no process runs in a folder with a longer name, and every folder above is looked at
 _SAFE: Final = frozenset({"--list", "--json", "--help", "-h"})
 _INSTALLERS = re.compile(
     r"pip[\d.]*|uv|pipx|poetry|pdm|hatch|rye|conda|mamba|micromamba|pixi|python[\d.]*|easy_install|brew|apt|apt-get|dnf|yum"
@@ -54,19 +85,19 @@ _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 def disarmed(event: Event, found: Analysis, protected: Protected) -> list[Judged]:
     """The row `disarm` of the guard's table: what a call would do to billhook itself."""
-    cwd = world_of(event).cwd
-    touched = touched_by(found, cwd)
-    if verb := _own_verb(found, cwd):
-        why = f"`billhook {verb}` is for the person: they can run it in a terminal of their own"
-        return [_judged("deny", why)]
+    world = found.world
+    if world is None:
+        return []
+    if verb := _own_verb(found, world.cwd):
+        return [_judged("deny", f"`billhook {verb}` is for the user: they can run it in a terminal of their own")]
     worst: Hit | None = None
-    for hit in Guarded(protected, cwd, touched).hits() if touched.paths or touched.code else ():
+    for hit in hits(found, world, protected):
         if hit.state:
             return [_judged("deny", _state_reason(hit), hit.path)]
         worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
     if worst:
         return [_judged("ask", _reason(worst, protected), worst.path)]
-    if any(_replaces_us(command, cwd) for command in found.commands):
+    if any(_replaces_us(command, world.cwd) for command in found.commands):
         return [_judged("ask", "This would remove or replace billhook, and with it every guard it runs")]
     return []
 
@@ -76,50 +107,151 @@ def _judged(decision: str, why: str, path: str = "") -> Judged:
     return Judged(Effect("disarm", path, weight=weight, why=why), decision)
 
 
-_FILE_EFFECTS: Final = frozenset({"write", "overwrite", "delete", "permissions"})
-
-
-def touched_by(found: Analysis, cwd: str) -> Touched:
-    """The files that a call touches, and the code that may touch more."""
-    paths = [_touch(effect) for effect in found.effects if effect.kind in _FILE_EFFECTS]
+def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
+    """The protected files that a call touches, or may touch."""
+    touches = [touch for effect in found.effects if effect.kind in _FILE_EFFECTS for touch in _touched(effect)]
+    touches += [Touch(path, maybe=True) for word in found.named for path in _paths(word, world.cwd, world)]
+    code = list(found.code)
     for command in found.commands:
-        paths += _named_by(command)
-    texts = () if found.complete else found.texts
-    return Touched(
-        paths=tuple(dict.fromkeys(paths)),
-        code=(*found.code, *texts),
-        text="\n".join(found.texts),
-        fed=any(effect.why for effect in found.effects),
-        dots=any("dotglob" in text for text in found.texts),
-        complete=found.complete,
-    )
-
-
-def _touch(effect: Effect) -> Touch:
-    deletes = effect.kind == "delete"
-    below = effect.recursive and effect.kind in ("delete", "permissions", "overwrite")
-    return Touch(effect.target, below=below, names=effect.names, itself=deletes)
-
-
-def _named_by(command: Command) -> Iterator[Touch]:
-    """A program that is in no table may write every file that it names."""
-    if command.name in READERS or is_known(command.name) or command.name in SHELLS or PYTHON.fullmatch(command.name):
+        touches += _touched_by(command, world)
+        code += _code_of(command)
+    code += [effect.target for effect in found.effects if effect.kind == "run-opaque" and effect.via[-1:] == ("sed",)]
+    code += () if found.complete else found.texts
+    git = [command for command in found.commands if command.name == "git"]
+    if not (touches or code or git):
         return
-    for word in command.args:
-        path = word.partition("=")[2] if word.startswith("-") else word
-        if path and not path.startswith("-"):
-            yield Touch(absolute(path, command.cwd), maybe=True)
+    text = "\n".join(found.texts)
+    guarded = Guarded(protected, world.cwd, text, fed=_FED.search(text) is not None)
+    if any(_DESCRIPTOR.match(path) for command in found.commands for path in (*command.writes, *command.appends)):
+        code.append(text)
+    yield from guarded.hits(list(dict.fromkeys(touches)), dict.fromkeys(code))
+    if git:
+        from billhook.builtins.git_changes import git_hits  # few calls compare commits
+
+        yield from (hit for command in git for hit in git_hits(guarded, command, world, protected.approved))
 
 
-def absolute(word: str, cwd: str) -> str:
-    return word if word.startswith(("/", UNKNOWN)) else f"{cwd}/{word}"
+# what is touched
 
 
-def _here() -> str:
-    try:
-        return client_env.getcwd()
-    except OSError:  # it was removed
-        return "/"
+def _touched(effect: Effect) -> Iterator[Touch]:
+    """The paths of one effect; what is put into a folder by the names that it gets there."""
+    path, _, name = effect.target.partition("/**")
+    removes = effect.kind in ("delete", "permissions")
+    if path != effect.target and UNKNOWN not in path:  # whatever is found below a folder, or all of one name there
+        name = name.strip("/")
+        yield Touch(path or "/", below=True, names=(name,) if name.strip("*") else ())
+    elif effect.names and not removes:
+        yield Touch(effect.target, folder=True)
+        yield from (Touch(posixpath.normpath(f"{effect.target}/{name}"), copied=True) for name in effect.names)
+    else:
+        makes_folder = effect.via[-1:] != () and effect.via[-1] in _MAKE_FOLDERS and effect.kind == "write"
+        below, itself = removes and effect.recursive, effect.kind == "delete"
+        yield Touch(effect.target, below, effect.names, makes_folder, itself=itself)
+
+
+def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
+    """A word as a path, with its links followed if it is there."""
+    path = absolute(word, cwd, world) if word and len(word) <= LONGEST_PATH else UNKNOWN
+    if path != UNKNOWN:
+        yield path
+        yield from [resolved(path, world.fs)] if UNKNOWN in path or world.fs.kind(path) or "/" in word else ()
+
+
+def _touched_by(command: Command, world: World) -> Iterator[Touch]:
+    """What a command touches besides its effects: by what it hides, links or only names."""
+    name, args = command.name, command.args
+    words: Sequence[tuple[str, Touch]] = ()
+    if name in _PERMISSIONS or (name == "install" and "-d" in args):
+        words = [(word, _HIDDEN) for word in _operands(args)] if name[:5] != "chmod" or _closes(args) else ()
+        words = () if name == "install" and not _closes(args) else words
+    elif name in _MOUNTS:
+        words = [(word, _HIDDEN) for word in _operands(args)]
+    elif name in _LINKS and (name.endswith("ln") or Options(args).has("-l", "-s", "--link", "--symbolic-link")):
+        *sources, target = _operands(args) or [""]
+        folder = posixpath.dirname(target)  # what a symbolic link names is seen from the folder of the link
+        words = [(each, _NAMED) for word in sources or [target] for each in (word, posixpath.join(folder, word))]
+    elif name in _CONTAINERS or name == "kubectl":
+        words = [(source, _NAMED) for source, _, writable in mounts((name, *args)) if writable]
+    elif name == "billhook" and not {"--help", "-h"} & set(args):
+        made = {"init": ".billhook/hooks.yaml", "install": ".claude/settings.json"}
+        words = [(made[word], _WRITTEN) for word in args[:2] if word in made]
+    elif name in ("pip", "pip3", "uv") and "install" in args[:2]:
+        places = Options(args, _PIP_VALUES).values("-t", "--target", "--prefix", "--root")
+        words = [(f"{place}/sitecustomize.py", _WRITTEN) for place in places]
+    elif name in _WITH_OUTPUT:
+        words = [(value, _WRITTEN) for value in Options(args, _TO).values(*_TO)]
+    elif name in _EDITORS or name not in READERS:
+        words = list(_named_by(command))
+    for word, touch in words:
+        for path in _paths(word, command.cwd, world):
+            found, _, below = path.partition("/**")
+            names = (below.strip("/"),) if below.strip("/*") else touch.names
+            yield Touch(found or "/", below=touch.below, names=names, maybe=touch.maybe)
+
+
+_HIDDEN: Final = Touch("", below=True)
+_NAMED: Final = Touch("", maybe=True)
+_WRITTEN: Final = Touch("")
+_PIP_VALUES: Final = frozenset(
+    ["-t", "--target", "--prefix", "--root", "-r", "--requirement", "-c", "--constraint", "-e", "--editable"]
+)
+
+
+def _operands(args: Sequence[str]) -> list[str]:
+    return [word for word in args if not word.startswith("-") or "/" in word]
+
+
+def _named_by(command: Command) -> Iterator[tuple[str, Touch]]:
+    """A program that is in no table may write every file that it names, but seldom what follows `--config`."""
+    name, args = command.name, command.args
+    language = "python" if PYTHON.fullmatch(name) else name
+    if language in INTERPRETERS:
+        script, code, module = operand(args, INTERPRETERS[language])
+        args = args[args.index(script) + 1 :] if script in args and code is None and not module else ()
+    elif is_known(name) or name in WRAPPERS:
+        return
+    before = ""
+    for word in args:
+        if word.startswith("-"):
+            found = _OUTPUT.match(word)
+            value = found[1] if found else word[2:] if word.startswith("-o") else ""
+            yield from [(value, _WRITTEN)] if value else ()
+        elif not _CONFIG.fullmatch(before):
+            yield word, _WRITTEN if before in _TO else _NAMED
+        before = word
+
+
+def _code_of(command: Command) -> list[str]:
+    """The commands that an editor is given: `vim -c 'w! x'`, `emacs --eval '(delete-file "x")'`."""
+    if command.name not in _EDITORS:
+        return []
+    pairs = itertools.pairwise(command.args)
+    given = [word for option, word in pairs if option in ("-c", "--cmd", "-eval", "--eval", "-S")]
+    return given + [word for word in command.args if word.startswith("+")]
+
+
+def _closes(args: Sequence[str]) -> bool:
+    """Whether a mode among the words keeps the owner out of a folder, or lets everybody write to it."""
+    modes = [*_operands(args)[:1], *Options(args, frozenset({"-m", "--mode"})).values("-m", "--mode")]
+    dashed = (word for word in args if word.startswith("--ref") or re.fullmatch(r"-[rwxXst,]+", word))
+    return any(dashed) or "-R" in args or any(map(closes, modes))
+
+
+def closes(mode: str) -> bool:
+    """Whether a mode keeps the owner out of a folder, or lets everybody write to it."""
+    if re.fullmatch(r"[0-7]{1,5}", mode):
+        bits = int(mode, 8)
+        return bits & 0o500 != 0o500 or bits & 0o002 != 0
+    for who, sign, what in re.findall(r"([ugoa]*)([-+=])([rwxXstugo]*)", mode):
+        owner = not who or "u" in who or "a" in who
+        if sign == "+" and "w" in what and ("o" in who or "a" in who):
+            return True
+        if sign == "-" and owner and set("rx") & set(what):
+            return True
+        if sign == "=" and owner and not ({"r"} < set(what) and set("xX") & set(what)):
+            return True
+    return False
 
 
 def _reason(hit: Hit, protected: Protected) -> str:
@@ -151,13 +283,22 @@ def _own_verb(found: Analysis, cwd: str) -> str:
         runs = command.name not in READERS or command.name in ("billhook", "env")
         if runs and (verb := _verb_of(command, ours, cwd)):
             return verb
-    for text in found.code:
-        if not ours and "billhook" not in text.lower():
-            continue
-        says = _IN_CODE.search(text) if "billhook" in text.lower() else None
-        if says := says or (None if found.complete else _UNREAD.search(text)):
+    for text in _own_code(found) if ours else ():
+        if says := _IN_CODE.search(text) or (None if found.complete else _UNREAD.search(text)):
             return _named(says[0])
     return ""
+
+
+def _own_code(found: Analysis) -> Iterator[str]:
+    """Code that speaks of billhook: what was not understood, and what interpreters are given."""
+    runs = [
+        one
+        for one in found.commands
+        if one.name not in SHELLS and (PYTHON.fullmatch(one.name) or one.name in INTERPRETERS)
+    ]
+    given = (text for command in runs for text in (*command.args, command.stdin or ""))
+    unread = () if found.complete else found.texts
+    yield from (text for text in (*found.code, *given, *unread) if "billhook" in text.lower())
 
 
 def _named(text: str) -> str:

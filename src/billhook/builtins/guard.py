@@ -20,11 +20,12 @@ from billhook.effects.rules import Rule, covers
 from billhook.effects.secret_files import is_secret_file
 
 if TYPE_CHECKING:
-    from billhook.builtins import advice, disarm, losses
+    from billhook.builtins import advice, allowing, disarm, losses
     from billhook.effects import analysis
 else:
     analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
     disarm, losses = later("billhook.builtins.disarm"), later("billhook.builtins.losses")
+    allowing = later("billhook.builtins.allowing")
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000
@@ -196,7 +197,8 @@ class Guard(msgspec.Struct, frozen=True):
         if not ours and self.is_allowed(ctx, name):
             return NOTHING
         reason = advice.reason(judged)
-        return deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
+        answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
+        return answer if ours else msgspec.structs.replace(answer, data={"allow": allowing.allow_rules(event)})
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""
@@ -220,8 +222,7 @@ class Guard(msgspec.Struct, frozen=True):
 
 _WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
 _TOLD = """
-basename cd date df dirname du echo false file git id ls mkdir ps pwd pytest readlink realpath ruff stat touch true
-tree uname wc which whoami
+basename cd date df dirname du echo false file git id ls ps pwd pytest readlink realpath stat true uname wc which whoami
 """
 _TELLERS: Final = frozenset(_TOLD.split())
 _GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch", "remote", "describe", "rev-parse"})
@@ -244,4 +245,4 @@ def _git_tells(words: list[str]) -> bool:
     """Whether git only prints, and nothing of a file that may hold secrets."""
     if len(words) < 2 or words[1] not in _GIT:
         return False
-    return not any(word.startswith("--o") or is_secret_file(word.rpartition(":")[2]) for word in words[2:])
+    return not any(word.startswith(("--o", "--u")) or is_secret_file(word.rpartition(":")[2]) for word in words[2:])

@@ -88,7 +88,8 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
     if target == f"{root}/.git" or target.startswith(f"{root}/.git/"):
         yield _heavy(effect) if _is_internal(target[len(root) + 5 :].lstrip("/")) else (effect, ())
         return
-    if effect.kind != "delete" or not effect.recursive or effect.weight == "light":
+    light = effect.weight == "light" or os.path.islink(target)
+    if effect.kind != "delete" or not effect.recursive or light:
         yield effect, ()
         return
     everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)

@@ -1,43 +1,24 @@
-"""The files that are protected, found by whatever path leads to them: `..`, symbolic and hard links, patterns, case.
+"""The files that are protected, found by whatever path leads to them: links, patterns, case, hard links.
 
-Instances live for one tool call: links and folders are looked up anew for each.
+What an effect touches is a real path already, so most calls need no more than a look at the names in it.
 """
 
-import functools
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from billhook.effects.calls import MAX_PATHS, Touched
-from billhook.effects.paths import (
-    LONGEST_PATH,
-    any_matches,
-    dots_agree,
-    fold,
-    git_root,
-    identity_of,
-    is_link,
-    normal,
-    says,
-    tail,
-    upwards,
-)
-from billhook.effects.programs import Touch
 from billhook.effects.protected_paths import Protected
 from billhook.effects.rules import Glob, path_matches, segment_matches
 from billhook.effects.script import UNKNOWN
 
-APPROVED_ONLY: Final = frozenset({"switch", "merge", "pull", "pick", "remove"})
-"""Ways of git to bring other commits into the work tree; what they change loses its approval anyway."""
-_UNTRACKS = re.compile(r" (?:rm|reset|update-index|read-tree) ")
-_MOVES = re.compile(r" (?:update-ref|symbolic-ref) | (?:branch|tag) .*(?:-f|-M|--force|-B)\b")
-_OTHER_REPOSITORY = re.compile(r"--(?:git-dir|work-tree)|GIT_[A-Z_]*(?:DIR|TREE|FILE|DIRECTORY)[A-Z_]*=")
+MAX_PATHS: Final = 20_000
 _SIGNS: Final = frozenset("*?[")
 _MAX_LISTED: Final = 4096
+_MOST_KEPT: Final = 8
 _SLASHES = re.compile(r"/(?:\.?/)*")
 _CLASSES = re.compile(r"\[[^\]/]*\]|[*?]+")
 _DESTROYS = re.compile(
@@ -46,7 +27,7 @@ _DESTROYS = re.compile(
     re.I,
 )
 _OWN_FOLDER: Final = ".billhook"
-_PROGRAMS: Final = frozenset({"billhook", "billhook-hook", "billhook.exe", "billhook-hook.exe"})
+PROGRAMS: Final = frozenset({"billhook", "billhook-hook", "billhook.exe", "billhook-hook.exe"})
 _RUN_FIRST: Final = frozenset({"sitecustomize", "usercustomize"})  # modules that Python runs before any program
 _OUR_PLACE = re.compile(
     r"(?:which|command\s+-v|type\s+-[pP]|whereis|where)\s+(?:-\w+\s+)*[\"']?billhook|bin/billhook|billhook-hook"
@@ -55,12 +36,21 @@ _OUR_PLACE = re.compile(
 )
 """How a line finds out where billhook is installed."""
 _CHANGES = re.compile(r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]", re.I)
+_FIRST_FILE = re.compile(r"/(?:[^/\s]*\.pth|(?:site|user)customize\.py)(?![\w.])")
+_REDIRECTS = re.compile(r">\s*[\"']|[\"'][wax]b?\+?[\"']")
 
 
-@functools.lru_cache(maxsize=64)
-def _folded(paths: tuple[str, ...]) -> dict[str, str]:
-    """Many paths that are the same for every call: without regard to case, with how they are shown."""
-    return {fold(path): path for path in paths}
+class Touch(msgspec.Struct, frozen=True):
+    """One path that is written, created or removed, with its links followed."""
+
+    path: str
+    below: bool = False  # what is below it as well: `rm -r`
+    names: tuple[str, ...] = ()  # of what is below only files or folders of such names: `find -name '*.pyc' -delete`
+    folder: bool = False  # only a folder is made; it holds nothing yet
+    loose: bool = False  # patterns go across folders: `git checkout -- '*.json'`
+    maybe: bool = False  # a program that nothing is known of names it, or a link to it is made
+    copied: bool = False  # it comes with a folder, an archive or a patch
+    itself: bool = False  # only this name is removed: a file that has other names stays
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -71,190 +61,193 @@ class Hit(msgspec.Struct, frozen=True):
     doubtful: bool = False
 
 
-class Guarded:
-    """The protected files as they lie on the disk now, seen from one working folder."""
+class ProtectedIndex:
+    """What is protected by its folded path; the same for every call until the configuration changes."""
 
-    def __init__(self, protected: Protected, cwd: str, touched: Touched) -> None:
-        self.names = protected.names
+    def __init__(self, protected: Protected) -> None:
+        self.names = {fold(name): name for name in protected.names}
         self.dotted = [name for name in protected.names if "/." in "/" + name]
-        self.cwd = cwd
-        self.touched = touched
-        self.real: dict[str, str] = {}
-        self.listed = 0
-        self.files: dict[str, str] = {}  # folded -> as it is shown
-        places = dict.fromkeys(above for folder in (normal(cwd), self.follow(cwd)) for above in upwards(folder))
-        named = (posixpath.join(place, name) for place in places for name in protected.names)
-        for file in (*protected.files, *named):
-            self.files |= {fold(path): file for path in self.variants(file)}
-        self.programs, self.approved = protected.programs, protected.approved
         packages = _folded(protected.packages)
         programs = _folded(protected.programs) | _folded(protected.interpreters)
-        self.files |= programs
-        self.installed = packages.keys() | programs.keys()
-        self.folders = {fold(path): folder for folder in protected.folders for path in self.variants(folder)} | packages
-        self.sites, self.search_path = _folded(protected.sites), _folded(protected.search_path)
+        self.files = _with_links(protected.files) | programs
+        self.folders = _with_links(protected.folders) | packages
+        self.state = _with_links(protected.state)
         self.elsewhere = _folded(protected.elsewhere)
-        self.state = {fold(path): folder for folder in protected.state for path in self.variants(folder)}
-        above = (posixpath.dirname(folder) for folder in protected.folders)
-        projects = [cwd, git_root(cwd), *(folder for folder in above if (cwd + "/").startswith(folder + "/"))]
-        self.roots = tuple({fold(path.rstrip("/")) + "/" for each in projects for path in self.variants(each)})
+        self.sites, self.search_path = _folded(protected.sites), _folded(protected.search_path)
+        self.installed = packages.keys() | programs.keys()
+        self.programs = protected.programs
+        self.every = {**self.elsewhere, **self.state, **self.folders, **self.files}
+        paths = (*self.every, *self.sites, *self.search_path, *self.names, *PROGRAMS, _OWN_FOLDER)
+        self.words = {posixpath.basename(path) for path in paths}
+
+    def may_hold(self, folded: str) -> bool:
+        """Whether a path could be protected, by the names in it."""
+        return not self.words.isdisjoint(folded.split("/"))
+
+
+_indexes: dict[int, tuple[Protected, ProtectedIndex]] = {}
+
+
+def _index_of(protected: Protected) -> ProtectedIndex:
+    kept = _indexes.get(id(protected))
+    if kept is None or kept[0] is not protected:
+        if len(_indexes) >= _MOST_KEPT:
+            _indexes.clear()
+        kept = _indexes[id(protected)] = protected, ProtectedIndex(protected)
+    return kept[1]
+
+
+class Guarded:
+    """The protected files, seen from one working folder."""
+
+    def __init__(self, protected: Protected, cwd: str, text: str = "", *, fed: bool = False) -> None:
+        self.index = _index_of(protected)
+        self.cwd, self.text = cwd, text
+        self.fed = fed  # unknown words of the line may be what another part of it says: `echo x | xargs rm`
+        self.dots = "dotglob" in text or "globdots" in text.lower().replace("_", "")
+        self.listed = 0
+        self._folders = protected.folders
+        self._places: dict[str, str] | None = None
+        self._every: dict[str, str] | None = None
         self._identities: set[tuple[int, int]] | None = None
-        self._existing: dict[str, str] | None = None
-        self._written: set[str] | None = None
-
-    # what is there
-
-    def follow(self, path: str) -> str:
-        found = self.real.get(path)
-        if found is None:
-            try:
-                found = os.path.realpath(path)
-            except (OSError, ValueError):
-                found = normal(path)
-            self.real[path] = found
-        return found
-
-    def variants(self, path: str, *, itself: bool = False) -> list[str]:
-        """A path as written, with its folder's links followed, and with its own unless the link itself is meant."""
-        if len(path) > LONGEST_PATH:
-            return []
-        folder, _, name = path.rstrip("/").rpartition("/")
-        found = [normal(path)]
-        if name not in ("", ".", ".."):
-            behind = posixpath.join(self.follow(folder or "/"), name)
-            found.append(behind)
-            if (itself and not path.endswith("/")) or not is_link(behind):
-                return list(dict.fromkeys(found))
-        return list(dict.fromkeys((*found, self.follow(path))))
+        self._roots: tuple[str, ...] | None = None
 
     @property
-    def existing(self) -> dict[str, str]:
-        """Everything protected that is there: removing a folder above it removes it."""
-        if self._existing is None:
-            every = {**self.elsewhere, **self.state, **self.folders, **self.files}
-            self._existing = {folded: path for folded, path in every.items() if os.path.lexists(path)}
-        return self._existing
+    def places(self) -> dict[str, str]:
+        """The folders from here upwards, in which files of our names are configuration."""
+        if self._places is None:
+            both = dict.fromkeys((normal(self.cwd), _real(self.cwd)))
+            self._places = {fold(place): place for folder in both for place in upwards(folder)}
+        return self._places
+
+    @property
+    def every(self) -> dict[str, str]:
+        """All that is protected, there or not."""
+        if self._every is None:
+            named = (
+                posixpath.join(place, name) for place in self.places.values() for name in self.index.names.values()
+            )
+            self._every = {**{fold(path): path for path in named}, **self.index.every}
+        return self._every
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Files alone; those of billhook's own installation left out."""
+        index = self.index
+        left_out = {*index.state, *index.folders, *index.elsewhere, *index.installed}
+        return {folded: path for folded, path in self.every.items() if folded not in left_out}
 
     @property
     def identities(self) -> set[tuple[int, int]]:
         if self._identities is None:
-            ours = dict.fromkeys(path for folded, path in self.files.items() if folded not in self.installed)
-            found = (identity_of(path) for path in (*ours, *self.programs))
+            found = (_identity(path) for path in dict.fromkeys((*self.files.values(), *self.index.programs)))
             self._identities = {identity for identity in found if identity}
         return self._identities
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The project's folders: a dotted name of ours counts anywhere below."""
+        if self._roots is None:
+            above = (posixpath.dirname(folder) for folder in self._folders)
+            projects = [self.cwd, git_root(self.cwd), *(one for one in above if (self.cwd + "/").startswith(one + "/"))]
+            paths = dict.fromkeys(path for each in projects for path in (normal(each), _real(each)))
+            self._roots = tuple(fold(path.rstrip("/")) + "/" for path in paths)
+        return self._roots
+
     # what is touched
 
-    def hits(self) -> Iterator[Hit]:
-        """Every protected file that the call touches, or may touch."""
-        paths = self.touched.paths
-        if len(paths) > MAX_PATHS:
-            yield Hit(f"{len(paths)} files, more than can be looked at", doubtful=True)
-        for touch in paths[:MAX_PATHS]:
-            yield from self.by_git(touch) if touch.git[0] else self.by_touch(touch)
-        for text in self.touched.code:
+    def hits(self, touches: list[Touch], code: Iterable[str]) -> Iterator[Hit]:
+        """Every protected file that is touched, or may be."""
+        if len(touches) > MAX_PATHS:
+            yield Hit(f"{len(touches)} files, more than can be looked at", doubtful=True)
+        for touch in touches[:MAX_PATHS]:
+            yield from self.by_touch(touch)
+        for text in code:
             yield from self.mentioned(text)
 
     def by_touch(self, touch: Touch) -> Iterator[Hit]:
-        if UNKNOWN in touch.path or (touch.loose and _SIGNS & set(touch.path)):
-            yield from self.by_pattern(touch)
-        else:
-            yield from self.by_path(touch)
-            if _SIGNS & set(touch.path):
-                yield from self.by_shell_pattern(touch)
-
-    def by_git(self, touch: Touch) -> Iterator[Hit]:
-        """What a git command really changes. Other branches are ordinary work: there only approved files count."""
-        kind, commit = touch.git
-        root = self.follow(git_root(normal(touch.path))) if UNKNOWN not in touch.path else ""
-        if kind in APPROVED_ONLY:
-            inside = {path: path for each in self.approved for path in (self.follow(each),) if os.path.lexists(each)}
-            hits = [Hit(path) for path in inside if path.startswith(root + "/") and root]
-            made = re.search(rf"\bgit branch {re.escape(commit)}\s*(?:&&|;|$)", self.touched.text)
-            if not hits or made or (commit and os.path.lexists(posixpath.join(self.cwd, commit))):
-                return
-        else:
-            hits = [hit for hit in self.by_touch(touch) if not hit.path.endswith("/")]
-        known = [hit for hit in hits if root and self.follow(hit.path).startswith(root + "/")]
-        if known and kind != "remove" and not self.is_prepared(kind):
-            from billhook.effects.git import changed
-
-            real = {self.follow(hit.path): hit for hit in known}
-            kept = set(changed(root, kind, commit, list(real)))
-            hits = [hit for hit in hits if hit not in known or self.follow(hit.path) in kept]
-        yield from hits
-
-    def is_prepared(self, kind: str) -> bool:
-        """Whether the line itself changes what git knows, or uses another repository: then git can't be asked."""
-        if _OTHER_REPOSITORY.search(self.touched.text):
-            return True
-        lines = [command.text for command in self.touched.commands if command.name == "git"]
-        prepares = _UNTRACKS if kind in ("clean", "untracked") else _MOVES
-        return any(map(prepares.search, lines))
+        """The protected files that one path leads to."""
+        signs = _SIGNS & set(touch.path)
+        if UNKNOWN in touch.path or (touch.loose and signs):
+            yield from self.by_unknown(touch)
+            return
+        yield from self.by_path(touch)
+        if signs:
+            yield from self.by_shell_pattern(touch)
 
     def by_path(self, touch: Touch) -> Iterator[Hit]:
-        try:
-            variants = self.variants(touch.path, itself=touch.itself)
-        except (OSError, ValueError):
-            return
-        for path in variants:
-            folded = fold(path)
-            yield from self.at(path, folded, touch)
-            if touch.below:
-                yield from self.under(folded, touch.names)
-            if touch.sources:
-                yield from self.landing(touch, path, folded)
-        identity = None if touch.itself else identity_of(touch.path)
-        if (
-            identity
-            and identity in self.identities
-            and not (touch.maybe and fold(self.follow(touch.path)) in self.installed)
-        ):
+        folded = fold(touch.path)
+        if self.index.may_hold(folded) or folded.endswith(".pth"):
+            yield from self.at(touch.path, folded, touch)
+        if touch.below:
+            yield from self.under(folded, touch.names)
+        elif not touch.folder and not touch.itself and self.is_hard_link(touch.path):
             yield Hit(touch.path)
 
+    def is_hard_link(self, path: str) -> bool:
+        """Whether a file is one of ours under another name."""
+        try:
+            found = os.lstat(path)
+        except (OSError, ValueError):
+            return False
+        return found.st_nlink > 1 and (found.st_dev, found.st_ino) in self.identities
+
     def at(self, path: str, folded: str, touch: Touch) -> Iterator[Hit]:
-        if folded in self.files and not (touch.maybe and folded in self.installed):
-            yield Hit(self.files[folded])
-        for folders, is_state in ((self.state, True), (self.folders, False)):
-            for folder in folders:
-                if touch.maybe and folder in self.installed:
+        index = self.index
+        for folders, is_state in ((index.state, True), (index.folders, False), (index.files, False)):
+            for folder, shown in folders.items():
+                if (touch.maybe and folder in index.installed) or not folded.startswith(folder):
                     continue
-                if (folded == folder and not touch.folder) or folded.startswith(folder + "/"):
+                if len(folded) == len(folder):
+                    is_folder = folders is not index.files
+                    yield from () if is_folder and touch.folder else [Hit(path if is_folder else shown, state=is_state)]
+                elif folded[len(folder)] == "/":
                     yield Hit(path, state=is_state)
-        yield from (Hit(path) for name in self.names if folded.endswith("/" + fold(name)) and self.counts(path, name))
-        if folded in self.elsewhere or self.is_ours_anywhere(folded, touch):
+        for tail, name in index.names.items():
+            if folded.endswith("/" + tail) and self.counts(path, folded[: -len(tail)], name):
+                yield Hit(path)
+        if folded in index.elsewhere or self.is_ours_anywhere(folded, touch):
             yield Hit(path)
+
+    def counts(self, path: str, folded: str, name: str) -> bool:
+        """Whether a file of a name of ours is configuration where it is: a plain `hooks.yaml` needs company."""
+        place = path[: len(path) - len(name)]
+        if (folded.rstrip("/") or "/") in self.places or os.path.lexists(place + ".git"):
+            return True
+        if name in self.index.dotted:
+            return folded.startswith(self.roots)
+        return any(os.path.lexists(place + other) for other in self.index.dotted)
 
     def is_ours_anywhere(self, folded: str, touch: Touch) -> bool:
         """Another project's `.billhook`, a program that would be found before ours, code that runs before ours."""
         if touch.folder:
             return False
         if f"/{_OWN_FOLDER}/" in folded + "/":
-            return True
+            return not touch.copied or os.path.lexists(touch.path[: folded.index(_OWN_FOLDER) + len(_OWN_FOLDER)])
         if touch.maybe:
             return False
         folder, _, name = folded.rpartition("/")
-        if name in _PROGRAMS and folder in self.search_path:
+        found = folder == fold(self.cwd) and _OUR_PLACE.search(self.text)  # `$(which billhook)` as the line shows it
+        if name in PROGRAMS and (found or folder in self.index.search_path):
             return True
-        inside = (folded[len(site) + 1 :].partition("/")[0] for site in self.sites if folded.startswith(site + "/"))
-        return any(map(_runs_first, inside))
-
-    def counts(self, path: str, name: str) -> bool:
-        """Whether a file of a name of ours is configuration where it lies: a plain `hooks.yaml` needs company."""
-        place = path[: -len(name)]
-        if os.path.lexists(place + ".git"):
+        if folded in self.index.search_path and "billhook" in self.text:
             return True
-        if name in self.dotted:
-            return fold(place).startswith(self.roots)
-        return any(os.path.lexists(place + other) for other in self.dotted)
+        sites = (site for site in self.index.sites if folded.startswith(site + "/"))
+        return any(_runs_first(folded[len(site) + 1 :].partition("/")[0]) for site in sites)
 
     def under(self, folded: str, names: tuple[str, ...]) -> Iterator[Hit]:
+        """What is there of ours below a folder: removing the folder removes it."""
         above = folded.rstrip("/") + "/"
-        for inside, path in self.existing.items():
-            if inside.startswith(above):
-                segments = inside[len(above) :].split("/")
-                if not names or any_matches(names, segments) or (inside not in self.files and self.holds(path, names)):
-                    yield Hit(path, state=inside in self.state)
+        for inside, path in self.every.items():
+            if not inside.startswith(above):
+                continue
+            segments = inside[len(above) :].split("/")
+            holds = not names or any_matches(names, segments) or (not self.is_file(inside) and self.holds(path, names))
+            if holds and os.path.lexists(path):
+                yield Hit(path, state=inside in self.index.state)
+
+    def is_file(self, folded: str) -> bool:
+        return folded not in self.index.folders and folded not in self.index.state
 
     def holds(self, folder: str, names: tuple[str, ...]) -> bool:
         """Whether a folder of ours has something of such a name in it; in a large one it may."""
@@ -264,73 +257,18 @@ class Guarded:
                 return True
         return False
 
-    def landing(self, touch: Touch, folder: str, folded: str) -> Iterator[Hit]:
-        """What a copy or a move puts at the place of a protected file, there already or not."""
-        above, depth = folded.rstrip("/") + "/", folder.rstrip("/").count("/") + 1
-        is_folder = os.path.isdir(folder) or touch.path.endswith("/")
-        for table in (self.state, self.folders, self.files):
-            for inside, path in table.items():
-                if not inside.startswith(above):
-                    continue
-                rest = inside.split("/")[depth:]
-                own = path.split("/")[-len(rest) :]
-                if any(self.lands(source, own, folder, is_folder) for source in touch.sources):
-                    yield Hit(path, state=table is self.state)
-        folded = folded.rstrip("/")
-        for name in map(posixpath.basename, touch.sources):
-            if (folded in self.search_path and fold(name) in _PROGRAMS) or (folded in self.sites and _runs_first(name)):
-                yield Hit(posixpath.join(folder, name))
-        for rest in self.nested(above):
-            if any(self.lands(source, rest, folder, is_folder) for source in touch.sources):
-                yield Hit(posixpath.join(folder, *rest))
-
-    def nested(self, above: str) -> Iterator[list[str]]:
-        """What would be configuration in this folder of the project: `settings.json` in `src/.claude/`."""
-        if not above.startswith(self.roots):
-            return
-        for name in self.dotted:
-            parts = name.split("/")
-            yield parts
-            yield from (
-                parts[n:] for n in range(1, len(parts)) if above.endswith("/" + fold("/".join(parts[:n])) + "/")
-            )
-
-    def lands(self, source: str, rest: list[str], folder: str, is_folder: bool) -> bool:
-        """Whether putting `source` there makes `rest` below the folder."""
-        parent, _, name = source.rstrip("/").rpartition("/")
-        ours = posixpath.basename(folder.rstrip("/")).startswith(".")
-        if UNKNOWN in name:
-            return ours and len(rest) == 1
-        if _SIGNS & set(name):
-            if not segment_matches(name, rest[0]) or (rest[0][0] == "." and name[0] != "." and not self.touched.dots):
-                return False
-            return UNKNOWN in parent or self.appears(posixpath.join(parent, *rest))
-        there = UNKNOWN not in source and os.path.lexists(source)
-        if name == ".":
-            return self.appears(posixpath.join(source, *rest)) or (not there and ours)
-        if fold(name) == fold(rest[0]):
-            inner = posixpath.join(source, *rest[1:])
-            if len(rest) == 1 or self.appears(inner) or (not there and name.startswith(".")):
-                return True
-        if is_folder:
-            return False
-        return self.appears(posixpath.join(source, *rest)) or (not there and ours and len(rest) == 1)
-
-    def appears(self, path: str) -> bool:
-        """Whether a path is there, or is by what the same call writes."""
-        if self._written is None:
-            self._written = {normal(touch.path) for touch in self.touched.paths[:MAX_PATHS]}
-        return os.path.lexists(path) or normal(path) in self._written
-
     def by_shell_pattern(self, touch: Touch) -> Iterator[Hit]:
         """`rm .cl*/set*`: only what is there is matched; in folders too large to list, by name alone."""
-        pattern = [fold(segment) for segment in normal(touch.path).split("/")]
-        for folded, path in self.existing.items():
-            segments = folded.split("/")
-            if path_matches(pattern, segments) and (self.touched.dots or dots_agree(pattern, segments)):
-                yield Hit(path, state=folded in self.state)
+        pattern = fold(touch.path)
+        plain, signs = _CLASSES.split(pattern, maxsplit=1)[0], pattern.split("/")
+        for folded, path in self.every.items():
+            if not folded.startswith(plain) or not path_matches(signs, segments := folded.split("/")):
+                continue
+            if (self.dots or _dots_agree(signs, segments)) and os.path.lexists(path):
+                yield Hit(path, state=folded in self.index.state)
         for path in self.expanded(touch.path):
-            yield from self.by_path(msgspec.structs.replace(touch, path=path))
+            folder, name = posixpath.split(path)
+            yield from self.by_path(msgspec.structs.replace(touch, path=posixpath.join(_real(folder), name)))
 
     def expanded(self, pattern: str) -> list[str]:
         paths = [""]
@@ -349,7 +287,7 @@ class Guarded:
                     self.listed += 1
                     if self.listed > _MAX_LISTED:
                         break
-                    hidden = entry.name.startswith(".") and pattern[0] != "." and not self.touched.dots
+                    hidden = entry.name.startswith(".") and pattern[0] != "." and not self.dots
                     if not hidden and segment_matches(pattern, entry.name):
                         found.append(entry.name)
         except (OSError, ValueError):
@@ -358,7 +296,7 @@ class Guarded:
 
     # what can't be told
 
-    def by_pattern(self, touch: Touch) -> Iterator[Hit]:
+    def by_unknown(self, touch: Touch) -> Iterator[Hit]:
         """A path with unknown parts. It counts where its known parts say enough: its last name, or a folder of ours."""
         if touch.folder:
             return
@@ -367,35 +305,17 @@ class Guarded:
         rest = path[len(known) :]
         if "/../" in rest:
             known, rest = "", UNKNOWN + "/" + rest.rpartition("/../")[2]
-        last = rest.rstrip("/").rpartition("/")[2]
-        for folder in dict.fromkeys((normal(known), self.follow(known))) if known else [""]:
-            yield from self.at(folder + "/" + UNKNOWN, fold(folder) + "/" + UNKNOWN, touch)
-            pattern = Glob(tuple(fold(folder + rest.rstrip("/")).split(UNKNOWN)))
-            for folded, file in self.files.items():
-                if not self.fits(pattern, folded, touch.below):
-                    continue
-                if folded in self.installed and ("bin/" not in rest or touch.maybe):
-                    continue
-                ours = fold(folder) == posixpath.dirname(folded) and posixpath.basename(folded and folder).startswith(
-                    "."
-                )
-                known_letters = len(last.replace(UNKNOWN, ""))
-                told = (
-                    UNKNOWN not in last
-                    or ours
-                    or 2 * known_letters > len(posixpath.basename(file))
-                    or (self.touched.fed and self.names_it(file, self.touched.text))
-                )
-                if (touch.loose and os.path.lexists(file)) or (told and not touch.loose):
-                    yield Hit(file, doubtful=True)
-        runs_first = _FIRST_FILE.search(path)
-        if path.startswith(UNKNOWN) and not touch.maybe and (runs_first or _OUR_PLACE.search(self.touched.text)):
+        yield from self.at(known + "/" + UNKNOWN, fold(known) + "/" + UNKNOWN, touch) if known else ()
+        pattern = Glob(tuple(fold(known + rest.rstrip("/")).split(UNKNOWN)))
+        for folded, file in self.files.items():
+            if self.fits(pattern, folded, touch.below) and self.is_told(touch, file, fold(known), rest):
+                yield Hit(file, doubtful=True)
+        if "bin/" in rest and not touch.maybe:
+            installed = (self.index.every[each] for each in self.index.installed if pattern.matches(each))
+            yield from (Hit(file, doubtful=True) for file in installed)
+        if path.startswith(UNKNOWN) and not touch.maybe and (_FIRST_FILE.search(path) or _OUR_PLACE.search(self.text)):
             yield Hit("billhook's own program or package", doubtful=True)
         yield from self.known_folder(f"/{rest.replace(UNKNOWN, '/')}/")
-        if touch.sources and rest.strip("/" + UNKNOWN):
-            for source in touch.sources:
-                name = source.rstrip("/").rpartition("/")[2]
-                yield from self.by_pattern(Touch(f"{touch.path}/{name}"))
 
     def fits(self, pattern: Glob, folded: str, below: bool) -> bool:
         if pattern.matches(folded):
@@ -403,20 +323,31 @@ class Guarded:
         folder = posixpath.dirname(folded)
         return below and posixpath.basename(folder).startswith(".") and pattern.matches(folder)
 
+    def is_told(self, touch: Touch, file: str, folder: str, rest: str) -> bool:
+        """Whether the known parts of a path say that it is this file."""
+        if touch.loose:
+            return os.path.lexists(file)
+        last = rest.rstrip("/").rpartition("/")[2]
+        if UNKNOWN not in last or 2 * len(last.replace(UNKNOWN, "")) > len(posixpath.basename(file)):
+            return True
+        if folder == posixpath.dirname(fold(file)) and posixpath.basename(folder).startswith("."):
+            return True
+        return self.fed and self.names_it(file, self.text)
+
     def known_folder(self, text: str) -> Iterator[Hit]:
         """Folders of ours that the known part of a path names: `$X/.billhook/y`."""
         text = fold(text)
-        for folded, folder in self.folders.items():
+        for folded, folder in self.index.folders.items():
             name = posixpath.basename(folded)
             if name.startswith(".") and f"/{name}/" in text:
                 yield Hit(folder, doubtful=True)
-        for folded, folder in self.state.items():
-            if f"/{tail(folded)}/" in text:
+        for folded, folder in self.index.state.items():
+            if f"/{_tail(folded)}/" in text:
                 yield self.state_hit(folder)
 
     def state_hit(self, folder: str) -> Hit:
-        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and a person is asked."""
-        ending = tail(folder)
+        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and the user is asked."""
+        ending = _tail(folder)
         others = (f"{place}/{ending}" for place in upwards(self.cwd))
         other = any(os.path.lexists(path) and path != folder for path in others)
         return Hit(folder, state=not other, doubtful=True)
@@ -424,45 +355,118 @@ class Guarded:
     def names_it(self, file: str, text: str) -> bool:
         """Whether a text names the file, or the dotted folder that it is in."""
         folder = posixpath.basename(posixpath.dirname(file))
-        return says(text, posixpath.basename(file)) or (folder.startswith(".") and says(text, folder))
+        return _says(text, posixpath.basename(file)) or (folder.startswith(".") and _says(text, folder))
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that speaks of a protected file."""
-        writes = _DESTROYS.search(text) or _CHANGES.search(text) or _REDIRECTS.search(text)
-        if writes and _OUR_PLACE.search(text):
-            yield Hit("billhook's own program or package", doubtful=True)
-        if writes and (program := next((path for path in self.programs if path in text), "")):
-            yield Hit(program, doubtful=True)
-        if (
-            writes
-            and _FIRST_FILE.search(text)
-            and (site := next((one for one in self.sites.values() if one in text), ""))
-        ):
-            yield Hit(site, doubtful=True)
-        for file in dict.fromkeys(file for folded, file in self.files.items() if folded not in self.installed):
+        index, destroys = self.index, _DESTROYS.search(text)
+        if destroys or _CHANGES.search(text) or _REDIRECTS.search(text):
+            yield from self.installation_in(text)
+        for file in dict.fromkeys(self.files.values()):
             folder = posixpath.basename(posixpath.dirname(file))
-            dotted = folder.startswith(".")
-            named = says(text, posixpath.basename(file))
-            if (named and (not dotted or says(text, folder))) or (
-                dotted and says(text, folder) and _DESTROYS.search(text)
-            ):
+            inside = folder.startswith(".") and _says(text, folder)
+            if (inside and destroys) or (_says(text, posixpath.basename(file)) and (inside or folder[:1] != ".")):
                 yield Hit(file, doubtful=True)
                 break
-        for folder in dict.fromkeys(path for folded, path in self.folders.items() if folded not in self.installed):
+        for folded, folder in index.folders.items():
             name = posixpath.basename(folder)
-            if says(text, name if name.startswith(".") else tail(folder)):
+            if folded not in index.installed and _says(text, name if name.startswith(".") else _tail(folder)):
                 yield Hit(folder, doubtful=True)
-        for folder in dict.fromkeys(self.state.values()):
-            if says(text, tail(folder)) or folder in text:
+        for folder in dict.fromkeys(index.state.values()):
+            if _says(text, _tail(folder)) or folder in text:
                 yield self.state_hit(folder)
-            elif says(text, "approvals") and says(text, posixpath.basename(folder)):
+            elif _says(text, "approvals") and _says(text, posixpath.basename(folder)):
                 yield Hit(folder, state=True, doubtful=True)
 
-
-_FIRST_FILE = re.compile(r"/(?:[^/\s]*\.pth|(?:site|user)customize\.py)(?![\w.])")
-_REDIRECTS = re.compile(r">\s*[\"']|[\"'][wax]b?\+?[\"']")
+    def installation_in(self, text: str) -> Iterator[Hit]:
+        """Code that writes, and speaks of where billhook is installed."""
+        if _OUR_PLACE.search(text):
+            yield Hit("billhook's own program or package", doubtful=True)
+        yield from (Hit(path, doubtful=True) for path in self.index.programs if path in text)
+        if _FIRST_FILE.search(text):
+            yield from (Hit(site, doubtful=True) for site in self.index.sites.values() if site in text)
 
 
 def _runs_first(name: str) -> bool:
     """Whether Python runs a file or folder of this name in site-packages before any program; `*` may be one."""
     return name.endswith(".pth") or "*" in name or UNKNOWN in name or name.partition(".")[0] in _RUN_FIRST
+
+
+# paths and names compared
+
+
+def _folded(paths: tuple[str, ...]) -> dict[str, str]:
+    return {fold(path): path for path in paths}
+
+
+def _with_links(paths: tuple[str, ...]) -> dict[str, str]:
+    """Paths as written, and with their links followed, by how they are shown."""
+    found: dict[str, str] = {}
+    real: dict[str, str] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if folder not in real:
+            real[folder] = _real(folder or "/")
+        found |= {fold(each): path for each in (normal(path), posixpath.join(real[folder], name), _real(path))}
+    return found
+
+
+def _says(text: str, name: str) -> bool:
+    """Whether a text has a name as a word of its own, in any case."""
+    if name not in text and fold(name) not in fold(text):
+        return False
+    return re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-])", text, re.I) is not None
+
+
+def any_matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether one of the names matches one of the patterns."""
+    folded = [fold(name) for name in names]
+    return any(segment_matches(fold(pattern), name) for pattern in patterns for name in folded)
+
+
+def _tail(path: str) -> str:
+    return "/".join(path.rstrip("/").split("/")[-2:])
+
+
+def _dots_agree(pattern: Iterable[str], segments: Iterable[str]) -> bool:
+    """A `*` takes no name that begins with a dot."""
+    pairs = zip(pattern, segments, strict=False)
+    return all(not segment.startswith(".") or sign.startswith(".") for sign, segment in pairs)
+
+
+def normal(path: str) -> str:
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def fold(path: str) -> str:
+    return path.casefold()
+
+
+def upwards(folder: str) -> Iterator[str]:
+    """A folder and all that are above it."""
+    while True:
+        yield folder
+        above = posixpath.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def git_root(folder: str) -> str:
+    """The nearest folder from here upwards that holds `.git`; the folder itself when there is none."""
+    return next((at for at in upwards(folder) if os.path.lexists(os.path.join(at, ".git"))), folder)
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return normal(path)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino

@@ -26,9 +26,11 @@ from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest
+from billhook.effects.effect import Effect
 from billhook.store.log.record import OutcomeRecord
 
 _INDENT = 5
+_MOST_EFFECTS = 10
 _RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")
 _OPTIONS = ("--tool", "--input", "--config", "--all", "--json", "--help")
 
@@ -117,6 +119,7 @@ def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
     return {
         "event": found.event.hook_event_name,
         "tool": getattr(found.event, "tool_name", None),
+        "effects": [_effect_data(effect) for effect in found.effects],
         "hooks": [_hook_data(one) for one in shown],
         "other_events": [one.row.name for one in found.others if not one.silent],
         "verdict": outlook_data(found.outlook),
@@ -149,6 +152,7 @@ def _hook_data(one: explain.Explained) -> dict[str, Any]:
 
 def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
     yield click.style(heading(found.event), bold=True)
+    yield from _effects(found.effects)
     spoken = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(spoken, 1):
         yield ""
@@ -171,6 +175,29 @@ def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
         yield from ("", click.style(f"built in, without a say: {', '.join(silent)}", dim=True))
     yield ""
     yield from _conclusion(found)
+
+
+def _effects(effects: Sequence[Effect]) -> Iterator[str]:
+    """What the call would do, and which part of it does that."""
+    if not effects:
+        return
+    yield from ("", "  effects")
+    cells = [f"{effect.kind}:{effect.scope}" for effect in effects[:_MOST_EFFECTS]]
+    column = max(map(len, cells))
+    for cell, effect in zip(cells, effects, strict=False):
+        via = f", via {', '.join(effect.via[:-1])}" if len(effect.via) > 1 else ""
+        unsure = f", not certain{f': {effect.why}' if effect.why else ''}" if not effect.certain else ""
+        about = f"{effect.shown} " if effect.shown else ""
+        text = f"{about}by `{effect.cause or ' '.join(effect.via)}`{via}{unsure}"
+        first, *rest = screen.filled(text, column + 7)
+        yield f"     {cell:<{column}}  {first.lstrip()}"
+        yield from rest
+    if len(effects) > _MOST_EFFECTS:
+        yield f"     and {len(effects) - _MOST_EFFECTS} more (--json shows all)"
+
+
+def _effect_data(effect: Effect) -> dict[str, Any]:
+    return {"target": effect.shown, **screen.picked(effect, "kind scope weight certain why? via cause recursive names")}
 
 
 def heading(event: Event) -> str:
@@ -207,7 +234,9 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
 
 def _facts(one: explain.Explained) -> Iterator[str]:
     row, configured = one.row, one.row.layer != "built-in"
-    yield from facts_of(row, ("part match if " if one.runs else "") + ("dialect" if configured else ""))
+    yield from facts_of(
+        row, ("part match if effects after_effects " if one.runs else "") + ("dialect" if configured else "")
+    )
     if one.runs and one.failure:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
@@ -354,7 +383,8 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
-        yield from screen.facts(facts_of(one.then, f"match if {dialect} on_failure trust {source}"), _INDENT)
+        names = f"match if effects after_effects {dialect} on_failure trust {source}"
+        yield from screen.facts(facts_of(one.then, names), _INDENT)
     elif one.own:
         yield from screen.facts(["a hook of the program that asked"], _INDENT)
 

@@ -28,7 +28,7 @@ from billhook.core.match import compile_matcher
 from billhook.core.text import visible
 from billhook.engine.engine import Engine
 from billhook.runners import process_tree
-from billhook.runners.command import Command, command, execute
+from billhook.runners.command import CommandRunner, command, execute
 from billhook.serve.hook_server import canonical, probable
 from billhook.store.files import sha256
 
@@ -320,7 +320,7 @@ def build_hooks(given: dict[str, Any], event: Event) -> list[Hook]:
     return [Hook(name=f"hook-{number}", title=text, run=run, **shared) for number, (text, run) in numbered]
 
 
-def _program(text: str, dialect: str) -> Command:
+def _program(text: str, dialect: str) -> CommandRunner:
     try:
         return execute(text, dialect=dialect)
     except UsageError as error:

@@ -129,6 +129,8 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "part": str,
     "match": lambda text: one_line(f"match {text}", _LONGEST_FACT),
     "if": lambda text: one_line(f"if {text}", _LONGEST_FACT),
+    "effects": lambda names: one_line(f"effect {', '.join(names)}", _LONGEST_FACT),
+    "after_effects": lambda names: one_line(f"after effect {', '.join(names)}", _LONGEST_FACT),
     "dialect": str,
     "on_failure": failure_rule,
     "timeout": lambda seconds: f"timeout {seconds:g} s",
@@ -204,7 +206,8 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
-    names = f"{events} part match if {dialect} on_failure timeout {priority} after background always {trust} source"
+    when = f"{events} part match if effects after_effects"
+    names = f"{when} {dialect} on_failure timeout {priority} after background always {trust} source"
     about = list(facts_of(row, names))
     if fired is not None and row.effect != "nothing":
         never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"

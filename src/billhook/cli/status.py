@@ -13,6 +13,7 @@ from billhook.cli.screen import filled, hanging, noting, picked, report, shown_p
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config
 from billhook.config.declaration import needs_consent
+from billhook.config.guard_report import GuardReport, guard_report
 from billhook.config.history import RecentRecords, log_of, recent
 from billhook.config.installation import adopting_command as _adopting
 from billhook.config.installation import of_claude_code
@@ -36,9 +37,13 @@ def show(*, as_json: bool) -> int:
         lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None
     with noting("can't tell whether a gate is gone"):
         gone = missing(config)
+    guard: GuardReport | None = None
+    with noting("can't tell what the guard did"):
+        guard = guard_report(config)
     end = None if lately is None else picked(lately, "last today failed_open complete")
     data = {**_as_data(config, problems), "log": end, "gone": [picked(one, "file gates why") for one in gone]}
-    report(as_json, _screen(config, problems, lately, gone), data)
+    data["guard"] = None if guard is None else picked(guard, "preset cells asks denies complete")
+    report(as_json, _screen(config, problems, lately, gone, guard), data)
     return 0
 
 
@@ -65,12 +70,19 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _screen(
-    config: Config, problems: Sequence[Finding], lately: RecentRecords | None, gone: Sequence[Missing]
+    config: Config,
+    problems: Sequence[Finding],
+    lately: RecentRecords | None,
+    gone: Sequence[Missing],
+    guard: GuardReport | None,
 ) -> Iterator[str]:
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
     yield ""
     yield from _files(config)
+    if guard is not None:
+        done = f"; {guard.lately}" if lately is not None else ""
+        yield f"  {'guard':<8}  {click.style(guard.setting, fg=None if guard.on else 'yellow')}{done}"
     if lately is not None:
         from billhook.cli.doctor.hooks import head_findings
 

@@ -4,17 +4,18 @@ A pattern may come with a repository that nobody approved, so it must not be abl
 the folder, by its text or through a link, and it looks at a bounded number of names for a bounded time.
 """
 
+import functools
 import itertools
 import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
-from billhook.config.sources import FileSnapshot
-from billhook.effects import programs
+from billhook.config.sources import FileSnapshot, opened
+from billhook.effects import programs, wrappers
 from billhook.effects.programs import SUFFIXES
 from billhook.effects.rules import segment_matches
 
@@ -40,8 +41,7 @@ class Patterns:
         self.problem = ""
 
     def matches(self, pattern: str) -> tuple[list[str], str]:
-        """The files that an absolute pattern matches, in order; and why there may be more, if it was not followed
-        everywhere."""
+        """The files that an absolute pattern matches, in order; and why there may be more, if not all was searched."""
         if not self.inside(pattern):
             return [], _OUTSIDE
         began, self.problem = time.monotonic(), ""
@@ -117,8 +117,7 @@ _ITSELF: Final = {"sys.executable": "python", "process.execPath": "node"}
 
 
 def started(source: str) -> Iterator[tuple[list[str], str]]:
-    """The calls that run a script (a path of its own, or an interpreter with one): the scripts as they are written
-    there, and the text of the call."""
+    """The calls that run a script, by its path or an interpreter: the scripts as written, and the text of the call."""
     for call in itertools.islice(_START.finditer(source), MAX_CALLS):
         text = _arguments(source[call.end() : call.end() + MAX_CALL])
         literals = (_ITSELF.get(itself) or double or single for double, single, itself in _LITERAL.findall(text))
@@ -139,7 +138,7 @@ def _arguments(text: str) -> str:
 def _runs_script(words: list[str]) -> bool:
     name = programs.program(tuple(words))
     interprets = name in programs.INTERPRETERS or programs.PYTHON.fullmatch(name)
-    return words[0].endswith(SUFFIXES) or bool(interprets or programs.run_by(tuple(words)))
+    return words[0].endswith(SUFFIXES) or bool(interprets or wrappers.run_by(tuple(words)))
 
 
 # The code files of a folder:
@@ -163,8 +162,7 @@ DATA: Final = frozenset({
     ".err", ".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal", ".pickle", ".pkl", ".cache",
     ".state", ".sock", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".gz", ".zip", ".tar",
 })  # fmt: skip
-"""What hooks write beside themselves. These never count, also where they are executable: on some file systems every
-file is."""
+"""What hooks write beside themselves. These never count, even if executable: on some file systems every file is."""
 NAMES: Final = frozenset(
     {"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile", "Rakefile", "Gemfile", "Dockerfile"}
     | {"package.json", "deno.json", "deno.jsonc", "tsconfig.json", "jsconfig.json", "bunfig.toml", "composer.json"}
@@ -176,6 +174,7 @@ INSTALLED: Final = frozenset({"node_modules", "site-packages", "dist-packages"})
 _SKIPPED: Final = frozenset({".git", ".hg", ".svn"})
 CACHE: Final = "__pycache__"
 
+_Answer = TypeVar("_Answer")
 Kind = Literal["code", "all"]
 """Which files of a folder count: its code files, or every file, because a command runs whatever is there."""
 
@@ -203,17 +202,12 @@ def counts(path: str, found: os.stat_result | None) -> bool:
     if found is None or not stat.S_ISREG(found.st_mode):
         return False
     if os.path.basename(os.path.dirname(path)) == CACHE:
-        return path.endswith(".pyc") and _head(path)[4:8] != bytes(4)
+        head = b""
+        with suppress(OSError, ValueError), opened(path) as (file, _):
+            head = os.read(file, 8)
+        return path.endswith(".pyc") and head[4:8] != bytes(4)
     said = by_name(os.path.basename(path))
     return bool(found.st_mode & 0o111) if said is None else said
-
-
-def _head(path: str) -> bytes:
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            return file.read(8) or b""
-    except (OSError, ValueError):
-        return b""
 
 
 def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
@@ -222,27 +216,21 @@ def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
     if listed is None:
         return "\0"
     if os.path.basename(folder) == CACHE:
-        return "\0".join(one.name for one in listed if counts(one.path, _state(one)))
-    telling = (one for one in listed if kind == "all" or by_name(one.name) is not False or _is_folder(one))
-    return "\0".join(f"{one.name}\0{_link(one)}" for one in telling)
-
-
-def _state(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    with suppress(OSError):  # a link that leads nowhere
-        return entry.stat()
-    return None
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    with suppress(OSError):
-        return entry.is_dir()
-    return False
+        return "\0".join(one.name for one in listed if counts(one.path, _asked(one.stat, None)))
+    telling = (one for one in listed if kind == "all" or by_name(one.name) is not False or _asked(one.is_dir, False))
+    return "\0".join(f"{one.name}\0{_asked(functools.partial(_link, one), '')}" for one in telling)
 
 
 def _link(entry: "os.DirEntry[str]") -> str:
-    with suppress(OSError):
-        return os.readlink(entry.path) if entry.is_symlink() else ""
-    return ""
+    return os.readlink(entry.path) if entry.is_symlink() else ""
+
+
+def _asked(question: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
+    """What the system answers about an entry; `otherwise` where it can't, as for a link that leads nowhere."""
+    try:
+        return question()
+    except OSError:
+        return otherwise
 
 
 def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> "FolderWalk | None":
@@ -278,7 +266,7 @@ class FolderWalk:
             for one in listed:
                 if not self.add(one):
                     return False
-                if _is_folder(one) and self.follows(one):
+                if _asked(one.is_dir, False) and self.follows(one):
                     waiting.append(one.path)
             if self.entries < 0:
                 return False
@@ -287,7 +275,7 @@ class FolderWalk:
     def add(self, one: "os.DirEntry[str]") -> bool:
         if self.kind == "code" and by_name(one.name) is False:
             return True
-        path, state = one.path, _state(one)
+        path, state = one.path, _asked(one.stat, None)
         if state is None or not stat.S_ISREG(state.st_mode):
             return True
         if self.kind == "all" or counts(path, state):

@@ -1,8 +1,7 @@
 """From what a file declares to a hook that an engine runs, or to what takes its place."""
 
-from typing import TYPE_CHECKING
-
 import msgspec
+from msgspec.structs import replace
 
 from billhook.agents import AGENTS
 from billhook.config.builtin_hooks import StandIn
@@ -13,15 +12,10 @@ from billhook.core.dialect_traits import MEANINGS
 from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Handler, Hook, Source
+from billhook.effects.conditions import AfterEffect, HasEffect, all_of, is_readable
 from billhook.effects.rules import condition
 from billhook.runners.command import command, execute, literal
 from billhook.store.approvals import Approval
-
-if TYPE_CHECKING:
-    pass
-
-
-# From what a file declares to a hook that an engine runs; or to what stands in its place.
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -50,7 +44,14 @@ def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
 def refusal(declared: Declared, why: str) -> Hook:
     """What stands in for a gate that can't be used: it blocks what the gate would have judged, and everything where
     that can't be told. Never raises, and waits for no other hook."""
-    judged = msgspec.structs.replace(declared, when=_readable_rule(declared.when), after=(), timeout=None)
+    judged = replace(
+        declared,
+        when=_readable_rule(declared.when),
+        effects=_readable_effects(declared.effects),
+        after_effects=_readable_effects(declared.after_effects),
+        after=(),
+        timeout=None,
+    )
     return _hook(judged, StandIn(why, f"{declared.place} {declared.name}"), "deny")
 
 
@@ -58,13 +59,15 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
     """What stands in for a gate that has changed since it was approved: it blocks what *that* would have judged. What
     the record doesn't have, or has from another version, narrows nothing."""
     was = before.definition
-    judged = msgspec.structs.replace(
+    judged = replace(
         now,
         name=before.name,
         events=tuple(was.get("events", ())),
         match=was.get("match"),
         part=was.get("part", ""),
         when=was.get("if", ""),
+        effects=tuple(was.get("effects", ())),
+        after_effects=tuple(was.get("after_effects", ())),
         dialect=was["dialect"] if was.get("dialect") in MEANINGS else now.dialect,
     )
     return refusal(judged, why)
@@ -76,14 +79,6 @@ def absence(declared: Declared, why: str) -> Hook:
 
 
 GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events that wait for an answer
-
-
-def blockade(source: Source, events: tuple[str, ...], why: str) -> Hook:
-    """What stands in for a whole file that can't be read."""
-    return Hook(name=UNREADABLE, run=StandIn(why), events=events, on_failure="deny", source=source, priority=0)
-
-
-UNREADABLE = "unreadable-file"
 
 
 def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:
@@ -107,12 +102,17 @@ def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background
 
 
 def _conditions(declared: Declared) -> tuple[str | None, Condition | None]:
-    rule = condition(declared.when) if declared.when else None
-    if not declared.part:
-        return declared.match, rule
-    from billhook.config.entry import Part, tools_of
+    found: list[Condition] = []
+    match = declared.match
+    if declared.part:
+        from billhook.config.entry import Part, tools_of
 
-    return tools_of(declared.part), Part(declared.part, declared.match or "", rule)
+        match = tools_of(declared.part)
+        found.append(Part(declared.part, declared.match or ""))
+    found += [condition(declared.when)] if declared.when else []
+    found += [HasEffect(declared.effects)] if declared.effects else []
+    found += [AfterEffect(declared.after_effects)] if declared.after_effects else []
+    return match, all_of(found)
 
 
 def _readable_rule(when: str) -> str:
@@ -124,6 +124,11 @@ def _readable_rule(when: str) -> str:
     return when
 
 
+def _readable_effects(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The effects of `effect`; none, which is every call, where one of them can't be read."""
+    return wanted if is_readable(wanted) else ()
+
+
 def _handler(declared: Declared, limits: Limits) -> Handler:
     dialect, folder = declared.dialect, declared.folder
     if declared.part and dialect in AGENTS and AGENTS[dialect].parts:
@@ -132,7 +137,10 @@ def _handler(declared: Declared, limits: Limits) -> Handler:
         case RunAction(text, shell, login):
             return command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
         case Exec(argv):
-            return execute([_placed(word, folder) for word in argv], dialect=dialect, cwd=folder)
+            # Arguments are no shell's text: the one variable that they may hold is put in here.
+            spelt = "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"
+            words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
+            return execute(words, dialect=dialect, cwd=folder)
         case Python(target, interpreter):
             from billhook.runners.worker import python
 
@@ -147,11 +155,6 @@ def _handler(declared: Declared, limits: Limits) -> Handler:
             return literal(Answer(context=text) if inject else Answer(decision=Decision(decision), reason=text))
         case _:
             raise AssertionError(f"nothing to build from {declared.action!r}")
-
-
-def _placed(word: str, folder: str) -> str:
-    """Arguments are no shell's text: the one variable that they may hold is put in here."""
-    return word.replace("${CLAUDE_PROJECT_DIR}", folder).replace("$CLAUDE_PROJECT_DIR", folder)
 
 
 def runs(action: Action | None) -> bool:

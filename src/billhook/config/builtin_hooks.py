@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 
 class StandIn(msgspec.Struct, frozen=True):
-    """Runs in place of a hook that can't be used or may not run: blocks what a gate would have judged, or is skipped;
-    either way it reports why."""
+    """Runs in place of a hook that can't be used or may not run. It blocks or is skipped, and reports why."""
 
     why: str
     of: str = ""  # whose place it takes: two of them are never the same hook
@@ -71,13 +70,16 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
     loaded = {file.path for file in found.files}
     every = approvals.all()
     below = [one for one in every if one.file.startswith(found.project + os.sep) and one.file not in loaded]
-    files += [path for one in below for path in (one.file, *one.files)]
+    approved = [path for one in below for path in (one.file, *one.files)]
+    files += approved
     others = [one for one in every if one.file not in loaded and one not in below]
     settings = [path for path in files if path.startswith(home + os.sep) and os.path.basename(path) in _SETTINGS]
     look = FileSnapshot()
     files += [path for entry in entries if entry.consent.standing != "new" for path in _named(entry, look)]
     own_folders = {folder for path in sources.user_files() if (folder := os.path.dirname(path)).endswith("/billhook")}
-    approved = [entry for entry in entries if entry.consent.standing in ("approved", "changed")]
+    for entry in entries:
+        if entry.consent.standing in ("approved", "changed"):
+            approved += [entry.declared.file, *_named(entry, look)]
     installed = installation.installation()
     return Protected(
         files=tuple(dict.fromkeys(files)),
@@ -88,12 +90,7 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
         sites=installed.sites,
         search_path=installation.search_path(),
         elsewhere=tuple(dict.fromkeys(path for one in others for path in (one.file, *one.files))),
-        approved=tuple(
-            dict.fromkeys(
-                [path for entry in approved for path in (entry.declared.file, *_named(entry, look))]
-                + [path for one in below for path in (one.file, *one.files)]
-            )
-        ),
+        approved=tuple(dict.fromkeys(approved)),
         state=tuple(str(root / name) for name in ("billhook", "turns", "hooks")),
         names=NAMES,
     )
@@ -138,13 +135,9 @@ class Builtins:
         self.knowing = Knowing(self.state, project, self._on("session-naming"), self._on("turn-tracker"))
 
     def _on(self, name: str) -> bool:
-        if name == "rate-limit":
-            asked_for = self.settings[name].options.get("limits") or self.settings[name].broken
-            return bool(asked_for) and self.settings[name].enabled is not False
-        return self.settings[name].enabled is not False
-
-    def _options(self, name: str) -> dict[str, Any]:
-        return filled(name, self.settings[name].options)
+        settings = self.settings[name]
+        asked_for = name != "rate-limit" or settings.options.get("limits") or settings.broken
+        return bool(asked_for) and settings.enabled is not False
 
     @property
     def names(self) -> frozenset[str]:
@@ -159,7 +152,7 @@ class Builtins:
     def hooks(self) -> list[Hook]:
         """Ordinary hooks, in the order of their priorities."""
         names = ("metrics", "turn-tracker", "session-naming", "rate-limit", "event-logger")
-        return [self._made(name, self._options(name)) for name in names if self._on(name)]
+        return [self._made(name, filled(name, self.settings[name].options)) for name in names if self._on(name)]
 
     def _made(self, name: str, options: dict[str, Any]) -> Hook:
         if name == "metrics":
@@ -174,9 +167,18 @@ class Builtins:
             return trackers.event_logger()
         from billhook.builtins.rate_limit import RateLimit, rate_limit
 
-        broken = self.settings[name].broken
-        if broken:
-            return _unusable(name, f"its options can't be used: {broken}", 15)
+        if broken := self.settings[name].broken:
+            reply = Reply(status=Status.COULD_NOT_START, error=f"its options can't be used: {broken}")
+            # what stands in for a guard that nobody can ask: a slip in its options must not open it
+            return Hook(
+                name=name,
+                title="stands in for limits that can't be used",
+                run=lambda ctx: reply,
+                events=("PreToolUse",),
+                priority=15,
+                on_failure="deny",
+                source=Source(layer="built-in"),
+            )
         return rate_limit(self.state, [RateLimit(**limit) for limit in options["limits"]], self.project)
 
 
@@ -185,24 +187,13 @@ def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
     For what comes after it, by priority or by `after`, it can't wait."""
     from billhook.engine.plan import Plan
 
-    in_turn = [hook.name for hook in Plan(hooks).hooks]
-    at = in_turn.index("guard")
-    earlier = tuple(dict.fromkeys(name for name in in_turn[:at] if name not in in_turn[at:]))
-    return [msgspec.structs.replace(hook, after=earlier) if hook.name == "guard" else hook for hook in hooks]
+    in_turn = Plan(hooks).hooks
+    at = next(place for place, hook in enumerate(in_turn) if is_the_guard(hook))
+    later = {hook.name for hook in in_turn[at:]}
+    earlier = tuple(dict.fromkeys(hook.name for hook in in_turn[:at] if hook.name not in later))
+    return [msgspec.structs.replace(hook, after=earlier) if is_the_guard(hook) else hook for hook in hooks]
 
 
-def _unusable(name: str, why: str, priority: int) -> Hook:
-    """What stands in for a guard that nobody can ask: a slip in its options must not open it."""
-
-    def refuse(ctx: Context) -> Reply:
-        return Reply(status=Status.COULD_NOT_START, error=why)
-
-    return Hook(
-        name=name,
-        title="stands in for limits that can't be used",
-        run=refuse,
-        events=("PreToolUse",),
-        priority=priority,
-        on_failure="deny",
-        source=Source(layer="built-in"),
-    )
+def is_the_guard(hook: Hook) -> bool:
+    """Whether it is the built-in; a hook of a file may have the same name."""
+    return hook.source.layer == "built-in" and hook.name.endswith("guard")

@@ -40,10 +40,6 @@ class Option(msgspec.Struct, frozen=True):
     by_project: Callable[[Any], bool] = lambda value: True  # whether a file of the project may set this value
     adds_up: bool = False  # every file adds to it; otherwise the most trusted one decides
 
-    @property
-    def schema(self) -> dict[str, Any]:
-        return self.kind.schema
-
 
 def _plain(wanted: str, schema: dict[str, Any]) -> OptionKind:
     def read(name: str, node: Node) -> Any:

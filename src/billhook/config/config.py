@@ -3,13 +3,14 @@
 import functools
 import os
 import stat
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.builtin_options import filled
@@ -68,6 +69,10 @@ class Entry(msgspec.Struct, frozen=True):
         """It waits for consent."""
         return not self.consent.given and self.state not in ("off", "elsewhere")
 
+    def with_hook(self, **changes: Any) -> "Entry":
+        """The entry with these fields of its hook changed, if it has one."""
+        return self if self.hook is None else replace(self, hook=replace(self.hook, **changes))
+
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What was loaded. Lives as long as its owner likes; never changes."""
@@ -124,13 +129,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from billhook.engine.plan import Plan
 
         more = tuple(hooks)
-        recorded = [] if self.recording is None else [self.recording.observer(host, more)]
+        recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
+        recorded += self._effects_seen()
         env = {"CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project}
+        own = self.hooks
         for hook in more if self.knowing is not None else ():
-            if hook.name in BUILTINS:
+            if hook.name == "guard":  # many people call a hook so: then ours gets its longer name
+                ours = [one.name == "guard" and one.source.layer == "built-in" for one in own]
+                own = tuple(
+                    replace(one, name=_GUARD) if is_ours else one for one, is_ours in zip(own, ours, strict=True)
+                )
+            elif hook.name in BUILTINS:
                 raise UsageError(f"`{hook.name}` is the name of a built-in", hint="give your hook another name")
         return Engine(
-            Plan([*self.hooks, *more]) if more else self.plan,
+            Plan([*own, *more]) if more else self.plan,
             parallel=self.parallel,
             observers=[*recorded, *observers],
             env=env,
@@ -139,12 +151,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             notices=None if self.knowing is None else Notices(self, host),
         )
 
-    def switched_off_builtins(self, event: str) -> list[str]:
-        """The built-ins for an event that their owner switched off."""
-        from billhook.config.builtin_hooks import BUILTIN_EVENTS
+    def _effects_seen(self) -> "Iterator[Observer]":
+        """Records what calls would do, where a hook asks for it with `after_effect`."""
+        asking = [one for one in self.entries if one.declared.after_effects and one.hook is not None]
+        if asking and self.knowing is not None:
+            from billhook.builtins.seen_effects import SeenEffects
 
-        off = [(name, events) for name, events in BUILTIN_EVENTS.items() if self.builtins[name].enabled is False]
-        return [name for name, events in off if not events or event in events]
+            first = max(asking, key=lambda one: one.declared.gate)
+            yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
@@ -164,6 +178,7 @@ Effect = Literal["runs", "blocks", "nothing"]
 _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed": "changed"}
 _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
 
+_GUARD = "built-in/guard"
 _BUILT_IN = {"guard": "stops what can't be undone, and guards billhook's own files"}
 _KINDS: dict[type, str] = {RunAction: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
 
@@ -201,8 +216,7 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     @property
     def switch(self) -> bool:
         """It is no hook: all it does is to switch one off."""
-        declared = self.declared
-        return declared is not None and declared.action is None and not declared.enabled and not declared.broken
+        return self.declared is not None and self.declared.switch
 
     def wants(self, event: str) -> bool:
         """Whether it is for that event, whatever the event is about."""
@@ -216,21 +230,17 @@ def rows(config: Config) -> list[HookRow]:
     """Every hook once: those with an effect in running order, then those without."""
     by_hook = {id(entry.hook): entry for entry in config.entries if entry.hook is not None}
     by_place = {(one.declared.file, one.declared.line, one.shown): one for one in config.entries if one.hook}
-    of_entry: defaultdict[int, list[Hook]] = defaultdict(list)
-    owners: list[tuple[Hook, str, Entry | None]] = []
+    owners: dict[int, tuple[Entry | None, str, list[Hook]]] = {}
     for hook, name in zip(config.plan.hooks, config.plan.names, strict=True):
         # A gate that changed has a second stand-in, that is known by its place only.
         entry = by_hook.get(id(hook)) or by_place.get((hook.source.file, hook.source.line, hook.name))
-        first = entry is None or id(entry) not in of_entry
-        if entry is not None:
-            of_entry[id(entry)].append(hook)
-        if first:
-            owners.append((hook, name, entry))
+        owners.setdefault(id(entry or hook), (entry, name, []))[2].append(hook)
+    for entry in config.entries:
+        owners.setdefault(id(entry), (entry, "", []))
     found = [
-        _of_entry(entry, tuple(of_entry[id(entry)])) if entry is not None else _alone(hook, name)
-        for hook, name, entry in owners
+        _of_entry(entry, tuple(hooks)) if entry is not None else _alone(hooks[0], name)
+        for entry, name, hooks in owners.values()
     ]
-    found += [_of_entry(entry, ()) for entry in config.entries if id(entry) not in of_entry]
     return sorted(found, key=lambda row: row.effect == "nothing")
 
 
@@ -271,10 +281,8 @@ def _alone(hook: Hook, name: str) -> HookRow:
 
 
 def _effect(hooks: tuple[Hook, ...]) -> Effect:
-    stand_ins = [hook.run for hook in hooks if isinstance(hook.run, StandIn)]
-    if any(one.blocks for one in stand_ins):
-        return "blocks"
-    return "nothing" if len(stand_ins) == len(hooks) else "runs"
+    stand_ins = [hook.run.blocks for hook in hooks if isinstance(hook.run, StandIn)]
+    return "blocks" if any(stand_ins) else "nothing" if len(stand_ins) == len(hooks) else "runs"
 
 
 def kind_of(action: Action | None) -> str:
@@ -327,7 +335,6 @@ def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the wor
 
 def content(config: "Config") -> dict[str, Any]:
     """What is kept of a configuration."""
-
     builtins = {
         name: {"enabled": one.enabled, "options": filled(name, one.options)} for name, one in config.builtins.items()
     }
@@ -348,8 +355,8 @@ def as_data(row: "HookRow") -> dict[str, Any]:
 
 
 _KEYS: Final = """
-    name events what kind match if dialect on_failure priority after timeout background always
+    name events what kind match if effects after_effects dialect on_failure priority after timeout background always
     trust state effect why layer source file line hash
 """
 _ATTRIBUTES: Final = {"if": "when", "source": "place"}
-_OPTIONAL: Final = ("if", "why", "file", "line", "hash")  # null where they say nothing
+_OPTIONAL: Final = ("if", "effects", "after_effects", "why", "file", "line", "hash")  # null where they say nothing

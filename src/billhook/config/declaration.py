@@ -14,7 +14,7 @@ import msgspec
 
 from billhook.core.answers import OnFailure
 from billhook.core.hook import listens
-from billhook.core.text import folded
+from billhook.core.text import Finding, folded
 
 Layer = Literal["managed", "user", "explicit", "project", "local"]
 LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
@@ -76,6 +76,8 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's own name for a part of the event, such as `beforeShellExecution`: then it gets and gives what
     that agent's hooks do there, and `match` is a pattern for what that event is about."""
     when: str = ""  # the rule of `if`
+    effects: tuple[str, ...] = ()  # `effect`: it runs for calls that would do one of these
+    after_effects: tuple[str, ...] = ()  # `after_effect`: only in sessions where one of these was seen before
     priority: int | float = 100
     after: tuple[str, ...] = ()
     timeout: float | None = None
@@ -126,6 +128,16 @@ class Declared(HookFields, frozen=True, kw_only=True):
         return f"{self.file}:{self.line}" if self.line else self.file
 
     @property
+    def switch(self) -> bool:
+        """It is no hook: all it does is to switch one off."""
+        return self.action is None and not self.enabled and not self.broken
+
+    def finding(self, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
+        """A finding at the place of one of its fields, or of the hook where the file has no such field."""
+        place = self.places.get(field) or (self.line, self.column)
+        return Finding(code, message, self.file, *place, hint, self.name, edit=edit)
+
+    @property
     def does(self) -> str:
         """What it does, in one line."""
         match self.action:
@@ -144,7 +156,7 @@ class Declared(HookFields, frozen=True, kw_only=True):
             case NotYet(kind):
                 return f"{kind} (not run yet)"
             case _:
-                return "switched off" if not self.enabled and not self.broken else "nothing that can run"
+                return "switched off" if self.switch else "nothing that can run"
 
 
 def without_secrets(url: str) -> str:
@@ -278,13 +290,16 @@ def checked_name(name: str) -> str:
 
 
 _ORDER: Final = """
-    events match when run exec python url deny ask allow inject priority after timeout gate on_failure background
-    rewake always dialect enabled title headers allowed_env interpreter login shell args once type name
+    events match when effects after_effects run exec python url deny ask allow inject priority after timeout gate
+    on_failure background rewake always dialect enabled title headers allowed_env interpreter login shell args once
+    type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
     "match": ("match", "matcher"),
     "when": ("if",),
+    "effects": ("effect", "effects"),
+    "after_effects": ("after_effect", "after_effects"),
     "run": ("run", "command"),
     "after": ("after", "dependsOn"),
     "background": ("background", "async"),
@@ -318,8 +333,7 @@ _MISTAKEN: Final = {
     _IN_COMMAND: "env environment cwd workingDirectory workdir",
 }
 MISTAKEN: Final = {folded(word): hint for hint, words in _MISTAKEN.items() for word in words.split()}
-"""Keys that people rely on and no agent reads, with what to do. Any other unknown key in an agent's file is taken for a
-remark: agents pass over it, too."""
+"""Keys that people rely on and no agent reads, with what to do. Other unknown keys in an agent's file are remarks."""
 
 CONDITIONS: Final = frozenset({"condition", "conditions", "when", "onlyif", "ifnot", "unless", "where"})
 """Other words for `if`: a hook that has one is meant for some calls only."""
@@ -327,26 +341,13 @@ NARROWING: Final = (
     CONDITIONS | {word for word, hint in MISTAKEN.items() if hint.endswith(("`if`?", "`matcher`?"))} | {"tool"}
 )
 """Words that narrow a hook down elsewhere. In our own files one of them breaks its hook, which would always run."""
-GATE_LIKE: Final = frozenset(map(folded, _MISTAKEN[_NOT_BLOCKING].split())) | {
-    "denies",
-    "denied",
-    "forbid",
-    "refuse",
-    "reject",
-}
+GATE_LIKE: Final = frozenset(map(folded, f"{_MISTAKEN[_NOT_BLOCKING]} denies denied forbid refuse reject".split()))
 """Words of people who want a call to be stopped."""
-DECISIVE: Final = frozenset({"when", "match", "gate", "on_failure"})
+DECISIVE: Final = frozenset({"when", "effects", "after_effects", "match", "gate", "on_failure"})
 """Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 
 TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")  # the kinds of handlers in a nested group
-FAILURE_RULES: Final[dict[str, OnFailure]] = {
-    "allow": "allow",
-    "continue": "allow",
-    "ask": "ask",
-    "deny": "deny",
-    "block": "deny",
-}
 BUILTINS: Final = ("guard", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
 """Names that no file can give away."""
 
@@ -358,10 +359,11 @@ def field_of(key: str) -> str:
 
 def spelling(field: str, *, json: bool) -> str:
     """How a field is written in a file of that kind, for hints."""
-    if json and field in ("match", "run"):
-        return SPELLINGS[field][1]
-    first = SPELLINGS[field][0]
-    if not json:
-        return first
-    head, *rest = first.split("_")
+    first = SPELLINGS[field][int(json and field in ("match", "run", "background"))]
+    return camel(first) if json else first
+
+
+def camel(name: str) -> str:
+    """A name as JSON spells it: `onFailure`."""
+    head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)

@@ -143,8 +143,9 @@ def _put(text: str, container: Node, style: Style, label: str, value: object) ->
     in_lines = not starts or "\n" in text[container.start : starts[0]]
     lines = (style.lines and in_lines) or (bool(gap) and gap[-1][0].startswith("//"))
     around = _indent(text, container.start)
-    indent = _indent(text, starts[0]) if starts and lines and _is_first_in_line(text, starts[0]) else ""
-    indent = indent or around + style.unit
+    indent = around + style.unit
+    if starts and lines and not text[text.rfind("\n", 0, starts[0]) + 1 : starts[0]].strip():
+        indent = _indent(text, starts[0]) or indent  # as the first item, which begins its line
     new = label + style.rendered(value, indent, lines=lines) + ("," if trailing_comma else "")
     tail = text[at:close]
     if lines:
@@ -192,9 +193,8 @@ def begun(text: str) -> str:
     mark = BOM if text.startswith(BOM) else ""
     rest = text.removeprefix(BOM)
     newline = "\r\n" if "\r\n" in rest else "\n"
-    if not rest.strip():
-        return f"{mark}{{}}{newline}"
-    return f"{mark}{rest.rstrip()}{newline}{{}}{newline}"
+    comments = f"{rest.rstrip()}{newline}" if rest.strip() else ""
+    return f"{mark}{comments}{{}}{newline}"
 
 
 def _starts(container: Node) -> list[int]:
@@ -202,10 +202,6 @@ def _starts(container: Node) -> list[int]:
     if isinstance(container.value, FieldNodes):
         return [key.start for key, _ in container.value]
     return [item.start for item in items(container)]
-
-
-def _is_first_in_line(text: str, at: int) -> bool:
-    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
 
 
 def _indent(text: str, at: int) -> str:

@@ -69,19 +69,19 @@ def is_bare(text: str) -> bool:
 
 def names_in(data: bytes | None, file: str) -> set[str]:
     """What the hooks of a file are called."""
-    found = _hooks(_read(data, file)) if data is not None else None
+    found = (_hooks(_read(data, file)) if data is not None else None) or {}
     if isinstance(found, list):
         return {str(one.get("name") or one.get("id")) for one in found if isinstance(one, dict)}
-    return set(found) if isinstance(found, dict) else set()
+    return set(found)
 
 
 def hooks_in(data: bytes, file: str) -> dict[str, dict[str, Any]]:
     """The hooks of a file that have a name, as they are written."""
-    found = _hooks(_read(data, file))
+    found = _hooks(_read(data, file)) or {}
     if isinstance(found, list):
-        named = {str(one["name"]): one for one in found if isinstance(one, dict) and "name" in one}
-        return {name: {key: value for key, value in one.items() if key != "name"} for name, one in named.items()}
-    return {str(name): one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
+        named = [dict(one) for one in found if isinstance(one, dict) and "name" in one]
+        return {str(one.pop("name")): one for one in named}
+    return {str(name): one for name, one in found.items() if isinstance(one, dict)}
 
 
 def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:

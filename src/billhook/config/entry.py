@@ -12,7 +12,6 @@ from billhook.config.declaration import (
     CONDITIONS,
     DECISIVE,
     DECISIVE_IN_OURS,
-    FAILURE_RULES,
     GATE_LIKE,
     MISTAKEN,
     NARROWING,
@@ -37,10 +36,11 @@ from billhook.core.answers import OnFailure
 from billhook.core.dialect_traits import MEANINGS, meanings
 from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS, Event
-from billhook.core.hook import Context
+from billhook.core.hook import FAILURE_RULES, Context
 from billhook.core.match import compile_matcher, expression, printable
 from billhook.core.text import Finding, folded, nearest, suggestion
-from billhook.effects.rules import Rule, When
+from billhook.effects import conditions
+from billhook.effects.rules import Rule
 
 _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
 """What a matcher of the agent is compared with, by tools; `Tab...` where it is not the model that reads or edits."""
@@ -58,14 +58,11 @@ class Part(msgspec.Struct, frozen=True):
 
     name: str
     pattern: str = ""
-    rule: When | None = None
 
     def __call__(self, ctx: Context) -> bool:
         if not self._is_about(ctx.event):
             return False
-        if self.pattern not in ("", "*", ".*") and not self._matches(ctx.event):
-            return False
-        return self.rule is None or self.rule(ctx)
+        return self.pattern in ("", "*", ".*") or self._matches(ctx.event)
 
     def _is_about(self, event: Event) -> bool:
         sent = event.payload.get("original_event_name")
@@ -113,8 +110,7 @@ def read_action(entry: "EntryReader") -> Action | None:
     if len(given) != 1 or wanted not in (None, given[0]):
         _not_one_action(entry, given, wanted)
         return None
-    make = _MAKERS.get(given[0])
-    return make(entry) if make is not None else _say(entry, cast("Decision", given[0]))
+    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("Decision", given[0]))
 
 
 def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) -> None:
@@ -146,9 +142,8 @@ def _run(entry: "EntryReader") -> Action | None:
         return Exec((text, *entry.texts("args")))
     shell_name = _choice(entry, "shell", ("bash", "powershell", "sh"))
     login = _choice(entry, "login", ("auto", "exact", "no"))
-    return RunAction(
-        text, "" if shell_name == "sh" else shell_name, cast("Literal['auto', 'exact', 'no']", login or "auto")
-    )
+    shell_name = "" if shell_name == "sh" else shell_name
+    return RunAction(text, shell_name, cast("Literal['auto', 'exact', 'no']", login or "auto"))
 
 
 def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
@@ -203,19 +198,17 @@ def _headers(entry: "EntryReader") -> Iterator[tuple[str, str]]:
     node = entry.seen.get("headers")
     if node is None or node.value is None:
         return
-    pairs = node.value.pairs if isinstance(node.value, FieldNodes) else None
-    if pairs is None or not all(isinstance(value.value, str) for _, value in pairs):
+    if isinstance(node.value, FieldNodes) and all(isinstance(value.value, str) for _, value in node.value):
+        yield from ((str(key.value), str(value.value)) for key, value in node.value)
+    else:
         entry.wrong_type("headers", node, "a mapping whose values are texts")
-        return
-    yield from ((str(key.value), str(value.value)) for key, value in pairs)
 
 
 def _say(entry: "EntryReader", decision: "Decision") -> Action | None:
     node = entry.seen[decision]
     if decision != "inject" and node.value is True:  # `deny: true`: no reason is given
         return Say(decision, "")
-    text = _filled(entry, decision)
-    return None if text is None else Say(decision, text)
+    return None if (text := _filled(entry, decision)) is None else Say(decision, text)
 
 
 def _filled(entry: "EntryReader", field: str) -> str | None:
@@ -408,8 +401,7 @@ class EntryReader:
         return None
 
     def number(self, field: str) -> float | None:
-        number: float | None = self.read(field, "a number", "a finite number")
-        return number
+        return cast("float | None", self.read(field, "a number", "a finite number"))
 
     def flag(self, field: str, default: bool = False) -> bool:
         flag: bool | None = self.read(field, "true or false")
@@ -446,7 +438,7 @@ class EntryReader:
 
     def events(self) -> tuple[str, ...]:
         names, node = self.texts("events"), self.seen.get("events")
-        if "*" in names or (node is None and self.seen.keys() & {"match", "when"}):
+        if "*" in names or (node is None and self.seen.keys() & {"match", "when", "effects", "after_effects"}):
             return ()  # every event, as far as the condition is true
         if not names and not self.broken:
             what = "`events` names no event" if node is not None else "no `events`"
@@ -589,6 +581,20 @@ class EntryReader:
             self.find("BH208", error.message, self.seen["when"], hint=error.hint, fatal=True)
         return text
 
+    def effects(self, field: str) -> tuple[str, ...]:
+        """The effects that a hook is limited to, each as `kind` or `kind:scope`."""
+        node, names = self.seen.get(field), self.texts(field)
+        if node is not None and not names and not self.broken:  # it is not meant for everything
+            self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
+        found: dict[str, None] = {}
+        for name in names:
+            try:
+                found[conditions.checked(name)] = None
+            except RuleError as error:
+                self.find("BH217", error.message, _item(node, name), hint=error.hint, fatal=True)
+                found[name] = None
+        return tuple(found)
+
     # -- all of it
 
     def declared(self, events: tuple[str, ...] | None, shape_default: str, known: frozenset[str]) -> Declared:
@@ -618,6 +624,7 @@ class EntryReader:
             self.find("BH510", "`once` has no effect here", self.seen["once"], hint="remove it")
         title = self.text("title") or ""
         when, timeout = self.rule(), self.timeout()
+        effects, after_effects = self.effects("effects"), self.effects("after_effects")
         return Declared(
             name=self.name or made_name(action),
             named=bool(self.name),
@@ -627,6 +634,8 @@ class EntryReader:
             match=match,
             part=part,
             when=when,
+            effects=effects,
+            after_effects=after_effects,
             priority=100 if priority is None else priority,
             after=after,
             timeout=timeout,

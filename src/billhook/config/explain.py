@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.agents import AGENTS
 from billhook.builtins.guard import Guard
@@ -12,23 +13,28 @@ from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import LAYERS, Declared, Say
+from billhook.config.entry import Part
+from billhook.config.guard_report import to_allow
 from billhook.config.history import rows_of
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
 from billhook.config.lint.matchers import lint_match, lint_rules
 from billhook.core import tools
-from billhook.core.answers import NOTHING, Answer, Decision, SkipReason
+from billhook.core.answers import NOTHING, Answer, Decision, Outcome, SkipReason
 from billhook.core.dialect_traits import Meanings
 from billhook.core.errors import BillhookError, RuleError
 from billhook.core.events import Block, Event, parse
-from billhook.core.hook import Context, Hook
+from billhook.core.hook import Condition, Context, Hook
 from billhook.core.match import compile_matcher
-from billhook.core.text import Finding
+from billhook.core.text import Finding, counted
 from billhook.effects import shell
+from billhook.effects.conditions import AfterEffect, HasEffect, cell_of, effects_in, single
+from billhook.effects.effect import Effect
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
 from billhook.engine.step import Step
 from billhook.runners.command import Literally
+from billhook.store.files import StoreError
 from billhook.store.log.record import OutcomeRecord, Record
 
 _PLAIN = re.compile(r"[A-Za-z0-9_\- ,|]*")
@@ -37,16 +43,18 @@ _NEVER = frozenset({"BH301", "BH302", "BH303"})
 _SHOWN = 3  # commands of one line that are named
 
 
-def match_reason(hook: Declared | None, pattern: str, row: Meanings, event: Event) -> tuple[str, str]:
+def match_reason(hook: Declared, pattern: str, row: Meanings, event: Event) -> tuple[str, str]:
     """Why a matcher does not match what an event is about, and the edit that makes it."""
     target = event.target or ""
     field = event.match_field or ""
     if not target:
         return f"match `{pattern}` is compared with `{field}`, which is empty", f"give the event a `{field}`"
-    names = _names(target, row, field)
+    names = [target]
+    if field == "tool_name":
+        canonical = tools.canonical(target)
+        called = [tools.called(canonical, row.naming)] if row.naming != "canonical" else []
+        names = list(dict.fromkeys([target, canonical, *called]))
     why = f"match `{pattern}` does not match {' or '.join(f'`{name}`' for name in names)}"
-    if hook is None:
-        return why, ""
     slip = _slip(hook, "match") if pattern == hook.match else None
     # a list may have a slip elsewhere: the edit has to make it match this very event
     if slip is not None and (not slip.edit or _matches(slip.edit, row, event, names)):
@@ -69,47 +77,33 @@ def _matches(pattern: str, row: Meanings, event: Event, names: list[str]) -> boo
     return compile_matcher(pattern, row.matching, event.hook_event_name).matches(*names)
 
 
-def _names(target: str, row: Meanings, field: str) -> list[str]:
-    if field != "tool_name":
-        return [target]
-    canonical = tools.canonical(target)
-    names = [target, canonical, *([tools.called(canonical, row.naming)] if row.naming != "canonical" else [])]
-    return list(dict.fromkeys(names))
-
-
 def _wider(hook: Declared, pattern: str, row: Meanings, names: list[str]) -> str:
     name = names[-1] if row.naming != "canonical" else tools.canonical(names[0])
-    apart = f"write another hook for `{name}`, or leave the matcher out"
     if not _NAME.fullmatch(name):
         return "leave the matcher out"
-    if row.matching == "wildcard" or (row.matching == "claude" and _PLAIN.fullmatch(pattern)):
-        return f"write `{edit(hook, 'match', f'{pattern}|{name}')}`"
-    if row.matching == "claude":
-        return f"write `{edit(hook, 'match', f'({pattern})|^{name}$')}`"
-    return apart
+    if row.matching not in ("wildcard", "claude"):
+        return f"write another hook for `{name}`, or leave the matcher out"
+    plain = row.matching == "wildcard" or _PLAIN.fullmatch(pattern)
+    return f"write `{edit(hook, 'match', f'{pattern}|{name}' if plain else f'({pattern})|^{name}$')}`"
 
 
-def rule_reason(hook: Declared | None, text: str, event: Event) -> tuple[str, str]:
+def rule_reason(hook: Declared, text: str, event: Event) -> tuple[str, str]:
     """Why the rule of `if` does not strike an event, and a rule that would."""
     tool = getattr(event, "tool_name", "")
     if not tool:
         why = f"`if` is a rule about a tool call, and {event.hook_event_name} has none"
-        return why, f"remove `{edit(hook, 'when', text)}`" if hook is not None else ""
+        return why, f"remove `{edit(hook, 'when', text)}`"
     name = tools.canonical(tool)
     try:
         rule = Rule.parse(text)
     except RuleError as error:
         return f"if `{text}`: {error.message}", error.hint
     if not rule.names(name):
-        why = f"if `{text}` is about `{rule.tool}`, and this is `{name}`"
-        return why, _other_tool(hook, rule, name)
-    why = f"if `{text}` does not match {_compared(name, event)}"
-    return why, _other_rule(hook, text, name, event)
+        return f"if `{text}` is about `{rule.tool}`, and this is `{name}`", _other_tool(hook, name)
+    return f"if `{text}` does not match {_compared(name, event)}", _other_rule(hook, name, event)
 
 
-def _other_tool(hook: Declared | None, rule: Rule, name: str) -> str:
-    if hook is None:
-        return ""
+def _other_tool(hook: Declared, name: str) -> str:
     slip = _slip(hook, "when")
     if slip is not None and slip.edit and Rule.parse(slip.edit).names(name):
         return f"write `{slip.hint}`"
@@ -127,10 +121,8 @@ def _compared(name: str, event: Event) -> str:
     return listed(list(paths)) if paths else "this input"
 
 
-def _other_rule(hook: Declared | None, text: str, name: str, event: Event) -> str:
+def _other_rule(hook: Declared, name: str, event: Event) -> str:
     """A rule that matches, as near to the old one as there is: found by trying."""
-    if hook is None:
-        return ""
     given, cwd = getattr(event, "tool_input", None), event.cwd or None
     for finding in lint_rules([hook]):
         if Rule.parse(finding.edit).strikes(name, given, cwd):
@@ -157,12 +149,27 @@ def _candidates(name: str, event: Event) -> Iterator[str]:
     yield name
 
 
+def effect_reason(hook: Declared | None, wanted: Sequence[str], event: Event) -> tuple[str, str]:
+    """Why a call has none of the effects of `effect`, and the edit that names one that it has."""
+    named = f"effect {listed(list(wanted))}"
+    if not getattr(event, "tool_name", ""):
+        return f"{named} is about a tool call, and {event.hook_event_name} has none", ""
+    cells = list(dict.fromkeys(map(cell_of, getattr(event, "effects", ()))))
+    if not cells:
+        return f"{named}: this call has no effect that billhook knows", ""
+    more = f" and {counted(len(cells) - _SHOWN, 'more effect')}" if len(cells) > _SHOWN else ""
+    why = f"{named} is not among what this call would do: {listed(cells[:_SHOWN])}{more}"
+    kind = cells[0].partition(":")[0]
+    return why, f"write `{edit(hook, 'effects', [*wanted, kind])}`" if hook is not None else ""
+
+
 # Why a hook would be asked about an event, or why not; found out without asking any.
 
 
 Failed = Literal[
-    "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if", "background"
-]
+    "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if",
+    "effect", "after_effect", "background",
+]  # fmt: skip
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
 _ON_FAILURE = {"deny": "denies it", "ask": "asks the person", "allow": "lets it pass"}
 
@@ -217,7 +224,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     fail_open: tuple[str, ...] = ()  # those that let it pass if they fail
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, frozen=True):
     """One event and every configured hook."""
 
     event: Event
@@ -225,6 +232,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[Explained, ...]  # those for other events only
     outlook: Outlook
     parallel: bool = False
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What the call would do; nothing for an event without a tool."""
+        return effects_in(self)
 
 
 def has_no_say(row: HookRow) -> bool:
@@ -238,17 +250,13 @@ def explain(config: Config, event: Event) -> Explanation:
     others: list[Explained] = []
     for row in rows(config):
         if row.wants(event.hook_event_name):
-            wanted.append(_explained(row, event, config.problems))
+            wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event))
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
-    hooks = tuple(
-        msgspec.structs.replace(one, order=place) if one.runs or one.blocks else one
-        for place, one in enumerate(wanted, 1)
-    )
-    return Explanation(
-        event=event, hooks=hooks, others=tuple(others), outlook=_outlook(hooks, event), parallel=config.parallel
-    )
+    places = enumerate(wanted, 1)
+    hooks = tuple(replace(one, order=place) if one.runs or one.blocks else one for place, one in places)
+    return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel)
 
 
 def _for_other_events(row: HookRow, event: Event) -> Explained:
@@ -260,8 +268,9 @@ def _for_other_events(row: HookRow, event: Event) -> Explained:
     return Explained(row=row, reasons=(Reason("event", why, fix),))
 
 
-def _explained(row: HookRow, event: Event, problems: Sequence[Finding]) -> Explained:
-    looked = [(step, tuple(_conditions(row, step, event))) for step in _steps(row, event)]
+def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Explained]) -> Explained:
+    problems, ctx = config.problems, Context(event, _answers(earlier), {}, config.knowing)
+    looked = [(step, tuple(_conditions(row, step, ctx))) for step in _steps(row, event)]
     blocks = any(isinstance(step.run, StandIn) and step.run.blocks and not failed for step, failed in looked)
     if not looked:
         return Explained(row=row, reasons=tuple(_standing(row, problems)))
@@ -274,8 +283,8 @@ def _explained(row: HookRow, event: Event, problems: Sequence[Finding]) -> Expla
         seconds=step.timeout,
         default=step.hook.timeout is None,
         failure="" if isinstance(step.run, Literally) else _failure(step, event),
-        says=_known_answer(row, step, event) if not reasons else None,
-        notes=tuple(_notes(row, step)),
+        says=(says := _known_answer(row, step, ctx) if not reasons else None),
+        notes=tuple(_notes(row, step, says)),
     )
 
 
@@ -284,14 +293,14 @@ def _steps(row: HookRow, event: Event) -> Iterator[Step]:
     hooks = row.hooks
     if not hooks and row.declared is not None:
         # What is broken about it may be its rule or its time: those would not become a hook.
-        broken = {"when": "", "timeout": None} if row.declared.broken else {}
-        hooks = (absence(msgspec.structs.replace(row.declared, **broken), ""),)
+        broken = {"when": "", "effects": (), "after_effects": (), "timeout": None} if row.declared.broken else {}
+        hooks = (absence(replace(row.declared, **broken), ""),)
     for hook in hooks:
         yield from _alone(hook).list_for(event).all
 
 
 def _alone(hook: Hook) -> Plan:
-    return Plan([msgspec.structs.replace(hook, after=())])
+    return Plan([replace(hook, after=())])
 
 
 def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
@@ -301,9 +310,9 @@ def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
 
     name = shlex.quote(row.name)
     if row.state == "new" and row.declared is not None and of_claude_code(row.declared):
-        adopt = adopting_command(row.declared)
-        fix = f"`{adopt}` moves it to billhook; " * bool(adopt)
-        fix += f"`billhook trust {name}` approves it for other agents"
+        fix = f"`billhook trust {name}` approves it for other agents"
+        if adopt := adopting_command(row.declared):
+            fix = f"`{adopt}` moves it to billhook; {fix}"
         yield Reason("new", "it is run by Claude Code itself, and not approved for other agents", fix)
     elif row.state == "new":
         yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
@@ -325,21 +334,46 @@ def _hint(row: HookRow, problems: Sequence[Finding]) -> str:
     return (at_line or here)[0].hint if here else ""
 
 
-def _conditions(row: HookRow, step: Step, event: Event) -> Iterator[Reason]:
+def _conditions(row: HookRow, step: Step, ctx: Context) -> Iterator[Reason]:
+    event = ctx.event
     if not _alone(step.hook).steps(event):
         yield _not_matched(row, step, event)
-    if step.hook.condition is not None and not step.hook.condition(Context(event, [])):
-        if row.part and not row.when:
-            fitting = f" that match `{row.match}`" if row.match else ""
-            title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
-            yield Reason("match", f"it runs at {title}'s {row.part}, and for other agents' calls{fitting}")
-            return
-        why, fix = rule_reason(row.declared, row.when, event)
-        yield Reason("if", why, fix)
+    declared = row.declared
+    for condition in single(step.hook.condition) if step.hook.condition is not None else ():
+        yield from _not_true(condition, row, ctx)
     if step.hook.background and step.hook.gate and event.gates:
         why = f"it is a gate in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
-        fix = f"remove `{edit(row.declared, 'background', True)}`" if row.declared is not None else ""
+        fix = f"remove `{edit(declared, 'background', True)}`" if declared is not None else ""
         yield Reason("background", why, fix)
+
+
+def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reason]:
+    """Why one of the conditions of a hook is not true of an event; nothing where it is."""
+    if isinstance(condition, AfterEffect):
+        yield from _not_seen(condition, row, ctx)
+    elif condition(ctx):
+        return
+    elif isinstance(condition, Part):
+        fitting = f" that match `{row.match}`" if row.match else ""
+        title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
+        yield Reason("match", f"it runs at {title}'s {row.part}, and for other agents' calls{fitting}")
+    elif isinstance(condition, HasEffect):
+        yield Reason("effect", *effect_reason(row.declared, condition.wanted, ctx.event))
+    elif row.declared is not None:
+        yield Reason("if", *rule_reason(row.declared, row.when, ctx.event))
+
+
+def _not_seen(condition: AfterEffect, row: HookRow, ctx: Context) -> Iterator[Reason]:
+    named = f"after_effect {listed(list(condition.wanted))}"
+    try:
+        if not condition(ctx):
+            yield Reason("after_effect", f"{named} was not seen in this session before")
+    except LookupError:
+        blocked = ": a gate then does not pass" if row.on_failure != "allow" else ""
+        why = f"{named} depends on the session's earlier calls, and this event names no session{blocked}"
+        yield Reason("after_effect", why)
+    except StoreError as error:
+        yield Reason("after_effect", f"{named}: what the session did before can't be read: {error.message}")
 
 
 def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
@@ -347,10 +381,9 @@ def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
     source = event.target or ""
     if event.hook_event_name == "SessionStart" and sources is not None and source not in sources:
         why = f"under `{step.dialect}` a session only starts by {listed(sorted(sources))}, and this is `{source}`"
-        fix = "use another dialect, `claude` for example; exit codes mean other things there"
-        return Reason("source", why, fix)
-    why, fix = match_reason(row.declared, step.hook.match or "", step.meanings, event)
-    return Reason("match", why, fix)
+        return Reason("source", why, "use another dialect, `claude` for example; exit codes mean other things there")
+    assert row.declared is not None  # built-ins have no matcher
+    return Reason("match", *match_reason(row.declared, step.hook.match or "", step.meanings, event))
 
 
 def _failure(step: Step, event: Event) -> str:
@@ -361,7 +394,13 @@ def _failure(step: Step, event: Event) -> str:
     return "a failure is shown" if step.on_failure == "allow" else "a failure marks the result as an error"
 
 
-def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
+def _answers(earlier: Sequence[Explained]) -> list[Outcome]:
+    """What earlier hooks are known to answer: a user's own `allow` overrides the guard."""
+    known = ((one.row, one.says) for one in earlier if one.says is not None)
+    return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=says) for row, says in known]
+
+
+def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
     """Plain lines of config always say the same, the guard only reads the event, and built-ins that keep books
     have nothing to say: these can be told."""
     if has_no_say(row):
@@ -369,10 +408,12 @@ def _known_answer(row: HookRow, step: Step, event: Event) -> Answer | None:
     literal = row.declared is not None and isinstance(row.declared.action, Say)
     if literal and isinstance(step.run, Literally):
         return step.run.answer
-    return step.run(Context(event, [])) if isinstance(step.run, Guard) else None
+    return step.run(ctx) if isinstance(step.run, Guard) else None
 
 
-def _notes(row: HookRow, step: Step) -> Iterator[str]:
+def _notes(row: HookRow, step: Step, says: Answer | None) -> Iterator[str]:
+    if says is not None and says.data and isinstance(step.run, Guard) and (told := to_allow(says.data)):
+        yield told
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
     if step.when_late is not None:
@@ -408,8 +449,8 @@ Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a 
 Standing = Literal["asked", "background", "skipped", "not asked"]
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
-_COMPARED: Final = ("events", "match", "if", "what", "kind", "dialect", "on_failure", "priority", "after", "timeout",
-                    "background", "always", "trust", "state", "file")  # fmt: skip
+_COMPARED: Final = ("events", "match", "if", "effects", "after_effects", "what", "kind", "dialect", "on_failure",
+                    "priority", "after", "timeout", "background", "always", "trust", "state", "file")  # fmt: skip
 """What makes a hook another one, or lets it run or not; a line that moved does not."""
 _LONGEST: Final = 200  # characters of a command or path in a reason
 
@@ -469,7 +510,7 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
     outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
     by = decided_by(record)
     hooks = [
-        msgspec.structs.replace(
+        replace(
             one,
             decided=one.name in by and one.standing == "asked",
             own=_is_own(one.name, record, None if kept is None else then_rows),
@@ -481,10 +522,10 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
         for one in _considered(record, then_rows, event)
     ]
     untold += [f"what `{one.name}` is today: it was a hook of the program that asked" for one in hooks if one.own]
-    if kept is None and record.config:
-        untold.insert(0, f"the configuration of that moment: {record.config[:12]} was not kept")
-    elif kept is None:
-        untold.insert(0, "which configuration it was decided under: the record does not say")
+    if kept is None:
+        not_kept = f"the configuration of that moment: {record.config[:12]} was not kept"
+        not_said = "which configuration it was decided under: the record does not say"
+        untold.insert(0, not_kept if record.config else not_said)
     return Past(
         record=record,
         hooks=tuple(hooks),
@@ -549,16 +590,17 @@ def _why_not(word: str, row: Row | None, record: Record, event: Event | None) ->
         detail = f"match `{row['match']}` is not for `{target}`" if target else f"match `{row['match']}`"
     elif word == SkipReason.CONDITION_FALSE and row.get("if"):
         detail = f"if `{row['if']}` is not true of {_about(record, event)}"
+    elif word == SkipReason.CONDITION_FALSE and (wanted := row.get("effects") or row.get("after_effects")):
+        key = "effect" if row.get("effects") else "after_effect"
+        detail = f"{key} {listed(list(wanted))} is not true of {_about(record, event)}"
     standing = str(row.get("why") or "") if row.get("state") != "runs" else ""
     return f"{word}: {'; '.join(filter(None, (detail, standing)))}".removesuffix(": ")
 
 
 def _about(record: Record, event: Event | None) -> str:
+    text = event.target or "" if event is not None else ""
     if record.tool:
-        found = tools.command_of(record.tool, record.input) or tools.path_of(record.tool, record.input)
-    else:
-        found = event.target if event is not None else None
-    text = found or ""
+        text = tools.command_of(record.tool, record.input) or tools.path_of(record.tool, record.input) or ""
     return f"`{text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}`" if text else "this"
 
 

@@ -28,7 +28,7 @@ _RUNS: Final = 200
 """The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
 _CONFIGURATIONS: Final = 100  # kept configurations that are read for one look
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-_SAME: Final = ("events", "match", "if", "dialect", "state")
+_SAME: Final = ("events", "match", "if", "effects", "after_effects", "dialect", "state")
 """What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
 _DOES_THE_SAME: Final = ("what", "kind", "hash")  # what decides how long it takes
 NOT_WANTED: Final = frozenset({SkipReason.NOT_MATCHED, SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED})
@@ -121,8 +121,7 @@ class KnownAs:
         self._known: dict[str, dict[str, str]] = {}
 
     def of(self, hash_: str) -> dict[str, str]:
-        """Names of that time, each with today's; empty for a hook that is none of today's. What is not among them was
-        called as it is."""
+        """Names of that time, each with today's, empty if there is none. A name that is missing was the same."""
         if hash_ not in self._known:
             snapshot = kept(self._root, hash_) if hash_ and len(self._known) < _CONFIGURATIONS else None
             self._known[hash_] = self.under(snapshot)
@@ -180,11 +179,11 @@ class HookHistory(msgspec.Struct, frozen=True):
     slow: tuple[Slow, ...]
 
 
-def facts(log: "LogReader", config: Config, at_most: int = LARGEST) -> HookHistory:
+def facts(log: "LogReader", config: Config) -> HookHistory:
     """What the newest events say against the configured hooks that run. Built-ins are not looked at."""
     hooks = {row.name: row for row in rows(config) if row.state == "runs" and row.declared is not None}
     gathered = _Gathered(hooks, Path(config.root))
-    for record in LogTailScan(log, config.project, at_most) if hooks else ():
+    for record in LogTailScan(log, config.project) if hooks else ():
         gathered.add(record)
     warn_ms = budget_of(config)
     slow = [Slow(hooks[one.name], one) for one in gathered.tally.stats() if one.over(warn_ms)]

@@ -71,13 +71,8 @@ class Host(msgspec.Struct, frozen=True):
         """What the agent calls an event of ours."""
         return own_name(self.name, event) or event
 
-    def in_its_words(self, clause: str) -> str:
-        """A clause with the agent's own names of events."""
-        spelt = _EVENT.sub(lambda found: self.calls(found[0]), clause)
-        return f"is {spelt}" if spelt.startswith("held") else spelt
 
-
-class HostLimit(msgspec.Struct, frozen=True, kw_only=True):
+class HostLimit(msgspec.Struct, frozen=True):
     """One thing that an agent does not do as a hook has it."""
 
     hook: str
@@ -136,8 +131,7 @@ def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLim
     if events:
         one = len(events) == 1
         what = f"its event {events[0]} does" if one else f"its events {_and(events)} do"
-        never = "never fires" if one else "never fire"
-        sentence = f"{what} not exist in {agent.title} and {never} there"
+        sentence = f"{what} not exist in {agent.title} and never {'fires' if one else 'fire'} there"
         yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
 
 
@@ -177,21 +171,19 @@ def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
     means_something = getattr(usual, want) or (want == "deny" and _refusable(event))
     if not sure and (not means_something or "anyway" in clause):
         return ""
-    return agent.in_its_words(clause)
+    spelt = _EVENT.sub(lambda found: agent.calls(found[0]), clause)
+    return f"is {spelt}" if spelt.startswith("held") else spelt
 
 
 def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[HostLimit]:
     """A rewritten input of which the agent takes over only a part; who rewrites shell lines is not concerned."""
     taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
-    if taken and "rewrite_input" in known and "PreToolUse" in events and _about_files(hook):
+    matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
+    files = not hook.when.startswith("Bash") and any(map(matcher.matches, ("Write", "Edit", "apply_patch")))
+    if taken and files and "rewrite_input" in known and "PreToolUse" in events:
         place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
         sentence = f"{place} it may rewrite more than {taken}, which becomes deny"
         yield _limit(hook, ["PreToolUse"], ("rewrite_input",), "becomes deny", sentence, sure=False)
-
-
-def _about_files(hook: Declared) -> bool:
-    matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
-    return not hook.when.startswith("Bash") and any(matcher.matches(tool) for tool in ("Write", "Edit", "apply_patch"))
 
 
 def _refusable(event: str) -> bool:
@@ -206,26 +198,15 @@ def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]
         there = agent.seconds(event, hook.timeout)
         if hook.timeout > there:
             ended = "the call is refused" if hook.gate and can(agent.name, event).deny else "it counts as failed"
-            sentence = (
-                f"its timeout of {hook.timeout:g} s is above the {there:g} s that hooks have on {agent.title}'s "
-                f"{agent.calls(event)}: then {ended}"
-            )
+            above = f"its timeout of {hook.timeout:g} s is above the {there:g} s that hooks have on"
+            sentence = f"{above} {agent.title}'s {agent.calls(event)}: then {ended}"
             yield _limit(hook, [event], ("timeout",), f"ended after {there:g} s", sentence, sure=True)
 
 
 def _limit(
     hook: Declared, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
 ) -> HostLimit:
-    return HostLimit(
-        hook=hook.name,
-        file=hook.file,
-        line=hook.line,
-        events=tuple(events),
-        wants=wants,
-        becomes=becomes,
-        sure=sure,
-        sentence=sentence,
-    )
+    return HostLimit(hook.name, hook.file, hook.line, tuple(events), wants, becomes, sure, sentence)
 
 
 def _and(words: list[str], last: str = "and") -> str:

@@ -1,11 +1,11 @@
-"""billhook inside an agent: the entries of its files that are billhook itself, where that is installed, and the hooks
-that the agent runs itself."""
+"""billhook inside an agent: its own entries, where it is installed, and the hooks that the agent runs itself."""
 
 import functools
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -85,7 +85,7 @@ def installation() -> Installation:
     programs = [path for name in PROGRAMS if os.path.lexists(path := os.path.join(beside, name))]
     sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     ours = re.compile(r"billhook(?:-.*(?:-info|\.egg))?", re.DOTALL)
-    packages = [os.path.join(site, name) for site in sites for name in _listed(site) if ours.fullmatch(name)]
+    packages = [path for site in sites for path in _within(site) if ours.fullmatch(os.path.basename(path))]
     if os.path.basename(sys.prefix) == "billhook":  # uv tool and pipx make an environment for each program
         packages.append(sys.prefix)
     return Installation(
@@ -126,11 +126,10 @@ def source_package(project: str) -> tuple[str, ...]:
     return () if package.startswith(inside) or package in installation().packages else (package,)
 
 
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+def _within(folder: str) -> list[str]:
+    with suppress(OSError):
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return []
 
 
 def _with_links(paths: Iterable[str]) -> tuple[str, ...]:
@@ -156,8 +155,7 @@ class HostAgent(msgspec.Struct, frozen=True, cache_hash=True):
     """False: somebody speaks like that agent, who may be a loop of its own that runs no hooks. Then only those files
     count as the agent's in which billhook is installed."""
     over_http: bool = False
-    """It calls over HTTP, where it has no variables to show. Not sure, it is believed where any of its files has
-    billhook's address."""
+    """It calls over HTTP, without variables. If not sure, it is believed if one of its files has billhook's address."""
 
 
 def _reads_these(host: str) -> bool:
@@ -175,12 +173,7 @@ def seen(host: str, environ: Mapping[str, str], *, over_http: bool) -> HostAgent
     """The same for somebody who speaks like that agent: Claude Code is believed where its variables say so."""
     if host != "claude" or environ.get("CLAUDECODE") or environ.get("CLAUDE_CODE_ENTRYPOINT"):
         return inside(host, environ)
-    return _unsure(environ.get("CLAUDE_PROJECT_DIR", ""), over_http)
-
-
-@functools.lru_cache(maxsize=64)
-def _unsure(project: str, over_http: bool) -> HostAgent:
-    return HostAgent("claude", project, sure=False, over_http=over_http)
+    return HostAgent("claude", environ.get("CLAUDE_PROJECT_DIR", ""), sure=False, over_http=over_http)
 
 
 def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
@@ -193,13 +186,11 @@ def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
 
 def runs_itself(agent: HostAgent, declared: Declared, read: FileRead, home: str) -> str:
     """Who runs an entry of a file if not billhook, in words; nothing when nobody else does."""
-    if not _reads_these(agent.host) or declared.shape != "nested" or declared.ours:
+    nested = declared.shape == "nested" and not declared.ours
+    if not _reads_these(agent.host) or not nested or not _reads(agent, declared, home):
         return ""
-    if not _reads(agent, declared, home):
-        return ""
-    if not agent.sure and not any(entry.ours for entry in read.entries):
-        return ""
-    return f"run by {EVERY_AGENT[agent.host].title} itself"
+    sure = agent.sure or any(entry.ours for entry in read.entries)
+    return f"run by {EVERY_AGENT[agent.host].title} itself" if sure else ""
 
 
 def of_claude_code(declared: Declared) -> bool:

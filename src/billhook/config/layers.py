@@ -4,17 +4,18 @@ set, whatever it says.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from billhook.config import builtin_options
 from billhook.config.config import Entry
 from billhook.config.declaration import BUILTINS, LAYERS, Action, Declared, Exec, Layer, Python, Say, Url, needs_consent
 from billhook.config.sources import Builtin, FileRead
 from billhook.core.lazy import pattern
-from billhook.core.text import Finding, nearest
+from billhook.core.text import Finding, suggestion
 
 if TYPE_CHECKING:
     from billhook.config.build import Limits
@@ -57,13 +58,12 @@ def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], 
             if layer_rank(entry.layer) >= layer_rank(switch.layer):
                 off.setdefault(j, (switch.layer, why))
             elif entry.enabled:
-                line, column = switch.places.get("enabled", (switch.line, switch.column))
                 what = f"`{entry.name}` of the {entry.layer} layer ({entry.place})"
                 message, hint = f"a {switch.layer} file can't switch off {what}", "switch it off there, or remove this"
-                findings.append(Finding("BH215", message, switch.file, line, column, hint, switch.name))
+                findings.append(switch.finding("BH215", "enabled", message, hint))
     for i, (layer, _) in off.items():
         if needs_consent(layer) and entries[i].enabled:
-            entries[i] = msgspec.structs.replace(entries[i], enabled=False)
+            entries[i] = replace(entries[i], enabled=False)
     return entries, [off[i][1] if i in off else "" for i in range(len(entries))], findings
 
 
@@ -81,65 +81,56 @@ def parallel(reads: Sequence[FileRead]) -> bool:
 
 
 def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], list[Finding]]:
-    """What holds for each built-in: the most trusted file that says something of a key decides it. What a project
-    asks for counts only where it tightens."""
+    """What holds for each built-in: for each key the most trusted file decides. A project can only tighten."""
     settled = {name: Builtin(name) for name in BUILTINS}
     findings: list[Finding] = []
     for read in sorted(reads, key=lambda read: layer_rank(read.source.layer)):
+        path, layer, of_project = read.source.path, read.source.layer, needs_consent(read.source.layer)
         for said in read.builtins:
-            so_far = settled[said.name]
-            enabled = said.enabled
-            if enabled is False and needs_consent(read.source.layer):
-                message = f"no {read.source.layer} file can switch off the built-in `{said.name}`"
+            so_far, enabled, kept = settled[said.name], said.enabled, dict(said.options)
+            if enabled is False and of_project:
+                message = f"no {layer} file can switch off the built-in `{said.name}`"
                 hint = "switch it off in your own hooks.yaml"
-                findings.append(Finding("BH215", message, read.source.path, said.line, said.column, hint))
+                findings.append(Finding("BH215", message, path, said.line, said.column, hint))
                 enabled = None
-            of_project = needs_consent(read.source.layer)
-            kept = dict(said.options)
             for option in builtin_options.refused(said.name, kept) if of_project else ():
-                message = f"a {read.source.layer} file can't set `{option}` of `{said.name}` to that"
+                message = f"a {layer} file can't set `{option}` of `{said.name}` to that"
                 hint = "remove it, or set it in your own hooks.yaml"
-                findings.append(Finding("BH215", message, read.source.path, said.line, said.column, hint))
+                findings.append(Finding("BH215", message, path, said.line, said.column, hint))
                 del kept[option]
             kept = builtin_options.tightening(said.name, kept) if of_project else kept
-            settled[said.name] = msgspec.structs.replace(
+            settled[said.name] = replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,
                 options=builtin_options.merged(said.name, so_far.options, kept),
-                broken=so_far.broken or ("" if of_project else said.broken and f"{read.source.path}: {said.broken}"),
+                broken=so_far.broken or ("" if of_project else said.broken and f"{path}: {said.broken}"),
             )
     return settled, findings
 
 
-def limits(reads: Iterable[FileRead], layer: Layer) -> "Limits":
+def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
     """The allow-lists for the HTTP hooks of a layer: that layer's and every more trusted one's have to agree."""
     from billhook.config.build import Limits
 
-    reads = list(reads)
-    urls: list[tuple[str, ...]] = []
-    header_env: list[tuple[str, ...]] = []
-    for above in LAYERS[: layer_rank(layer) + 1]:
-        own = [read for read in reads if read.source.layer == above]
-        lists = [read.allowed_urls for read in own if read.allowed_urls is not None]
-        names = [read.allowed_header_env for read in own if read.allowed_header_env is not None]
-        if lists:
-            urls.append(tuple(pattern for some in lists for pattern in some))
-        if names:
-            header_env.append(tuple(name for some in names for name in some))
-    return Limits(tuple(urls), tuple(header_env))
+    above = [[read for read in reads if read.source.layer == one] for one in LAYERS[: layer_rank(layer) + 1]]
+
+    def each(field: str) -> tuple[tuple[str, ...], ...]:
+        lists = ([getattr(read, field) for read in own if getattr(read, field) is not None] for own in above)
+        return tuple(tuple(chain.from_iterable(some)) for some in lists if some)
+
+    return Limits(each("allowed_urls"), each("allowed_header_env"))
 
 
 def what(entry: Declared) -> tuple[object, ...]:
     """What makes two hooks of different layers the very same one."""
-    when = (entry.events, entry.match, entry.when, entry.background, entry.always)
+    when = (entry.events, entry.match, entry.when, entry.effects, entry.after_effects, entry.background, entry.always)
     return (entry.action, when, entry.dialect, entry.folder)
 
 
 def stricter(one: Declared, other: Declared) -> Declared:
     """The first, with the stricter failure rule of both."""
-    if _STRICTNESS[other.on_failure] <= _STRICTNESS[one.on_failure]:
-        return one
-    return msgspec.structs.replace(one, on_failure=other.on_failure)
+    looser = _STRICTNESS[other.on_failure] <= _STRICTNESS[one.on_failure]
+    return one if looser else replace(one, on_failure=other.on_failure)
 
 
 # `after`:
@@ -154,16 +145,16 @@ def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple
         found, missing = _meant(i, settled)
         if missing:
             message = f"it runs after `{missing}`, which does not exist"
-            near = nearest(missing, [*(one.declared.name for one in settled), *BUILTINS])
-            hint = f"did you mean `{near}`?" if near else "remove it, or name a hook that is there"
-            findings.append(_finding("BH212", message, hint, entry.declared))
+            known = [*(one.declared.name for one in settled), *BUILTINS]
+            hint = suggestion(missing, known, "remove it, or name a hook that is there")
+            findings.append(entry.declared.finding("BH212", "after", message, hint))
             settled[i] = _broken(entry, message)
         waits[i] = found
     for i, entry in enumerate(settled):
         way = _way_back(i, waits, layer_rank(entry.declared.layer), settled)
         if way:
             message = f"hooks wait for each other: {' -> '.join(settled[at].declared.name for at in way)}"
-            findings.append(_finding("BH213", message, "remove one of these `after`", entry.declared))
+            findings.append(entry.declared.finding("BH213", "after", message, "remove one of these `after`"))
             settled[i] = _broken(entry, message)
     return [_waiting(entry, [settled[j] for j in waits[i]], builtins) for i, entry in enumerate(settled)], findings
 
@@ -179,8 +170,7 @@ def _named(entries: Sequence[Entry]) -> list[Entry]:
             name = f"{entry.declared.layer}/{name}"
         seen[name] += 1
         shown = name if seen[name] == 1 else f"{name}#{seen[name]}"
-        hook = entry.hook and msgspec.structs.replace(entry.hook, name=shown)
-        named.append(msgspec.structs.replace(entry, shown=shown, hook=hook))
+        named.append(replace(entry.with_hook(name=shown), shown=shown))
     return named
 
 
@@ -196,11 +186,6 @@ def _meant(i: int, entries: Sequence[Entry]) -> tuple[list[int], str]:
     return found, ""
 
 
-def _finding(code: str, message: str, hint: str, declared: Declared) -> Finding:
-    line, column = declared.places.get("after", (declared.line, declared.column))
-    return Finding(code, message, declared.file, line, column, hint, declared.name)
-
-
 def _broken(entry: Entry, why: str) -> Entry:
     if entry.state != "runs":
         return entry  # whatever stands in for it stays
@@ -208,18 +193,16 @@ def _broken(entry: Entry, why: str) -> Entry:
     if entry.declared.gate:
         from billhook.config.build import refusal
 
-        stand_in = refusal(entry.declared, f"{why} ({entry.declared.place})")
-        hook = msgspec.structs.replace(stand_in, name=entry.shown)
-    return msgspec.structs.replace(entry, state="broken", why=why, hook=hook)
+        hook = replace(refusal(entry.declared, f"{why} ({entry.declared.place})"), name=entry.shown)
+    return replace(entry, state="broken", why=why, hook=hook)
 
 
 def _waiting(entry: Entry, others: Sequence[Entry], builtins: frozenset[str]) -> Entry:
-    if entry.hook is None or not entry.declared.after:
+    if not entry.declared.after:
         return entry
     names = [one.shown for one in others if one.state == "runs"]
     names += [name for name in entry.declared.after if name in builtins]
-    after = tuple(dict.fromkeys(names)) if entry.state == "runs" else ()
-    return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
+    return entry.with_hook(after=tuple(dict.fromkeys(names)) if entry.state == "runs" else ())
 
 
 def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Sequence[Entry]) -> list[int]:
@@ -290,7 +273,7 @@ def interpolated(declared: Declared, values: Values) -> Declared:
     def fill(text: str) -> str:
         return values.fill(text, declared.folder)
 
-    return msgspec.structs.replace(
+    return replace(
         declared,
         action=_filled(declared.action, fill),
         match=None if declared.match is None else fill(declared.match),
@@ -305,9 +288,8 @@ def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
             return Exec(tuple(map(fill, argv)))
         case Python(target, interpreter):
             return Python(fill(target), fill(interpreter))
-        case Url(url, headers, allowed_env):
-            return Url(fill(url), headers, allowed_env)  # headers take only what is allowed to them, at each call
-        case Say(decision, text):
-            return Say(decision, fill(text))
-        case _:
-            return action
+        case Url(url):
+            return replace(action, url=fill(url))  # headers take only what is allowed to them, at each call
+        case Say(_, text):
+            return replace(action, text=fill(text))
+    return action

@@ -7,23 +7,24 @@ none, the times of their folders tell that none has come.
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-import msgspec
+from msgspec.structs import replace
 
 from billhook.config import layers, sources
-from billhook.config.builtin_hooks import Builtins, speaking_last
+from billhook.config.builtin_hooks import Builtins, StandIn, protected, speaking_last
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
-from billhook.config.installation import HostAgent, believed, inside, runs_itself, seen
+from billhook.config.installation import believed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.config.sources import FileRead
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
 from billhook.core.lazy import later
-from billhook.core.text import Finding
+from billhook.core.text import counted
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 
@@ -76,88 +77,64 @@ class CachedConfig:
 
     def holds(self, env: Mapping[str, str]) -> bool:
         """Whether loading again would give the same. Only `stat` is called."""
-        came = not self._folders_are_the_same()
+        came = not self._folders or any(_look(one, _TIMES, links=True) != times for one, times in self._folders.items())
         for path, identity in self._present if came else self._changeable:
-            if _file(path) != identity and sources.identity(path) != identity:
+            # the quick look tells for a file that is there and is no link
+            if (_look(path, sources.IDENTITY) or (0,)) != identity and sources.identity(path) != identity:
                 return False
-        for path, anybodys in self._passed if came else self._beyond:
-            if sources.is_anybodys(path) != anybodys:
-                return False
-        for name, value in self._used.items():
-            if env.get(name) != value:
-                return False
+        if any(sources.is_anybodys(path) != anybodys for path, anybodys in (self._passed if came else self._beyond)):
+            return False
+        if any(env.get(name) != value for name, value in self._used.items()):
+            return False
         for folder, identity in self._approved.items():
-            if _own_folder(folder) != identity:
+            if _look(folder, _OWN_FOLDER) != identity:
                 self._approved = {}
                 break
         if self._stamps and not self._approved and not self._same_approvals():
             return False
-        for mark in self._marks:
-            if not trust.holds(mark):
-                return False
-        for entry in self.config.pending:
-            if not all(map(trust.unchanged, entry.consent.looked_at)):
-                return False
+        if self._marks and not all(map(trust.holds, self._marks)):
+            return False
+        if not all(trust.unchanged(mark) for entry in self.config.pending for mark in entry.consent.looked_at):
+            return False
         # A folder that was moved, with a link left in its place, is the same one and lies elsewhere.
         leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
         return leads_there and (not came or self._none_has_come())
 
     def _same_approvals(self) -> bool:
         ways = {folder for file in self._stamps for folder in self._approvals.way_to(file)}
-        before = {folder: _own_folder(folder) for folder in ways}
-        for file, stamp in self._stamps.items():
-            if self._approvals.stamp(file) != stamp:
-                return False
+        before = {folder: _look(folder, _OWN_FOLDER) for folder in ways}
+        if any(self._approvals.stamp(file) != stamp for file, stamp in self._stamps.items()):
+            return False
         now = time.time_ns()
         self._approved = before if all(now - max(one[4:], default=0) > _SETTLED for one in before.values()) else {}
         return True
 
-    def _folders_are_the_same(self) -> bool:
-        for folder, times in self._folders.items():
-            if _times(folder) != times:
-                return False
-        return self._folders != {}
-
     def _none_has_come(self) -> bool:
-        folders = {folder: _times(folder) for folder in map(_nearest, {os.path.dirname(one) for one in self._absent})}
+        nearest = map(_nearest, {os.path.dirname(one) for one in self._absent})
+        folders = {folder: _look(folder, _TIMES, links=True) for folder in nearest}
         if any(sources.identity(path) for path in self._absent):
             return False
         now = time.time_ns()
         usable = "" not in folders and all(times and now - max(times[2:]) > _SETTLED for times in folders.values())
         self._folders = folders if usable else {}
-        self._changeable = tuple(place for place in self._present if not _is_folder_in(place[0], self._folders))
+        near = [path for path, _ in self._present if {path, os.path.dirname(path)} & self._folders.keys()]
+        told = {path for path in near if os.path.isdir(path) and not os.path.islink(path)}
+        self._changeable = tuple(place for place in self._present if place[0] not in told)
         self._beyond = tuple(place for place in self._passed if place[0] not in self._folders)
         return True
 
 
-def _file(path: str) -> sources.Identity:
-    """What `sources.identity` returns for a file that is there and is no link; something else for other paths."""
-    try:
-        found = os.lstat(path)
-    except (OSError, ValueError):
-        return (0,)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+_OWN_FOLDER: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_uid", "st_mtime_ns", "st_ctime_ns")
+"""What tells whether a folder of ours is still the same, still ours alone, and holds the same names."""
+_TIMES: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns")
 
 
-def _own_folder(path: str) -> sources.Identity:
-    """What tells whether a folder of ours is still the same, still ours alone, and holds the same names."""
+def _look(path: str, fields: "attrgetter[sources.Identity]", *, links: bool = False) -> sources.Identity:
+    """What `stat` says of a path, of what a link leads to only if `links`; nothing where it can't be asked."""
     try:
-        found = os.lstat(path)
+        return fields(os.stat(path) if links else os.lstat(path))
     except (OSError, ValueError):
         return ()
-    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _is_folder_in(path: str, folders: Mapping[str, sources.Identity]) -> bool:
-    return (path in folders or os.path.dirname(path) in folders) and os.path.isdir(path) and not os.path.islink(path)
-
-
-def _times(folder: str) -> sources.Identity:
-    try:
-        found = os.stat(folder)
-    except (OSError, ValueError):
-        return ()
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _nearest(folder: str) -> str:
@@ -198,7 +175,7 @@ def load_config(
     named = () if files is None else tuple(os.fspath(file) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     root, env = None if home is None else os.fspath(home), client_env.environ() if env is None else env
-    request = _request(os.fspath(cwd or ""), named, wanted, root, builtins, trust, env, host)
+    request = _LoadRequest(os.fspath(cwd or ""), named, trust, host, wanted, root, builtins).within(env)
     return _cached(request, env) or _loaded(request, env)
 
 
@@ -212,41 +189,30 @@ class Speaker(NamedTuple):
 class _LoadRequest(NamedTuple):
     """Everything that decides what is loaded, but for the files: what a configuration is cached under."""
 
-    here: str
     folder: str
     files: tuple[str, ...]
-    layers: tuple[Layer, ...]
-    home: str | None
-    builtins: bool
     trust: "Trust"
     host: str | Speaker
-    places: tuple[str | None, ...]
-    variables: tuple[str | None, ...]
+    layers: tuple[Layer, ...] = LAYERS
+    home: str | None = None
+    builtins: bool = True
+    here: str = ""
+    variables: tuple[str | None, ...] = ()
+
+    def within(self, env: Mapping[str, str]) -> "_LoadRequest":
+        """The same with where we are, and the variables that decide where files and agents are."""
+        try:
+            here = client_env.getcwd()
+        except OSError:
+            here = ""
+        variables = [*map(client_env.environ().get, _PLACES), *(map(env.get, _AGENT) if self.host else ())]
+        return self._replace(here=here, variables=tuple(variables))
 
 
 _PLACES: Final = ("HOME", "XDG_CONFIG_HOME", "BILLHOOK_HOME")
 _AGENT: Final = ("CLAUDE_PROJECT_DIR", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
 _cache: dict[_LoadRequest, CachedConfig] = {}
 _MOST_CACHED: Final = 128
-
-
-def _request(
-    folder: str,
-    files: tuple[str, ...],
-    layers: tuple[Layer, ...],
-    home: str | None,
-    builtins: bool,
-    trust: "Trust",
-    env: Mapping[str, str],
-    host: str | Speaker,
-) -> _LoadRequest:
-    try:
-        here = client_env.getcwd()
-    except OSError:
-        here = ""
-    places = tuple(map(client_env.environ().get, _PLACES))
-    variables = tuple(map(env.get, _AGENT)) if host else ()
-    return _LoadRequest(here, folder, files, layers, home, builtins, trust, host, places, variables)
 
 
 def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
@@ -256,43 +222,33 @@ def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
 
 
 def _loaded(request: _LoadRequest, env: Mapping[str, str]) -> "Config":
-    folder, root = request.folder or request.here, state_root(request.home)
+    folder = request.folder or request.here
     if not folder:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists")
-    explicit = [client_env.abspath(file) for file in request.files]
-    agent = _host_agent(request.host, env)
-    found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
-    loading = _Loading(found, root, builtins=request.builtins, trust=request.trust, env=env, agent=agent)
+        raise _gone()
+    loading = _Loading(request, folder, env)
     config = loading.config()
     if len(_cache) >= _MOST_CACHED:
         _cache.clear()
-    _cache[request] = CachedConfig(config, folder, found, loading.values.used, loading.approvals)
+    _cache[request] = CachedConfig(config, folder, loading.found, loading.values.used, loading.approvals)
     return config
 
 
-def _host_agent(host: str | Speaker, env: Mapping[str, str]) -> HostAgent:
-    if isinstance(host, Speaker):
-        return seen(host.name, env, over_http=host.over_http)
-    return inside(host, env) if host else HostAgent()
+def _gone() -> UsageError:
+    return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
 class _Loading:
     """One load."""
 
-    def __init__(
-        self,
-        found: sources.FoundSources,
-        root: Path,
-        *,
-        builtins: bool,
-        trust: "Trust",
-        env: Mapping[str, str],
-        agent: HostAgent,
-    ) -> None:
-        self.found, self.root, self.trust, self.with_builtins = found, root, trust, builtins
-        self.approvals = Approvals(root)
+    def __init__(self, request: _LoadRequest, folder: str, env: Mapping[str, str]) -> None:
+        explicit = [client_env.abspath(file) for file in request.files]
+        self.found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
+        self.root, self.trust, self.with_builtins = state_root(request.home), request.trust, request.builtins
+        self.approvals = Approvals(self.root)
         self.values = Values(env)
-        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in found.files]
+        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in self.found.files]
+        host = request.host
+        agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
         self.agent = believed(agent, self.reads)
         # one folder that can't be opened may hide several files
         self.problems = list(dict.fromkeys(finding for read in self.reads for finding in read.findings))
@@ -308,7 +264,10 @@ class _Loading:
         entries = self._entries(declared, off, present) if declared else []
         parallel = layers.parallel(self._with_consent(entries))
         if parallel and builtins is not None:
-            entries = [_after(entry, builtins.trackers) for entry in entries]
+            # every hook is told the session's name and turn, so it runs after those that know them
+            for place, entry in enumerate(entries):
+                before = entry.hook.after if entry.hook is not None else ()
+                entries[place] = entry.with_hook(after=tuple(dict.fromkeys([*before, *builtins.trackers])))
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
             hooks += [*builtins.hooks(), self._guard(entries, settings["guard"])]
@@ -331,12 +290,10 @@ class _Loading:
         )
 
     def _entries(self, declared: list[Declared], off: list[str], builtins: frozenset[str]) -> list[Entry]:
-        from billhook.config.layers import settle_order
-        from billhook.config.trust import consents
-
-        all_of_them = zip(declared, consents(declared, self.approvals, self.trust), off, strict=True)
+        consents = trust.consents(declared, self.approvals, self.trust)
+        all_of_them = zip(declared, consents, off, strict=True)
         entries = [self._entry(*each) for each in all_of_them if not each[0].ours or each[1].standing == "changed"]
-        settled, cycles = settle_order(_once(entries), builtins=builtins)
+        settled, cycles = layers.settle_order(_once(entries), builtins=builtins)
         self.problems += cycles
         return settled
 
@@ -345,9 +302,7 @@ class _Loading:
         heard = {entry.declared.file for entry in entries if entry.consent.given}
         others = {entry.declared.place for entry in entries if entry.state == "elsewhere"}
         return [
-            msgspec.structs.replace(
-                read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others)
-            )
+            replace(read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others))
             for read in self.reads
             if not needs_consent(read.source.layer) or read.source.path in heard
         ]
@@ -355,8 +310,10 @@ class _Loading:
     def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:
         if off and (declared.enabled or not (consent.before is not None and consent.before.gate)):
             return Entry(declared, consent, "off", off)
-        if self.agent.host and (elsewhere := self._elsewhere(declared)):
-            return Entry(declared, consent, "elsewhere", elsewhere)
+        if self.agent.host:
+            read = next(read for read in self.reads if read.source.path == declared.file)
+            if elsewhere := runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~"))):
+                return Entry(declared, consent, "elsewhere", elsewhere)
         if not consent.given:
             return _pending(declared, consent)
         if declared.broken:
@@ -364,10 +321,6 @@ class _Loading:
         if not build.runs(declared.action):
             return _unusable(declared, consent, "not yet", "hooks of this kind are not run yet")
         return self._running(declared, consent)
-
-    def _elsewhere(self, declared: Declared) -> str:
-        read = next(read for read in self.reads if read.source.path == declared.file)
-        return runs_itself(self.agent, declared, read, os.path.realpath(client_env.expanduser("~")))
 
     def _running(self, declared: Declared, consent: "Consent") -> Entry:
         try:
@@ -380,16 +333,14 @@ class _Loading:
         except Exception as error:  # a matcher or rule that only now can be seen to be none
             why = f"with its variables put in it can't be used: {error}"
             hint = "mend what the variables hold"
-        line, column = declared.places.get("action", (declared.line, declared.column))
-        self.problems.append(Finding("BH214", why, declared.file, line, column, hint, declared.name))
+        self.problems.append(declared.finding("BH214", "action", why, hint))
         return _unusable(declared, consent, "broken", why)
 
     def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
         """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
         for entry in entries:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
-                stand_in = build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})")
-                yield msgspec.structs.replace(stand_in, name=entry.shown)
+                yield replace(build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})"), name=entry.shown)
         for read in self.reads:
             if not read.readable or read.says_gate:
                 yield from self._unreadable(read, entries)
@@ -413,31 +364,24 @@ class _Loading:
             events |= set(build.GATED)
         if events:
             place = Source(layer=source.layer, file=source.path, line=first.line)
-            yield build.blockade(place, tuple(sorted(events)), why)
+            listed, name = tuple(sorted(events)), "unreadable-file"
+            yield Hook(name=name, run=StandIn(why), events=listed, on_failure="deny", source=place, priority=0)
 
     def _guard(self, entries: Sequence[Entry], said: sources.Builtin) -> Hook:
         from billhook.builtins.guard import guard
-        from billhook.config.builtin_hooks import guard_settings, protected
+        from billhook.config.builtin_hooks import guard_settings
 
-        return guard(protected(self.found, self.root, entries, self.approvals), guard_settings(said, self.reads))
-
-
-def _after(entry: Entry, trackers: tuple[str, ...]) -> Entry:
-    """Hooks that run at once run after those that know the session's name and turn: every hook is told them."""
-    if entry.hook is None:
-        return entry
-    after = tuple(dict.fromkeys([*entry.hook.after, *trackers]))
-    return msgspec.structs.replace(entry, hook=msgspec.structs.replace(entry.hook, after=after))
+        taken = any(entry.shown == "guard" for entry in entries)
+        hook = guard(protected(self.found, self.root, entries, self.approvals), guard_settings(said, self.reads))
+        return replace(hook, name="built-in/guard") if taken else hook
 
 
 def _judges_the_same(entry: Entry) -> bool:
     """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
-    before = entry.consent.before
+    before, now = entry.consent.before, trust.definition(entry.declared)
     assert before is not None
-    from billhook.config.trust import definition
-
-    now = definition(entry.declared)
-    return before.gate and all(now[key] == before.definition.get(key) for key in ("events", "match", "if", "dialect"))
+    keys = ("events", "match", "if", "effects", "after_effects", "dialect")
+    return before.gate and all(now.get(key) == before.definition.get(key) for key in keys)
 
 
 _STRUCTURAL = frozenset({"BH101", "BH102", "BH103", "BH104", "BH106", "BH202", "BH203"})
@@ -452,9 +396,7 @@ def _pending(declared: Declared, consent: "Consent") -> Entry:
     hook: Hook | None = None  # a broken hook that may not run either has nothing to show
     before, state, why = consent.before, consent.standing, "not approved; `billhook trust` shows it"
     if before is not None:
-        from billhook.config.trust import what_changed
-
-        why = f"{what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
+        why = f"{trust.what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
     if before is not None and before.gate:
         hook = build.refusal_of(before, declared, f"{why} ({declared.place})")
     elif not declared.broken:
@@ -474,14 +416,11 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
         if at == len(kept) or kept[at].declared.layer == entry.declared.layer:
             kept.append(entry)
             continue
-        first = kept[at]
-        assert first.hook is not None
-        strict = layers.stricter(first.declared, entry.declared)
-        kept[at] = msgspec.structs.replace(
-            first, declared=strict, hook=msgspec.structs.replace(first.hook, on_failure=strict.on_failure)
-        )
-        why = f"the same hook is already there: {first.declared.layer} {first.declared.place}"
-        kept.append(msgspec.structs.replace(entry, state="same", why=why, hook=None))
+        first = kept[at].declared
+        strict = layers.stricter(first, entry.declared)
+        kept[at] = replace(kept[at].with_hook(on_failure=strict.on_failure), declared=strict)
+        why = f"the same hook is already there: {first.layer} {first.place}"
+        kept.append(replace(entry, state="same", why=why, hook=None))
     return kept
 
 
@@ -503,9 +442,6 @@ def load(
 # The configured hooks, for verbs that run them; and what their user ought to know beside the verdict.
 
 
-_NAMED = 5  # hooks that a note names; the rest is counted
-
-
 class NotLoadedError(Exception):
     """The files of a folder have to be read first, which may take long."""
 
@@ -522,7 +458,7 @@ def load_for_cwd(
     entries then have the state `elsewhere` (`load_config` tells more). NotLoadedError without `read_files`, unless it
     is known from before."""
     env = client_env.environ()
-    request = _request(cwd, tuple(files), LAYERS, None, True, trust, env, host)
+    request = _LoadRequest(cwd, tuple(files), trust, host).within(env)
     known = _cached(request, env)
     if known is not None:
         return known
@@ -541,7 +477,7 @@ def standing(folder: str) -> str:
     try:
         asked = folder = client_env.abspath(folder or ".")
     except FileNotFoundError:
-        raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+        raise _gone() from None
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     if folder != asked and os.path.dirname(folder) == folder:
@@ -556,23 +492,22 @@ def notes(config: "Config", host: str = "") -> list[str]:
     """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
     is wrong with the files, and one about approvals that don't count."""
     from billhook.config.installation import is_claudes
+    from billhook.config.notices import listed_names
 
     found = []
     claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]
     if pending := [entry for entry in config.pending if entry not in claudes]:
         hooks, them = ("1 hook is", "it") if len(pending) == 1 else (f"{len(pending)} hooks are", "them")
-        names = ", ".join(map(_called, pending[:_NAMED]))
-        more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
-        found.append(f"{hooks} not approved and did not run: {names}{more} (`billhook trust` shows {them})")
+        names = listed_names(list(map(_called, pending)))
+        found.append(f"{hooks} not approved and did not run: {names} (`billhook trust` shows {them})")
     if claudes:
         hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
         moves = f"(`billhook install claude --adopt` moves {them} to billhook)"
         why = f"because Claude Code runs {them} itself"
         found.append(f"{hooks} in Claude Code's settings did not run here, {why} {moves}")
     if problems := config.problems:
-        first, number = f"{problems[0].place}: {problems[0].message}", len(problems)
-        there = f"1 problem in the configuration: {first}"
-        there = there if number == 1 else f"{number} problems in the configuration: the first: {first}"
+        first = f"{'the first: ' * (len(problems) > 1)}{problems[0].place}: {problems[0].message}"
+        there = f"{counted(len(problems), 'problem')} in the configuration: {first}"
         found.append(f"{there} (`billhook check` shows all)")
     if unbelieved := doubts(config):
         found.append(f"approvals that can't be believed don't count: {unbelieved[0]}")
@@ -581,8 +516,6 @@ def notes(config: "Config", host: str = "") -> list[str]:
 
 def doubts(config: "Config") -> list[str]:
     """What keeps approvals from being read, where hooks wait for one: what is lost there may have been a gate."""
-    from billhook.store.approvals import Approvals
-
     approvals = Approvals(Path(config.root))
     for file in dict.fromkeys(entry.declared.file for entry in config.pending):
         approvals.of_file(file)

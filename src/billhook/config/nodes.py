@@ -121,7 +121,9 @@ def read_text(text: bytes, file: str, largest: int = MAX_BYTES) -> Read:
     decoded = _decoded(text, file)
     if isinstance(decoded, Finding):
         return unread(decoded)
-    if _is_json(decoded, file):
+    name = file.lower()
+    known = name.endswith((".json", ".yaml", ".yml"))
+    if name.endswith(".json") or (not known and decoded.lstrip().startswith("{")):
         from billhook.config.read_json import read_json
 
         return read_json(decoded, file)
@@ -130,24 +132,15 @@ def read_text(text: bytes, file: str, largest: int = MAX_BYTES) -> Read:
     return read_yaml(decoded, file)
 
 
-def _is_json(text: str, file: str) -> bool:
-    name = file.lower()
-    if name.endswith((".json", ".yaml", ".yml")):
-        return name.endswith(".json")
-    return text.lstrip().startswith("{")
-
-
 def _decoded(text: bytes, file: str) -> str | Finding:
-    encoding = "utf-16" if text.startswith(_UTF16) else "utf-8-sig"
+    body = text.removeprefix(codecs.BOM_UTF8)
+    encoding = "utf-16" if text.startswith(_UTF16) else "utf-8"
     try:
-        return text.decode(encoding)
+        return body.decode(encoding)
     except UnicodeDecodeError as error:
-        # utf-8-sig counts from behind the mark, so the sound part is decoded without one.
-        body = text.removeprefix(codecs.BOM_UTF8)
-        before = body[: error.start].decode("utf-16" if encoding == "utf-16" else "utf-8", "ignore")
-        line, column = LineStarts(before).place(len(before))
-        what = f"byte 0x{body[error.start]:02x} is not {'UTF-16' if encoding == 'utf-16' else 'UTF-8'}"
-        return Finding("BH102", what, file, line, column, "save the file as UTF-8")
+        before = body[: error.start].decode(encoding, "ignore")
+        what = f"byte 0x{body[error.start]:02x} is not {encoding.upper()}"
+        return Finding("BH102", what, file, *LineStarts(before).place(len(before)), "save the file as UTF-8")
 
 
 def unread(*findings: Finding) -> Read:

@@ -19,10 +19,12 @@ from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import needs_consent
 from billhook.config.installation import is_claudes
+from billhook.config.sources import shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
 from billhook.core.events import Event
-from billhook.store.files import StoreError
+from billhook.core.text import counted
+from billhook.store.files import StoreError, sha256
 from billhook.store.state import FileState, Value
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def missing(config: Config) -> list[Missing]:
     """What was in force here and is not any more. Raises StoreError."""
     state = FileState(Path(config.root))
     mine = state.read(GATES_KIND, USER)
-    present = {read.source.path for read in config.sources} | set(_acknowledged(mine))
+    present = {read.source.path for read in config.sources} | set(_strings(mine, "acknowledged"))
     known = {one.file: one for one in (*_gone_files(USER, _accounts(config)), *_gone_files(USER, mine))}
     found = [one for file, one in known.items() if file not in present]
     here = config.folder or config.project
@@ -119,7 +121,7 @@ def _guards(entry: Entry) -> bool:
 def _merged(before: Value | None, found: _GatesFound, *, whole: bool) -> Value | None:
     """The record with what was found; None when that changes nothing. Only an acknowledgement forgets a gate of a
     project; a file of the user's counts as a `whole`, as it is now."""
-    files, hooks, known = _names(before, "files"), _names(before, "hooks"), _acknowledged(before)
+    files, hooks, known = _names(before, "files"), _names(before, "hooks"), _strings(before, "acknowledged")
     gates = {
         file: sorted({*names, *(() if whole else files.get(file, ()))})
         for file, names in {**files, **found.gates}.items()
@@ -153,7 +155,7 @@ def _without(before: Value | None, gone: Missing) -> Value:
         files = _names(before, field)
         names = [name for name in files.pop(gone.file, ()) if name not in gone.gates]
         left[field] = {**files, gone.file: names} if names else files
-    known = {*_acknowledged(before), gone.file} if gone.key == USER else ()
+    known = {*_strings(before, "acknowledged"), gone.file} if gone.key == USER else ()
     return {**left, "acknowledged": sorted(known)}
 
 
@@ -182,12 +184,12 @@ def _account_home() -> str:
 def _names(record: Value | None, field: str) -> dict[str, list[str]]:
     files = (record or {}).get(field)
     found = {file: names for file, names in files.items() if isinstance(names, list)} if isinstance(files, dict) else {}
-    return {file: [name for name in names if isinstance(name, str)] for file, names in found.items()}
+    return {file: _strings(found, file) for file in found}
 
 
-def _acknowledged(record: Value | None) -> list[str]:
-    known = (record or {}).get("acknowledged")
-    return [file for file in known if isinstance(file, str)] if isinstance(known, list) else []
+def _strings(record: Value | None, field: str) -> list[str]:
+    found = (record or {}).get(field)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 # What the user is told inside the agent beside a verdict:
@@ -217,7 +219,8 @@ class Notices:
     """The notices of one loaded configuration for one host. Lives as long as its engine."""
 
     def __init__(self, config: "Config", host: str) -> None:
-        self.config = config
+        assert config.knowing is not None
+        self.config, self._state = config, config.knowing.state
         self.host = dialect_of(host).removeprefix("http:")
         self._shown: dict[str, set[str]] = {}
         """By session that was looked up for this configuration: all that it was shown."""
@@ -250,7 +253,10 @@ class Notices:
         return _told(notice) if new else ""
 
     def _due(self, session: str, verdict: Verdict) -> list[Notice]:
-        self._remember()
+        if not self._remembered and "gone" not in self._told_otherwise:
+            self._remembered = True
+            with suppress(StoreError):  # state that can't be written is reported by the log
+                remember(self.config)
         facts = self._waiting.pop(session, [])
         if session not in self._shown:
             facts += self._look_up(session)
@@ -272,7 +278,7 @@ class Notices:
             self._waiting.clear()
             self.told.clear()
         record = self._read(session) if session else None
-        self._shown[session] = set(_keys(record))
+        self._shown[session] = set(_strings(record, "shown"))
         return _texts(record)
 
     def _claim(self, session: str, known: set[str], new: list[Notice]) -> list[Notice]:
@@ -282,7 +288,7 @@ class Notices:
         before: set[str] = set()
 
         def change(record: "Value | None") -> "Value":
-            shown = _keys(record)
+            shown = _strings(record, "shown")
             before.update(shown)
             return {"shown": [*shown, *(key for key in keys if key not in before)][-_MOST_SHOWN:]}
 
@@ -294,8 +300,16 @@ class Notices:
         """What is no longer true at the next event, a failure, waits in the state: the next process knows it."""
         self._waiting[session] = new
         failed = [[*one.keys, one.text] for one in new if one.keys[0].startswith("open ")]
-        if session and failed and self._ever_shows:
-            self._update(session, lambda record: {"shown": _keys(record), "waiting": _notices_merged(record, failed)})
+        shows = self.host in AGENTS and any(row.message for row in AGENTS[self.host].capabilities.values())
+        if not session or not failed or not shows:
+            return
+
+        def change(record: "Value | None") -> "Value":
+            before = [[*one.keys, one.text] for one in _texts(record)]
+            waiting = [*before, *(one for one in failed if one not in before)][-_MOST_WAITING:]
+            return {"shown": _strings(record, "shown"), "waiting": waiting}
+
+        self._update(session, change)
 
     def _update(self, key: str, change: "Callable[[Value | None], Value]") -> None:
         with suppress(StoreError):  # it is told again rather than never
@@ -305,11 +319,6 @@ class Notices:
         with suppress(StoreError):
             return self._state.read(KIND, key)
         return None
-
-    @property
-    def _state(self) -> "FileState":
-        assert self.config.knowing is not None
-        return self.config.knowing.state
 
     # -- who is told what
 
@@ -326,19 +335,7 @@ class Notices:
         row = getattr(agents.dialect(self.host), "row", None)
         return bool(can(self.host, event.hook_event_name).message if row is None else row(event).message)
 
-    @property
-    def _ever_shows(self) -> bool:
-        return self.host in AGENTS and any(row.message for row in AGENTS[self.host].capabilities.values())
-
     # -- the facts
-
-    def _remember(self) -> None:
-        if self._remembered or "gone" in self._told_otherwise:
-            return
-
-        self._remembered = True
-        with suppress(StoreError):  # state that can't be written is reported by the log
-            remember(self.config)
 
     def _standing(self, session: str) -> Iterator[Notice]:
         told = self._told_otherwise
@@ -355,12 +352,13 @@ class Notices:
     def _forget(self, session: str, missing: Collection[str]) -> None:
         """What was gone and is back is told again when it goes again."""
         back = {key for key in self._shown[session] if key.startswith("gone ")}.difference(missing)
-        if not back:
-            return
-        self._shown[session] -= back
-        self._update(
-            session, lambda record: {**(record or {}), "shown": [key for key in _keys(record) if key not in back]}
-        )
+
+        def change(record: "Value | None") -> "Value":
+            return {**(record or {}), "shown": [key for key in _strings(record, "shown") if key not in back]}
+
+        if back:
+            self._shown[session] -= back
+            self._update(session, change)
 
     def _approvals(self, known: Collection[str]) -> Iterator[Notice]:
         """What was approved lately, and what no session has announced: the user sees an approval of somebody else's."""
@@ -373,7 +371,7 @@ class Notices:
             for file in files
             for hash_, when in approvals.listed(file).items()
         }
-        told = _keys(self._read(scope)) if listed else []
+        told = _strings(self._read(scope), "shown") if listed else []
         due: dict[str, Approval] = {}
         for key, (file, hash_) in listed.items():
             recent = time.time() - int(key.rpartition(" ")[2]) / 1e9 < _RECENT
@@ -422,23 +420,19 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
         entries = [entry for entry in ours if entry.state == state]
         if not entries:
             continue
-        files = dict.fromkeys(_shown_path(entry.declared.file, config) for entry in entries)
-        where = f" in {next(iter(files))}" if len(files) == 1 else ""
-        are, them = ("1 hook", "it") if len(entries) == 1 else (f"{len(entries)} hooks", "them")
+        files = {shown_path(entry.declared.file, config.project) for entry in entries}
+        where = f" in {files.pop()}" if len(files) == 1 else ""
+        are, them = counted(len(entries), "hook"), "it" if len(entries) == 1 else "them"
         approved = [entry.consent.before for entry in entries]
         blocks = "; gates among them block until approved" if any(one and one.gate for one in approved) else ""
-        names = _listed([entry.shown for entry in entries])
+        names = listed_names([_short(entry.shown) for entry in entries])
         text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {names}{blocks}."
-        keys = tuple(f"{state} {_definition(entry)}" for entry in entries)
+        from billhook.config.trust import definition  # not needed where nothing waits
+
+        # What tells a hook from another one, without a look at the files that it names: nobody has approved it.
+        facts = [repr((entry.shown, definition(entry.declared))) for entry in entries]
+        keys = tuple(f"{state} {sha256(one.encode('utf-8', 'surrogatepass')).hexdigest()}" for one in facts)
         yield Notice(keys, f"{text} Review {them}: billhook trust")
-
-
-def _definition(entry: "Entry") -> str:
-    """What tells a hook from another one, without a look at the files that it names: nobody has approved it."""
-    from billhook.config.trust import definition
-    from billhook.store.files import sha256
-
-    return sha256(repr((entry.shown, definition(entry.declared))).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def problems(config: "Config") -> Iterator[Notice]:
@@ -449,13 +443,12 @@ def problems(config: "Config") -> Iterator[Notice]:
     first = found[0]
     number = "1 problem" if len(found) == 1 else f"{len(found)} problems, the first"
     keys = tuple(f"problem {one.code} {one.place} {one.hook}" for one in found)
-    place = f"{_shown_path(first.file, config)}:{first.line}" if first.line else _shown_path(first.file, config)
+    place = shown_path(first.file, config.project) + (f":{first.line}" if first.line else "")
     yield Notice(keys, f"{number} in the configuration: {place}: {first.message}. Details: billhook check")
 
 
 def gone(config: "Config") -> Iterator[Notice]:
     """Gates that were in force here before."""
-
     try:
         found = missing(config)
     except StoreError as error:
@@ -468,7 +461,7 @@ def gone(config: "Config") -> Iterator[Notice]:
 def gone_text(one: "Missing", config: "Config") -> str:
     """What is gone, and the command that acknowledges it."""
     are = f"{one.what} is" if len(one.gates) == 1 else f"{one.what}s are"
-    where = f"{_listed(one.gates)} in {_shown_path(one.file, config)} ({one.why})"
+    where = f"{listed_names(list(map(_short, one.gates)))} in {shown_path(one.file, config.project)} ({one.why})"
     acknowledge = "If that is intended: billhook trust --acknowledge"
     return f"{len(one.gates)} {are} no longer in force: {where}. {acknowledge}"
 
@@ -492,39 +485,24 @@ def _approved(approvals: "Sequence[Approval]", when: int) -> str:
     what = f"{len(names)} {'hook' if hooks else 'approval'}{'s were' if len(names) > 1 else ' was'}"
     how = {one.how for one in approvals}
     by = f" {how.pop()}".rstrip() if len(how) == 1 else ""
-    return f"{what} approved {_ago(time.time() - when / 1e9)}{by}: {_listed(names)}. Not you? billhook trust --list"
+    ago = _ago(time.time() - when / 1e9)
+    return f"{what} approved {ago}{by}: {listed_names(list(map(_short, names)))}. Not you? billhook trust --list"
 
 
 def _ago(seconds: float) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if (number := int(seconds // length)) > 0:
-            return f"{number} {unit}{'s' if number > 1 else ''} ago"
+        if seconds >= length:
+            return f"{counted(int(seconds // length), unit)} ago"
     return "just now"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed_names(names: Sequence[str]) -> str:
+    """The first of them; the rest is counted."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(_short, names[:_NAMED])) + more
-
-
-def _shown_path(path: str, config: "Config") -> str:
-    inside, home = config.project.rstrip("/") + "/", client_env.expanduser("~").rstrip("/") + "/"
-    if path.startswith(inside):
-        return os.path.relpath(path, config.project)
-    return f"~/{path[len(home) :]}" if path.startswith(home) else path
-
-
-def _keys(record: "Value | None") -> list[str]:
-    shown = (record or {}).get("shown")
-    return [key for key in shown if isinstance(key, str)] if isinstance(shown, list) else []
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _texts(record: "Value | None") -> list[Notice]:
     waiting = (record or {}).get("waiting")
     pairs = waiting if isinstance(waiting, list) else ()
     return [Notice((str(one[0]),), str(one[1])) for one in pairs if isinstance(one, list) and len(one) == 2]
-
-
-def _notices_merged(record: "Value | None", more: list[list[str]]) -> list[list[str]]:
-    before = [[*one.keys, one.text] for one in _texts(record)]
-    return [*before, *(one for one in more if one not in before)][-_MOST_WAITING:]

@@ -5,7 +5,6 @@ list was approved, as hooks do. A deny or ask rule never vanishes: one that can'
 where not even the tool can be told no agent starts (`Rules.fatal`).
 """
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,11 +14,11 @@ import msgspec
 
 from billhook.config.declaration import Layer, needs_consent
 from billhook.config.nodes import FieldNodes, Node, one_line, quoted
-from billhook.config.sources import FileRead, agent_of
+from billhook.config.sources import FileRead, agent_of, shown_path
 from billhook.config.trust import Trust
-from billhook.core import client_env, tools
+from billhook.core import tools
 from billhook.core.errors import RuleError
-from billhook.core.text import Finding, folded, nearest
+from billhook.core.text import Finding, folded, nearest, suggestion
 from billhook.effects.rules import Rule
 from billhook.store.approvals import Approval, Approvals
 
@@ -69,7 +68,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown(self) -> str:
         """`permissions.allow of .claude/settings.json`."""
-        return f"{NAME} of {_shown_path(self.file, self.folder)}"
+        return f"{NAME} of {shown_path(self.file, self.folder)}"
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,17 +252,15 @@ class _PermissionFile:
         word = node.value if isinstance(node.value, str) else ""
         if word in MODES:
             self.mode, self.mode_node = word, node
-            return
-        near = nearest(word, MODES, 0.8)
-        if near or self.source.path.endswith((".yaml", ".yml")):  # else it may be a mode of the host's own
-            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(MODES)}"
+        elif nearest(word, MODES, 0.8) or self.source.path.endswith((".yaml", ".yml")):  # else it may be the host's own
+            hint = suggestion(word, MODES, cutoff=0.8)
             self._find("BH206", f"no permission mode {quoted(str(node.plain()))}", node, hint)
 
     def _list(self, kind: Kind, node: Node) -> None:
         if node.value is None:
             return
         items = node.value if isinstance(node.value, tuple) else (node,)
-        if not isinstance(node.value, tuple):
+        if items == (node,):
             message = f"`{kind}` must be a list of rules, not {node.kind}"
             lost = kind != "allow" and not isinstance(node.value, str)
             self._find("BH203", message, node, f'write "{kind}": ["Bash(git push *)"]', fatal=lost)
@@ -297,7 +294,7 @@ class _PermissionFile:
 
     def _permitted(self, rule: Rule, kind: Kind, node: Node, *, unread: bool = False) -> Permitted:
         path, layer, folder = self.source.path, self.source.layer, self.source.folder
-        place, text = f"{_shown_path(path, folder)}:{node.line}", one_line(str(node.value), _LONGEST_TEXT)
+        place, text = f"{shown_path(path, folder)}:{node.line}", one_line(str(node.value), _LONGEST_TEXT)
         return Permitted(rule, layer, place, folder, kind, text, unread, path, node.line, node.column)
 
 
@@ -305,11 +302,3 @@ def named_tools(text: str) -> list[str]:
     """The tools that a text which is no rule seems to be about, by their canonical names."""
     listed = _LISTED.findall(text.partition("(")[0])
     return list(dict.fromkeys(tools.canonical(name) for name in (*listed, *_NAMED.findall(text))))
-
-
-def _shown_path(file: str, folder: str) -> str:
-    home = os.path.realpath(client_env.expanduser("~"))
-    for base, prefix in ((folder, ""), (home, "~/")):
-        if len(base) > 1 and file.startswith(base + "/"):
-            return prefix + file[len(base) + 1 :]
-    return file

@@ -12,21 +12,8 @@ from typing import Never, TypeAlias
 
 import msgspec
 
-from billhook.config.nodes import (
-    MAX_DEPTH,
-    MAX_FINDINGS,
-    FieldNodes,
-    LineStarts,
-    Node,
-    Read,
-    Scalar,
-    empty,
-    in_order,
-    quoted,
-    stays_without,
-    twice,
-    unread,
-)
+from billhook.config import nodes
+from billhook.config.nodes import MAX_DEPTH, FieldNodes, LineStarts, Node, Read, Scalar, quoted
 from billhook.core.text import Finding
 
 Token: TypeAlias = tuple[str, int, int]
@@ -47,8 +34,13 @@ _CONSTANTS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 _ESCAPE_OR_FAULT = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])|(?P<fault>\\.|[\x00-\x1f])', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _OUT_OF_STEP = re.compile(r"[{}\[\],:]")
-_NEVER_CLOSED = ('"', "'", "/*")
+_NEVER_CLOSED = {
+    "/*": ("a comment that is never closed", "add `*/`"),
+    '"': ('a `"` that is not closed in its line', 'add the `"`; write a line break in text as `\\n`'),
+    "'": ("a single quote outside of text", "use double quotes"),
+}
 _CLOSES = {"{": "}", "[": "]"}
+_KINDS = {"string": '"', "word": "w"}
 _INSTEAD = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
 _INSTEAD.update(dict.fromkeys(("none", "nil", "undefined", "null"), "null"))
 
@@ -83,8 +75,8 @@ def read_json(text: str, file: str) -> Read:
     try:
         node = reader.read(_tokens(text))
     except _UnreadableJsonError:
-        return unread(*reader.findings)
-    return Read(node, in_order(reader.findings))
+        return nodes.unread(*reader.findings)
+    return Read(node, nodes.in_order(reader.findings))
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -95,12 +87,8 @@ def _tokens(text: str) -> Iterator[Token]:
                 continue
             case "mark":
                 yield found[0], found.start(), found.end()
-            case "string":
-                yield '"', found.start(), found.end()
-            case "word":
-                yield "w", found.start(), found.end()
-            case other:
-                yield other, found.start(), found.end()
+            case group:
+                yield _KINDS.get(group, group), found.start(), found.end()
                 if found[0] in _NEVER_CLOSED:
                     return
 
@@ -119,7 +107,7 @@ class _JsonReader:
 
     def report(self, message: str, start: int, hint: str, code: str = "BH104") -> None:
         self.findings.append(Finding(code, message, self.file, *self.lines.place(start), hint))
-        if len(self.findings) >= MAX_FINDINGS:
+        if len(self.findings) >= nodes.MAX_FINDINGS:
             raise _UnreadableJsonError  # with that many faults nothing is sure
 
     def stop(self, message: str, start: int, hint: str, code: str = "BH104") -> Never:
@@ -148,7 +136,7 @@ class _JsonReader:
 
     def root(self) -> Node | None:
         if not self.roots:
-            return empty()
+            return nodes.empty()
         if self.roots[0].kind == ":":
             self.stop("a `:` outside of a mapping", self.roots[0].start, "put the whole file between `{` and `}`")
         return self.roots[0].node
@@ -190,7 +178,7 @@ class _JsonReader:
         if done.piece:
             self.judge(done)
         value = FieldNodes(tuple(done.pairs)) if done.mapping else tuple(done.values)
-        self.findings.extend(twice(done.pairs, self.file))
+        self.findings.extend(nodes.twice(done.pairs, self.file))
         node = None if done.lost else Node(value, *self.lines.place(done.start), done.start, start + 1)
         self.put(_Item("{" if done.mapping else "v", done.start, node))
 
@@ -208,7 +196,7 @@ class _JsonReader:
             self.lose(top)
 
     def lose(self, container: _OpenJson, mapping: bool = False) -> None:
-        if not stays_without(container.mapping, container.depth, mapping):
+        if not nodes.stays_without(container.mapping, container.depth, mapping):
             container.lost = True
 
     def judge(self, container: _OpenJson) -> None:
@@ -283,12 +271,9 @@ class _JsonReader:
             inner = token[1:-1].replace('\\"', '"').replace('"', '\\"')
             self.report("text in single quotes", start, f"use double quotes: {quoted(chr(34) + inner + chr(34))}")
             return _Item('"', start)
-        if kind == "open_comment":
-            self.stop("a comment that is never closed", start, "add `*/`")
-        if token == '"':
-            self.stop('a `"` that is not closed in its line', start, 'add the `"`; write a line break in text as `\\n`')
-        if token == "'":
-            self.stop("a single quote outside of text", start, "use double quotes")
+        if token in _NEVER_CLOSED:
+            message, hint = _NEVER_CLOSED[token]
+            self.stop(message, start, hint)
         self.report(f"{quoted(token)} can't stand here", start, "remove it, or put it in double quotes")
         return _Item("v", start)
 

@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from billhook.config.nodes import (
-    MAX_DEPTH,
-    FieldNodes,
-    LineStarts,
-    Node,
-    Read,
-    Scalar,
-    empty,
-    in_order,
-    quoted,
-    stays_without,
-    twice,
-    unread,
-)
+from billhook.config import nodes
+from billhook.config.nodes import MAX_DEPTH, FieldNodes, LineStarts, Node, Read, Scalar, quoted
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
@@ -56,11 +44,7 @@ _BEGAN_EARLIER = ("unexpected end of stream", "unexpected document indicator", "
 
 
 class _UnreadableYamlError(Exception):
-    """The file can't be read."""
-
-    def __init__(self, code: str, message: str, place: tuple[int, int], hint: str) -> None:
-        super().__init__(message)
-        self.code, self.message, self.place, self.hint = code, message, place, hint
+    """The file can't be read: code, message, place and hint."""
 
 
 class _Anchored(msgspec.Struct):
@@ -101,24 +85,22 @@ def read_yaml(text: str, file: str) -> Read:
         _refuse_odd_characters(text)
         return builder.read(getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text))
     except _UnreadableYamlError as stop:
-        code, message, place, hint = stop.code, stop.message, stop.place, stop.hint
+        code, message, place, hint = stop.args
     except yaml.MarkedYAMLError as error:
         code, (message, place, hint) = "BH104", _in_our_words(error, text)
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         code, message, place, hint = "BH104", f"not YAML: {quoted(str(error))}", (1, 1), "write it as plain YAML"
     place = _inside(place, text, LineStarts(text, _LINE_END))
-    return unread(*builder.findings, Finding(code, message, file, *place, hint))
+    return nodes.unread(*builder.findings, Finding(code, message, file, *place, hint))
 
 
 def _refuse_odd_characters(text: str) -> None:
     from yaml.reader import Reader
 
     if found := Reader.NON_PRINTABLE.search(text):
-        name = f"U+{ord(found[0]):04X}"
+        message = f"the character U+{ord(found[0]):04X} can't stand in YAML"
         hint = "remove it, or write it as an escape in double quotes"
-        raise _UnreadableYamlError(
-            "BH104", f"the character {name} can't stand in YAML", LineStarts(text, _LINE_END).place(found.start()), hint
-        )
+        raise _UnreadableYamlError("BH104", message, LineStarts(text, _LINE_END).place(found.start()), hint)
 
 
 def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[int, int], str]:
@@ -179,7 +161,7 @@ class _Builder:
                     hint = "keep one document, and put the other into a file of its own"
                     raise _UnreadableYamlError("BH108", "a second document begins here", _place(event), hint)
         read = documents and (self.root or self.findings)
-        return Read(self.root, in_order(self.findings)) if read else Read(empty(), ())
+        return Read(self.root, nodes.in_order(self.findings)) if read else Read(nodes.empty(), ())
 
     def report(self, code: str, message: str, place: tuple[int, int], hint: str) -> None:
         self.findings.append(Finding(code, message, self.file, *place, hint))
@@ -187,10 +169,9 @@ class _Builder:
     def counted(self, more: int, height: int, event: Any) -> None:
         self.count += more
         if self.count > MAX_VALUES:
+            message = f"more than {MAX_VALUES:,} values, aliases included"
             hint = "use fewer values, or fewer aliases of aliases"
-            raise _UnreadableYamlError(
-                "BH106", f"more than {MAX_VALUES:,} values, aliases included", _place(event), hint
-            )
+            raise _UnreadableYamlError("BH106", message, _place(event), hint)
         if len(self.stack) + height > MAX_DEPTH:
             hint = "write it with fewer levels"
             raise _UnreadableYamlError("BH106", f"nested deeper than {MAX_DEPTH} levels", _place(event), hint)
@@ -278,10 +259,9 @@ class _Builder:
             hint = f"define it before with `&{event.anchor}`, or put the text in quotes"
             raise _UnreadableYamlError("BH104", f"there is no anchor {quoted('&' + event.anchor)}", _place(event), hint)
         if not known.size:
+            message = f"{quoted('*' + event.anchor)} would contain itself"
             hint = "write the value out instead of the alias"
-            raise _UnreadableYamlError(
-                "BH106", f"{quoted('*' + event.anchor)} would contain itself", _place(event), hint
-            )
+            raise _UnreadableYamlError("BH106", message, _place(event), hint)
         self.counted(known.size, known.height, event)
         if not (self.stack and self.stack[-1].mapping and self.stack[-1].expects_key):
             self.place(known.item, known.mapping)
@@ -306,7 +286,7 @@ class _Builder:
         if top.mapping and top.key is None:
             return
         if node is None:
-            top.lost = top.lost or not stays_without(top.mapping, len(self.stack) - 1, mapping)
+            top.lost = top.lost or not nodes.stays_without(top.mapping, len(self.stack) - 1, mapping)
         elif not top.mapping:
             top.items.append(node)
         elif top.merges:
@@ -321,14 +301,14 @@ class _Builder:
             if isinstance(source.value, FieldNodes):
                 top.merged.extend(source.value.pairs)
                 continue
-            top.lost = top.lost or not stays_without(True, len(self.stack) - 1, False)
+            top.lost = top.lost or not nodes.stays_without(True, len(self.stack) - 1, False)
             place = (top.key or source).line, (top.key or source).column
             message = f"`<<` takes mappings, and this is {source.kind}"
             self.report("BH104", message, place, "name a mapping: `<<: *anchor`")
             return
 
     def fields(self, done: _OpenYaml) -> FieldNodes:
-        self.findings.extend(twice(done.pairs, self.file))
+        self.findings.extend(nodes.twice(done.pairs, self.file))
         if not done.merged:
             return FieldNodes(tuple(done.pairs))
         own = {key.value for key, _ in done.pairs}

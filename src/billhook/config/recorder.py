@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from billhook.agents import DIALECTS, dialect_of
 from billhook.agents.child import Dialect, Written
-from billhook.builtins.trackers import EVENT_LOGGER
-from billhook.config.declaration import BUILTINS, Declared
+from billhook.builtins.trackers import EVENT_LOGGER, turn_of
+from billhook.config.declaration import BUILTINS
 from billhook.core import strictjson, tools
 from billhook.core.answers import NOTHING, UNSET, Answer, Decision, Outcome, SkipReason, Status, Verdict
 from billhook.core.errors import BillhookError, UnrecordedError
@@ -33,13 +33,6 @@ else:
     stored = later("billhook.store.sessions")
 
 
-class Unsaid(NamedTuple):
-    """What of a verdict does not reach the agent, or not now."""
-
-    lost: tuple[str, ...] = ()
-    by_hook: tuple[tuple[str, ...], ...] = ()  # the same for each outcome, in their order: of what that hook said
-
-
 class Encoded(NamedTuple):
     """A verdict as one answer, and that in an agent's words."""
 
@@ -52,38 +45,40 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
     known: tuple[Dialect, Encoded] | None = verdict.__dict__.get("encoded")
     if known is None or known[0] is not dialect:
         answer = verdict.as_answer(dialect.meanings.join)
-        known = dialect, Encoded(answer, dialect.write_exit(verdict.about, answer))
+        written = dialect.write_exit(verdict.about, answer)
+        if answer.decision is Decision.ASK and written.lost:
+            written = _with_the_rule(verdict, answer, dialect, written)
+        known = dialect, Encoded(answer, written)
         verdict.__dict__["encoded"] = known
     return known[1]
 
 
-def unsaid(verdict: Verdict, host: str) -> Unsaid:
-    """What can't be said to whom we serve; nothing where the host speaks no dialect."""
+def _with_the_rule(verdict: Verdict, answer: Answer, dialect: Dialect, written: Written) -> Written:
+    """An ask of the guard for an agent that can't ask: the deny that it becomes names the rule that allows the call."""
+    from billhook.config.guard_report import how_to_allow
+
+    told = how_to_allow(verdict)
+    if not told or not dialect.read_exit(verdict.about, written.exit).answer.objects:
+        return written
+    return dialect.write_exit(verdict.about, replace(answer, reason=f"{answer.reason} {told}"))
+
+
+def _note_lost(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> tuple[str, ...]:
+    """What of a verdict does not reach the agent, or not now. It is also noted with the outcomes of the hooks that said
+    it. Nothing where the host speaks no dialect."""
     name = dialect_of(host).removeprefix("http:")
     if name not in DIALECTS:
-        return Unsaid()
+        return ()
     dialect = DIALECTS[name]
     lost = _lost(name, lambda: encoded(verdict, dialect).written)
-    if not lost:
-        return Unsaid()
-    by_hook = [_of_hook(dialect, name, verdict.about, outcome.answer, lost) for outcome in verdict.outcomes]
-    return Unsaid(lost, tuple(by_hook))
-
-
-def noted(outcomes: list[dict[str, Any]], by_hook: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
-    """Outcomes as the log has them, each with what was lost of it."""
-    if not by_hook:
-        return outcomes
-    pairs = zip(outcomes, by_hook, strict=True)
-    return [{**one, "lost": [*one.get("lost", ()), *lost]} if lost else one for one, lost in pairs]
-
-
-def _of_hook(dialect: Dialect, name: str, event: Event, answer: Answer, of_all: tuple[str, ...]) -> tuple[str, ...]:
-    """Of what is lost, that which this hook said."""
-    if answer is NOTHING:
-        return ()
-    own = _lost(name, lambda: dialect.write_exit(event, replace(answer, data=None, background=False)))
-    return tuple(one for one in own if one in of_all)
+    for outcome, said in zip(verdict.outcomes, outcomes, strict=True) if lost else ():
+        answer = outcome.answer
+        if answer is not NOTHING:
+            alone = replace(answer, data=None, background=False)
+            own = _lost(name, functools.partial(dialect.write_exit, verdict.about, alone))
+            if of_all := [one for one in own if one in lost]:
+                said["lost"] = [*said.get("lost", ()), *of_all]
+    return lost
 
 
 def _lost(name: str, write: Callable[[], Written]) -> tuple[str, ...]:
@@ -111,43 +106,45 @@ class Knowing(msgspec.Struct, frozen=True):
 
 
 class Looked:
-    """One session, looked up when somebody asks. Never raises: where nothing can be read or written, the built-ins say
-    so, and nothing is known."""
+    """One session, looked up on first use. Never raises: if state can't be read, the built-ins report it."""
 
     def __init__(self, knowing: Knowing, session_id: str) -> None:
         self.knowing, self.session_id = knowing, session_id
-        self._name: str | None = None
-        self._turn: str | None = None
+        self._known: dict[Callable[[], str], str] = {}
+
+    @property
+    def effects(self) -> frozenset[str] | None:
+        """What earlier calls of the session would do; None: no session is named. Raises StoreError: a gate that depends
+        on it must not take "not readable" for "not seen"."""
+        from billhook.builtins.seen_effects import seen_in
+
+        return seen_in(self.knowing.state, self.session_id) if self.session_id else None
 
     @property
     def session_name(self) -> str:
         """Its name. One that nobody named yet, because its start was not seen, gets its name here."""
-        if self._name is None:
-            self._name = self._find_name() if self.knowing.names and self.session_id else ""
-        return self._name
+        return self._once(self._find_name) if self.knowing.names and self.session_id else ""
 
     @property
     def turn_id(self) -> str:
         """The turn that it is in."""
-        if self._turn is None:
-            self._turn = self._find_turn() if self.knowing.turns and self.session_id else ""
-        return self._turn
+        return self._once(self._find_turn) if self.knowing.turns and self.session_id else ""
+
+    def _once(self, find: Callable[[], str]) -> str:
+        if find not in self._known:
+            try:
+                self._known[find] = find()
+            except StoreError:
+                self._known[find] = ""
+        return self._known[find]
 
     def _find_name(self) -> str:
         state, session_id = self.knowing.state, self.session_id
-        try:
-            found = state.value("sessions", session_id, stored.recorded)
-            return (found or stored.Sessions(state).named(session_id, self.knowing.project)[0]).name
-        except StoreError:
-            return ""
+        found = state.value("sessions", session_id, stored.recorded)
+        return (found or stored.Sessions(state).named(session_id, self.knowing.project)[0]).name
 
     def _find_turn(self) -> str:
-        from billhook.builtins.trackers import turn_of
-
-        try:
-            return turn_of(self.knowing.state, self.session_id)[0]
-        except StoreError:
-            return ""
+        return turn_of(self.knowing.state, self.session_id)[0]
 
 
 # The observer that writes the event log:
@@ -216,10 +213,8 @@ class Recording:
     def _log(self) -> "EventLog":
         from billhook.store.log.eventlog import open_log
 
-        options = self.options
-        return open_log(
-            Path(self.config.root), self.config.project, max_bytes=options["max_bytes"], sync=options["sync"]
-        )
+        limits = {name: self.options[name] for name in ("max_bytes", "sync")}
+        return open_log(Path(self.config.root), self.config.project, **limits)
 
     @cached_property
     def _redactor(self) -> "Redactor | None":
@@ -233,9 +228,7 @@ class Recording:
     def _snapshot(self) -> "ConfigSnapshot":
         from billhook.config.config import ConfigSnapshot
 
-        return ConfigSnapshot(
-            self.config, lambda value: value if self._redactor is None else self._redactor.value(value)
-        )
+        return ConfigSnapshot(self.config, (lambda value: value) if self._redactor is None else self._redactor.value)
 
     # -- one record
 
@@ -243,12 +236,13 @@ class Recording:
         """What the log says of a verdict, secrets taken out."""
         event = verdict.about
         session = Context(event, verdict.outcomes, {}, self.know)
-        tool = _tool(event)
+        tool = _text_of(event, "tool_name") or ""
         canonical = tools.canonical(tool) if tool else None
         texts, quiet = self._texts(verdict, tool, canonical), _is_quiet(verdict)
         outcomes = [_said(outcome, quiet) for outcome in verdict.outcomes]
         if not quiet:
-            texts |= _outcomes(verdict, outcomes, host)
+            lost = _note_lost(verdict, outcomes, host) if verdict.speaks else ()
+            texts |= {"lost": list(lost), "outcomes": outcomes} if lost else {"outcomes": outcomes}
         redacted = None if self._redactor is None else self._redactor.redacted(texts)
         texts = texts if redacted is None else redacted.value
         if quiet:  # there are no words of anybody's in them
@@ -262,7 +256,7 @@ class Recording:
             "session_name": session.session_name,
             "turn_id": session.turn_id,
             "tool": canonical,
-            "tool_use_id": _tool_use(event),
+            "tool_use_id": _text_of(event, "tool_use_id"),
             "cwd": event.cwd,
             "project": self.config.project,
             "host": host,
@@ -281,9 +275,7 @@ class Recording:
         """Where somebody's words stand, but for the outcomes. What is empty is left out; the reason is always there."""
         event, options = verdict.about, self.options
         texts: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
-        for key in _WHOSE:
-            if value := getattr(event, key):
-                texts[key] = str(value)
+        texts |= {key: str(value) for key in _WHOSE if (value := getattr(event, key))}
         known = event.was_read
         if options["include_input"]:
             given, fields = _input_and_fields(event, tool, canonical)
@@ -294,20 +286,12 @@ class Recording:
         if options["include_output"] and (output := _output(event)) is not None:
             texts["output"] = output if known else _writable(output)
         if verdict.speaks:
-            texts |= self._rewritten(verdict)
-            if verdict.context:
-                texts["context"] = verdict.context
-            if verdict.messages:
-                texts["messages"] = verdict.messages
+            if options["include_input"] and verdict.tool_input is not None:
+                texts["rewritten_input"] = _writable(verdict.tool_input)
+            if options["include_output"] and verdict.tool_output is not UNSET and verdict.tool_output is not None:
+                texts["rewritten_output"] = _writable(verdict.tool_output)
+            texts |= {name: said for name in ("context", "messages") if (said := getattr(verdict, name))}
         return texts
-
-    def _rewritten(self, verdict: Verdict) -> dict[str, Any]:
-        rewritten: dict[str, Any] = {}
-        if self.options["include_input"] and verdict.tool_input is not None:
-            rewritten["rewritten_input"] = _writable(verdict.tool_input)
-        if self.options["include_output"] and verdict.tool_output is not UNSET and verdict.tool_output is not None:
-            rewritten["rewritten_output"] = _writable(verdict.tool_output)
-        return rewritten
 
     # -- who was not asked
 
@@ -330,25 +314,25 @@ class Recording:
         for name, outcome in asked.items():
             if outcome.status is Status.SKIPPED and outcome.source != "built-in":
                 why = outcome.error if outcome.skipped is None else outcome.skipped.recorded
-                found[name] = self._untrusted.get(name) or why
+                untrusted = considered.get(name) is SkipReason.NOT_TRUSTED
+                found[name] = SkipReason.NOT_TRUSTED if untrusted else why
         return found
 
     def _find_considered(self, event: str) -> dict[str, SkipReason]:
         """The hooks that are configured for an event, and why one of them is not asked, if it is not."""
+        from billhook.config.builtin_hooks import BUILTIN_EVENTS
+
         considered = {
             entry.shown: _BY_STATE.get(entry.state, SkipReason.NOT_MATCHED)
             for entry in self.config.entries
-            if _concerns(entry.declared, event)
+            if not entry.declared.switch and entry.declared.wants(event)
         }
-        considered |= dict.fromkeys(self.config.switched_off_builtins(event), SkipReason.DISABLED)
+        for name, events in BUILTIN_EVENTS.items():
+            if self.config.builtins[name].enabled is False and (not events or event in events):
+                considered[name] = SkipReason.DISABLED
         if len(self._considered) < _MOST_EVENTS:
             self._considered[event] = considered
         return considered
-
-    @cached_property
-    def _untrusted(self) -> dict[str, SkipReason]:
-        found = {entry.shown: _BY_STATE.get(entry.state) for entry in self.config.entries}
-        return {name: why for name, why in found.items() if why is SkipReason.NOT_TRUSTED}
 
 
 def _is_quiet(verdict: Verdict) -> bool:
@@ -359,21 +343,6 @@ def _is_quiet(verdict: Verdict) -> bool:
         if outcome.source != "built-in" or outcome.hook not in BUILTINS or outcome.status is not _OK or outcome.lost:
             return False
     return True
-
-
-def _outcomes(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> dict[str, Any]:
-    """What each hook said, and what of it the host can't be told."""
-    if not verdict.speaks:
-        return {"outcomes": outcomes}
-
-    lost, by_hook = unsaid(verdict, host)
-    return {**({"lost": list(lost)} if lost else {}), "outcomes": noted(outcomes, by_hook)}
-
-
-def _concerns(declared: Declared, event: str) -> bool:
-    """Whether an entry is a hook for that event; one that only switches another off is none."""
-    is_switch = declared.action is None and not declared.enabled and not declared.broken
-    return not is_switch and declared.wants(event)
 
 
 def _said(outcome: Outcome, quiet: bool) -> dict[str, Any]:
@@ -425,19 +394,15 @@ def _writable(value: Any) -> Any:
     return value
 
 
-def _tool(event: Event) -> str:
-    found = getattr(event, "tool_name", None) or event.payload.get("tool_name")
-    return found if isinstance(found, str) else ""
-
-
-def _tool_use(event: Event) -> str | None:
-    found = getattr(event, "tool_use_id", None) or event.payload.get("tool_use_id")
+def _text_of(event: Event, field: str) -> str | None:
+    found = getattr(event, field, None) or event.payload.get(field)
     return found if isinstance(found, str) else None
 
 
 def _input_and_fields(event: Event, tool: str, canonical: str | None) -> tuple[Any, dict[str, Any]]:
     """The tool's input, and what its event says beside input and output; of other events, their own fields as input."""
-    rest, payload = _rest(event), event.payload
+    payload, placed = event.payload, _PLACED.get(event.hook_event_name, _ABOUT_ALL)
+    rest = {} if payload.keys() <= placed else {key: value for key, value in payload.items() if key not in placed}
     if not hasattr(event, "tool_input") and "tool_input" not in payload:
         return rest or None, {}
     given = event.tool_input if hasattr(event, "tool_input") else payload["tool_input"]
@@ -451,16 +416,8 @@ def _input_and_fields(event: Event, tool: str, canonical: str | None) -> tuple[A
     return given, {key: _writable(value) for key, value in rest.items()}
 
 
-def _rest(event: Event) -> dict[str, Any]:
-    """The fields of an event that have no place of their own in a record, and those that it is about."""
-    placed, payload = _PLACED.get(event.hook_event_name, _ABOUT_ALL), event.payload
-    return {} if payload.keys() <= placed else {key: value for key, value in payload.items() if key not in placed}
-
-
 def _output(event: Event) -> Any:
-    if event.hook_event_name == "PostToolUseFailure":
-        return getattr(event, "error", None)
-    return getattr(event, "tool_response", None)
+    return getattr(event, "error" if event.hook_event_name == "PostToolUseFailure" else "tool_response", None)
 
 
 def _utc(nanoseconds: int) -> str:

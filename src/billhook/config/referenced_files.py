@@ -10,17 +10,18 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Final, NamedTuple
 
 from billhook.config import approval_scope
 from billhook.config.approval_scope import MAGIC, Kind, Patterns
 from billhook.config.declaration import Action, Exec, Python, RunAction
+from billhook.config.known_variables import KnownVariables
+from billhook.config.known_variables import known as known_variables
 from billhook.config.sources import MAX_KEPT, FileSnapshot
 from billhook.core import client_env
-from billhook.effects import programs, script, shell
-from billhook.effects.paths import KnownVariables
-from billhook.effects.paths import known as known_variables
+from billhook.effects import programs, script, shell, wrappers
 from billhook.effects.programs import SUFFIXES
 from billhook.effects.script import UNKNOWN
 
@@ -47,24 +48,19 @@ class Imported(NamedTuple):
 
 def imports(source: str) -> tuple[Imported, ...]:
     """What a source may import, each once."""
-    return tuple(itertools.islice(dict.fromkeys(_imports(source)), MAX_IMPORTS))
-
-
-def _imports(source: str) -> Iterator[Imported]:
     text = source.replace("\\\n", " ")
+    found: list[Imported] = []
     for dots, module, several, names in _FROM.findall(text):
-        yield Imported(module, len(dots))
+        found.append(Imported(module, len(dots)))
         if not module:  # `from . import a, b`
-            yield from (Imported(name, len(dots)) for name in _names(several or names))
-    for names in _IMPORT.findall(text):
-        yield from (Imported(name) for name in _names(names))
-    for dots, module in _CALL.findall(text):
-        yield Imported(module, len(dots))
+            found += [Imported(name, len(dots)) for name in _names(several or names)]
+    found += [Imported(name) for names in _IMPORT.findall(text) for name in _names(names)]
+    found += [Imported(module, len(dots)) for dots, module in _CALL.findall(text)]
+    return tuple(dict.fromkeys(found))[:MAX_IMPORTS]
 
 
-def _names(text: str) -> Iterator[str]:
-    for part in text.split(","):
-        yield from part.split()[:1]
+def _names(text: str) -> list[str]:
+    return [part.split()[0] for part in text.split(",") if part.strip()]
 
 
 def roots_of(source: str, path: str, top: str, look: FileSnapshot) -> Iterator[str]:
@@ -116,8 +112,7 @@ def _in(folder: str, parts: list[str], look: FileSnapshot) -> Iterator[str]:
 
 
 def shadows(root: str, look: FileSnapshot) -> Iterator[str]:
-    """The files of a folder on Python's path that it would take for modules of its standard library, or run at its
-    start."""
+    """The files of a folder on Python's path that shadow its standard library, or that it runs at its start."""
     for name in sorted(look.names(root) or ()):
         stem, dot, _ = name.partition(".")
         if stem in sys.stdlib_module_names or stem in _STARTUP:
@@ -344,11 +339,9 @@ class _FileScan:
 
     def known(self, text: str, path: str) -> KnownVariables:
         key = (self.folder, path, text)
-        known = self.look.texts.get(key)
-        if known is None:
-            known = known_variables(text, self.folder, self.home, path)
-            if len(text) <= MAX_KEPT:
-                self.look.texts[key] = known
+        known = self.look.texts.get(key) or known_variables(text, self.folder, self.home, path)
+        if len(text) <= MAX_KEPT:
+            self.look.texts[key] = known
         return known
 
     def moved(self, command: shell.SimpleCommand, folders: tuple[str, ...], keep: bool) -> tuple[str, ...]:
@@ -374,7 +367,7 @@ class _FileScan:
 
     def words(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
         for _ in range(4):
-            rest = programs.run_by(words)
+            rest = wrappers.run_by(words)
             if not rest:
                 break
             self.environment(approval_scope.environment_of(os.path.join(self.folder, ".venv"), self.look))
@@ -513,11 +506,13 @@ class _FileScan:
         paths = self.paths(word, folders)
         if not MAGIC.search(word):
             return paths
-        found = [self.patterns.matches(path) for path in paths]
-        for _, problem in found:
+        found: list[str] = []
+        for path in paths:
+            files, problem = self.patterns.matches(path)
+            found += files
             if problem:
                 self.note(f"{word}: {problem}")
-        return [file for files, _ in found for file in files]
+        return found
 
     def argument(self, word: str, folders: tuple[str, ...], written: set[str]) -> None:
         for path in self.paths(word, folders):
@@ -625,11 +620,7 @@ def _speakable(word: str) -> bool:
 def _normal(path: str) -> str:
     """The shortest spelling that leads to the same place: `..` behind a link is left as it is."""
     normal = os.path.normpath(path)
-    if ".." not in path:
-        return normal
-    try:
-        if ".." in path.split("/") and os.path.realpath(normal) != os.path.realpath(path):
+    with suppress(OSError, ValueError):
+        if ".." in path and ".." in path.split("/") and os.path.realpath(normal) != os.path.realpath(path):
             return path
-    except (OSError, ValueError):
-        pass
     return normal

@@ -11,20 +11,14 @@ import yaml
 
 from billhook.agents import AGENTS
 from billhook.agents.inbound import tools_of
+from billhook.config import declaration
 from billhook.config.builtin_options import LIMIT, OPTIONS
-from billhook.config.declaration import (
-    ACTIONS,
-    BUILTINS,
-    ENTRY,
-    FAILURE_RULES,
-    HANDLER,
-    NATIVE,
-    OF_OTHERS,
-    SPELLINGS,
-    TYPES,
-)
+from billhook.config.declaration import ENTRY, NATIVE, SPELLINGS, camel
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
+from billhook.core.hook import FAILURE_RULES
+from billhook.effects.conditions import ABLE
+from billhook.effects.effect import SCOPES
 
 Kind = Literal["hooks", "settings"]
 Schema = dict[str, Any]
@@ -35,15 +29,18 @@ _NOT_RUN: Final = ("mcp_tool", "prompt", "agent")
 def sections() -> dict[str, Schema]:
     """What schema.yaml holds, with the lists that come from tables."""
     found: dict[str, Schema] = yaml.safe_load(Path(__file__).with_name("schema.yaml").read_text(encoding="utf-8"))
-    for field, words in (("dialect", MEANINGS), ("on_failure", FAILURE_RULES), ("type", TYPES)):
+    for field, words in (("dialect", MEANINGS), ("on_failure", FAILURE_RULES), ("type", declaration.TYPES)):
         found["fields"][field]["enum"] = list(words)
+    for field in ("effects", "after_effects"):
+        text, many = found["fields"][field]["anyOf"]
+        text["pattern"] = many["items"]["pattern"] = rf"^({'|'.join(ABLE)})(:({'|'.join(SCOPES)}))?$"
     titles = " and ".join(agent.title for agent in AGENTS.values() if agent.narrower)
     found["parts"]["event"] |= {
         "description": f"The name of an event; {titles} has some of its own.",
         "enum": [*_events(), *tools_of()],
     }
     found["parts"]["builtins"]["properties"] = {
-        form: _builtin(name) for name in BUILTINS for form in (name, *_forms(name.replace("-", "_")))
+        form: _builtin(name) for name in declaration.BUILTINS for form in (name, *_forms(name.replace("-", "_")))
     }
     return found
 
@@ -58,35 +55,32 @@ def schema(kind: Kind) -> Schema:
         file["$defs"]["hooks"]["anyOf"][0]["properties"] = dict.fromkeys(_events(), _ref("named"))
         own_parts = {**file["$defs"], "hook": _hook(found["object"])}
     else:  # other keys are other people's
-        own["hooks"]["properties"] = {name: {"description": _about(name), **_ENTRIES} for name in _events()}
+        about = {form: kind.__doc__ or "" for name, kind in EVENTS.items() for form in (name, _snake(name))}
+        listed = {"type": "array", "items": _ref("entry")}
+        own["hooks"]["properties"] = {
+            name: {"description": text.strip().split("\n")[0], **listed} for name, text in about.items()
+        }
         own_parts = {}
         del top["settings"]
     file["properties"] = {**{form: value for key, value in top.items() for form in (key, _snake(key))}, **own}
-    fields = NATIVE if kind == "hooks" else ENTRY
+    fields, parts = NATIVE if kind == "hooks" else ENTRY, found["parts"]
+    parts["entry"]["else"]["else"] = _one_of(found["object"], ENTRY)
     file["$defs"] = {
         **{field: value for field, value in found["fields"].items() if field in fields},
-        **_parts(found),
+        **parts,
+        "handler": _one_of(found["object"], declaration.HANDLER),
         **own_parts,
     }
     return file
-
-
-_ENTRIES: Final[Schema] = {"type": "array", "items": {"$ref": "#/$defs/entry"}}
 
 
 def _ref(definition: str) -> Schema:
     return {"$ref": f"#/$defs/{definition}"}
 
 
-def _parts(found: dict[str, Schema]) -> Schema:
-    parts = found["parts"]
-    parts["entry"]["else"]["else"] = _one_of(found["object"], ENTRY)
-    return {**parts, "handler": _one_of(found["object"], HANDLER)}
-
-
 def _hook(object_: Schema) -> Schema:
     """It names events or has a condition, and does one thing; one that is switched off need not."""
-    names = (name for field in ("events", "match", "when") for name in spellings(field))
+    names = (name for field in ("events", "match", "when", "effects", "after_effects") for name in spellings(field))
     wants = {"anyOf": [{"required": [name]} for name in names]}
     hook = _one_of(object_, NATIVE)
     does = {"oneOf": hook.pop("oneOf")}
@@ -97,11 +91,11 @@ def _hook(object_: Schema) -> Schema:
 def _one_of(object_: Schema, fields: frozenset[str]) -> Schema:
     """A mapping with these fields that does one thing."""
     properties = {name: _ref(field) for field in SPELLINGS if field in fields for name in spellings(field)}
-    does = [{"required": [name]} for field in ACTIONS if field in fields for name in spellings(field)]
+    does = [{"required": [name]} for field in declaration.ACTIONS if field in fields for name in spellings(field)]
     not_run = {"properties": {"type": {"enum": list(_NOT_RUN)}}, "required": ["type"]}
     return {
         **object_,
-        "properties": properties | dict.fromkeys(sorted(OF_OTHERS), _ref("other")),
+        "properties": properties | dict.fromkeys(sorted(declaration.OF_OTHERS), _ref("other")),
         "oneOf": [*does, not_run],
     }
 
@@ -112,20 +106,15 @@ def spellings(field: str) -> list[str]:
 
 
 def _forms(name: str) -> tuple[str, ...]:
-    return name, _snake(name), _camel(name)
+    return name, _snake(name), camel(name)
 
 
 def _events() -> list[str]:
     return [form for name in EVENTS for form in (name, _snake(name))]
 
 
-def _about(event: str) -> str:
-    known = EVENTS.get(event) or EVENTS[event.title().replace("_", "")]
-    return (known.__doc__ or "").strip().split("\n")[0]
-
-
 def _builtin(name: str) -> Schema:
-    options = {form: one.schema for one in OPTIONS[name] for form in (one.name, _camel(one.name))}
+    options = {form: one.kind.schema for one in OPTIONS[name] for form in (one.name, camel(one.name))}
     if name == "rate-limit":  # one limit may stand there without a list around it
         options |= LIMIT["properties"]
     inner = {"type": ["object", "null"], "properties": options, "additionalProperties": False}
@@ -135,8 +124,3 @@ def _builtin(name: str) -> Schema:
 
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)

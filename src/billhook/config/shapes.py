@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-import msgspec
+from msgspec.structs import replace
 
 from billhook.config import sources
 from billhook.config.builtin_options import WrongError, read_options
@@ -31,9 +31,6 @@ from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
 from billhook.core.text import Finding, folded, nearest, suggestion
 
-# Any accepted shape of file, read into `Declared` records.
-
-
 _DIALECT_OF: Final[dict[Shape, str]] = {
     "strings": "claw",
     "flat": "claw-text",
@@ -45,6 +42,7 @@ OWN_KEYS: Final = (
     *("hooks", "builtins", "guard", "permissions", "settings"),
     *("parallelExecution", "dialect", "timeout", "version"),
 )
+_RESERVED: Final = frozenset(BUILTINS) - {"guard"}  # many people call a hook `guard`: then ours is `built-in/guard`
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
 
@@ -68,7 +66,7 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     permissions = len(text) > largest or b"permissions" in text.replace(b"\0", b"")  # UTF-16 has zeros in between
     # whether the text speaks of gates more often than what could be read of it
     lost_gate = len(GATE_WORDS.findall(text)) > (0 if values.node is None else values.node.gate_words)
-    return msgspec.structs.replace(read, says_gate=read.says_gate or lost_gate, lost_permissions=permissions)
+    return replace(read, says_gate=read.says_gate or lost_gate, lost_permissions=permissions)
 
 
 def _not_opened(file: str, error: OSError | ValueError) -> Finding:
@@ -197,7 +195,7 @@ class _ShapeReader:
                 self.find("BH203", "`timeout` must be a positive number of seconds", node, "for example `timeout: 20`")
         if not dialect and self.where.of_another:
             dialect = self.agent
-        return Where(self.source.path, self.source.layer, self.source.folder, dialect, timeout, agent=self.agent)
+        return replace(self.where, dialect=dialect, timeout=timeout)
 
     def _is_a(self, wanted: str, name: object, node: Node, hint: str = "") -> bool:
         """Whether a value is of a kind; reported where it is not."""
@@ -302,14 +300,12 @@ class _ShapeReader:
             message = f"hook `{name}` must be a mapping, not {value.kind}"
             self.lose(value, message, "write `events:` and `run:` below it", name)
             # Only its name can be read: if a gate of that name was approved, it has changed.
-            broken = Declared(name=name, named=True, broken=message, line=key.line, column=key.column)
-            at, layer, folder = self.source.path, self.source.layer, self.source.folder
-            self.entries.append(msgspec.structs.replace(broken, file=at, layer=layer, folder=folder))
+            file, layer, folder = self.source.path, self.source.layer, self.source.folder
+            broken = Declared(name=name, named=True, broken=message, file=file, layer=layer, folder=folder)
+            self.entries.append(replace(broken, line=key.line, column=key.column))
             return
-        # The place of a hook is that of its name.
-        self._add(
-            EntryReader(self.where, Node(value.value, key.line, key.column), "yaml", name=name), None, NATIVE, key
-        )
+        node = Node(value.value, key.line, key.column)  # the place of a hook is that of its name
+        self._add(EntryReader(self.where, node, "yaml", name=name), None, NATIVE, key)
 
     def _listed(self, item: Node) -> None:
         if not isinstance(item.value, FieldNodes):
@@ -358,10 +354,10 @@ class _ShapeReader:
                     group.seen["match"] = value
                 case "hooks":
                     pass
-                case "onfailure" | "timeout" | "if" | "async" as word:
+                case "onfailure" | "timeout" | "if" | "async" | "effect" | "effects" | "aftereffect" as word:
                     hint = "put it on each handler inside `hooks`"
                     message = f"`{key.value}` has no effect on a matcher group"
-                    group.find("BH510", message, key, hint=hint, fatal=word == "if")
+                    group.find("BH510", message, key, hint=hint, fatal=word == "if" or "effect" in word)
                     group.looks_like_gate |= word == "onfailure"
                 case word if near := nearest(word, ("matcher", "hooks"), 0.8):
                     self.lose(value)
@@ -396,13 +392,13 @@ class _ShapeReader:
         default = "lesson" if self.lesson else _DIALECT_OF[entry.shape]
         declared = entry.declared(events, default, known)
         if name is not None:
-            problem = checked_name(declared.name) or ("a built-in has that name" if declared.name in BUILTINS else "")
+            problem = checked_name(declared.name) or ("a built-in has that name" if declared.name in _RESERVED else "")
             if problem:
                 entry.find("BH210", f"a hook can't be called `{declared.name}`: {problem}", name, hint="rename it")
-                declared = msgspec.structs.replace(declared, broken=problem, action=None)
+                declared = replace(declared, broken=problem, action=None)
         self.findings += entry.findings
         if is_billhook(declared.action):  # what we ourselves put into an agent's file would only call us again
-            declared = msgspec.structs.replace(declared, ours=True)
+            declared = replace(declared, ours=True)
         self.entries.append(declared)
 
     def _name_all(self) -> None:
@@ -412,12 +408,10 @@ class _ShapeReader:
             if entry.named and taken[entry.name] > 1:
                 seen[entry.name] += 1
                 if seen[entry.name] > 1:
-                    line, column = entry.places.get("name", (entry.line, entry.column))
                     message = f"a second hook is called `{entry.name}`"
-                    finding = Finding("BH211", message, entry.file, line, column, "rename one of them", entry.name)
-                    self.findings.append(finding)
+                    self.findings.append(entry.finding("BH211", "name", message, "rename one of them"))
             elif not entry.named:
                 seen[entry.name] += 1
                 number = seen[entry.name] + taken[entry.name]
                 if number > 1:
-                    self.entries[i] = msgspec.structs.replace(entry, name=f"{entry.name}-{number}")
+                    self.entries[i] = replace(entry, name=f"{entry.name}-{number}")

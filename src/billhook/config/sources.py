@@ -6,6 +6,8 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +21,8 @@ from billhook.core.errors import UsageError
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
+    from billhook.config.known_variables import KnownVariables
     from billhook.config.trust import FileMark
-    from billhook.effects.paths import KnownVariables
 
 
 SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has surely moved on
@@ -28,23 +30,20 @@ MAX_KEPT: Final = 64 << 10
 MAX_ALL_KEPT: Final = 8 << 20
 MAX_DEEP: Final = 64
 
-StatIdentity = tuple[int, ...]  # device, inode, size, and the times of change of a file's content and of its record
+Identity = tuple[int, ...]  # device, inode, size, and the times of change of a file's content and of its record
+IDENTITY: Final = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 class Content(msgspec.Struct, frozen=True):
     """What was read from a regular file."""
 
     data: bytes = b""
-    identity: StatIdentity = ()
+    identity: Identity = ()
     """Empty when another content could have the same: the file was changed just now, or while it was read."""
 
 
-_NOTHING: Final = Content()
-
-
 class FileSnapshot:
-    """What the files are at one moment. Made for one load, which is a snapshot, and thrown away with it: what changes
-    after it was made, it may not see."""
+    """The files at one moment, for one load. Changes after that may not be seen."""
 
     def __init__(self) -> None:
         self.marks: dict[tuple[str, str], FileMark] = {}
@@ -91,27 +90,21 @@ class FileSnapshot:
         if folder not in self._names:
             try:
                 self._names[folder] = frozenset(os.listdir(folder))
-            except FileNotFoundError:
-                self._names[folder] = frozenset()
-            except (OSError, ValueError):
-                self._names[folder] = None
+            except (OSError, ValueError) as error:
+                self._names[folder] = frozenset() if isinstance(error, FileNotFoundError) else None
         return self._names[folder]
 
     def listed(self, folder: str, at_most: int) -> tuple["os.DirEntry[str]", ...] | None:
         """What lies in a folder, in order; None when it can't be listed, or holds more than `at_most`. The state of the
         folder is looked at before, so that whatever comes later shows in its times."""
         if folder not in self._listed:
-            before = self.state(folder)
+            before, self._listed[folder] = self.state(folder), None
             if before is None or not stat_settled(before):
                 self.moving.add(folder)
-            try:
-                with os.scandir(folder) as entries:
-                    found = list(itertools.islice(entries, at_most + 1))
-                self._listed[folder] = (
-                    tuple(sorted(found, key=lambda entry: entry.name)) if len(found) <= at_most else None
-                )
-            except (OSError, ValueError):
-                self._listed[folder] = None
+            with suppress(OSError, ValueError), os.scandir(folder) as entries:
+                found = list(itertools.islice(entries, at_most + 1))
+                if len(found) <= at_most:
+                    self._listed[folder] = tuple(sorted(found, key=attrgetter("name")))
         return self._listed[folder]
 
     def read(self, path: str, limit: int) -> Content:
@@ -128,29 +121,35 @@ class FileSnapshot:
 
 def _content(path: str, limit: int) -> Content:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened(path) as (file, found):
+            if found.st_size > limit:
+                return Content()
+            before = stat_identity(found) if stat_settled(found) else ()
+            data = b"".join(parts(file, limit))
+            whole = len(data) == found.st_size and stat_identity(os.fstat(file)) == before
+            return Content(data, before if whole else ())
     except (OSError, ValueError):
-        return _NOTHING
+        return Content()
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file to read from, and its state; OSError for a pipe or a device, which could make us wait."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            return _NOTHING
-        before = stat_identity(found) if stat_settled(found) else ()
-        data = _all(file, limit)
-        whole = len(data) == found.st_size and stat_identity(os.fstat(file)) == before
-        return Content(data, before if whole else ())
-    except OSError:
-        return _NOTHING
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(None, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is not a regular file")
+        yield file, found
     finally:
         os.close(file)
 
 
-def _all(file: int, limit: int) -> bytes:
-    parts = []
+def parts(file: int, limit: int) -> Iterator[bytes]:
+    """What is in an open file, up to a number of bytes: some files in /proc have no end."""
     while limit > 0 and (part := os.read(file, min(limit, MAX_KEPT))):
-        parts.append(part)
+        yield part
         limit -= len(part)
-    return b"".join(parts)
 
 
 def state(path: str) -> os.stat_result | None:
@@ -166,11 +165,9 @@ def stat_settled(found: os.stat_result) -> bool:
     return not -SETTLED < time.time_ns() - found.st_ctime_ns < SETTLED
 
 
-def stat_identity(found: os.stat_result | None) -> StatIdentity:
+def stat_identity(found: os.stat_result | None) -> Identity:
     """What tells a file from what it was before; nothing when there is none."""
-    if found is None:
-        return ()
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return () if found is None else IDENTITY(found)
 
 
 # Which files configuration comes from:
@@ -189,6 +186,7 @@ PROJECT_FILES = (
     ".billhook/hooks.yml",
 )
 LOCAL_FILES = (".claude/settings.local.json", ".billhook/hooks.local.yaml", ".billhook/hooks.local.yml")
+_OF_PROJECTS: Final[tuple[tuple[Layer, tuple[str, ...]], ...]] = (("project", PROJECT_FILES), ("local", LOCAL_FILES))
 PLUGIN_FILE = "hooks/hooks.json"
 """The hooks of a plugin. Several agents have plugins, and one file may be for all of them."""
 LARGEST = 1 << 20
@@ -196,8 +194,6 @@ LARGEST_OF_A_PROJECT = 256 << 10
 """Bytes. A larger file is no configuration, and reading what nobody approved must not delay the hooks of others."""
 
 MOST_HOOKS = 2_000  # hooks in one file of a project, for the same reason
-
-Identity = tuple[int, ...]
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -225,49 +221,44 @@ def find(
     *,
     files: Iterable[str | os.PathLike[str]] = (),
     layers: Iterable[Layer] = LAYERS,
-    user_home: str | None = None,
 ) -> FoundSources:
     """The files that apply in a folder. `files` are the explicit layer."""
     wanted = frozenset(layers)
-    unknown = wanted - set(LAYERS)
-    if unknown:
+    if unknown := wanted - set(LAYERS):
         raise UsageError(f"no layer `{min(unknown)}`", hint=f"one of {', '.join(LAYERS)}")
     here = os.path.realpath(cwd if cwd is not None else client_env.getcwd())
-    home = _real_home(user_home)
+    home = _real_home()
     probe = _Probe()
     folders = project_folders(here, home, probe) if wanted & {"project", "local"} else [here]
     project = folders[0]
-    found = [SourceFile(path, layer, project) for layer, path in _ours(home) if layer in wanted and probe.exists(path)]
-    if "explicit" in wanted:
-        found += [SourceFile(_named(path, probe), "explicit", project) for path in files]
-    users = {path for _, path in _ours(home)} | {os.path.join(home, ".claude.json")}
-    for layer, names in (("project", PROJECT_FILES), ("local", LOCAL_FILES)):
-        if layer in wanted:
-            paths = [(folder, os.path.join(folder, name)) for folder in folders for name in names]
-            found += [
-                SourceFile(path, layer, folder) for folder, path in paths if path not in users and probe.exists(path)
-            ]
+    ours = [SourceFile(path, layer, project) for layer, path in _ours(home)]
+    users = {os.path.join(home, ".claude.json"), *(file.path for file in ours)}
+    theirs = [
+        SourceFile(path, layer, folder)
+        for layer, names in _OF_PROJECTS
+        for folder in folders
+        for name in names
+        if (path := os.path.join(folder, name)) not in users
+    ]
+    found = [file for file in (*ours, *theirs) if file.layer in wanted and probe.exists(file.path)]
+    for named in [os.fspath(path) for path in files] if "explicit" in wanted else []:
+        found.append(SourceFile(os.path.realpath(client_env.abspath(named)), "explicit", project))
+        if not probe.exists(found[-1].path):  # that it is missing must not pass for an empty configuration
+            raise UsageError(f"no file `{named}`", hint="name a configuration file that exists")
     found.sort(key=lambda file: LAYERS.index(file.layer))
     return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
 
 
-def _named(path: str | os.PathLike[str], probe: "_Probe") -> str:
-    """A file that somebody named: that it is missing must not pass for an empty configuration."""
-    real = os.path.realpath(client_env.abspath(os.fspath(path)))
-    if not probe.exists(real):
-        raise UsageError(f"no file `{os.fspath(path)}`", hint="name a configuration file that exists")
-    return real
-
-
-def user_files(home: str | None = None) -> list[str]:
+def user_files() -> list[str]:
     """The user's own files, existing or not."""
-    return [path for layer, path in _ours(_real_home(home)) if layer == "user"]
+    return [path for layer, path in _ours(_real_home()) if layer == "user"]
 
 
-def _real_home(home: str | None) -> str:
+def _real_home() -> str:
     """The home folder, where it really lies; one that can't be looked at stays as it is written, to be reported."""
-    home = home or client_env.expanduser("~")
-    return home if os.path.isabs(home) and unreachable(identity(home)) else os.path.realpath(home)
+    home = client_env.expanduser("~")
+    unreachable = os.path.isabs(home) and min(identity(home), default=0) < 0
+    return home if unreachable else os.path.realpath(home)
 
 
 def _ours(home: str) -> Iterator[tuple[Layer, str]]:
@@ -294,13 +285,21 @@ def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list
         if home == above or home.startswith(above.rstrip("/") + "/") or probe.is_anybodys(above):
             break
         up.append(above)
-    with_hooks = [
-        folder for folder in up if any(probe.exists(f"{folder}/{name}") for name in (*PROJECT_FILES, *LOCAL_FILES))
-    ]
+    names = (*PROJECT_FILES, *LOCAL_FILES)
+    with_hooks = [folder for folder in up if any(probe.exists(f"{folder}/{name}") for name in names)]
     repositories = [folder for folder in up if probe.exists(f"{folder}/.git")]
     top = repositories[-1] if repositories else with_hooks[0] if with_hooks else here
     below = [folder for folder in reversed(up) if len(folder) > len(top) and folder in with_hooks]
     return [top, *below]
+
+
+def shown_path(path: str, folder: str) -> str:
+    """A path as people write it: from a folder, or from the home folder, where it lies in one of them."""
+    home = os.path.realpath(client_env.expanduser("~"))
+    for base, prefix in ((folder, ""), (home, "~/")):
+        if len(base) > 1 and path.startswith(base + "/"):
+            return prefix + path[len(base) + 1 :]
+    return path
 
 
 def is_anybodys(folder: str) -> bool:
@@ -332,42 +331,27 @@ class _Probe:
 
 def agent_of(path: str) -> str:
     """The agent that reads a file itself, by the file's name; `plugin`: any of those that have plugins; else empty."""
-    folder, name = os.path.split(path)
-    if reader := reader_of(folder, name):
-        return reader
-    return "plugin" if path.endswith(f"/{PLUGIN_FILE}") else ""
+    return reader_of(*os.path.split(path)) or ("plugin" if path.endswith(f"/{PLUGIN_FILE}") else "")
 
 
 def identity(path: str) -> Identity:
     """What tells a file from what it was before: device, inode, size, times. Empty when there is none. What can't be
     looked at is not nothing: the last number is then the system's error, negated."""
+    is_link = False
     try:
         found = os.lstat(path)
-    except FileNotFoundError:  # the usual case: most of the places where files may be are empty
-        above = os.path.dirname(path)
-        return () if os.path.exists(above) or os.path.exists(obstacle(above)) else (-errno.ENOENT,)
+        is_link = stat.S_ISLNK(found.st_mode)
+        found = os.stat(path) if is_link else found
     except (OSError, ValueError) as error:
-        return _unreachable(path, error)
-    try:
-        if stat.S_ISLNK(found.st_mode):
-            found = os.stat(path)
-    except (OSError, ValueError) as error:
-        return _unreachable(path, error)
-    if stat.S_ISDIR(found.st_mode):  # a folder's times tell nothing about what we want to know of it
-        return (found.st_dev, found.st_ino)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if isinstance(error, FileNotFoundError) and not is_link:  # the usual case: most of the places are empty
+            above = os.path.dirname(path)
+            return () if os.path.exists(above) or os.path.exists(obstacle(above)) else (-errno.ENOENT,)
+        return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
+    # a folder's times tell nothing about what we want to know of it
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else stat_identity(found)
 
 
 _NO_HOME = "/dev/null/"  # below what is set as HOME where a program is to have none
-
-
-def _unreachable(path: str, error: Exception) -> Identity:
-    return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
-
-
-def unreachable(found: Identity) -> bool:
-    """Whether it can't be looked at."""
-    return bool(found) and found[-1] < 0
 
 
 def obstacle(path: str) -> str:
@@ -384,18 +368,8 @@ def settled(found: Identity) -> bool:
 
 def read_bytes(path: str, largest: int = LARGEST) -> bytes:
     """The file, or one byte more than the largest, or OSError; a pipe or a device is none, and can't make us wait."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError(None, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            text: bytes | None = stream.read(largest + 1)
-        if text is None:  # what would make us wait, as some files in /proc do
-            raise OSError(None, "it has nothing to read")
-        return text
-    finally:
-        os.close(descriptor)
+    with opened(path) as (file, _):
+        return b"".join(parts(file, largest + 1))
 
 
 # What one file contains.

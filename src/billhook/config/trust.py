@@ -12,21 +12,13 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 
+from billhook.config import sources
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.sources import (
-    MAX_KEPT,
-    SETTLED,
-    Content,
-    FileSnapshot,
-    StatIdentity,
-    stat_identity,
-    stat_settled,
-    state,
-)
+from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
 from billhook.core.answers import Reply, Status
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.hook import Context
@@ -50,7 +42,6 @@ MAX_FILE = 256 << 20  # longer files are known by their size and times alone
 MAX_TEXT = 64 << 10
 MAX_ALL_TEXT = 256 << 10
 _CACHED = 4096
-_AT_ONCE = 1 << 20
 _SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
 
 
@@ -102,6 +93,8 @@ def definition(declared: Declared) -> dict[str, Any]:
         "match": declared.match,
         **({"part": declared.part} if declared.part else {}),
         "if": declared.when,
+        **({"effects": sorted(declared.effects)} if declared.effects else {}),
+        **({"after_effects": sorted(declared.after_effects)} if declared.after_effects else {}),
         "priority": _number(declared.priority),
         "after": sorted(set(declared.after)),
         "timeout": _number(declared.timeout),
@@ -114,8 +107,7 @@ def definition(declared: Declared) -> dict[str, Any]:
 
 
 def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerprint:
-    """The hook as it is now. Equal hashes mean: the same definition, and the same contents in the same places. Hooks of
-    one load share a look."""
+    """The hook as it is now. Equal hashes mean the same definition and contents. Hooks of one load share a look."""
     from billhook.config.referenced_files import named  # not needed to see that nothing changed
 
     look = look or FileSnapshot()
@@ -124,7 +116,10 @@ def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerp
     inside = real.rstrip("/") + "/"
     found = named(declared.action, folder, look)
     files = (*found.files, *itertools.chain.from_iterable(found.trees.values()))
-    marks = tuple(_marked(path, inside, look) for path in files)
+    for path in files:
+        if (path, inside) not in look.marks:
+            look.marks[path, inside] = _mark(path, inside, look)
+    marks = tuple(look.marks[path, inside] for path in files)
     present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
     said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
     others = (
@@ -137,7 +132,7 @@ def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerp
 
 def unchanged(mark: FileMark) -> bool:
     """Whether the file is still the one that was marked, judged by one `stat`. False asks for a closer look."""
-    return stat_identity(state(mark.path)) == mark.identity
+    return stat_identity(sources.state(mark.path)) == mark.identity
 
 
 def holds(mark: FileMark) -> bool:
@@ -151,7 +146,7 @@ def same_content(mark: FileMark) -> bool:
     if mark.kind in ("code", "all"):
         return _names(mark.path, mark.kind, FileSnapshot()) == mark.sha256
     if mark.kind == "plain":
-        return not approval_scope.counts(mark.path, state(mark.path))
+        return not approval_scope.counts(mark.path, sources.state(mark.path))
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
     now = _mark(mark.path, "" if by_target else "/", FileSnapshot())
     if mark.identity and not mark.sha256:
@@ -277,13 +272,6 @@ def _names(folder: str, kind: "Kind", look: FileSnapshot) -> str:
     return _sha256(approval_scope.names_that_tell(folder, kind, look).encode("utf-8", "surrogateescape"))
 
 
-def _marked(path: str, inside: str, look: FileSnapshot) -> FileMark:
-    mark = look.marks.get((path, inside))
-    if mark is None:
-        mark = look.marks[path, inside] = _mark(path, inside, look)
-    return mark
-
-
 def _mark(path: str, inside: str, look: FileSnapshot) -> FileMark:
     """Look at a file, and at its content unless that is known.
 
@@ -312,21 +300,20 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_known: dict[StatIdentity, str] = {}
+_known: dict[Identity, str] = {}
 
 
-def _hashed(path: str, wanted: StatIdentity, look: FileSnapshot) -> tuple[StatIdentity, str]:
+def _hashed(path: str, wanted: Identity, look: FileSnapshot) -> tuple[Identity, str]:
     """The hash of a file, and the identity of what was hashed. Remembered, because hooks share scripts."""
     if wanted in _known:
         return wanted, _known[wanted]
-    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else Content()
+    content = look.read(path, MAX_KEPT) if wanted[2] <= MAX_KEPT else sources.Content()
     if content.identity == wanted:
         return wanted, _remembered(wanted, _sha256(content.data))
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(file, "rb") as stream:
-            before = stat_identity(os.fstat(file))
-            sha256 = _digest(stream, before[2]) if stat.S_ISREG(os.fstat(file).st_mode) else ""
+        with sources.opened(path) as (file, found):
+            before = stat_identity(found)
+            sha256 = _digest(file, found.st_size)
             after = stat_identity(os.fstat(file))
     except (OSError, ValueError):
         return wanted, ""
@@ -336,18 +323,18 @@ def _hashed(path: str, wanted: StatIdentity, look: FileSnapshot) -> tuple[StatId
     return (*before[:3], 0, 0), sha256
 
 
-def _digest(stream: BinaryIO, size: int) -> str:
+def _digest(file: int, size: int) -> str:
     """The hash of a file of that size; nothing for one with more in it: some of those in /proc have no end."""
     import hashlib
 
     digest = hashlib.sha256()
-    while size >= 0 and (part := stream.read(min(size + 1, _AT_ONCE))):
+    for part in sources.parts(file, size + 1):
         digest.update(part)
         size -= len(part)
     return digest.hexdigest() if size >= 0 else ""
 
 
-def _remembered(of: StatIdentity, sha256: str) -> str:
+def _remembered(of: Identity, sha256: str) -> str:
     if len(_known) >= _CACHED:
         _known.clear()
     _known[of] = sha256
@@ -357,11 +344,11 @@ def _remembered(of: StatIdentity, sha256: str) -> str:
 def _settled(path: str, look: FileSnapshot) -> os.stat_result | None:
     """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
     found = look.state(path)
-    if found is None or stat_settled(found):
+    if found is None or sources.stat_settled(found):
         return found
     age = time.time_ns() - found.st_ctime_ns
-    time.sleep(max(0, SETTLED - age) / 1e9)
-    return state(path)
+    time.sleep(max(0, sources.SETTLED - age) / 1e9)
+    return sources.state(path)
 
 
 def _number(value: float | None) -> int | float | None:
@@ -445,9 +432,12 @@ def _find_changed(
             by_file[entries[i].file].append(i)
     for file, places in by_file.items():
         known = [one for one in approvals[file] if one.of_hook]
-        in_force = _related(
-            {hash_of(one) for one, entry in zip(found, entries, strict=True) if entry.file == file}, known
-        )
+        approved = [
+            one.loaded.hash
+            for one, entry in zip(found, entries, strict=True)
+            if entry.file == file and one.standing == "approved" and one.loaded is not None
+        ]
+        in_force = _related(approved, known)
         gone = [one for one in known if one.hash not in in_force]
         for i in places:
             before = _predecessor(entries[i], gone)
@@ -456,14 +446,9 @@ def _find_changed(
                 found[i] = msgspec.structs.replace(found[i], standing="changed", before=before)
 
 
-def hash_of(consent: Consent) -> str:
-    """The hash under which the hook is approved now; nothing when it isn't."""
-    return consent.loaded.hash if consent.standing == "approved" and consent.loaded is not None else ""
-
-
 def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:
     """The approvals in force, and those that they replaced or that replaced them on another branch."""
-    related = set(current) - {""}
+    related = set(current)
     size = -1
     while size != len(related):
         size = len(related)
@@ -513,14 +498,13 @@ class Consented(msgspec.Struct, frozen=True):
 
     async def __call__(self, ctx: Context) -> Reply:
         for mark in self.fingerprint.marks:
-            if not holds(mark) and not same_content(mark) and not self._is_the_same(mark):
+            if holds(mark) or same_content(mark):
+                continue
+            # what came into a folder may change nothing: a hook may write beside itself while others wait
+            if mark.kind == "file" or fingerprint(self.declared).hash != self.fingerprint.hash:
                 why = f"{mark.path} has changed since it was approved; `billhook trust` shows how"
                 return Reply(status=Status.COULD_NOT_START if self.gate else Status.SKIPPED, error=why)
         return await self.run(ctx)
-
-    def _is_the_same(self, mark: FileMark) -> bool:
-        """Whether what came into a folder changes nothing: a hook may write beside itself while others wait."""
-        return mark.kind != "file" and fingerprint(self.declared).hash == self.fingerprint.hash
 
 
 # Approval by the user: exactly what was shown, or nothing.

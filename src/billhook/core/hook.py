@@ -41,6 +41,7 @@ class Known(msgspec.Struct, frozen=True):
 
     session_name: str = ""
     turn_id: str = ""
+    effects: frozenset[str] | None = None
 
 
 class SessionInfo(Protocol):
@@ -50,6 +51,8 @@ class SessionInfo(Protocol):
     def session_name(self) -> str: ...
     @property
     def turn_id(self) -> str: ...
+    @property
+    def effects(self) -> frozenset[str] | None: ...
 
 
 class Services(Protocol):
@@ -185,6 +188,12 @@ class Context(msgspec.Struct):
         return int(number) if number.isdecimal() else None
 
     @property
+    def seen_effects(self) -> frozenset[str] | None:
+        """What earlier calls of the session would do, as `kind:scope`; recorded where a hook has `after_effect`. None:
+        not known, because the event names no session, or there is no configuration."""
+        return self._known.effects
+
+    @property
     def _known(self) -> SessionInfo:
         """Looked up once in a firing, and only when no result tells."""
         firing = self._firing
@@ -254,7 +263,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         settled = {
             "events": _named(self.events),
             "after": tuple(_several(self.after)),
-            "on_failure": _RULES.get(self.on_failure),
+            "on_failure": FAILURE_RULES.get(self.on_failure),
         }
         if settled["on_failure"] is None:
             raise UsageError(f"on_failure is `{self.on_failure}`", hint="one of allow, deny (also spelt block), ask")
@@ -335,7 +344,7 @@ def _several(given: Any) -> Iterable[Any]:
     return (given,) if isinstance(given, str | type) else given
 
 
-_RULES: dict[str, OnFailure] = {
+FAILURE_RULES: dict[str, OnFailure] = {
     "allow": "allow",
     "continue": "allow",
     "ask": "ask",

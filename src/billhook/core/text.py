@@ -95,9 +95,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     return by_fold[[*swapped, *close][0]] if close or swapped else ""
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+def suggestion(word: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
     """A hint for an unknown word: the nearest known one, else `otherwise`, else all that are known."""
-    near = nearest(word, known)
+    near = nearest(word, known, cutoff)
     if near or otherwise is None:
         return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
     return otherwise

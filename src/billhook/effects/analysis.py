@@ -40,6 +40,8 @@ class Analysis(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()  # every text that was read as shell
     complete: bool = True  # False: a part could not be read; the effects may lack some
     why: str = ""
+    named: tuple[str, ...] = ()  # words that a tool which nothing is known of gets: it may write what they name
+    world: World | None = None  # where it happens, with what the call itself makes on top; None: it does nothing
 
 
 def effects_of(event: Event, fs: FileSystem = REAL) -> tuple[Effect, ...]:
@@ -137,10 +139,10 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         interpreter.effects += effects_of_sql(call, text)
     if said.destroys:
         interpreter.effects.append(call.effect(said.destroys, said.tool, scope="remote"))
-    return _finished(interpreter, world)
+    return _finished(interpreter, world, tuple(said.named))
 
 
-def _finished(interpreter: Interpreter, world: World) -> Analysis:
+def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = ()) -> Analysis:
     if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
@@ -154,6 +156,8 @@ def _finished(interpreter: Interpreter, world: World) -> Analysis:
         tuple(interpreter.texts),
         interpreter.complete,
         interpreter.why,
+        named,
+        interpreter.world,
     )
 
 

@@ -74,6 +74,7 @@ class Overlay:
         self.fs = fs
         self.made: dict[str, str] = {}  # path -> dir or file
         self.links: dict[str, str] = {}  # path -> what it leads to
+        self.written: dict[str, str | None] = {}  # files -> their text, where the line shows it
 
     def kind(self, path: str) -> str:
         return "link" if path in self.links else self.made.get(path) or self.fs.kind(path)
@@ -89,8 +90,9 @@ class Overlay:
     def names(self, folder: str) -> list[str]:
         found = self.fs.names(folder)
         above = folder.rstrip("/") + "/"
-        new = (path[len(above) :] for path in (*self.made, *self.links) if path.startswith(above))
-        return [*found, *(name for name in new if "/" not in name)] if self.made or self.links else found
+        new = (path[len(above) :] for path in (*self.made, *self.links, *self.written) if path.startswith(above))
+        return list(dict.fromkeys((*found, *(name for name in new if "/" not in name))))
 
     def read(self, path: str, limit: int = LARGEST_TEXT) -> str | None:
-        return self.fs.read(path, limit)
+        text = self.written.get(path)
+        return text if text is not None else self.fs.read(path, limit)

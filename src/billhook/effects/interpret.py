@@ -21,7 +21,7 @@ from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.reading import READS
 from billhook.effects.fs import Overlay
 from billhook.effects.places import World, absolute, has_pattern, inside
-from billhook.effects.programs import INTERPRETERS, PYTHON, operand, run_by
+from billhook.effects.programs import INTERPRETERS, PYTHON, operand
 from billhook.effects.script import UNKNOWN, Expansion, RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
@@ -39,6 +39,8 @@ _DECLARES: Final = frozenset({"export", "declare", "local", "typeset", "readonly
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _DOWNLOAD_TARGETS: Final = frozenset({"-o", "--output", "-O", "--output-document"})
+_AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
+_MORE_INTERPRETERS: Final = _AWKS | {"deno", "bun", "pwsh", "powershell", "osascript"}
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
 _SUM = re.compile(r"\d{1,9}(?:\s*[-+]\s*\d{1,9})*")
 
@@ -195,13 +197,14 @@ class Interpreter:
             self._record(Command("", cwd=state.cwd, via=run.via, writes=holder.writes, appends=holder.appends), state)
         if inner.fed is not None:
             state.input = inner.fed
+            inner.fed = None if block.kind in ("while", "until") else inner.fed  # `read` takes it line by line
         if block.kind == "(":
             state = state.copy()
         printed = self._rounds(block, state, inner)
         if not block.redirects:
             return printed
         for path in holder.writes:
-            state.files[absolute(path, state.cwd, self.world)] = printed
+            self._wrote(state, path, printed)
         return EMPTY if holder.hides else printed
 
     def _rounds(self, block: ScriptBlock, state: State, run: Run) -> Value:
@@ -222,6 +225,8 @@ class Interpreter:
                 self.run_nodes(nodes, state, run)
             return joined_lines(printed)
         times = 1
+        if block.kind in ("while", "until") and state.input is not None:
+            state.input = self._contents(state.input)
         if block.kind in ("while", "until") and state.input is not None and state.input.known:
             times = min(MOST_FIELDS, max(1, len(state.input.text.splitlines())))
         return joined_lines([self.run_nodes(nodes, state, run) for _ in range(times)])
@@ -240,6 +245,8 @@ class Interpreter:
         if not fields:
             for name, value in assignments:
                 self._assign(state, name, value)
+            if redirected.reads and not assignments:  # `$(< file)`
+                return redirected.stdin or EMPTY
             if redirected.writes or redirected.appends:
                 self._record(
                     Command(
@@ -261,8 +268,14 @@ class Interpreter:
         text = command.text or " ".join(command.words)
         printed = self.run_words(fields, state, inner, redirected, set_here, text)
         for path in (*redirected.writes, *redirected.appends):
-            state.files[absolute(path, state.cwd, self.world)] = printed
+            self._wrote(state, path, printed)
         return EMPTY if redirected.hides else printed
+
+    def _wrote(self, state: State, word: str, value: Value) -> None:
+        """A file that the line itself writes."""
+        path = absolute(word, state.cwd, self.world)
+        state.files[path] = value
+        self.made.written[path] = value.text if value.known else None
 
     def run_words(
         self,
@@ -277,6 +290,8 @@ class Interpreter:
         self.steps -= 1
         if run.depth > MOST_DEPTH or self.steps <= 0:
             return self._give_up("it is too deeply nested to be read, or has too many commands")
+        if not fields:
+            return EMPTY
         words = tuple(field.text for field in fields)
         name = posixpath.basename(words[0]) or words[0]
         if words[0] in state.aliases:
@@ -312,6 +327,8 @@ class Interpreter:
         printed = self._builtin(name, fields, state, run)
         if printed is not None:
             self._record(command, state)
+            for line in wrappers.inside(ScriptCommand(words)).texts if name in _DECLARES else ():
+                self.run_text(line, state.copy(), run.inside(name))
             return printed
         self._record(command, state)
         self._dynamic(command, fields[0])
@@ -342,10 +359,10 @@ class Interpreter:
             self._link([word for word in command.args if word[:1] != "-"], state)
         if command.name == "tee":
             for word in command.args:
-                state.files[absolute(word, state.cwd, self.world)] = fed
+                self._wrote(state, word, fed)
         if command.name in ("cp", "mv", "install", "ln") and len(command.args) >= 2:
             source, target = command.args[-2:]
-            state.files[absolute(target, state.cwd, self.world)] = self._content(source, state)
+            self._wrote(state, target, self._content(source, state))
         if command.name == "cat" and len(command.args) == 1:
             path = absolute(command.args[0], state.cwd, self.world)
             if path in state.files:
@@ -406,34 +423,30 @@ class Interpreter:
     def _inside(self, command: Command, fields: list[Value], state: State, run: Run) -> Value | None:
         """Visit what a command runs in its turn; what that prints, or None where it runs nothing."""
         name, words = command.name, (command.program, *command.args)
+        if name in (".", "source") and command.args[:1] == ("/dev/stdin",) and run.fed is not None:
+            return self._code_of_shell(run.fed, command, state, run.inside(name))
+        if name in wrappers.RUN_INPUT and run.fed is not None:
+            given = Value(wrappers.cron_lines(run.fed.text), run.fed.origins)
+            return self._code_of_shell(given, command, state, run.inside(name))
         if name in SHELLS or name in (".", "source"):
             return self._shell(command, fields, state, run)
         if name == "eval":
             value = values.joined(fields[1:], " ") if len(fields) > 1 else EMPTY
             return self._code_of_shell(value, command, state, run.inside("eval"))
         language = "python" if PYTHON.fullmatch(name) else name
-        if language in INTERPRETERS or name in (
-            "awk",
-            "gawk",
-            "mawk",
-            "nawk",
-            "deno",
-            "bun",
-            "pwsh",
-            "powershell",
-            "osascript",
-        ):
+        if language in INTERPRETERS or name in _MORE_INTERPRETERS:
             self._interpreter(language, command, fields, state, run)
-            if name not in ("awk", "gawk", "mawk", "nawk", "bun"):
+            if name not in _AWKS and name != "bun":
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
-        if name not in ("bun", "deno") and (given := run_by(words)):
-            if given[0].startswith(("http://", "https://")):
-                self.effects.append(self._call(command).effect("run-remote", given[0], scope="remote"))
+        if name not in ("bun", "deno") and (runs := wrappers.run_by(words)):
+            if runs[0].startswith(("http://", "https://")):
+                self.effects.append(self._call(command).effect("run-remote", runs[0], scope="remote"))
             inner = run.inside(name, fed=run.fed)
-            return self.run_words([Value(word) for word in _as_command(given)], state, inner, None, (), command.text)
+            return self.run_words([Value(word) for word in _as_command(runs)], state, inner, None, (), command.text)
         for label, text in recipes.texts(command, self.world, state.cwd):
             self._read_text(text, label, state, run)
         self._program_file(command, state, run)
+        self._runs_files(command, state, run)
         stdin = (ScriptRedirect("<<<", "", command.stdin),) if command.stdin is not None else ()
         piped = command.piped and command.stdin is None
         found = wrappers.inside(ScriptCommand(words, command.assignments, stdin, piped))
@@ -456,8 +469,8 @@ class Interpreter:
                 given = [Value(word, origins if UNKNOWN in word else NOTHING) for word in words]
                 if UNKNOWN in words and run.fed is not None and name in ("xargs", "parallel"):
                     listed = run.fed.origins & {"remote", "decoded"}
-                    given = [Value(each.text, listed) if each.text == UNKNOWN else each for each in given]
-                printed.append(self.run_words(given, here, inner, None, (), command.text))
+                    given = [Value(one.text, listed) if one.text == UNKNOWN else one for one in given]
+                printed.append(self.run_words(given, here, inner, None, each.assignments, command.text))
         for text in found.texts[:4]:
             value = Value(text, origins)
             printed.append(self._code_of_shell(value, command, here, inner))
@@ -477,7 +490,8 @@ class Interpreter:
         text = ""
         if command.name in ("xargs", "parallel"):
             listed = command.args[command.args.index(":::") + 1 :] if ":::" in command.args else ()
-            text = "\n".join(listed) or (run.fed.text if run.fed is not None and run.fed.known else "")
+            fed = self._read_lists(command, run.fed)
+            text = "\n".join(listed) or (fed.text if fed is not None and fed.known else "")
             words = words[: words.index(":::")] if ":::" in words else words
             if listed and not any(UNKNOWN in word for word in words):
                 words = (*words, UNKNOWN)
@@ -495,6 +509,26 @@ class Interpreter:
         else:
             for each in dict.fromkeys(given[:16]):
                 yield tuple(word.replace(UNKNOWN, each) for word in words)
+
+    def _read_lists(self, command: Command, fed: Value | None) -> Value | None:
+        """What `xargs` and its like read: files that they name, or standard input."""
+        call = self._call(command).with_values("-a --arg-file")
+        words = call.options.values("-a", "--arg-file")
+        if "::::" in command.args:
+            words += command.args[command.args.index("::::") + 1 :]
+        if not words:
+            return self._contents(fed) if fed is not None else None
+        paths = [absolute(word, command.cwd, self.world) for word in words]
+        return self._contents(Value(UNKNOWN, frozenset(f"lines:{path}" for path in paths)))
+
+    def _contents(self, value: Value) -> Value:
+        """A value that is the text of files, or a part of it: that text, if it can be read."""
+        if value.text != UNKNOWN:
+            return value
+        paths = [origin.partition(":")[2] for origin in value.origins if origin.startswith(("file:", "lines:"))]
+        texts = [self._text_of(path, separated=True) for path in paths]
+        known = [text for text in texts if text is not None]
+        return Value("\n".join(known), value.origins) if known and len(known) == len(paths) else value
 
     def _shell(self, command: Command, fields: list[Value], state: State, run: Run) -> Value | None:
         """A shell: a text behind `-c`, a script, or what it reads."""
@@ -530,6 +564,13 @@ class Interpreter:
         other = state.copy()
         other.arguments = given
         return other
+
+    def _runs_files(self, command: Command, state: State, run: Run) -> None:
+        """Files whose text is run: `at -f x now`, `crontab x`, `tmux source-file x`."""
+        for word in wrappers.files_run(command.words):
+            text = self._text_of(absolute(word, state.cwd, self.world))
+            if text is not None:
+                self._read_text(wrappers.cron_lines(text), command.name, state, run)
 
     def _code_of_shell(self, value: Value, command: Command, state: State, run: Run) -> Value:
         """A text that a shell runs: read as far as it is known, judged by where the rest comes from."""
@@ -572,11 +613,12 @@ class Interpreter:
                     language, text, Command(posixpath.basename(path), cwd=state.cwd, via=run.via), (), state, run
                 )
 
-    def _text_of(self, path: str) -> str | None:
+    def _text_of(self, path: str, *, separated: bool = False) -> str | None:
         if UNKNOWN in path or self.files_left <= 0 or is_secret_file(path):
             return None
         self.files_left -= 1
-        return self.world.fs.read(path, recipes.LARGEST)
+        text = self.world.fs.read(path, recipes.LARGEST)
+        return text if text is None or not separated else text.replace(UNKNOWN, "\n")
 
     def _read_text(self, text: str, label: str, state: State, run: Run) -> None:
         """A text from a file: what depends on values that it gets elsewhere is left out."""
@@ -698,7 +740,7 @@ class Interpreter:
         elif name == "read":
             self._read(words, state, run)
         elif name in ("mapfile", "readarray"):
-            lines = (run.fed or state.input or UNKNOWN_VALUE).text.splitlines()[:MOST_FIELDS]
+            lines = self._contents(run.fed or state.input or UNKNOWN_VALUE).text.splitlines()[:MOST_FIELDS]
             state.arrays[words[-1] if words else "MAPFILE"] = [Value(line) for line in lines]
         elif name == "printf" and words[:1] == ["-v"]:
             state.variables[" ".join(words[1:2])] = Value(values.printf(words[2:]))
@@ -736,6 +778,9 @@ class Interpreter:
     def _read(self, words: list[str], state: State, run: Run) -> None:
         names = [word for word in words if word.isidentifier()] or ["REPLY"]
         given = run.fed if run.fed is not None else state.input
+        if given is not None and not given.known:
+            given = self._contents(given)
+            state.input = given if run.fed is None else state.input
         if given is None or not given.known:
             for name in names:
                 state.variables[name] = Value(UNKNOWN, given.origins if given else NOTHING)
@@ -786,6 +831,7 @@ class Interpreter:
                 continue
             found = self._expansion(part, state, run)
             if not part.quoted:
+                found = list(map(self._contents, found))
                 found = [Value(word, value.origins) for value in found for word in self._split(value.text, state)]
             for place, value in enumerate(found[:MOST_FIELDS]):
                 if place:

@@ -25,6 +25,7 @@ _INTERPRETERS: Final = frozenset(
     {"python", "python3", "node", "perl", "ruby", "php", "awk", "gawk", "lua", "deno", "bun"}
 )
 PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
+_SELECT: Final = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac"})
 _SILENT: Final = frozenset({"-q", "-c", "-l", "-L", "--quiet", "--silent", "--count", "--files-with-matches"})
 _SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("gpg", "--export-secret-keys --export-secret-key --export-secret-subkeys"),
@@ -134,6 +135,8 @@ def _filtered(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> V
         text = values.decoded(words, stdin.text)
         if text is not None:
             return Value(text, stdin.origins | ({"decoded"} if _decodes(words) else NOTHING))
+    if stdin.known and name in _SELECT:
+        return stdin  # some of its lines
     if not prints_input(words):
         computed = {"computed"} if name in _INTERPRETERS or name in ("eval", "sh", "bash") else set[str]()
         return Value(UNKNOWN, frozenset(computed | (stdin.origins & {"remote", "decoded"})))
@@ -161,8 +164,9 @@ def _of_files(words: Sequence[str], files: list[str], cwd: str, world: World) ->
     paths = [absolute(file, cwd, world) for file in files]
     secret = {"secret"} if any(map(is_secret_file, paths)) else set[str]()
     decoded = {"decoded"} if _decodes(words) else set[str]()
-    plain = words[0] in ("cat", "tac", "head", "tail") and len(paths) == 1
-    return Value(UNKNOWN, frozenset(secret | decoded | ({f"file:{paths[0]}"} if plain else set())))
+    plain = words[0] in ("cat", "tac", "head", "tail")
+    packed = "file" if plain and len(paths) == 1 else "packed" if decoded else "lines"
+    return Value(UNKNOWN, frozenset(secret | decoded | {f"{packed}:{path}" for path in paths[:4]}))
 
 
 # programs that list files
@@ -181,6 +185,8 @@ def listed(words: Sequence[str]) -> Iterator[str]:
     elif name == "git" and tuple(words[1:2]) == ("ls-files",):
         named = [word for word in words[2:] if not word.startswith("-")]
         yield from (f"**/{each}" if "/" not in each else each for each in named or ["*"])
+    elif name == "git" and tuple(words[1:2]) == ("grep",) and _lists_names(words):
+        yield from _grep(words[1:])
     elif name in ("grep", "rg", "egrep", "ag") and _lists_names(words):
         yield from _grep(words)
 
@@ -191,15 +197,26 @@ def find_starts(words: Sequence[str]) -> list[str]:
     return options or ["."]
 
 
-def find_names(words: Sequence[str]) -> tuple[str, ...]:
-    """The names that `find` is limited to; () where it may find anything: a test beside them, a negation, no name."""
-    names, negated, alternatives = [], False, 0
-    for before, word in itertools.pairwise(words):
-        if before in ("-name", "-iname", "-path", "-ipath", "-wholename"):
-            names.append(posixpath.basename(word) or word)
-        negated = negated or word in ("!", "-not") or word in ("-regex", "-iregex")
-        alternatives += word in ("-o", "-or")
-    return tuple(names) if names and not negated and alternatives < len(names) else ()
+def find_names(tests: Sequence[str]) -> tuple[str, ...]:
+    """The names that every branch of the expression asks for; none: one of them takes whatever there is."""
+    branches: list[list[str]] = [[]]
+    negated, before = False, ""
+    for word in tests:
+        if word in ("-o", "-or", ","):
+            branches.append([])
+        elif before in ("-name", "-iname", "-path", "-ipath", "-wholename") and not negated:
+            path = word.rstrip("/*") if "path" in before or "whole" in before else word
+            branches[-1].append(posixpath.basename(path) or "*")
+        if word.startswith(("-exec", "-ok")):
+            break
+        negated = word in ("!", "-not") or (negated and word in ("-name", "-iname", "-path", "-ipath"))
+        before = word
+    return tuple(name for branch in branches for name in branch) if all(branches) else ()
+
+
+_FD_VALUES: Final = frozenset(
+    ["-t", "--type", "-d", "--max-depth", "-E", "--exclude", "-S", "--size", "-c", "--color", "-j", "--threads"]
+)
 
 
 def _fd(words: Sequence[str]) -> Iterator[str]:
@@ -209,7 +226,7 @@ def _fd(words: Sequence[str]) -> Iterator[str]:
             break
         if before in ("-e", "--extension"):
             ending = f".{word}"
-        elif not word.startswith("-"):
+        elif before not in _FD_VALUES and not word.startswith("-"):
             operands.append(word)
     pattern = f"*{operands[0]}*" if operands and operands[0] != "." else "*"
     for start in operands[1:] or ["."]:

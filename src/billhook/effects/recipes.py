@@ -53,7 +53,7 @@ def _first(names: tuple[str, ...], folder: str, world: World) -> str:
 
 
 def _make(command: Command, world: World, cwd: str) -> Iterator[tuple[str, str]]:
-    args, folder, file, targets = list(command.args), cwd, "", []
+    args, folder, file, targets, told = list(command.args), cwd, "", [], ""
     if {"-n", "--dry-run", "--just-print", "--recon", "--help", "--version"} & set(args):
         return
     while args:
@@ -62,9 +62,15 @@ def _make(command: Command, world: World, cwd: str) -> Iterator[tuple[str, str]]
             folder, file = (
                 (absolute(args.pop(0), cwd, world), file) if word in ("-C", "--directory") else (folder, args.pop(0))
             )
+        elif word.startswith(("--eval=", "-E")):
+            told = word.partition("=")[2] or "".join(args[:1])
         elif not word.startswith("-") and "=" not in word:
             targets.append(word)
-    text = _first((file,) if file else ("GNUmakefile", "makefile", "Makefile"), folder, world)
+    if file in ("-", "/dev/stdin"):
+        text = command.stdin or ""
+    else:
+        text = _first((file,) if file else ("GNUmakefile", "makefile", "Makefile"), folder, world)
+    text = f"{told}\n{text}\n"
     given = dict(word.split("=", 1) for word in command.args if "=" in word and not word.startswith("-"))
     variables = dict(_ASSIGNMENT.findall(text)) | given
     for target in targets or _default(text):
@@ -92,9 +98,10 @@ def _recipe(text: str, target: str, depth: int) -> Iterator[str]:
     found = re.search(rf"^{re.escape(target)}[ \t]*:(?!=)([^\n]*)\n((?:[\t ][^\n]*\n?|\n)*)", text, re.M)
     if not found or not depth:
         return
-    for needed in found[1].split()[:8]:
+    needs, _, inline = found[1].partition(";")
+    for needed in needs.split()[:8]:
         yield from _recipe(text, needed, depth - 1)
-    lines = found[2].replace("\\\n", " ").split("\n")
+    lines = f"{inline}\n{found[2]}".replace("\\\n", " ").split("\n")
     yield from (line.strip().lstrip("@-+") for line in lines if line.strip())
 
 

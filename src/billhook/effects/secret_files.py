@@ -23,7 +23,7 @@ _TAILS: Final = tuple(
     word_set("""
     .aws/credentials .kube/config .docker/config.json .config/gh/hosts.yml .config/hub .cargo/credentials
     .cargo/credentials.toml .gem/credentials .config/rclone/rclone.conf .terraform.d/credentials.tfrc.json
-    .codex/auth.json .composer/auth.json .gemini/oauth_creds.json .config/configstore/firebase-tools.json
+    .config/configstore/firebase-tools.json
     """)
 )
 """The last segments of paths that are secret below any folder, so that a container's or a backup's home counts too."""
@@ -79,6 +79,8 @@ def _is_key(name: str) -> bool:
 def _by_folder(path: str, folders: list[str], name: str) -> bool:
     if path.endswith(_TAILS) and any(("/" + path).endswith("/" + tail) for tail in _TAILS):
         return True
+    if name in ("auth.json", "oauth_creds.json") and folders[-1:] and folders[-1].startswith("."):
+        return True  # where programs keep their sign-in, such as `~/.composer/auth.json`
     if ".ssh" in folders:
         return name not in _OPEN_SSH
     if "gcloud" in folders and ("credential" in path or "access_tokens" in name):

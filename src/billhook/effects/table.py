@@ -66,7 +66,7 @@ class Options:
         return [value for option, value in self.options if option in names and value]
 
 
-class Call:
+class ProgramCall:
     """One command as it would run, and what the readers of a family need to say what it does."""
 
     __slots__ = ("command", "options", "scopes", "world")
@@ -93,14 +93,14 @@ class Call:
     def has(self, *names: str) -> bool:
         return self.options.has(*names)
 
-    def with_values(self, valued: str) -> "Call":
+    def with_values(self, valued: str) -> "ProgramCall":
         """The same call, its words read with other options that take a value."""
-        return Call(self.command, self.world, self.scopes, frozenset(valued.split()))
+        return ProgramCall(self.command, self.world, self.scopes, frozenset(valued.split()))
 
-    def with_words(self, words: tuple[str, ...], valued: str = "") -> "Call":
+    def with_words(self, words: tuple[str, ...], valued: str = "") -> "ProgramCall":
         """The same command with other words."""
         command = msgspec.structs.replace(self.command, args=words)
-        return Call(command, self.world, self.scopes, frozenset(valued.split()))
+        return ProgramCall(command, self.world, self.scopes, frozenset(valued.split()))
 
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
@@ -164,6 +164,9 @@ class Call:
             recursive,
             names,
         )
+
+
+Call = ProgramCall  # what the tables call it
 
 
 class Row(msgspec.Struct, frozen=True):

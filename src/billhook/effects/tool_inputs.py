@@ -1,72 +1,70 @@
 """What the input of a tool names: shell lines, files that are read, written or deleted, code."""
 
+import posixpath
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from billhook.core import tools
-from billhook.effects import calls, rules
+from billhook.core.lazy import later
+from billhook.effects import archives, rules
 from billhook.effects.effect import Kind
+from billhook.effects.families import is_known
+from billhook.effects.programs import INTERPRETERS, PYTHON
+from billhook.effects.wrappers import SHELLS, WRAPPERS
+
+if TYPE_CHECKING:
+    import shlex
+else:
+    shlex = later("shlex")
 
 _DESTROYS = re.compile(r"(?:^|_)(?:delete|destroy|drop|terminate|purge|wipe|truncate|teardown)(?:_|$)")
-_INFRASTRUCTURE: Final = frozenset(
-    {
-        "cluster",
-        "instance",
-        "instances",
-        "stack",
-        "namespace",
-        "deployment",
-        "server",
-        "vm",
-        "service",
-        "project",
-        "resource",
-    }
-    | {
-        "function",
-        "app",
-        "environment",
-        "volume",
-        "network",
-        "zone",
-        "node",
-        "pod",
-        "droplet",
-        "machine",
-        "organization",
-    }
+_INFRASTRUCTURE_WORDS = """
+cluster instance instances stack namespace deployment server vm service project resource function app environment volume
+network zone node pod droplet machine organization
+"""
+_INFRASTRUCTURE: Final = frozenset(_INFRASTRUCTURE_WORDS.split())
+_DATA_WORDS = """
+repository repo database table bucket collection index schema branch snapshot backup dataset object objects documents
+records rows topic queue keyspace release workspace
+"""
+_DATA: Final = frozenset(_DATA_WORDS.split())
+_READ_ONLY = (
+    "WebFetch WebSearch TodoWrite TodoRead Task Agent Skill SlashCommand ExitPlanMode EnterPlanMode AskUserQuestion "
+    "BashOutput TaskOutput KillShell KillBash TaskStop ToolSearch ListMcpResources ReadMcpResource "
+    "ListMcpResourcesTool ReadMcpResourceTool TaskCreate TaskUpdate TaskList TaskGet LSP"
 )
-_DATA: Final = frozenset(
-    {
-        "repository",
-        "repo",
-        "database",
-        "table",
-        "bucket",
-        "collection",
-        "index",
-        "schema",
-        "branch",
-        "snapshot",
-        "backup",
-    }
-    | {
-        "dataset",
-        "object",
-        "objects",
-        "documents",
-        "records",
-        "rows",
-        "topic",
-        "queue",
-        "keyspace",
-        "release",
-        "workspace",
-    }
-)
+READ_ONLY: Final = rules.READS | frozenset(_READ_ONLY.split())  # tools that write no file of their input
+
+_READING = """
+analyze blame browse cat check compare count describe diagnostics diff directory exists explain fetch find get glob grep
+has head hover info inspect is list load log lookup navigate open outline parse preview query read resolve retrieve
+review screenshot search select show stat status summarize tail think tree validate view
+"""
+_READING_WORDS: Final = frozenset(_READING.split())
+_WRITING = """
+add append apply commit copy create delete edit exec execute format insert install make modify move patch push put
+remove rename replace restore run save set sync trash truncate unlink update upload write
+"""
+_WRITING_WORDS: Final = frozenset(_WRITING.split())
+_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_REMOVING = re.compile(r"delete|remove|move|rename|rmdir|unlink|trash|clean", re.I)
+_COPIED = re.compile(r"(?:source|src|from)", re.I)
+_LONGEST_NAME: Final = 4096
+_MAX_LINES: Final = 200
+_LINE_KEYS: Final = frozenset({"command", "cmd", "script", "commands", "shell", "bash"})
+_CODE_KEYS: Final = frozenset({"code", "source", "expression", "python", "javascript"})
+_PATCH_KEYS: Final = frozenset({"patch", "diff", "input", "patches", "diffs"})
+_FILE_WORDS = """
+path paths file files filename filenames filepath filepaths target targets dest destination source sources src dst
+uri uris url urls dir directory folder
+"""
+_OF_A_FILE: Final = frozenset(_FILE_WORDS.split())
+_WRITES = ("write", "edit", "delete", "remove", "move", "rename", "patch", "save", "put", "upload", "copy", "append")
+_RUNS_WORDS = "exec execute shell bash terminal cmd command process stdin keys tmux pty ssh"
+_RUNS: Final = frozenset(_RUNS_WORDS.split())
 
 
 _STATEMENTS: Final = ("sql", "query", "statement", "queries")
@@ -84,16 +82,17 @@ class ToolInput(msgspec.Struct):
     sql: list[str] = []
     recursive: bool = False
     destroys: Kind | None = None
+    named: list[str] = []  # what an unknown tool may write, among other things
 
     @property
     def empty(self) -> bool:
-        return not (self.lines or self.paths or self.code or self.sql or self.destroys)
+        return not (self.lines or self.paths or self.code or self.sql or self.destroys or self.named)
 
 
 def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None) -> ToolInput:
     """The input of a tool by what it names. `name` is the canonical one."""
     if isinstance(given, str):
-        given = calls._object(given)
+        given = _object(given)
     if not isinstance(given, Mapping):
         return ToolInput(name)
     if tools.is_shell(name):
@@ -102,7 +101,7 @@ def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None
         return ToolInput(name, paths=[("read", path) for path in tools.paths_of(name, given)])
     if name == "apply_patch" or name in rules.EDITS:
         return _edit(name, given)
-    if name in calls.READ_ONLY or _hint(server, "readOnlyHint") or calls._only_reads(name):
+    if name in READ_ONLY or _hint(server, "readOnlyHint") or _only_reads(name):
         read: list[tuple[Kind, str]] = [("read", value) for key in _PATHS if isinstance(value := given.get(key), str)]
         return ToolInput(name, paths=read, sql=_sql(given))
     return _other(name, given, server)
@@ -121,32 +120,40 @@ def _hint(server: Mapping[str, Any] | None, key: str) -> bool:
 
 
 def _shell(name: str, given: Mapping[str, Any]) -> ToolInput:
-    lines = calls._lines(name, given)
+    lines = _lines(name, given)
     if not lines or not tools.ARGUMENTS.isdisjoint(given):
-        said = calls.said_by_input(name, given, shell=True)
+        said = said_by_input(name, given, shell=True)
         return ToolInput(name, [*lines, *said.lines], code=said.code)
     return ToolInput(name, lines, next(iter(tools.folders(given)), ""))
 
 
 def _edit(name: str, given: Mapping[str, Any]) -> ToolInput:
-    paths = [calls.from_address(path) for path in tools.paths_of(name, given)]
+    paths = [from_address(path) for path in tools.paths_of(name, given)]
     if name != "apply_patch":
         kind: Kind = "overwrite" if name == "Write" else "write"
-        return ToolInput(name, paths=[(kind, path) for path in paths])
-    text = "\n".join(value for value in given.values() if isinstance(value, str))
+        odd = not paths or tools.odd_paths(given)
+        named = said_by_input(name, given) if odd else NamedFiles()
+        return ToolInput(name, paths=[(kind, path) for path in paths], named=[*named.sure, *named.bare])
+    text = "\n".join(value for _, value in _strings(given))
     deleted = set(re.findall(r"(?m)^\*\*\* Delete File:[ \t]*([^\n]+)", text))
+    paths = list(dict.fromkeys((*paths, *archives.patched(text))))
     return ToolInput(name, paths=[("delete" if path in deleted else "write", path) for path in paths])
 
 
 def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None) -> ToolInput:
     """A tool that nothing is known of but its name and its input."""
-    said = calls.said_by_input(name, given)
-    removes = calls._REMOVING.search(name) is not None
+    line, folder = _git_line(name, given)
+    if line and folder:
+        return ToolInput(name, [line], folder)
+    removes = _REMOVING.search(name) is not None
+    if not removes and re.search("copy", name, re.I):
+        given = {key: value for key, value in given.items() if not _COPIED.match(key)}
+    said = said_by_input(name, given)
     kind: Kind = "delete" if removes else "write"
+    writes = writes_by_name(name)
     paths = [(kind, path) for path in said.sure if not re.match(r"[a-z][a-z0-9+.-]*://", path)]
-    found = ToolInput(
-        name, said.lines, paths=paths if calls.writes_by_name(name) else [], code=said.code, recursive=removes
-    )
+    named = [*said.sure, *(said.bare if writes else ())]
+    found = ToolInput(name, said.lines, "", paths if writes else [], said.code, recursive=removes, named=named)
     found.sql, found.destroys = _sql(given), _destroyed(name)
     if found.destroys:  # what it names is no file
         found.paths = []
@@ -162,3 +169,175 @@ def _destroyed(name: str) -> Kind | None:
         return None
     nouns = set(verb.split("_"))
     return "destroy-infra" if nouns & _INFRASTRUCTURE else "destroy-data" if nouns & _DATA else None
+
+
+# every string of an input by what it may be
+
+
+class NamedFiles(msgspec.Struct):
+    """What an input names. `sure` are files by the field they stand in; `bare` are words that may be anything."""
+
+    sure: list[str] = []
+    bare: list[str] = []
+    lines: list[str] = []
+    code: list[str] = []
+
+
+def writes_by_name(tool: str) -> bool:
+    """Whether the name of a tool speaks of writing files: `save_file`, but not `create_issue`."""
+    words = _words(tool)
+    return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= words
+
+
+def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
+    """Every string of the input by what it may be; `shell`: each may be a line that is run."""
+    words = _words(tool)
+    runs = shell or not words.isdisjoint(_RUNS)
+    patches = not words.isdisjoint({"patch", "diff", "apply"})
+    found = NamedFiles()
+    for key, text in _strings(given):
+        if runs or key in _LINE_KEYS:
+            found.lines.append(text)
+        if key in _CODE_KEYS:
+            found.code.append(text)
+        if patches or key in _PATCH_KEYS:
+            found.sure += archives.patched(text)
+        if "\n" not in text and len(text) <= _LONGEST_NAME:
+            one_word = "/" in text and " " not in text  # in prose and lines it is only spoken of
+            about_files = one_word or not _words(key).isdisjoint(_OF_A_FILE)
+            (found.sure if about_files else found.bare).append(from_address(text))
+    found.sure += _in_two_fields(tool, given, found)
+    lines = list(dict.fromkeys((*found.lines, *_argument_lists(given))))
+    code = [*found.code, "\n".join(lines[_MAX_LINES:])]  # too many to be read one by one: searched for names
+    sure, bare = dict.fromkeys(found.sure), dict.fromkeys(found.bare)
+    return NamedFiles(list(sure), list(bare), lines[:_MAX_LINES], list(filter(None, dict.fromkeys(code))))
+
+
+def from_address(text: str) -> str:
+    """The path of a `file://` address; any other text as it is."""
+    if text[:7].lower() != "file://":
+        return text
+    from urllib.parse import unquote
+
+    path = text[7:]
+    return unquote(path if path.startswith("/") else "/" + path.partition("/")[2])
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _NAME_WORDS.findall(name[:_LONGEST_NAME])}
+
+
+def _in_two_fields(tool: str, given: Mapping[str, object], found: NamedFiles) -> list[str]:
+    """A folder and a name, each in a field of its own."""
+    folders = [*found.sure, *found.bare]
+    if not 1 < len(folders) <= 8:
+        return []
+    named = found.bare if writes_by_name(tool) else []
+    named = [*named, *found.sure, *(text for key, text in _strings(given) if "name" in _words(key))]
+    return [f"{folder}/{name}" for folder in folders for name in dict.fromkeys(named) if name != folder]
+
+
+def _strings(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Every string of an input with the key it stands under, at any depth."""
+    yield from ((key, value) for key, value in _values(given) if isinstance(value, str))
+
+
+def _values(given: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    values: list[tuple[str, object]] = [("", given)]
+    seen: set[tuple[str, int]] = set()
+    while values:
+        key, value = values.pop()
+        if isinstance(value, Mapping | list | tuple):
+            if (key, id(value)) in seen:  # a program may give an input that holds itself
+                continue
+            seen.add((key, id(value)))
+        yield key, value
+        if isinstance(value, Mapping):
+            values += ((str(name), one) for name, one in value.items())
+        elif isinstance(value, list | tuple):
+            values += ((key, one) for one in value)
+
+
+def _argument_lists(given: Mapping[str, object]) -> Iterator[str]:
+    """Lists of words that are a command: by the field they stand in, or by the program they begin with."""
+    for key, value in _values(given):
+        if isinstance(value, Mapping):
+            yield from _with_arguments(value)
+        words = list_of_words(value)
+        if words and (key in _LINE_KEYS or key in tools.ARGUMENTS or _is_program(words[0])):
+            yield shlex.join(words)
+            if key in _LINE_KEYS and posixpath.basename(words[0]) not in SHELLS:
+                yield " ".join(words)
+
+
+def _with_arguments(value: Mapping[str, object]) -> Iterator[str]:
+    """`{"command": "rm", "args": ["x"]}`."""
+    for command in (value.get(key) for key in sorted(_LINE_KEYS & value.keys())):
+        for rest in (value.get(key) for key in sorted(tools.ARGUMENTS & value.keys())):
+            words = [rest] if isinstance(rest, str) else [shlex.join(list_of_words(rest))]
+            if isinstance(command, str):
+                yield " ".join((command, *words))
+
+
+def _is_program(word: str) -> bool:
+    """Whether a word is a program that writes or runs something: a list that begins with it is a command."""
+    name = posixpath.basename(word)
+    return is_known(name) or name in WRAPPERS or name in INTERPRETERS or PYTHON.fullmatch(name) is not None
+
+
+def list_of_words(value: object) -> list[str]:
+    """A list that holds words alone; [] of anything else."""
+    if not isinstance(value, list | tuple):
+        return []
+    words = [one for one in value if isinstance(one, str)]
+    return words if len(words) == len(value) else []
+
+
+def _object(text: str) -> Mapping[str, object]:
+    """An input that was sent as text: an object as JSON, or the command itself."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"command": text}
+
+
+def _lines(name: str, given: Mapping[str, object]) -> list[str]:
+    """The lines that a shell tool may run; a list also as a shell would read its words."""
+    words = list_of_words(given.get("command"))
+    if not words:
+        command = tools.command_of(name, given)
+        return [] if command is None else [command]
+    if posixpath.basename(words[0]) in SHELLS:
+        return [shlex.join(words)]
+    return list(dict.fromkeys((shlex.join(words), " ".join(words))))
+
+
+def _only_reads(name: str) -> bool:
+    """Whether the name of a tool says that it only reads: `mcp__files__read_file`, `mcp__git__git_diff`."""
+    verbs = [word.lower() for word in _NAME_WORDS.findall(name.rpartition("__")[2][:200])]
+    first = verbs[1:2] if len(verbs) > 1 and f"__{verbs[0]}__" in name.lower() else verbs[:1]
+    if "git" in verbs and verbs[-1] in _OF_THE_INDEX:
+        return True
+    return not _READING_WORDS.isdisjoint(first) and _WRITING_WORDS.isdisjoint(verbs)
+
+
+_OF_THE_INDEX: Final = frozenset({"add", "stage", "unstage", "commit", "push", "fetch", "tag"})
+_OF_THE_TREE: Final = frozenset(
+    {"checkout", "switch", "restore", "reset", "stash", "merge", "rebase", "pick", "revert", "pull", "clean"}
+)
+
+
+def _git_line(name: str, given: Mapping[str, object]) -> tuple[str, str]:
+    """The git command that a tool such as `mcp__git__git_checkout` stands for, and the folder it runs in."""
+    verbs = [word.lower() for word in _NAME_WORDS.findall(name[:200])]
+    verb = next((word for word in verbs if word in _OF_THE_TREE), "")
+    if "git" not in verbs or not verb:
+        return "", ""
+    texts = {key: value for key, value in given.items() if isinstance(value, str) and value}
+    folder = next((value for key, value in texts.items() if "repo" in key.lower()), "")
+    words = [f"--{value}" if "mode" in key.lower() else value for key, value in texts.items() if value != folder]
+    words += [f"--{key}" for key, value in given.items() if value is True]
+    named = [word for value in given.values() for word in list_of_words(value)]
+    verb = "cherry-pick" if verb == "pick" else verb
+    return shlex.join(["git", verb, *words, *(["--", *named] if named else [])]), folder

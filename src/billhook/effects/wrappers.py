@@ -49,6 +49,7 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "chrt": Wrapper("pTPD", "sched-runtime sched-period sched-deadline", 1),
     "taskset": Wrapper("", "", 1),
     "nohup": _PLAIN,
+    "spawn": _PLAIN,
     "time": Wrapper("fo", "format output", assignments=True),
     "command": _PLAIN,
     "builtin": _PLAIN,
@@ -130,6 +131,7 @@ _TEXT_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
     "sort": ("--compress-program",),
     "man": ("-P", "--pager"),
     "zip": ("-TT", "--unzip-command"),
+    "expect": ("-c",),
 }
 """Programs besides shells that run the text behind an option."""
 _ESCAPES: Final = frozenset(
@@ -159,6 +161,20 @@ _RUN_VARIABLES = re.compile(
     r"|VISUAL|PAGER|MANPAGER|LESSOPEN|BROWSER|PROMPT_COMMAND|SSH_ASKPASS|FZF_DEFAULT_COMMAND"
 )
 """Variables whose value other programs run."""
+
+_RUNNERS: Final = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run")}
+    | {("deno", "run"), ("bun", "run"), ("pipx", "run"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec")}
+    | {("npx",), ("pnpx",), ("bunx",), ("uvx",), ("bun",), ("bundle", "exec"), ("npm", "exec"), ("npm", "x")}
+    | {("yarn", "dlx"), ("conda", "run"), ("mise", "exec"), ("doppler", "run"), ("dotenv", "run")}
+)
+_RUNNER_NAMES: Final = frozenset(name for name, *_ in _RUNNERS)
+_RUNNER_VALUED: Final = frozenset(
+    {"--with", "--with-requirements", "--with-editable", "--python", "-p", "--project", "--directory", "--env-file"}
+    | {"--extra", "--group", "--index", "--package", "--config", "-c", "--import-map", "--from", "--cwd"}
+)
+RUN_INPUT: Final = frozenset({"at", "batch", "crontab"})
+_SCHEDULE = re.compile(r"^[ \t]*(?:@\w+|(?:[\d*/,-]+[ \t]+){5})[ \t]*", re.M)
 
 _EVALUATES: Final = frozenset(
     {"[", "test", "let", "read", "printf", "declare", "typeset", "local", "export", "readonly", "unset", "wait"}
@@ -217,8 +233,8 @@ def _inside(command: ScriptCommand) -> InnerCommands:
     if name == "socat":
         carried = (re.match(r"(?:EXEC|SYSTEM|SHELL):([^,]*)", word, re.I) for word in words[1:])
         return InnerCommands(texts=[found[1] for found in carried if found])
-    if name in _TEXT_OPTIONS:
-        return InnerCommands(texts=list(_option_texts(words, _TEXT_OPTIONS[name])))
+    if name in _TEXT_OPTIONS and (texts := list(_option_texts(words, _TEXT_OPTIONS[name]))):
+        return InnerCommands(texts=texts)
     if name in _ESCAPES:
         return InnerCommands(texts=[found[1] for word in words[1:] if (found := _ESCAPE.match(word))])
     if name == "eval":
@@ -247,6 +263,38 @@ def _option_texts(words: Sequence[str], options: tuple[str, ...]) -> Iterator[st
             text = (value if equals else following).removeprefix("exec=")
             if _is_line(text):
                 yield text
+
+
+def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
+    name = posixpath.basename(words[0]) if words else ""
+    if name not in _RUNNER_NAMES:
+        return ()
+    taken = next((n for n in (2, 1) if (name, *words[1:n]) in _RUNNERS and len(words) > n), 0)
+    if not taken:
+        return ()
+    at = taken
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] in ("-m", "--module"):
+            return ("-m", *words[at + 1 :])
+        at += 2 if words[at] in _RUNNER_VALUED else 1
+    return words[at + 1 :] if words[at : at + 1] == ("--",) else words[at:]
+
+
+def files_run(words: Sequence[str]) -> list[str]:
+    """Files whose text a command runs: `at -f x now`, `crontab x`, `tmux source-file x`."""
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    if words[0] == "crontab":
+        return operands[:1] if len(words) == 2 else []
+    if words[0] not in ("at", "batch", "tmux"):
+        return []
+    after = ("-f", "source-file", "source")
+    return [word for before, word in itertools.pairwise(words) if before in after]
+
+
+def cron_lines(text: str) -> str:
+    """The lines of a table of cron without the times before them."""
+    return _SCHEDULE.sub("", text)
 
 
 # carriers
@@ -563,10 +611,12 @@ def _found(command: ScriptCommand) -> InnerCommands:
         elif word == ";" or (UNKNOWN in word and (word[0] == "-" or before[:1] != "-")):
             found.complete = False
         before = word
-    if inner and command.words[0].endswith(("fd", "fdfind")) and not any(UNKNOWN in word for word in inner):
-        inner.append(UNKNOWN)  # it adds what it finds
     if inner:
         found.commands.append(ScriptCommand(tuple(inner)))
+    if posixpath.basename(command.words[0]) != "find":  # fd puts what it finds at the end
+        each = (one.words for one in found.commands)
+        ended = [words if any(UNKNOWN in word for word in words) else (*words, UNKNOWN) for words in each]
+        found.commands = [ScriptCommand(words) for words in ended]
     return found
 
 

@@ -37,7 +37,7 @@ else:
 Login = Literal["auto", "exact", "no"]
 
 
-class Command(msgspec.Struct, frozen=True):
+class CommandRunner(msgspec.Struct, frozen=True):
     """Run a command and read its exit as the dialect says. It keeps `ctx.deadline` itself: what a hook printed before
     it was ended still counts."""
 
@@ -118,19 +118,21 @@ def _fitted(argv: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word if cut else fitted for word in argv for fitted, cut in (fit(word),))
 
 
-def command(text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = "") -> Command:
+def command(
+    text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = ""
+) -> CommandRunner:
     """A shell command: `sh -c`, or `cmd /C` on Windows, or for the shell that is named: `bash`, `powershell`."""
     if shell:
-        return Command(_SHELLS[shell] + (text,), dialect, login, cwd)
+        return CommandRunner(_SHELLS[shell] + (text,), dialect, login, cwd)
     if login == "exact" and sys.platform != "win32":
-        return Command(("/bin/sh", "-lc", text), dialect, login, cwd)
-    return Command(process.shell_argv(text), dialect, login, cwd)
+        return CommandRunner(("/bin/sh", "-lc", text), dialect, login, cwd)
+    return CommandRunner(process.shell_argv(text), dialect, login, cwd)
 
 
 _SHELLS = {"bash": ("bash", "-c"), "powershell": ("pwsh", "-NoProfile", "-Command")}
 
 
-def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = "") -> Command:
+def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = "") -> CommandRunner:
     """A program and its arguments, without a shell in between."""
     try:
         words = tuple(shlex.split(argv) if isinstance(argv, str) else argv)
@@ -138,7 +140,7 @@ def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = ""
         raise UsageError(f"can't be split into words: {str(error).lower()}", hint="quote it as for a shell") from None
     if not words:
         raise UsageError("an empty command", hint="name a program to run")
-    return Command(words, dialect, "no", cwd)
+    return CommandRunner(words, dialect, "no", cwd)
 
 
 class Literally(msgspec.Struct, frozen=True):
@@ -154,4 +156,4 @@ def literal(answer: Answer) -> Literally:
     return Literally(answer)
 
 
-__all__ = ["Command", "Literally", "command", "execute", "literal"]
+__all__ = ["CommandRunner", "Literally", "command", "execute", "literal"]

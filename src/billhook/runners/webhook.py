@@ -136,7 +136,7 @@ def address_problem(url: str) -> str:
     if problem:
         return problem
     parts = urlsplit(url)
-    if parts.scheme == "http" and not _loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not loopback(parts.hostname or ""):
         return "it sends events to another machine in the clear; use https"
     return ""
 
@@ -166,7 +166,8 @@ def _unusable(url: str) -> str:
     return "" if _HOST.fullmatch(host) else "its host is neither a name in ASCII (`xn--...`) nor an IP address"
 
 
-def _loopback(host: str) -> bool:
+def loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name or address."""
     import ipaddress
 
     if host.lower() == "localhost":
@@ -333,7 +334,7 @@ def _target(url: "httpx.URL", location: str, secrets: set[bytes]) -> str:
 async def _resolved(host: str, port: int | None) -> None:
     """Look the name up in a thread that nobody has to wait for; what asyncio itself uses is joined when a program
     ends, and a name server that hangs would hold it up beyond the deadline."""
-    if _loopback(host) or ":" in host or host.replace(".", "").isdigit():
+    if loopback(host) or ":" in host or host.replace(".", "").isdigit():
         return
     import concurrent.futures
     import socket

@@ -651,6 +651,7 @@ class Answering:
 
     def _gated(self, event: Event | None) -> bool:
         """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""
+        from billhook.config.builtin_hooks import is_the_guard
         from billhook.config.declaration import Say
 
         try:
@@ -659,7 +660,7 @@ class Answering:
                 return True
         except BaseException:
             return True
-        guards = [hook.events for hook in config.hooks if hook.gate and hook.name != "guard"]
+        guards = [hook.events for hook in config.hooks if hook.gate and not is_the_guard(hook)]
         guards += [
             entry.declared.events
             for entry in config.entries

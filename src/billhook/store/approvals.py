@@ -65,6 +65,8 @@ class _DefinitionPart(msgspec.Struct):
     match: str | None = None
     dialect: str = ""
     rule: str = msgspec.field(default="", name="if")
+    effects: list[str] = []
+    after_effects: list[str] = []
 
 
 class Approvals:

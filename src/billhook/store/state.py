@@ -31,6 +31,7 @@ FOLDERS: Final = {
     "gates": "billhook/gates",
     "folders": "billhook/folders",
     "calls": "billhook/calls",
+    "effects": "billhook/effects",
 }
 """Where the records of each kind lie below the root."""
 COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls"})
@@ -38,7 +39,7 @@ COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls"}
 loss; other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
 
 
-_READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions"})
+_READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions", "effects"})
 """Flat records that are remembered for as long as their files stay the same."""
 _REMEMBERED: Final = 1024
 _SETTLED_NS: Final = 1_000_000_000

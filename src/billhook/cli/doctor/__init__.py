@@ -12,7 +12,15 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.cli import times
 from billhook.cli.doctor import entries
-from billhook.cli.doctor.hooks import DaemonState, head_findings, hook_findings, is_logged, log_findings, trust_findings
+from billhook.cli.doctor.hooks import (
+    DaemonState,
+    guard_findings,
+    head_findings,
+    hook_findings,
+    is_logged,
+    log_findings,
+    trust_findings,
+)
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import flag, loaded, refuse_agents
@@ -62,7 +70,7 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 
 
 # What `billhook doctor` shows.
-_COLOURS: Final = {"ok": "green", "unknown": None, "warn": "yellow", "fail": "red"}
+_COLOURS: Final = {"ok": "green", "unknown": None, "note": "yellow", "warn": "yellow", "fail": "red"}
 _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
 _LONGEST_PATH: Final = 300
@@ -192,7 +200,7 @@ class _DoctorScope:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
         self.hosts = named(agents)[0] if agents else list(self._hosts_here())
         self.daemon = DaemonState(self.root)
-        self.general = [*self.daemon.findings(), *head_findings(self.project, self.root)]
+        self.general = [*self.daemon.findings(), *guard_findings(self.project), *head_findings(self.project, self.root)]
 
     def _hosts_here(self) -> Iterator[Agent]:
         """The agents that are on this machine, or have entries of ours."""

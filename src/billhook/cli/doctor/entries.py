@@ -29,22 +29,23 @@ _TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
 _GET_BILLHOOK: Final = "uv tool install billhook"
 
-Level = Literal["ok", "unknown", "warn", "fail"]
-About = Literal["program", "installed", "trust", "daemon", "hooks", "log", "canary", "coverage"]
+Level = Literal["ok", "unknown", "note", "warn", "fail"]
+About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "canary", "coverage"]
 
 
 class DoctorFinding(msgspec.Struct, frozen=True):
     """What was looked at, its status, and how to fix it."""
 
     level: Level
-    """`warn`: something is left unjudged, or may be. `fail`: the agent does not call billhook, or gets no answer."""
+    """`note`: the user chose it, and should see it.
+    `warn`: something is left unjudged, or may be. `fail`: the agent does not call billhook, or gets no answer."""
     about: About
     text: str
     remedy: str = ""  # what a person types or does; empty where nothing has to be fixed
 
     @property
     def well(self) -> bool:
-        return self.level in ("ok", "unknown")
+        return self.level in ("ok", "unknown", "note")
 
 
 _warn = partial(DoctorFinding, "warn", "installed")

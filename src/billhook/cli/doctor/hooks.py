@@ -8,16 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, TrustCheck
-from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, path_of
+from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, Level, path_of
 from billhook.cli.install.entries import TOKEN_VARIABLE
-from billhook.config import loader, sources
+from billhook.config import guard_report, loader, sources
 from billhook.config.config import HookRow, rows
 from billhook.config.declaration import Declared
 from billhook.config.history import LogTailScan, log_of
@@ -224,6 +224,15 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
         return
     well = DoctorFinding("ok", "log", f"heads are exported to {target}")
     yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
+
+
+def guard_findings(project: str) -> Iterator[DoctorFinding]:
+    """Whether the guard is on, how it is set, and what it did lately."""
+    try:
+        for level, text, remedy in guard_report.findings(loader.load_for_cwd(project)):
+            yield DoctorFinding(cast("Level", level), "guard", text, remedy)
+    except StoreError as error:
+        yield DoctorFinding("unknown", "guard", f"the event log can't be read: {error.message} ({error.place})")
 
 
 def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:

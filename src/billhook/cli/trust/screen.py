@@ -204,6 +204,10 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "match", declared.match
     if declared.when:
         yield "if", declared.when
+    if declared.effects:
+        yield "effect", ", ".join(declared.effects)
+    if declared.after_effects:
+        yield "after effect", ", ".join(declared.after_effects)
     yield from _action(entry)
     if isinstance(declared.action, RunAction | Exec | Python | Url):
         yield "dialect", declared.dialect
@@ -324,6 +328,7 @@ def as_data(one: Pending, approved: bool) -> dict[str, Any]:
         "state": one.state,
         **picked(declared, "events match"),
         "if": declared.when or None,
+        **picked(declared, "effects? after_effects?"),
         "kind": kind_of(declared.action),
         "what": declared.does,
         **picked(declared, "broken? dialect timeout on_failure background always priority after"),

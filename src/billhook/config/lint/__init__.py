@@ -12,14 +12,13 @@ from types import MappingProxyType
 
 import msgspec
 
-from billhook.config.declaration import Declared
+from billhook.config.declaration import Declared, spelling
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import Finding
 
 
 def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
-    """Every finding, sorted by place, but for hooks that are switched off or broken. `variables`: by file, those that
-    it sets for all its hooks."""
+    """All findings by place, except for disabled or broken hooks. `variables`: by file, those it sets for its hooks."""
     from billhook.config.lint import commands, matchers
     from billhook.config.lint import hooks as one_hook
 
@@ -73,10 +72,6 @@ def sections() -> dict[str, Section]:
 # What every lint needs:
 
 
-_JSON_KEYS = {"match": "matcher", "when": "if", "on_failure": "onFailure", "background": "async"}
-_YAML_KEYS = {"when": "if"}
-
-
 class Edit(str):
     """A line of a file, and the value in it."""
 
@@ -86,18 +81,16 @@ class Edit(str):
 def finding(hook: Declared, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
     """A finding at the place of one of the hook's fields, or of the hook where the file has no such field. `edit`: the
     value that the hint proposes; a hint that is an `Edit` has it."""
-    line, column = hook.places.get(field) or (hook.line, hook.column)
-    edit = hint.value if isinstance(hint, Edit) else edit
-    return Finding(code, message, hook.file, line, column, str(hint), hook.name, edit=edit)
+    return hook.finding(code, field, message, str(hint), hint.value if isinstance(hint, Edit) else edit)
 
 
 def edit(hook: Declared, field: str, value: object) -> Edit:
     """The line that the file should hold: `match: Bash` or `"matcher": "Bash"`."""
+    key = spelling(field, json=hook.shape != "yaml")
     if hook.shape != "yaml":
-        line = Edit(f"{json.dumps(_JSON_KEYS.get(field, field))}: {json.dumps(value, ensure_ascii=False)}")
+        line = Edit(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
     else:
-        text = json.dumps(value) if not isinstance(value, str) or _needs_quotes(value) else value
-        line = Edit(f"{_YAML_KEYS.get(field, field)}: {text}")
+        line = Edit(f"{key}: {json.dumps(value) if not isinstance(value, str) or _needs_quotes(value) else value}")
     line.value = str(value)
     return line
 

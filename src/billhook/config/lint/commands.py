@@ -44,8 +44,7 @@ _SYSTEM: Final = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
 """What lies there is a program, whatever it is written in."""
 _HOME: Final = "/@billhook-home@"
 _HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\}")
-_FUNCTION = re.compile(r"(?:^|[\s;{(&|])(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)")
-_FUNCTION_WORD = re.compile(r"(?:^|[\s;{(&|])function\s+([A-Za-z_][\w-]*)")
+_FUNCTION = re.compile(r"(?:^|[\s;{(&|])(?:function\s+([A-Za-z_][\w-]*)|([A-Za-z_][\w-]*)\s*\(\))")
 _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|deno|bun|tsx|ts-node|osascript|Rscript|lua")
 _RUNS_TEXT = re.compile(r"-\w*[cemnprEM]\w*|-|--eval|--print")  # options after which no file comes: `-c`, `-m`, `-pe`
 _SHELL_RUNS_TEXT = re.compile(r"-\w*[cs]\w*|-")
@@ -104,7 +103,7 @@ def _of_text(text: str, folder: str) -> Iterator[NamedProgram]:
         if command.name in _LOOKS_FIRST
         for word in command.words[1:]
     }
-    functions = {*_FUNCTION.findall(text), *_FUNCTION_WORD.findall(text)}
+    functions = {name for names in _FUNCTION.findall(text) for name in names}
     moves = [command.words[1:] for command in parsed.commands if command.name in ("cd", "pushd")]
     moved = any(to not in ((_PROJECT,), (".",)) for to in moves)
     own_path = "PATH=" in text
@@ -316,7 +315,11 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
         outcome = "a person is only asked" if hook.on_failure == "ask" else "the event goes on"
         message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: {outcome}"
         for word, known in evidence:
-            line = _refusal(hook, word, known)
+            line = known.refuses_with_1
+            # A line that stands in the file and exits with 1 was hardly written to report a failure. Of a gate it may
+            # be: to ask by way of a failure.
+            if not line and not hook.gate and (not word or _named_a_guard(hook)):
+                line = known.ends_with_1
             if line:
                 yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line))
                 return
@@ -329,21 +332,17 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
                 return
 
 
-def _refusal(hook: Declared, word: str, known: ExitFacts) -> int:
-    if known.refuses_with_1 or hook.gate:  # to ask by way of a failure may be meant
-        return known.refuses_with_1
-    # A line that stands in the file and exits with 1 was hardly written to report a failure.
-    named = _GUARD.search(f"{hook.name} {hook.title}")
-    return known.ends_with_1 if named or not word else 0
-
-
 def _instead(wanted: str, word: str, line: int) -> str:
     return f"write `{wanted}` in {word}:{line}" if word else f"write `{wanted}` instead"
 
 
+def _named_a_guard(hook: Declared) -> bool:
+    return _GUARD.search(f"{hook.name} {hook.title}") is not None
+
+
 def _is_guard(hook: Declared, every: list[ExitFacts]) -> bool:
     if isinstance(hook.action, Python | Url):
-        return "PreToolUse" in hook.events and bool(_GUARD.search(f"{hook.name} {hook.title}"))
+        return "PreToolUse" in hook.events and _named_a_guard(hook)
     if any(known.denies for known in every):
         return True
     if hook.dialect in _BLOCKS_WITH_2:
@@ -352,13 +351,9 @@ def _is_guard(hook: Declared, every: list[ExitFacts]) -> bool:
 
 
 def _closing(hook: Declared) -> str:
-    match hook.shape:
-        case "yaml":
-            return f"add `{edit(hook, 'gate', True)}`"
-        case "strings":
-            return f'write {{"command": "...", "dialect": "{hook.dialect}", "onFailure": "block"}} for the text'
-        case _:
-            return f"add `{edit(hook, 'on_failure', 'block')}`"
+    if hook.shape == "strings":
+        return f'write {{"command": "...", "dialect": "{hook.dialect}", "onFailure": "block"}} for the text'
+    return f"add `{edit(hook, 'gate', True) if hook.shape == 'yaml' else edit(hook, 'on_failure', 'block')}`"
 
 
 # BH401 and BH405 for functions:
@@ -436,19 +431,18 @@ def _no_module(hook: Declared, parts: list[str], place: Place) -> Finding:
     if not place.folders:
         return finding(hook, "BH401", "action", f"`{name}` does not exist: `{above}` is no package", "mend the name")
     where = f"in {place.folders[0]}" + ("" if place.found else " or among what is installed")
-    near = nearest(parts[place.found], _modules_in(place.folders), 0.8)
+    names = [name for folder in place.folders for name in _names_in(folder)]
+    near = nearest(parts[place.found], [name.removesuffix(".py") for name in names if name.endswith(".py")], 0.8)
     hint = f"create {place.folders[0]}/{parts[place.found]}.py, or mend the name"
     if near:
         hint = f"did you mean `{'.'.join((*parts[: place.found], near))}`?"
     return finding(hook, "BH401", "action", f"there is no module `{name}` {where}", hint)
 
 
-def _modules_in(folders: tuple[str, ...]) -> set[str]:
-    names: set[str] = set()
-    for folder in folders:
-        with suppress(OSError):
-            names |= {name.removesuffix(".py") for name in os.listdir(folder)[:1000] if name.endswith(".py")}
-    return names
+def _names_in(folder: str) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(folder)[:1000]
+    return []
 
 
 def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iterator[Finding]:
@@ -499,8 +493,7 @@ def _parsed(source: str) -> ast.Module | SyntaxError | None:
 
 
 def _imports(module: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    """The modules that statements at the top import, come what may (not inside `try`, `if` or a function), and the
-    names that they import from them."""
+    """The modules that are always imported (not inside `try`, `if` or a function), and the names from them."""
     if any(isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node) for node in module.body):
         return  # the source changes where modules are looked for
     for node in module.body:
@@ -522,7 +515,7 @@ def _missing_names(module: str, imported: list[str], roots: tuple[str, ...]) -> 
 
 
 def _signature_problem(module: ast.Module, name: str) -> str:
-    last = next((node for node in reversed(module.body) if name in _bound(node)), None)
+    last = next((node for node in reversed(module.body) if name in _defined(node)), None)
     if isinstance(last, ast.FunctionDef | ast.AsyncFunctionDef):
         return _arguments_problem(last.args) if last.name == name and not last.decorator_list else ""
     if not isinstance(last, ast.Assign | ast.AnnAssign) or not isinstance(last.value, _NO_FUNCTIONS):
@@ -548,26 +541,17 @@ def _arguments_problem(given: ast.arguments) -> str:
     return f"it requires the keyword `{keywords[0]}`" if keywords else ""
 
 
-def _bound(node: ast.stmt) -> set[str]:
-    inner = list(ast.walk(node))
-    names = {one.id for one in inner if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-    names |= {one.asname or one.name for one in inner if isinstance(one, ast.alias)}
-    return names | {one.name for one in inner if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-
-
 @functools.lru_cache(maxsize=64)
 def _names_of(source: str) -> frozenset[str] | None:
     """The names at the top of a source; None when that can't be told. Read once: many hooks may name one module."""
     parsed = None if "\ufffd" in source or _MAKES_NAMES.search(source) else _parsed(source)
-    try:
-        return frozenset(_defined(parsed)) if isinstance(parsed, ast.Module) else None
-    except LookupError:  # a star import
-        return None
+    names = frozenset(_defined(parsed)) if isinstance(parsed, ast.Module) else frozenset("*")
+    return None if "*" in names else names
 
 
-def _defined(module: ast.Module) -> Iterator[str]:
-    """Every name that a statement outside of functions and classes may bind. LookupError: a star may bind any."""
-    unseen: list[ast.AST] = [module]
+def _defined(node: ast.AST) -> Iterator[str]:
+    """Every name that what is outside of functions and classes may bind. A star may bind any."""
+    unseen = [node]
     while unseen:
         node = unseen.pop()
         match node:
@@ -576,7 +560,7 @@ def _defined(module: ast.Module) -> Iterator[str]:
                 yield from (one for inner in ast.walk(node) if isinstance(inner, ast.Global) for one in inner.names)
                 continue
             case ast.alias("*"):
-                raise LookupError
+                yield "*"
             case ast.alias(name, called):
                 yield called or name.partition(".")[0]
             case ast.Name(name, ast.Store()):
@@ -594,21 +578,15 @@ _WINDOWS = os.name == "nt"
 
 def lint_command(hook: Declared) -> Iterator[Finding]:
     """What is wrong with the programs and scripts that a hook names."""
+    owners = {"user": ("the user's own hook", "~/.claude/hooks"), "managed": ("a managed hook", "/etc/billhook")}
     for one in named(hook):
-        if hook.layer in ("managed", "user") and one.of_project:
-            yield _anybodys_script(hook, one)
-        elif not one.path:
-            yield from _in_path(hook, one)
+        if hook.layer in owners and one.of_project:
+            owner, home = owners[hook.layer]
+            message = f"{owner} runs `{one.word}` of whichever project is open"
+            hint = f"put the script where no project can change it: `{home}/{os.path.basename(one.word)}`"
+            yield finding(hook, "BH511", "action", message, hint)
         else:
-            yield from _at_path(hook, one)
-
-
-def _anybodys_script(hook: Declared, one: NamedProgram) -> Finding:
-    owner = "the user's own hook" if hook.layer == "user" else "a managed hook"
-    message = f"{owner} runs `{one.word}` of whichever project is open"
-    home = "~/.claude/hooks" if hook.layer == "user" else "/etc/billhook"
-    hint = f"put the script where no project can change it: `{home}/{os.path.basename(one.word)}`"
-    return finding(hook, "BH511", "action", message, hint)
+            yield from (_at_path if one.path else _in_path)(hook, one)
 
 
 def _in_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
@@ -628,27 +606,21 @@ def _in_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
 def _at_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     if not os.path.exists(one.path):
         yield finding(hook, "BH401", "action", f"`{one.word}` does not exist", _where_it_is(hook, one))
-        return
-    if os.path.isdir(one.path):
+    elif os.path.isdir(one.path):
         yield finding(hook, "BH401", "action", f"`{one.word}` is a folder", "name the script in it")
-        return
-    if not os.path.isfile(one.path):
-        return  # a pipe or a device: looking into it could take for ever
-    if one.direct and not os.access(one.path, os.X_OK):
-        hint = f"chmod +x {shlex.quote(one.path)}"
-        yield finding(hook, "BH402", "action", f"`{one.word}` is not executable", hint)
-    yield from _cannot_start(hook, one)
-    yield from _writable(hook, one)
+    elif os.path.isfile(one.path):  # looking into a pipe or a device could take for ever
+        if one.direct and not os.access(one.path, os.X_OK):
+            hint = f"chmod +x {shlex.quote(one.path)}"
+            yield finding(hook, "BH402", "action", f"`{one.word}` is not executable", hint)
+        yield from _cannot_start(hook, one)
+        yield from _writable(hook, one)
 
 
 def _where_it_is(hook: Declared, one: NamedProgram) -> str:
     """A file of the same or a near name, in that folder or in those where hooks usually lie."""
     folder, name = os.path.split(one.path)
     for place in (folder, *(os.path.join(hook.folder, sub) for sub in (".claude/hooks", "scripts", "hooks", ""))):
-        try:
-            names = os.listdir(place)[:1000]
-        except OSError:
-            continue
+        names = _names_in(place)
         near = name if name in names else nearest(name, names, 0.8)
         if near and os.path.isfile(os.path.join(place, near)):
             inside = os.path.relpath(os.path.join(place, near), hook.folder)
@@ -673,14 +645,13 @@ def _cannot_start(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
 def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     if _WINDOWS:
         return
-    folder = os.path.dirname(one.path)
-    for path, what in ((one.path, f"`{one.word}`"), (folder, f"the folder of `{one.word}`")):
+    for path, what in ((one.path, ""), (os.path.dirname(one.path), "the folder of ")):
         found = sources.state(path)
         mode = 0 if found is None else found.st_mode
         # in a sticky folder such as /tmp nobody can replace another's file
         if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             hint = f"chmod o-w {shlex.quote(path)}"
-            yield finding(hook, "BH404", "action", f"everybody can write to {what}", hint)
+            yield finding(hook, "BH404", "action", f"everybody can write to {what}`{one.word}`", hint)
 
 
 CHECKS: Final = (lint_command, lint_module, lint_exits)

@@ -4,7 +4,6 @@ it), addresses, shell lines, and what the event log reports.
 
 import functools
 import importlib.util
-import ipaddress
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.events import Block
 from billhook.core.extras import install_command
 from billhook.core.text import Finding
+from billhook.runners.webhook import loopback
 
 
 def _milliseconds(hook: Declared) -> Iterator[Finding]:
@@ -53,13 +53,11 @@ def _too_late(hook: Declared) -> Iterator[Finding]:
     if not hook.background:
         return
     field = "background" if "background" in hook.places else "rewake"
-    spelt = {"rewake": "asyncRewake: true" if hook.shape == "yaml" else '"asyncRewake": true'}
     waiting = [kind.__name__ for kind in kinds(hook) if kind.gates] if hook.events else ["PreToolUse"]
     if hook.gate:
-        effect = (
-            f"{listed(waiting)} waits for its answer, so it counts as failed" if waiting else "it can't block anything"
-        )
-        hint = f"remove `{spelt.get(field, edit(hook, 'background', True))}`, or let it fail open"
+        effect = f"{listed(waiting)} waits for its answer, so it counts as failed"
+        effect = effect if waiting else "it can't block anything"
+        hint = f"remove `{edit(hook, field, True)}`, or let it fail open"
         yield finding(hook, "BH502", field, f"a gate in the background answers too late: {effect}", hint)
     if "rewake" in hook.places and hook.shape == "yaml":
         message = "`asyncRewake` can't wake an agent through billhook: the answer waits for the session's next event"
@@ -71,11 +69,11 @@ def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
     events = kinds(hook)
     if not hook.gate or not events or len(events) < len(hook.events) or hook.background:
         return
-    if "on_failure" not in hook.places:  # a plain `deny` is strict without saying so
+    # a plain `deny` is strict without saying so
+    if "on_failure" not in hook.places or any(kind.can_block and kind.block is not Block.KEEP_GOING for kind in events):
         return
-    if any(kind.can_block and kind.block is not Block.KEEP_GOING for kind in events):
-        return
-    spelt = _strictness(hook)
+    word = "block" if hook.shape != "yaml" and hook.on_failure == "deny" else hook.on_failure
+    spelt = edit(hook, "gate", True) if "gate" in hook.places else edit(hook, "on_failure", word)
     names = listed(list(hook.events))
     if any(kind.block is Block.KEEP_GOING for kind in events):
         message = f"`{spelt}` has no effect on {names}: a failure never keeps an agent going"
@@ -106,13 +104,6 @@ _EFFECTS = {
     Block.USER: "the text is only shown to the user",
     Block.IGNORED: "nothing comes of it",
 }
-
-
-def _strictness(hook: Declared) -> str:
-    if "gate" in hook.places:
-        return edit(hook, "gate", True)
-    word = "block" if hook.shape != "yaml" and hook.on_failure == "deny" else hook.on_failure
-    return edit(hook, "on_failure", word)
 
 
 def lint_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
@@ -150,7 +141,8 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
         host = parts.hostname or ""
     except ValueError:
         return
-    if parts.scheme.lower() == "http" and host and "$" not in host and not _loopback(host):
+    local = host.endswith(".localhost") or loopback(host)
+    if parts.scheme.lower() == "http" and host and "$" not in host and not local:
         query = re.sub(r"=[^&]*", "=...", parts.query)
         safe = parts._replace(scheme="https", netloc=parts.netloc.rpartition("@")[2], query=query).geturl()
         message = f"plain http to `{host}`: whoever is on the way can read events and forge answers"
@@ -158,16 +150,10 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
     secret = _secret(parts)
     if secret:
         message = f"the address holds {secret}, for all who can read the file or a log"
-        yield finding(hook, "BH509", "action", message, _header(hook))
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        header = 'headers: {Authorization: "Bearer $TOKEN"}` and `allowedEnvVars: [TOKEN]'
+        if hook.shape != "yaml":
+            header = '"headers": {"Authorization": "Bearer $TOKEN"}, "allowedEnvVars": ["TOKEN"]'
+        yield finding(hook, "BH509", "action", message, f"send it as a header: `{header}`")
 
 
 def _secret(parts: SplitResult) -> str:
@@ -176,12 +162,6 @@ def _secret(parts: SplitResult) -> str:
         return "a user name and password" if ":" in credentials else "a user name"
     names = [name for name, value in parse_qsl(parts.query) if _SECRET.fullmatch(name) and not value.startswith("$")]
     return f"a secret (`{names[0]}`)" if names else ""
-
-
-def _header(hook: Declared) -> str:
-    if hook.shape == "yaml":
-        return 'send it as a header: `headers: {Authorization: "Bearer $TOKEN"}` and `allowedEnvVars: [TOKEN]`'
-    return 'send it as a header: `"headers": {"Authorization": "Bearer $TOKEN"}, "allowedEnvVars": ["TOKEN"]`'
 
 
 # What the event log says against hooks that nothing is wrong with on paper:
@@ -197,7 +177,9 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
     unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
     behind = sum(quiet.reasons.values()) - unfit
-    field, what = _condition(quiet, hook) if unfit else ("priority", "")
+    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "when"
+    value = hook.match if field == "match" else hook.when
+    what = f"`{edit(hook, field, value)}`" if value else "its condition"
     if not behind:
         why = f", and {what} did not fit"
     elif not unfit:
@@ -207,13 +189,7 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     last = " the last time" if sum(quiet.events.values()) > 1 else ""
     right = "a guard for rare cases may be right" if unfit else "to see what others deny, it needs a smaller `priority`"
     hint = f"`billhook explain {quiet.last}` shows why it was not asked{last}; {right}"
-    return finding(hook, "BH601", field, f"it has never fired: {occurred}{why}", hint)
-
-
-def _condition(quiet: Quiet, hook: Declared) -> tuple[str, str]:
-    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "when"
-    value = hook.match if field == "match" else hook.when
-    return field, f"`{edit(hook, field, value)}`" if value else "its condition"
+    return finding(hook, "BH601", field if unfit else "priority", f"it has never fired: {occurred}{why}", hint)
 
 
 def _ended_by(quiet: Quiet) -> str:
@@ -282,14 +258,12 @@ _FIELDS: Final = (
 
 
 def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Variables that no agent sets and nothing else does: they are empty, and the hook judges nothing. `given` are
-    those that the file sets itself."""
+    """Variables that nothing sets: they are empty, and the hook judges nothing. `given`: those that the file sets."""
     if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
     text = hook.action.text
-    names = [name for name in _unset(text) if name not in given and _is_invented(name, hook)]
-    if names:
-        yield _never_set(hook, names[0], "")
+    if name := next((name for name in _unset(text) if name not in given and _is_invented(name, hook)), ""):
+        yield _never_set(hook, name, "")
         return
     for one, text in scripts(hook):
         if not _READS_STDIN.search(text):  # one that reads stdin, too, has another way to know

@@ -6,7 +6,6 @@ finding. Sources, triggers and their like are closed sets.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 
 import msgspec
 
@@ -43,11 +42,6 @@ _ELSEWHERE = {
 """What other agents call these tools."""
 
 
-@cache
-def _of_agents() -> frozenset[str]:
-    return frozenset({*_ELSEWHERE, *(name for names in NAMINGS.values() for name in names)})
-
-
 VALUES = {
     "SessionStart": "startup resume clear compact fork",
     "SessionEnd": "clear resume logout prompt_input_exit bypass_permissions_disabled other",
@@ -72,6 +66,11 @@ _RULE = re.compile(r"\s*([A-Za-z_]\w*)\((.+)\)\s*")
 _GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")
 """`Bash*`, but not `\\w*`, `.*`, `(a)*` or `[ab]*`."""
 _REGEX_SIGNS = re.compile(r"\.\*|\.\+|[\^$()\\]|\[[^\]]*\]")
+_FOREIGN = {
+    "exact": (re.compile(rf"[*|,]|{_REGEX_SIGNS.pattern}"), "one exact name, or `*`"),
+    "glob": (re.compile(r"\||\.\*|\.\+|[\^$()\\]"), "one exact name or a glob"),
+}
+"""Signs that a way of matching does not know, and what it knows."""
 
 
 def lint_match(hook: Declared) -> Iterator[Finding]:
@@ -80,7 +79,9 @@ def lint_match(hook: Declared) -> Iterator[Finding]:
         looks = (_ignored, _condition, _empty_alternative, _wrong_language, _never)
         yield from next((found for look in looks if (found := look(hook))), [])
     if hook.when and len(hook.when) <= LONGEST:
-        yield from _without_tools(hook) or _rule_never(hook)
+        yield from _without_tools(hook, "when", "`if` is a rule about a tool call") or _rule_never(hook)
+    if hook.effects:
+        yield from _without_tools(hook, "effects", "`effect` is about what a tool call would do")
 
 
 # BH304, BH305: events that have nothing to match
@@ -98,14 +99,15 @@ def _takes(hook: Declared) -> str:
     return f"{listed(list(hook.events))} {'take' if len(hook.events) > 1 else 'takes'}"
 
 
-def _without_tools(hook: Declared) -> list[Finding]:
+def _without_tools(hook: Declared, field: str, what: str) -> list[Finding]:
     bare = [kind.__name__ for kind in kinds(hook) if kind.match_field != "tool_name"]
     if not bare:
         return []
     there = "" if len(bare) == len(hook.events) else " there"
     have = "have" if len(bare) > 1 else "has"
-    message = f"`if` is a rule about a tool call, and {listed(bare)} {have} none: the hook never runs{there}"
-    return [finding(hook, "BH305", "when", message, f"remove `{edit(hook, 'when', hook.when)}`, or use PreToolUse")]
+    message = f"{what}, and {listed(bare)} {have} none: the hook never runs{there}"
+    value = hook.when if field == "when" else list(hook.effects)
+    return [finding(hook, "BH305", field, message, f"remove `{edit(hook, field, value)}`, or use PreToolUse")]
 
 
 # BH308, BH309: what is no list of names, and no expression that was meant
@@ -128,15 +130,12 @@ def _condition(hook: Declared) -> list[Finding]:
     if not _CONDITION.search(pattern) or not _about_tools(hook):
         return []
     matcher = compile_matcher(pattern, row.matching, "PreToolUse")
-    effect = "it matches every tool" if matcher.matches(_NO_TOOL) else "it never matches"
-    if effect.endswith("never matches") and _hits_a_tool(matcher, row):
-        effect = "it matches only by chance"
+    effect = "it matches only by chance" if _hits_a_tool(matcher, row) else "it never matches"
+    effect = "it matches every tool" if matcher.matches(_NO_TOOL) else effect
     named = dict.fromkeys(_TOOL_IS.findall(pattern))
     tools = [_meant_tool(name, row) or name for name in named]
-    hint = 'name the tools, as in "Bash|Write"' if _NEGATION.search(pattern) or not tools else ""
-    hint = hint or (
-        edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
-    )
+    hint = edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
+    hint = 'name the tools, as in "Bash|Write"' if _NEGATION.search(pattern) or not tools else hint
     rule = edit(hook, "when", f"{(*tools, 'Bash')[0]}(...)")
     more = f"; judge its input with `{rule}` or in the hook"
     message = f"`{pattern}` is a condition, and a matcher is compared with the tool's name: {effect}"
@@ -159,8 +158,7 @@ def _empty_alternative(hook: Declared) -> list[Finding]:
 def _without_empty(pattern: str) -> str:
     for sign, plain in ((r"\|{2,}", "|"), (r"(\((?:\?:)?)\|", r"\1"), (r"\|\)", ")"), (r"\((?:\?:)?\)", "")):
         pattern = re.sub(rf"(?<!\\){sign}", plain, pattern)
-    pattern = re.sub(r"^\||(?<!\\)\|$", "", pattern)
-    left = compile_matcher(pattern, "claude", "PreToolUse")
+    left = compile_matcher(pattern := re.sub(r"^\||(?<!\\)\|$", "", pattern), "claude", "PreToolUse")
     return "" if left.problem or left.matches(_NO_TOOL) else pattern
 
 
@@ -174,16 +172,8 @@ def _wrong_language(hook: Declared) -> list[Finding]:
         if not hook.events or fields - {None}:
             return _rule_for_regex(hook, pattern) or _glob_for_regex(hook, pattern)
         return []
-    if row.matching == "exact":
-        foreign = bool(re.search(r"[*|,]", pattern) or _REGEX_SIGNS.search(pattern))
-        wants = "one exact name, or `*`"
-    elif row.matching == "glob":
-        foreign = "|" in pattern or bool(re.search(r"\.\*|\.\+|[\^$()\\]", pattern))
-        wants = "one exact name or a glob"
-    else:
-        foreign = bool(_REGEX_SIGNS.search(pattern))
-        wants = "names and `*`, parted by `|`"
-    if not foreign:
+    foreign, wants = _FOREIGN.get(row.matching, (_REGEX_SIGNS, "names and `*`, parted by `|`"))
+    if not foreign.search(pattern):
         return []
     message = f"`{pattern}` is read by `{row.name}` as {wants}, and so never matches"
     return [finding(hook, "BH303", "match", message, _translated(hook, row, pattern))]
@@ -340,7 +330,7 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
         if name in EVENTS and _about_tools(hook):
             message = f"`{name}` is an event, and no tool: it never matches"
             yield finding(hook, "BH301", "match", message, _moved(hook, name))
-        elif known is None or (plugin and name in _of_agents()):
+        elif known is None or (plugin and (name in _ELSEWHERE or any(name in names for names in NAMINGS.values()))):
             continue
         elif known in names and (folded(name) == folded(known) or known in (_ELSEWHERE.get(name), canonical(name))):
             continue  # who gives a tool in two spellings knows both
@@ -423,7 +413,11 @@ def _meant_tool(name: str, row: Meanings) -> str | None:
     if row.name == "claude" and name in _ELSEWHERE:
         return _ELSEWHERE[name]
     near = next((tool for tool in sorted(TOOLS) if folded(name) == folded(tool)), None)
-    return near or next((tool for tool in sorted(TOOLS) if len(tool) > 3 and slip_of(name, tool)), None)
+    return near or _slipped_tool(name)
+
+
+def _slipped_tool(name: str) -> str | None:
+    return next((tool for tool in sorted(TOOLS) if len(tool) > 3 and slip_of(name, tool)), None)
 
 
 def slip_of(name: str, known: str) -> bool:
@@ -460,8 +454,8 @@ def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
     tools = [tool for tool in TOOLS if rule.names(tool)]
     if matcher.everything or not tools or any(matcher.matches(*_names_of(tool, row)) for tool in tools):
         return []
-    if not _hits_a_tool(matcher, row):
-        return []  # the matcher is wrong in itself, or about tools that we don't know
+    if not _hits_a_tool(matcher, row):  # the matcher is wrong in itself, or about tools that we don't know
+        return []
     message = f"`{hook.match}` and `{hook.when}` are about different tools: the hook never runs"
     return [finding(hook, "BH301", "when", message, edit(hook, "match", rule.tool))]
 
@@ -477,7 +471,6 @@ class CommandDeed(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     spellings: tuple[str, ...]  # options that mean the same
     anywhere: bool = False  # they may stand before and after the other words
-    whole: str = ""  # the rule that sees them all, if it is not `command *`
 
 
 MOST = 100  # Rules that are held against each other. Who has more has them from a generator.
@@ -504,12 +497,11 @@ def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
     for hook, rule in rules:
         events = set(hook.events)
         beside = [other for one, other in rules if not events or not one.events or events.intersection(one.events)]
-        for deed, command in _seen_by(rule):
-            variants = _variants(deed, command)
+        for deed, variants in _seen_by(rule):
             missed = [spelt for spelt in variants if not any(_sees(other, spelt) for other in beside)]
             if missed:
                 message = f"`{hook.when}` does not see {listed(missed[:3])}"
-                whole = edit(hook, "when", f"Bash({deed.whole or ' '.join(deed.command) + ' *'})")
+                whole = edit(hook, "when", f"Bash({' '.join(deed.command)} *)")
                 hint = f"`{whole}` sees them all; or add a hook for each"
                 yield finding(hook, "BH306", "when", message, hint, whole.value)
                 break
@@ -528,37 +520,31 @@ def _sees(rule: Rule, command: str) -> bool:
 
 
 def _seen_by(rule: Rule) -> Iterator[tuple[CommandDeed, list[str]]]:
-    """The deeds that a rule is about, each with a command that it sees: `git push --force x`."""
+    """The deeds that a rule is about, each with all spellings of a command that it sees: `git push --force x`."""
     specifier = rule.specifier or ""
     specifier = f"{specifier[:-2]} *" if specifier.endswith(":*") else specifier
     words = [word for word in ("x" if word == "*" else word.replace("*", "") for word in specifier.split()) if word]
     for deed in DEEDS:
-        if tuple(words[: len(deed.command)]) == deed.command and _place(deed, words) and _sees(rule, " ".join(words)):
-            yield deed, words
-
-
-def _place(deed: CommandDeed, words: list[str]) -> tuple[int, int] | None:
-    for spelling in sorted(deed.spellings, key=len, reverse=True):
-        wanted = spelling.split()
-        for start in range(len(deed.command), len(words)):
-            if words[start : start + len(wanted)] == wanted:
-                return start, len(wanted)
-    return None
+        about = tuple(words[: len(deed.command)]) == deed.command and _sees(rule, " ".join(words))
+        if about and (variants := _variants(deed, words[len(deed.command) :])):
+            yield deed, variants
 
 
 def _variants(deed: CommandDeed, words: list[str]) -> list[str]:
-    place = _place(deed, words)
-    assert place is not None
-    start, length = place
-    command, before, after = list(deed.command), words[len(deed.command) : start], words[start + length :]
-    found: dict[str, None] = {}
-    for spelling in deed.spellings:
-        options = spelling.split()
+    """The command with the options among its words in every spelling and place; none where they are not there."""
+    for wanted in sorted(map(str.split, deed.spellings), key=len, reverse=True):
+        for start in range(len(words)):
+            if words[start : start + len(wanted)] == wanted:
+                return list(dict.fromkeys(_spelt(deed, words[:start], words[start + len(wanted) :])))
+    return []
+
+
+def _spelt(deed: CommandDeed, before: list[str], after: list[str]) -> Iterator[str]:
+    for options in map(str.split, deed.spellings):
         orders = [[*before, *options, *after]]
         if deed.anywhere:
             orders += [[*options, *before, *after], [*before, *after, *options]]
-        found |= dict.fromkeys(" ".join((*command, *order)) for order in orders)
-    return list(found)
+        yield from (" ".join((*deed.command, *order)) for order in orders)
 
 
 # Permission rules that never have an effect:
@@ -568,17 +554,15 @@ def lint_permissions(rules: Rules) -> Iterator[Finding]:
     """What the lists say that nothing comes of."""
     for one in (*rules.allow, *rules.ask, *rules.deny):
         yield from _no_such_tool(one)
-    yield from _outdone(rules.allow, rules.deny, "deny")
-    yield from _outdone(rules.allow, [one for one in rules.ask if not one.unread], "ask")
-    yield from _outdone([one for one in rules.ask if not one.unread], rules.deny, "deny")
+    ask = [one for one in rules.ask if not one.unread]
+    yield from _outdone((*rules.allow, *ask), rules.deny, "deny")
+    yield from _outdone(rules.allow, ask, "ask")
 
 
 def _no_such_tool(one: Permitted) -> Iterator[Finding]:
     """Names that differ from a known one by a slip; others may be tools of somebody's own."""
     name = one.rule.tool
-    if "*" in name or name.startswith("mcp__") or name in TOOLS:
-        return
-    meant = next((tool for tool in sorted(TOOLS) if len(tool) > 3 and slip_of(name, tool)), None)
+    meant = None if "*" in name or name.startswith("mcp__") or name in TOOLS else _slipped_tool(name)
     if meant is not None:
         message = f"`{name}` never matches: there is a tool `{meant}`"
         hint = f"write `{one.text.replace(name, meant, 1)}`"

@@ -41,9 +41,7 @@ _CLOUDS: Final[Mapping[str, str]] = {
     "wrangler": "-c --config -e --env --namespace-id --binding --name",
     "firebase": "-P --project --token",
     "supabase": "--project-ref --workdir",
-    **dict.fromkeys(
-        word_set("ibmcloud openstack civo vultr-cli scw exo eksctl kops argocd flux istioctl velero copilot"), ""
-    ),
+    **dict.fromkeys(word_set("ibmcloud openstack civo vultr-cli scw exo eksctl kops argocd flux istioctl velero"), ""),
     **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb pulumi render upcloud aliyun"), ""),
     "gh": _HUB,
     "glab": _HUB,

@@ -1,9 +1,11 @@
 """Containers and virtual machines on this machine. An image or a container is made again; a volume is not."""
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from billhook.effects.effect import Effect, Kind, Weight
+from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Call, Reader, Row
 
 _D: Final = "docker|podman|nerdctl"
@@ -74,15 +76,35 @@ def _runs(call: Call) -> Iterator[Effect]:
             yield call.effect("privilege", "/", scope="system")
 
 
+def _copy(call: Call) -> Iterator[Effect]:
+    """`docker cp x:/a b`: b is written, or something in it."""
+    source, target = (*call.operands[-2:], "", "")[:2]
+    if ":" in source and ":" not in target:
+        name = posixpath.basename(source.rstrip("/"))
+        yield from call.on_path("write", target)
+        yield from call.on_path("write", posixpath.join(target, name if name not in ("", ".") else UNKNOWN))
+
+
+def _kubectl(call: Call) -> Iterator[Effect]:
+    return _copy(call) if call.operands[:1] == ["cp"] else iter(())
+
+
 def _docker(call: Call) -> Iterator[Effect]:
     call = call.with_values(_DOCKER)
     if call.operands[:1] == ["compose"]:
         yield from _compose(call)
+    elif call.operands[:1] == ["cp"] or call.operands[:2] == ["container", "cp"]:
+        yield from _copy(call)
+    elif {"build", "bake"}.intersection(call.operands[:2]):
+        for value in call.with_values(_DOCKER + " -o --output -t -f").options.values("-o", "--output"):
+            fields = dict(field.partition("=")[::2] for field in value.split(","))
+            yield from call.on_path("write", fields.get("dest", value), recursive=True)
     else:
         yield from _runs(call)
 
 
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(_D.split("|"), _docker),
+    "kubectl": _kubectl,
     **dict.fromkeys(("docker-compose", "podman-compose"), _compose),
 }

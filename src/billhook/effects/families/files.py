@@ -9,11 +9,13 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import Effect, Weight
+from billhook.effects.archives import LARGEST_PATCH, patched, unpacked
+from billhook.effects.effect import Effect, Kind, Weight
 from billhook.effects.families.reading import READS, echo, is_device, is_stream, only_names, pass_on, read, read_file
 from billhook.effects.families.sed import sed_script
-from billhook.effects.listings import find_names
+from billhook.effects.outputs import find_names
 from billhook.effects.places import has_pattern
+from billhook.effects.rules import segment_matches
 from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Call, Reader, Row, basename
 
@@ -122,14 +124,46 @@ def _is_folder(call: Call, word: str) -> bool:
     return any(fs.kind(fs.real(path)) == "dir" for path in call.paths(word))
 
 
-def _arrives(call: Call, source: str, target: str, *, into: bool, keeps: bool) -> Iterator[Effect]:
+def _arrives(call: Call, source: str, target: str, *, into: bool, keeps: bool, deep: bool = True) -> Iterator[Effect]:
     """What a source that is copied or moved does to its target."""
+    if is_stream(call, target):
+        return
     name = basename(source.rstrip("/"))
-    if into and (name in ("", ".", "..") or has_pattern(name) or UNKNOWN in name):
-        yield from call.on_path("write", target, recursive=True)
+    several = name in ("", ".", "..") or has_pattern(name) or UNKNOWN in name
+    if (into and several) or (deep and (several or _is_folder(call, source))):
+        made = tuple(_copied(call, source, within="", deep=deep))
+        word = posixpath.join(target, name) if into and not several else target
+        effects = call.on_path("write", word, recursive=True, weight=None if several else "light")
+        yield from (msgspec.structs.replace(effect, names=made) for effect in effects)
         return
     word = posixpath.join(target, name) if into else target
     yield from put_file(call, word, emptied=source == "/dev/null", keeps=keeps)
+
+
+_MOST_COPIED: Final = 500
+
+
+def _copied(call: Call, source: str, *, within: str, deep: bool) -> Iterator[str]:
+    """What a copy of a folder or of all that a pattern matches makes, by its path inside the target."""
+    fs, (path, *_) = call.world.fs, call.paths(source)
+    folder, pattern = posixpath.split(path) if has_pattern(basename(path)) else (path, "")
+    if UNKNOWN in path or has_pattern(folder):
+        yield UNKNOWN
+        return
+    todo = [(folder, within)]
+    made = itertools.count()
+    for at, (here, prefix) in enumerate(todo):
+        for name in fs.names(here):
+            hidden = name.startswith(".") and not pattern.startswith(".")
+            if pattern and not at and (hidden or not segment_matches(pattern, name)):
+                continue
+            if next(made) >= _MOST_COPIED:
+                yield UNKNOWN
+                return
+            inside = posixpath.join(prefix, name)
+            yield inside
+            if deep and fs.kind(posixpath.join(here, name)) == "dir":
+                todo.append((posixpath.join(here, name), inside))
 
 
 def _cp(call: Call) -> Iterator[Effect]:
@@ -142,7 +176,7 @@ def _cp(call: Call) -> Iterator[Effect]:
     prints = _to_model(call, target)
     for source in sources:
         yield from read_file(call, source, prints=prints, below=below)
-        yield from _arrives(call, source, target, into=into, keeps=keeps)
+        yield from _arrives(call, source, target, into=into, keeps=keeps, deep=below)
 
 
 def _to_model(call: Call, target: str) -> bool:
@@ -230,7 +264,12 @@ def _transfer(call: Call, sources: Sequence[str], target: str) -> Iterator[Effec
         secret = "secret" in call.command.origins or any(effect.kind == "read-secret" for effect in reads)
         yield call.effect("upload", target, scope="remote", weight="heavy" if secret else "light")
     elif target.endswith("/") or _is_folder(call, target) or call.command.name == "rsync":
-        yield from call.on_path("write", target, recursive=True)
+        made = [UNKNOWN] if len(local) < len(sources) else []
+        for source in local:
+            within = "" if source.endswith(("/", ".")) else basename(source)
+            made += [within, *_copied(call, source, within=within, deep=True)]
+        effects = call.on_path("write", target, recursive=True)
+        yield from (msgspec.structs.replace(effect, names=tuple(filter(None, made))) for effect in effects)
     else:
         yield from put_file(call, target)
 
@@ -290,6 +329,22 @@ def _sed(call: Call) -> Iterator[Effect]:
         yield from pass_on(call, prints=call.command.shown)
 
 
+_EDITS = re.compile(r"-(?![MmI])[a-zA-Z0-9]*i")
+
+
+def _in_place(call: Call) -> Iterator[Effect]:
+    """`perl -i`, `ruby -i`, `gawk -i inplace`: the files are rewritten; without that they are only read."""
+    if call.command.name in ("perl", "ruby"):
+        edits, words = any(map(_EDITS.match, call.command.args)), call.command.args
+        code = {after for before, after in itertools.pairwise(words) if re.fullmatch(r"-\w*[eE]", before)}
+        files = [word for word in words if not word.startswith("-") and word not in code]
+    else:
+        call = call.with_values("-i --include -f -F -v -e")
+        edits, files = "inplace" in call.options.values("-i", "--include"), call.operands[1:]
+    for word in files if edits else ():
+        yield from call.on_path("write", word)
+
+
 def _sort(call: Call) -> Iterator[Effect]:
     call = call.with_values(READS["sort"].values)
     for word in call.options.values("-o", "--output")[-1:]:
@@ -323,7 +378,37 @@ def _patch(call: Call) -> Iterator[Effect]:
     for word in output:
         yield from call.on_path("write", _below(folder, word))
     if not output:
-        yield from call.on_path("write", folder, recursive=True)
+        files = [_below(folder, word) for word in call.options.values("-i", "--input")]
+        yield from patch_effects(call, files, folder, _number(call, "-p", "--strip"))
+
+
+def patch_effects(call: Call, files: Sequence[str], folder: str, strip: int | None) -> Iterator[Effect]:
+    """What a patch writes, by the names in it."""
+    texts = [call.command.stdin] if call.command.stdin and not files else []
+    texts += [call.world.fs.read(path, LARGEST_PATCH) or "" for path in _input_files(call, files)]
+    names = dict.fromkeys(name for text in texts for name in patched(text, strip))
+    for effect in call.on_path("write", folder, recursive=True, weight="light" if call.command.name == "git" else None):
+        yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))
+
+
+def _input_files(call: Call, words: Sequence[str]) -> list[str]:
+    """The files that a command reads: those it names, or where its standard input comes from."""
+    named = [path for word in words if word != "-" for path in call.paths(word)]
+    if named:
+        return named
+    read = [path for word in call.command.reads for path in call.paths(word)]
+    return read + [origin.partition(":")[2] for origin in call.command.fed if origin.startswith(("file:", "packed:"))]
+
+
+def _number(call: Call, *names: str, otherwise: int | None = None) -> int | None:
+    values = [value for value in call.options.values(*names) if value.isdecimal() and len(value) < 4]
+    return int(values[-1]) if values else otherwise
+
+
+def _apply_patch(call: Call) -> Iterator[Effect]:
+    """Patches in the words or on standard input, as models write them."""
+    text = "\n".join((*call.command.args, call.command.stdin or ""))
+    return (effect for name in patched(text) for effect in call.on_path("write", name))
 
 
 def _curl(call: Call) -> Iterator[Effect]:
@@ -377,17 +462,38 @@ def _tar(call: Call) -> Iterator[Effect]:
     if call.has("-x", "--extract", "--get"):
         if not call.has("-O", "--to-stdout"):
             lost = call.has("--overwrite", "-U", "--unlink-first", "--recursive-unlink")
-            yield from call.on_path("overwrite" if lost else "write", folder, recursive=True)
+            archives, strip = call.options.values("-f", "--file"), _number(call, "--strip-components", otherwise=0)
+            yield from _unpacks(call, "overwrite" if lost else "write", folder, archives, strip, call.operands)
         return
     if not call.has("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate"):
         return
     removes, creates = call.has("--remove-files"), call.has("-c", "--create")
+    if removes:
+        lists = [path for word in call.options.values("-T", "--files-from") for path in call.paths(word)]
+        members += [line for path in lists for line in (call.world.fs.read(path) or "").splitlines()[:_MOST_COPIED]]
     for word in members:
         yield from read_file(call, word, prints=False, below=True)
         yield from call.on_path("delete", word, recursive=True) if removes else ()
     for word in call.options.values("-f", "--file"):
         if word != "-" and not is_remote(word):
             yield from put_file(call, word, keeps=not creates)
+
+
+def _unpacks(
+    call: Call, kind: Kind, folder: str, archives: Sequence[str], strip: int | None, members: Sequence[str]
+) -> Iterator[Effect]:
+    """What an archive puts into a folder: the members that are named, or all that can be read of it."""
+    names = [each for member in members for each in (member, f"{member}/{UNKNOWN}")]
+    if not members:
+        names = [name for path in _input_files(call, archives) for name in unpacked(path, strip)]
+    for effect in call.on_path(kind, folder, recursive=True):
+        yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))
+
+
+def _python_archive(call: Call) -> Iterator[Effect]:
+    """`python -m zipfile -e x.zip d`, `python -m tarfile -e x.tar d`."""
+    if call.has("-e", "--extract"):
+        yield from _unpacks(call, "overwrite", (*call.operands[1:2], ".")[0], call.operands[:1], 0, ())
 
 
 def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -406,7 +512,11 @@ def _unzip(call: Call) -> Iterator[Effect]:
     call = call.with_values("-d -x -P")
     if call.operands and not call.has("-l", "-p", "-t", "-v", "-z", "-Z", "-c"):
         folder = (call.options.values("-d") or ["."])[-1]
-        yield from call.on_path("overwrite" if call.has("-o") else "write", folder, recursive=True)
+        archives = [name for each in call.operands[:1] for name in (each, each + ".zip")]
+        strip = None if call.has("-j") else 0
+        yield from _unpacks(
+            call, "overwrite" if call.has("-o") else "write", folder, archives, strip, call.operands[1:]
+        )
 
 
 def _zip(call: Call) -> Iterator[Effect]:
@@ -424,7 +534,7 @@ def _seven_zip(call: Call) -> Iterator[Effect]:
     verb, rest = " ".join(words[:1]), [word for word in words[1:] if not word.startswith("-")]
     if verb in ("x", "e"):
         folder = next((word[2:] for word in words if word.startswith("-o")), ".") or "."
-        yield from call.on_path("overwrite" if "-aoa" in words else "write", folder, recursive=True)
+        yield from _unpacks(call, "overwrite" if "-aoa" in words else "write", folder, rest[:1], 0, ())
     elif verb in ("a", "u", "d", "rn"):
         yield from (effect for word in rest[:1] for effect in put_file(call, word, keeps=True))
         for word in rest[1:] if verb in ("a", "u") else []:
@@ -439,7 +549,7 @@ def _cpio(call: Call) -> Iterator[Effect]:
         folder = _below(folder, (call.operands or ["."])[0])
     if call.has("-p", "--pass-through") or (call.has("-i", "--extract") and not call.has("-t", "--list")):
         kept = not call.has("-u", "--unconditional")
-        yield from call.on_path("write" if kept else "overwrite", folder, recursive=True)
+        yield from _unpacks(call, "write" if kept else "overwrite", folder, (), 0, ())
     for word in call.options.values("-O") + (call.options.values("-F", "--file") if call.has("-o", "--create") else []):
         yield from put_file(call, word)
 
@@ -558,9 +668,10 @@ def _both(*readers: Reader) -> Callable[[Call], Iterator[Effect]]:
 _SPECIAL: Final[Mapping[str, Reader]] = {
     "echo printf": echo, "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
     "tee gtee sponge": _tee, "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd": _dd,
-    "sed gsed": _sed, "uniq xxd": _to_second, "split csplit": _split, "patch gpatch": _patch, "curl": _curl,
+    "sed gsed": _sed, "uniq xxd json.tool": _to_second, "split csplit": _split, "patch gpatch": _patch, "curl": _curl,
     "wget": _wget, "tar gtar bsdtar": _tar, "unzip": _unzip, "zip": _zip, "7z 7za 7zz": _seven_zip, "cpio": _cpio,
-    "ar": _ar, "find gfind": _find, "chmod gchmod": _chmod, "chown chgrp chcon gchown": _chown,
+    "ar": _ar, "find gfind": _find, "apply_patch applypatch": _apply_patch, "zipfile tarfile": _python_archive,
+    "perl ruby": _in_place, "chmod gchmod": _chmod, "chown chgrp chcon gchown": _chown,
     "chattr chflags setcap": _attributes, "setfacl": _setfacl, _MAKERS: _make_filesystem,
 }  # fmt: skip
 
@@ -570,6 +681,8 @@ def _readers() -> dict[str, Reader]:
     found = {name: _unless_help(read) for name in READS} | {n: _unless_help(r) for n, r in special.items()}
     for name in ("sort", "gsort"):
         found[name] = _unless_help(_both(read, _sort))
+    for name in ("awk", "gawk"):
+        found[name] = _unless_help(_both(read, _in_place))
     found["split"] = _unless_help(_both(read, _split))
     return found
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects.effect import Effect, Weight
+from billhook.effects.families.files import patch_effects
 from billhook.effects.places import absolute, has_pattern, scope_of
 from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
@@ -84,12 +85,13 @@ ROWS: Final[tuple[Row, ...]] = (
 _GENERAL: Final = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env")
 _PROTECTED: Final = ("main", "master", "trunk", "develop", "production", "prod", "stable")
 _OUTPUTS: Final = {"diff": "--output", "log": "--output", "show": "--output", "archive": "-o --output"}
+_OUT: Final = "-o --output-directory"
 _MOST_ALIASES: Final = 8  # an alias may name another one
 
 
 def _git(call: Call) -> Iterator[Effect]:
     """`git`: its general options first, then what its verb does."""
-    settings, folder, rest = _general(call)
+    settings, folder, rest = general(call)
     for _ in range(_MOST_ALIASES):
         alias = settings.get("alias." + "".join(rest[:1]).lower())
         if not alias or alias.startswith("!"):  # what a shell runs is a command of its own
@@ -102,7 +104,7 @@ def _git(call: Call) -> Iterator[Effect]:
         yield from (_placed(inner, effect) for effect in _by_verb(inner, "".join(rest[:1]), settings))
 
 
-def _general(call: Call) -> tuple[dict[str, str], str, list[str]]:
+def general(call: Call) -> tuple[dict[str, str], str, list[str]]:
     """The settings given by `-c`, the folder that git works in, and the words from the verb on."""
     settings: dict[str, str] = {}
     given = dict(each.partition("=")[::2] for each in call.command.assignments)
@@ -144,6 +146,8 @@ def _by_verb(call: Call, verb: str, settings: Mapping[str, str]) -> Iterator[Eff
     inner = _without_verb(call, "-o --output --format --prefix")
     for path in inner.options.values(*_OUTPUTS.get(verb, "").split()):
         yield from inner.on_path("overwrite", path)
+    for path in _without_verb(call, _OUT).options.values(*_OUT.split()) if verb == "format-patch" else ():
+        yield from call.on_path("write", path)
     now = ("gc.pruneexpire", "gc.reflogexpire", "gc.reflogexpireunreachable")
     if verb == "gc" and any(settings.get(name) in ("now", "all") for name in now):
         yield call.effect("drop-recovery")
@@ -322,7 +326,9 @@ def _update_ref(call: Call) -> Iterator[Effect]:
 
 def _patch(call: Call) -> Iterator[Effect]:
     if not call.has("--check", "--stat", "--numstat", "--summary", "--abort", "--cached") or call.has("--apply"):
-        yield from call.on_path("write", ".", recursive=True, weight="light")
+        folder = (call.options.values("--directory") or ["."])[-1]
+        strips = [value for value in call.options.values("-p") if value.isdecimal()]
+        yield from patch_effects(call, call.operands, folder, int(strips[-1][:3]) if strips else 1)
 
 
 def _push(call: Call) -> Iterator[Effect]:

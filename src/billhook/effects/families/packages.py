@@ -55,6 +55,9 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("docker|podman image|manifest|compose push", _DOCKER, dry=""),
     _row("docker|podman build", _DOCKER, needs="--push", dry=""),
     _row("docker buildx build|bake", _DOCKER, needs="--push", dry=""),
+    # what was in the environment is gone
+    Row("venv|virtualenv", "delete", files=True, needs="--clear", recursive="always", values="-p --python --prompt"),
+    Row("uv venv", "delete", files=True, needs="--clear -c", recursive="always", values="-p --python --prompt"),
     _row("helm|oras|crane|cosign push|cm-push", "-n --namespace --kube-context"),
 )
 

@@ -258,6 +258,7 @@ class PythonReader:
             if alias.name == "*":
                 known = (name.rpartition(".") for name in _SHELL_TEXT | _PROCESS | _SPREAD | _LISTED | _STARRED)
                 self._names |= {name: f"{module}.{name}" for module, _, name in known if module == node.module}
+            self.understood = self.understood and alias.name != "*"
 
     def _on_assign(self, node: ast.Assign) -> None:
         self._visit(node.value)
@@ -313,7 +314,7 @@ class PythonReader:
 
     def _bind(self, target: ast.expr, node: ast.expr) -> None:
         name = self._dotted(node)
-        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in self._names.values())
+        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in (*self._names.values(), "open"))
         if isinstance(target, ast.Name):
             self._names.pop(target.id, None)
             if known and self._value(node) is None:
@@ -516,6 +517,8 @@ class PythonReader:
             self._enter(method, node.args)
         elif name in _ON_FILES:
             self._on_files(name, node)
+        elif name == "os.open":  # its flags are numbers
+            self.understood = False
         elif name in _OPENS or method == "open":
             self._on_open(name, node)
         elif not self._on_process(name, node) and not self._on_data(name, method, node):

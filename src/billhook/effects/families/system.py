@@ -81,8 +81,8 @@ _SIGNAL = re.compile(r"-(?:\d+|(?:SIG)?[A-Z]{3,}[0-9+-]*)")
 _BROAD: Final = word_set(
     """
     python python2 python3 node nodejs java ruby php perl bash sh zsh fish dash ssh sshd docker dockerd containerd code
-    cursor chrome google-chrome chromium firefox safari postgres mysqld mongod nginx httpd apache2 redis-server claude
-    codex gemini tmux screen login npm electron Xorg gnome-shell plasmashell Finder Dock WindowServer systemd-logind
+    chrome google-chrome chromium firefox safari postgres mysqld mongod nginx httpd apache2 redis-server tmux screen
+    login npm electron Xorg gnome-shell plasmashell Finder Dock WindowServer systemd-logind
     """
 )
 """Names that other work of the user runs under, too."""

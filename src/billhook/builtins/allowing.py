@@ -1,0 +1,34 @@
+"""The permission rules with which a user allows one call that the guard stops."""
+
+from typing import Final
+
+from billhook.core import tools
+from billhook.core.errors import RuleError
+from billhook.core.events import Event
+from billhook.effects import shell
+from billhook.effects.rules import Rule, covers
+
+_MOST_RULES: Final = 3
+_LONGEST: Final = 200
+
+
+def allow_rules(event: Event) -> tuple[str, ...]:
+    """Rules that allow exactly this call; none where no rule can, such as for a line with a redirection."""
+    name = tools.canonical(getattr(event, "tool_name", ""))
+    given = getattr(event, "tool_input", None)
+    command = tools.command_of(name, given)
+    wanted = _commands(command) if command is not None else list(tools.paths_of(name, given))
+    rules = tuple(dict.fromkeys(f"{name}({text})" for text in wanted))
+    if len(rules) > _MOST_RULES or any(len(rule) > _LONGEST or not rule.isprintable() for rule in rules):
+        return ()
+    try:
+        allows = covers(map(Rule.parse, rules), name, given, event.cwd)
+    except RuleError:
+        return ()
+    return rules if allows else ()
+
+
+def _commands(line: str) -> list[str]:
+    """Each command of a line as a pattern that matches it alone."""
+    texts = [" ".join((*one.assignments, *one.words)) for one in shell.parse(line).commands if not one.transparent]
+    return [text.replace("\\", "\\\\").replace("*", "\\*") for text in texts if text]

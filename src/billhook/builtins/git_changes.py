@@ -1,0 +1,313 @@
+"""Which protected files a git command would really change: commits are compared with each other and with the disk.
+
+Only objects are read (`ls-tree`, `merge-base`): no hooks, filters, pagers, monitors or fetches run, and the index is
+left alone. What git can't tell in time counts as changed.
+"""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from billhook.builtins.protected_files import Guarded, Hit, Touch, git_root
+from billhook.core import client_env
+from billhook.effects.effect import Command
+from billhook.effects.families.git import general
+from billhook.effects.places import World, absolute
+from billhook.effects.script import UNKNOWN
+from billhook.effects.table import Call, Options
+
+_SECONDS: Final = 2.0
+_LARGEST: Final = 16 << 20
+_MOST_FILES: Final = 2_000
+_SETTINGS: Final = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat")
+_APPROVED_ONLY: Final = frozenset({"switch", "merge", "pull", "pick", "remove"})
+"""Ways to bring other commits into the work tree; what they change loses its approval anyway."""
+_UNTRACKS = re.compile(r" (?:rm|reset|update-index|read-tree) ")
+_MOVES = re.compile(r" (?:update-ref|symbolic-ref) | (?:branch|tag) .*(?:-f|-M|--force|-B)\b")
+_OTHER_REPOSITORY = re.compile(r"--(?:git-dir|work-tree)|GIT_[A-Z_]*(?:DIR|TREE|FILE|DIRECTORY)[A-Z_]*=")
+_VALUED: Final = frozenset(
+    [
+        "-b",
+        "-B",
+        "-c",
+        "-C",
+        "--create",
+        "--force-create",
+        "--orphan",
+        "-s",
+        "--source",
+        "-m",
+        "--message",
+        "--conflict",
+        "-e",
+        "--exclude",
+        "-x",
+        "--exec",
+        "-X",
+        "--onto",
+        "--strategy",
+        "--strategy-option",
+        "--mainline",
+    ]
+)
+_MAGIC = re.compile(r":\([^)]*\)|:[!^/]*")
+_CHANGES_TREES = re.compile(r"--(?:tree|index|commit|subdirectory|parent)-filter")
+_PAUSED: Final = ("--abort", "--continue", "--quit", "--skip", "--edit-todo", "--show-current-patch")
+_PLACES: Final = {"clone": 1, "worktree": 1, "submodule": 2}  # verbs that fill a folder: where it is named
+Tree = dict[str, str]
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """How a command changes the work tree. An empty kind: whatever is there."""
+
+    kind: str = ""
+    commit: str = "HEAD"
+    specs: tuple[str, ...] = (":/",)
+
+
+def git_hits(guarded: Guarded, command: Command, world: World, approved: Sequence[str]) -> Iterator[Hit]:
+    """The protected files that a git command changes or removes."""
+    _, folder, rest = general(Call(command, world, {}, frozenset()))
+    at = absolute(folder, command.cwd, world) if folder else command.cwd
+    other = _OTHER_REPOSITORY.search(guarded.text) is not None  # its files are put into this folder
+    for place in dict.fromkeys((at, command.cwd) if other else (at,)):
+        root = world.fs.real(git_root(place)) if UNKNOWN not in place else ""
+        for change in _changes(rest) if rest else ():
+            touches = [_touch(spec, place, root, world) for spec in change.specs]
+            yield from _hits(guarded, change, root, touches, approved)
+
+
+def _touch(spec: str, folder: str, root: str, world: World) -> Touch:
+    """A path as git reads it: `:/x` from the top, `*` across folders; what is below a folder is meant as well."""
+    magic = _MAGIC.match(spec)
+    bare = spec[magic.end() :] if magic else spec
+    path = absolute(bare.lstrip("/") or ".", root, world) if magic else absolute(bare, folder, world)
+    return Touch(path, below=True, loose=not set("*?[").isdisjoint(bare))
+
+
+def _hits(guarded: Guarded, change: _Change, root: str, touches: list[Touch], approved: Sequence[str]) -> Iterator[Hit]:
+    """Other branches are ordinary work: there only approved files count."""
+    kind, commit = change.kind, change.commit
+    if kind in _APPROVED_ONLY:
+        there = [os.path.realpath(path) for path in approved if os.path.lexists(path)]
+        hits = [Hit(path) for path in dict.fromkeys(there) if root and path.startswith(root + "/")]
+        made = re.search(rf"\bgit branch {re.escape(commit)}\s*(?:&&|;|$)", guarded.text)
+        if made or (commit and os.path.lexists(posixpath.join(guarded.cwd, commit))):
+            return
+    else:
+        hits = [hit for touch in touches for hit in guarded.by_touch(touch)]
+    if hits and kind not in ("", "remove") and not _is_prepared(guarded.text, kind):
+        inside = {real: hit for hit in hits if root and (real := os.path.realpath(hit.path)).startswith(root + "/")}
+        kept = set(changed(root, kind, commit, list(inside))) if inside else set()
+        hits = [hit for hit in hits if (real := os.path.realpath(hit.path)) not in inside or real in kept]
+    yield from hits
+
+
+def _is_prepared(text: str, kind: str) -> bool:
+    """Whether the line itself changes what git knows, or uses another repository: then git can't be asked."""
+    prepares = _UNTRACKS if kind in ("clean", "untracked") else _MOVES
+    return _OTHER_REPOSITORY.search(text) is not None or any(map(prepares.search, re.split(r"&&|\|\||[;|\n]", text)))
+
+
+# what a command does, by its words
+
+
+def _changes(words: Sequence[str]) -> list[_Change]:
+    verb, rest = words[0], list(words[1:])
+    said = Options(rest, _VALUED)
+    operands = [word for word in said.operands if word]
+    if said.has("--pathspec-from-file") and verb in ("checkout", "restore", "rm"):
+        return [_Change("" if verb == "rm" else "reset")]
+    if verb in ("checkout", "switch"):
+        return _checkout(verb, rest, said, operands)
+    if verb == "restore":
+        index_only = said.has("-S", "--staged") and not said.has("-W", "--worktree")
+        commit = (said.values("-s", "--source") or ["HEAD"])[-1]
+        return [] if index_only or not operands else [_Change("reset", commit, tuple(operands))]
+    if verb in ("rm", "mv"):
+        spared = said.has("--cached", "-n", "--dry-run")
+        into = [f"{operands[-1]}/{posixpath.basename(each)}" for each in operands[:-1]] if verb == "mv" else []
+        return [] if spared else [_Change(specs=(*operands, *into))]
+    if verb == "clean":
+        removes = said.has("-f", "--force", "-i", "--interactive") and not said.has("-n", "--dry-run")
+        return [_Change("clean", specs=tuple(operands) or (".",))] if removes else []
+    if verb == "stash":
+        return _stash(rest, said, operands)
+    if verb in _PLACES and (verb == "clone" or operands[:1] == ["add"]):
+        return [_Change(specs=(word,)) for word in operands[_PLACES[verb] :][:1]]
+    if verb == "reset" and said.has("--hard", "--merge", "--keep"):
+        return [_Change("reset", (operands or ["HEAD"])[0])]
+    if verb in ("checkout-index", "read-tree") and said.has("-f", "-u", "-a", "--force", "--all"):
+        return [_Change()]
+    return _other_commits(verb, said, operands)
+
+
+def _checkout(verb: str, rest: list[str], said: Options, operands: list[str]) -> list[_Change]:
+    """`git checkout x`: another commit, or a file; `git checkout x -- y`: files of another commit."""
+    before = rest[: rest.index("--")] if "--" in rest else rest
+    commits = Options(before, _VALUED).operands
+    target = (["@{-1}"] if commits[:1] == ["-"] else commits or ["HEAD"])[0]
+    if verb == "checkout" and operands[len(commits) :]:
+        return [_Change("reset", target, tuple(operands[len(commits) :]))]
+    if said.has("-f", "--force", "--discard-changes"):
+        return [_Change("reset", target)]
+    if verb == "switch" and said.has("--orphan"):
+        return [_Change("remove")]
+    switch = [_Change("switch", target)] if commits else []
+    if verb == "switch" or said.has("-b", "-B", "--orphan", "--detach"):
+        return switch
+    files = [_Change("reset", "HEAD", tuple(operands))] if operands else []
+    if operands[1:]:
+        return [*files, _Change("reset", target, tuple(operands[1:]))]
+    return files + switch
+
+
+def _stash(rest: list[str], said: Options, operands: list[str]) -> list[_Change]:
+    verb, named = (operands[0], operands[1:]) if operands else ("push", [])
+    if verb in ("pop", "apply", "branch", "store"):
+        which = named[1:2] if verb == "branch" else named[-1:]
+        stash = which[0] if which else "0"
+        return [_Change("pick", f"stash@{{{stash}}}" if stash.isdecimal() else stash)]
+    if verb not in ("push", "save", "create") and not rest[0].startswith("-"):
+        return []
+    kind = "untracked" if said.has("-u", "-a", "--include-untracked", "--all") else "reset"
+    return [_Change(kind, specs=tuple(named) if verb == "push" and named else (":/",))]
+
+
+def _other_commits(verb: str, said: Options, operands: list[str]) -> list[_Change]:
+    """What brings other commits into the work tree."""
+    if said.has(*_PAUSED):
+        return []
+    if verb == "merge" or (verb == "rebase" and operands):
+        commits = said.values("--onto") or (operands if verb == "merge" else operands[:1])
+        return [_Change("merge", commit) for commit in commits]
+    if verb == "pull" and operands and operands[0][0] in "./~":  # from a folder: what it holds is not known here
+        return [_Change("merge", "".join(operands[1:2]) or UNKNOWN if operands[0] == "." else UNKNOWN)]
+    if verb in ("pull", "rebase"):
+        return [_Change("pull", "/".join(operands[:2]) if operands[1:] else "@{upstream}")]
+    if verb in ("cherry-pick", "revert"):
+        return [_Change("pick", commit) for commit in operands]
+    sparse = verb == "sparse-checkout" and operands[:1] in (["set"], ["init"], ["reapply"])
+    rewrites = verb == "filter-repo" or (verb == "filter-branch" and any(map(_CHANGES_TREES.match, said.names)))
+    return [_Change("remove", "")] if sparse or rewrites else []
+
+
+# what really differs
+
+
+class UnknownError(Exception):
+    """git can't tell."""
+
+
+def changed(root: str, kind: str, commit: str, paths: Sequence[str]) -> list[str]:
+    """Those of the files and folders below `root` that the command changes or removes; all where that can't be told."""
+    names = {os.path.relpath(path, root): path for path in paths}
+    try:
+        difference = _Difference(root, kind, commit, list(names))
+        return [path for name, path in names.items() if difference.of(name)]
+    except (UnknownError, OSError, ValueError):
+        return [] if kind == "pull" or (commit.startswith("stash@{") and _no_stash(root)) else list(paths)
+
+
+def _no_stash(root: str) -> bool:
+    git = os.path.join(root, ".git")
+    kept = (os.path.lexists(f"{git}/{name}") for name in ("refs/stash", "logs/refs/stash"))
+    return os.path.isdir(git) and not any(kept)
+
+
+class _Difference:
+    """What one command does to the files of these names."""
+
+    def __init__(self, root: str, kind: str, commit: str, names: list[str]) -> None:
+        self.root, self.kind, self.names = root, kind, names
+        if UNKNOWN in commit or commit.startswith("-"):
+            raise UnknownError
+        before, dots, after = commit.partition("..")
+        if kind in ("merge", "pull"):
+            before, after = self.git("merge-base", "HEAD", commit).strip(), commit
+        elif kind == "pick" and not dots:
+            before, after = f"{commit}^", commit
+        elif not dots:
+            before, after = "HEAD", commit
+        self.before, self.after = self.tree(before), self.target(after.lstrip(".") or "HEAD")
+
+    def of(self, name: str) -> bool:
+        files = [file for file in {*self.before, *self.after} if file == name or file.startswith(name + "/")]
+        if self.kind in ("clean", "untracked") and any(file not in self.before for file in self.on_disk(name)):
+            return True
+        if self.kind in ("reset", "untracked"):
+            return any(self.after.get(file, "") != self.blob(file) for file in files)
+        return self.kind != "clean" and any(self.before.get(file) != self.after.get(file) for file in files)
+
+    def target(self, commit: str) -> Tree:
+        """A branch that is only known of a remote is made on the way."""
+        try:
+            return self.tree(commit)
+        except UnknownError:
+            if self.kind != "switch":
+                raise
+            return self.tree(f"origin/{commit}")
+
+    def tree(self, commit: str) -> Tree:
+        listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit, "--", *self.names)
+        entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+        return {name: meta.split()[2] for meta, _, name in entries}
+
+    def blob(self, name: str) -> str:
+        """The object that a file on the disk would be; "" where there is none."""
+        path = os.path.join(self.root, name)
+        if os.path.islink(path):
+            data = os.fsencode(os.readlink(path))
+        elif not os.path.isfile(path):
+            return ""
+        else:
+            with open(path, "rb") as file:
+                data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise UnknownError
+        import hashlib  # a cryptographic library: only where files are compared
+
+        kind = hashlib.sha256 if any(len(each) == 64 for each in self.before.values()) else hashlib.sha1
+        return kind(b"blob %d\0" % len(data) + data).hexdigest()
+
+    def on_disk(self, name: str) -> Iterable[str]:
+        path = os.path.join(self.root, name)
+        if not os.path.isdir(path) or os.path.islink(path):
+            return [name]
+        found: list[str] = []
+        for folder, _, files in os.walk(path):
+            found += [os.path.relpath(os.path.join(folder, file), self.root) for file in files]
+            if len(found) > _MOST_FILES:
+                raise UnknownError
+        return found
+
+    def git(self, *words: str) -> str:
+        import subprocess
+
+        command = [_program(self.root), "--no-pager", *_SETTINGS, "-C", self.root, *words]
+        try:
+            done = subprocess.run(
+                command, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True
+            )
+        except subprocess.SubprocessError:
+            raise UnknownError from None
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def _environment() -> dict[str, str]:
+    kept = {key: value for key, value in client_env.environ().items() if not key.startswith("GIT_")}
+    return {**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def _program(root: str) -> str:
+    """git as PATH finds it, but none that the repository brings along."""
+    inside = os.path.join(os.path.realpath(root), "")
+    for folder in (*client_env.environ().get("PATH", "").split(":"), "/usr/bin", "/usr/local/bin"):
+        path = os.path.join(folder, "git")
+        if folder.startswith("/") and not os.path.realpath(path).startswith(inside) and os.access(path, os.X_OK):
+            return path
+    raise UnknownError

@@ -1,0 +1,108 @@
+"""The guard as people see it: its preset, the cells that were changed, what it did lately, how to allow a call."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from billhook.builtins.guard import NAME, Guard, GuardSettings
+from billhook.config import sources
+from billhook.config.config import Config
+from billhook.config.history import LARGEST, LogTailScan, log_of
+from billhook.core import client_env
+from billhook.core.answers import Decision, Verdict
+from billhook.core.text import counted
+
+DAYS: Final = 7
+_BUILT_IN: Final = "built-in"
+
+
+class GuardReport(msgspec.Struct, frozen=True):
+    """How the guard is set, and what it did in the last days."""
+
+    preset: str
+    cells: Mapping[str, str]  # those that the user set, and those that a project tightened
+    asks: int = 0
+    denies: int = 0
+    complete: bool = True  # all of these days were looked at; otherwise there are at least so many
+
+    @property
+    def on(self) -> bool:
+        return self.preset != "off"
+
+    @property
+    def setting(self) -> str:
+        """`standard, discard: allow`; `off` still guards billhook's own files."""
+        own = "" if self.on else ", except for billhook's own files"
+        return ", ".join([self.preset + own, *(f"{cell}: {decision}" for cell, decision in self.cells.items())])
+
+    @property
+    def lately(self) -> str:
+        """`3 asks and 1 deny in the last 7 days`."""
+        least = "" if self.complete else "at least "
+        denies = f"{self.denies} {'deny' if self.denies == 1 else 'denies'}"
+        return f"{least}{counted(self.asks, 'ask')} and {denies} in the last {DAYS} days"
+
+
+def guard_settings(config: Config) -> GuardSettings | None:
+    """What the guard of a configuration is set to; None without built-ins."""
+    guards = (hook.run for hook in config.hooks if isinstance(hook.run, Guard))
+    return next((one.settings for one in guards), None)
+
+
+def guard_report(config: Config) -> GuardReport | None:
+    """Look at the configuration and at the end of the event log; None without built-ins. Raises StoreError."""
+    settings = guard_settings(config)
+    if settings is None:
+        return None
+    cells = {**settings.cells, **settings.tightened}
+    return GuardReport(settings.preset, cells, *_lately(config))
+
+
+def _lately(config: Config) -> tuple[int, int, bool]:
+    log = log_of(config)
+    if log is None:
+        return 0, 0, True
+    since = (datetime.now(UTC) - timedelta(days=DAYS)).strftime("%Y-%m-%dT%H:%M:%S")
+    asks = denies = 0
+    look = LogTailScan(log, config.project, LARGEST // 8)
+    for record in look:
+        if record.time < since:
+            return asks, denies, True
+        said = [one.decision for one in record.outcomes if one.hook == NAME and one.source == _BUILT_IN]
+        asks, denies = asks + ("ask" in said), denies + ("deny" in said)
+    return asks, denies, look.complete
+
+
+def how_to_allow(verdict: Verdict) -> str:
+    """How the user can allow a call that only the guard asks about; nothing where others ask, or no rule can."""
+    asking = [one for one in verdict.outcomes if one.answer.decision is Decision.ASK]
+    if not asking or any(one.hook != NAME or one.source != _BUILT_IN for one in asking):
+        return ""
+    return to_allow(asking[-1].answer.data)
+
+
+def to_allow(data: object) -> str:
+    """The sentence that names the rules which the guard gives along with an answer."""
+    rules: Sequence[str] = data.get("allow", ()) if isinstance(data, Mapping) else ()
+    if not rules:
+        return ""
+    named = " and ".join(f"`{rule}`" for rule in rules)
+    return f"To allow it, the user can add {named} to `permissions: {{allow: [...]}}` in {own_file()}."
+
+
+def own_file() -> str:
+    """The user's own hooks.yaml, as people write it."""
+    home = client_env.expanduser("~").rstrip("/") + "/"
+    return "~/" + path.removeprefix(home) if (path := sources.user_files()[0]).startswith(home) else path
+
+
+def findings(config: Config) -> Iterator[tuple[str, str, str]]:
+    """How the guard is, for `billhook doctor`: level, text and remedy. Raises StoreError."""
+    report = guard_report(config)
+    if report is None:
+        return
+    text = f"{report.setting}; {report.lately}"
+    remedy = f"remove `guard: off` from {own_file()}, or write `guard: standard`"
+    yield ("ok", f"on: {text}", "") if report.on else ("note", text, remedy)

@@ -1,0 +1,27 @@
+"""What the guard, and its row `disarm` alone, decide about a call."""
+
+from collections.abc import Mapping
+
+from billhook import Engine
+from billhook.builtins.disarm import disarmed
+from billhook.builtins.guard import guard
+from billhook.core import tools
+from billhook.core.events import PreToolUse
+from billhook.effects.analysis import analysis_of
+from billhook.effects.protected_paths import Protected
+
+
+def disarms(event: PreToolUse, protected: Protected) -> tuple[str, str]:
+    """The decision of the row `disarm` and its reason; an input that contradicts itself is denied before that."""
+    given = event.tool_input
+    if isinstance(given, Mapping) and (why := tools.contradiction(tools.canonical(event.tool_name), given, event.cwd)):
+        return "deny", why
+    found = disarmed(event, analysis_of(event), protected)
+    return (found[0].decision, found[0].effect.why) if found else ("none", "")
+
+
+def guards(event: PreToolUse, protected: Protected) -> tuple[str, str]:
+    """The decision of the whole guard, as an engine gets it, and its reason."""
+    verdict = Engine([guard(protected)]).fire_sync(event)
+    assert not verdict.outcomes or verdict.outcomes[0].status == "ok", verdict.outcomes
+    return str(verdict.decision), verdict.reason

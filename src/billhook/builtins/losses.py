@@ -27,9 +27,7 @@ _JUNK = """
 """
 _JUNK_NAMES: Final = tuple(_JUNK.split())
 _EVERYTHING: Final = frozenset({"*", "**", "?*", ".*", "*.*", ".[!.]*", ".??*", ".[a-z]*"})
-_INTERNALS: Final = frozenset(
-    ["HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules", "worktrees"]
-)
+_INTERNALS: Final = frozenset({"HEAD", "config", "index", "packed-refs", "objects", "refs", "logs", "modules"})
 _MOST_SHOWN: Final = 50
 Weighed = tuple[Effect, tuple[str, ...]]
 
@@ -95,10 +93,11 @@ def _in_project(effect: Effect, cwd: str) -> Iterator[Weighed]:
         yield effect, ()
         return
     everything = not effect.names and (name in _EVERYTHING if has_pattern(target) else True)
-    if everything and base_of(target) == root:
-        yield _heavy(effect, *_lost(effect, root, found is not None))
-    elif lost := _lost(effect, root, found is not None):
+    lost, doubt = _lost(effect, root, found is not None)
+    if lost or (everything and base_of(target) == root):
         yield _heavy(effect, *lost)
+    elif doubt:  # too large to look at in time: there may be work
+        yield _heavy(msgspec.structs.replace(effect, certain=False, why=doubt))
     else:
         yield effect, ()
 
@@ -109,19 +108,20 @@ def _is_internal(path: str) -> bool:
     return not path.endswith(".lock") and (first in _INTERNALS or has_pattern(first) or not path)
 
 
-def _lost(effect: Effect, root: str, in_git: bool) -> tuple[str, ...]:
-    """The files that would be gone for good."""
+def _lost(effect: Effect, root: str, in_git: bool) -> tuple[tuple[str, ...], str]:
+    """The files that would be gone for good, and why there may be more of them."""
     wanted = effect.names or ((posixpath.basename(effect.target),) if has_pattern(effect.target) else ())
     if wanted and all(_is_junk(name) for name in wanted):
-        return ()
+        return (), ""
     base = base_of(effect.target)
+    generated = not GENERATED.isdisjoint(base.split("/")) or not os.path.lexists(base)
     if not in_git:
-        generated = not GENERATED.isdisjoint(base.split("/")) or not os.path.lexists(base)
-        return () if generated or wanted else (base,)
+        return () if generated or wanted else (base,), ""
     work = gitstate.uncommitted(root, [base] if base != root else [], untracked=True)
     names = [*work.modified, *work.staged, *work.untracked]
     kept = [name for name in names if not wanted or _matches(name, wanted)]
-    return tuple(name for name in dict.fromkeys(kept) if not _is_junk(posixpath.basename(name)))[:_MOST_SHOWN]
+    found = [name for name in dict.fromkeys(kept) if not _is_junk(posixpath.basename(name))]
+    return tuple(found[:_MOST_SHOWN]), "" if generated else work.why
 
 
 def _matches(path: str, wanted: tuple[str, ...]) -> bool:

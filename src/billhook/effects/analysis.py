@@ -12,6 +12,7 @@ from billhook.core.events import Event
 from billhook.effects import gitstate
 from billhook.effects.effect import Command, Effect, Kind
 from billhook.effects.families.code import effects_of_code
+from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
 from billhook.effects.interpret import Interpreter, Run, State
@@ -136,6 +137,8 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         interpreter.code += [] if understood else [code]
         for line in lines:
             interpreter.run_text(line, State(world.cwd), Run((said.tool,), 1))
+    for text in said.sql:
+        interpreter.effects += effects_of_sql(call, text)
     if said.destroys:
         interpreter.effects.append(call.effect(said.destroys, said.tool, scope="remote"))
     return _finished(interpreter, world, tuple(said.named))

@@ -121,7 +121,7 @@ class Interpreter:
         self.complete = True
         self.why = ""  # it is not complete
         self.steps, self.tokens, self.files_left = MOST_STEPS, MOST_TOKENS, MOST_FILES
-        self.calls: list[str] = []  # the functions that are being called
+        self.calls: list[ScriptBlock] = []  # the functions that are being called
 
     # texts
 
@@ -439,7 +439,7 @@ class Interpreter:
         language = "python" if PYTHON.fullmatch(name) else name
         if language in INTERPRETERS or name in _MORE_INTERPRETERS:
             self._interpreter(language, command, fields, state, run)
-            if name not in _AWKS:
+            if name not in _AWKS and name != "bun":
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
         if name not in ("bun", "deno") and (runs := wrappers.run_by(words)):
             if runs[0].startswith(("http://", "https://")):
@@ -496,6 +496,8 @@ class Interpreter:
             fed = self._read_lists(command, run.fed)
             text = "\n".join(listed) or (fed.text if fed is not None and fed.known else "")
             words = words[: words.index(":::")] if ":::" in words else words
+            if listed and not any(UNKNOWN in word for word in words):
+                words = (*words, UNKNOWN)
         elif command.name in ("find", "fd", "fdfind"):
             text = "\n".join(outputs.listed(command.words))
         given = [
@@ -538,6 +540,8 @@ class Interpreter:
             return self._code_of_shell(run.fed, command, state, run.inside(command.name))
         if command.name in (".", "source"):
             return self._script(command.args[0], fields[1], fields[2:], command, state, run) if command.args else None
+        if {"--version", "--help", "-n"} & set(command.args[:1]):  # -n only checks its syntax
+            return EMPTY
         path, code, _ = operand(command.args, options)
         if code is not None:
             place = next((n for n, word in enumerate(command.args) if word == code), len(command.args) - 1)
@@ -551,8 +555,6 @@ class Interpreter:
             return self._script(
                 path, fields[place + 1], fields[place + 2 :], command, self._with_arguments(state, []), run
             )
-        if {"--version", "--help"} & set(command.args):
-            return EMPTY
         self._reverse_shell(command)
         if run.fed is not None:
             given = [field for field in fields[1:] if not field.text.startswith("-")]
@@ -713,14 +715,15 @@ class Interpreter:
     # builtins
 
     def _function(self, name: str, given: list[Value], state: State, run: Run) -> Value:
-        if name in self.calls:
+        block = state.functions[name]
+        if any(block is each for each in self.calls):
             if run.background or run.fed is not None:
                 call = self._call(Command(name, cwd=state.cwd, via=run.via, text=f"{name}() calls itself"))
                 self.effects.append(call.effect("kill", "every process: a fork bomb", weight="heavy"))
             return UNKNOWN_VALUE
-        self.calls.append(name)
+        self.calls.append(block)
         before, state.arguments = state.arguments, given
-        printed = self.run_nodes(state.functions[name].body, state, run.inside(fed=run.fed))
+        printed = self.run_nodes(block.body, state, run.inside(fed=run.fed))
         state.arguments = before
         self.calls.pop()
         return printed

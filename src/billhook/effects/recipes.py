@@ -126,7 +126,9 @@ def _package(command: Command, world: World, cwd: str) -> Iterator[tuple[str, st
 
 def _just(command: Command, world: World, cwd: str) -> Iterator[tuple[str, str]]:
     text = _first(("justfile", "Justfile", ".justfile"), cwd, world)
-    for name in [word for word in command.args if not word.startswith("-")][:4]:
+    first = re.search(r"^@?([A-Za-z_][\w-]*)[^\n:=]*:(?!=)", text, re.M)
+    default = [first[1]] if first and not command.args else []
+    for name in default or [word for word in command.args if not word.startswith("-")][:4]:
         found = re.search(rf"^@?{re.escape(name)}\b[^\n:]*:(?!=)[^\n]*\n((?:[\t ]+[^\n]*\n?|\n)*)", text, re.M)
         for line in found[1].split("\n") if found else ():
             if line.strip():

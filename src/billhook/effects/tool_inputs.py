@@ -67,6 +67,10 @@ _RUNS_WORDS = "exec execute shell bash terminal cmd command process stdin keys t
 _RUNS: Final = frozenset(_RUNS_WORDS.split())
 
 
+_STATEMENTS: Final = ("sql", "query", "statement", "queries")
+_PATHS: Final = ("path", "file_path", "filePath", "filename", "file")
+
+
 class ToolInput(msgspec.Struct):
     """One tool call, told apart."""
 
@@ -75,13 +79,14 @@ class ToolInput(msgspec.Struct):
     folder: str = ""
     paths: list[tuple[Kind, str]] = []
     code: list[str] = []
+    sql: list[str] = []
     recursive: bool = False
     destroys: Kind | None = None
     named: list[str] = []  # what an unknown tool may write, among other things
 
     @property
     def empty(self) -> bool:
-        return not (self.lines or self.paths or self.code or self.destroys or self.named)
+        return not (self.lines or self.paths or self.code or self.sql or self.destroys or self.named)
 
 
 def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None) -> ToolInput:
@@ -97,8 +102,14 @@ def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None
     if name == "apply_patch" or name in rules.EDITS:
         return _edit(name, given)
     if name in READ_ONLY or _hint(server, "readOnlyHint") or _only_reads(name):
-        return ToolInput(name)
+        read: list[tuple[Kind, str]] = [("read", value) for key in _PATHS if isinstance(value := given.get(key), str)]
+        return ToolInput(name, paths=read, sql=_sql(given))
     return _other(name, given, server)
+
+
+def _sql(given: Mapping[str, Any]) -> list[str]:
+    """Statements for a database: the values of the names that such tools have for them."""
+    return [value for key in _STATEMENTS if isinstance(value := given.get(key), str)]
 
 
 def _hint(server: Mapping[str, Any] | None, key: str) -> bool:
@@ -142,8 +153,10 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
     writes = writes_by_name(name)
     paths = [(kind, path) for path in said.sure if not re.match(r"[a-z][a-z0-9+.-]*://", path)]
     named = [*said.sure, *(said.bare if writes else ())]
-    found = ToolInput(name, said.lines, "", paths if writes else [], said.code, removes, named=named)
-    found.destroys = _destroyed(name) if not found.paths else None
+    found = ToolInput(name, said.lines, "", paths if writes else [], said.code, recursive=removes, named=named)
+    found.sql, found.destroys = _sql(given), _destroyed(name)
+    if found.destroys:  # what it names is no file
+        found.paths = []
     if _hint(server, "destructiveHint") and not found.paths:
         found.destroys = found.destroys or "destroy-data"
     return found

@@ -54,13 +54,13 @@ def digest(algorithm: str, data: bytes) -> bytes:
 class IndexEntry(NamedTuple):
     """One file of the index, as git saw it last."""
 
+    name: str
     seen: tuple[int, ...]  # ctime and mtime, each in seconds and nanoseconds, and the inode
     mode: int
     size: int
     oid: bytes
     flags: int
     more: int  # flags, if `_EXTENDED`
-    name: str
 
 
 class Index:
@@ -103,7 +103,7 @@ class Index:
             name = kept + data[start:end]
             if len(name) > _LONGEST_PATH:
                 raise UnreadableError("the index is broken")
-            yield IndexEntry(values[:5], *values[5:], os.fsdecode(name))
+            yield IndexEntry(os.fsdecode(name), values[:5], *values[5:])
             at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
         _check_extensions(data, at, len(data) - width)
 

@@ -34,6 +34,7 @@ _VERBS: Final = rows_by_program(
     (
         # what only exists here and is removed; git refuses most of these without force
         Row("rm", "discard", "all", files=True, needs="-f --force", dry=f"{_DRY} --cached", recursive="always"),
+        Row("switch", "discard", "none", needs="-f --force --discard-changes", values="-c -C", recursive="always"),
         Row("worktree remove", "discard", "first", files=True, needs="-f --force", recursive="always"),
         # history
         Row("commit", "rewrite-history", "none", needs="--amend", dry="--dry-run", values=_MESSAGES, weight="light"),
@@ -210,12 +211,17 @@ def _reset(call: Call) -> Iterator[Effect]:
 
 
 def _checkout(call: Call) -> Iterator[Effect]:
-    new = call.has("-b", "-B", "--orphan", "-p", "--patch", "--detach")
     if call.has("-f", "--force"):
         yield from _discarded(call, ())
-    elif call.has("--pathspec-from-file"):
+    elif not call.has("-b", "-B", "--orphan", "-p", "--patch", "--detach"):
+        yield from _put_back(call, _checkout_specs(call))
+
+
+def _put_back(call: Call, specs: Sequence[str]) -> Iterator[Effect]:
+    """Files as the index or a commit has them; of a conflict, only the sides are exchanged."""
+    if call.has("--pathspec-from-file"):
         yield from _discarded(call, (), why="the paths are in a file")
-    elif not new and (specs := _checkout_specs(call)):
+    elif specs:
         merging = call.has("--ours", "--theirs", "-2", "-3", "-m", "--merge")
         yield from _discarded(call, specs, weight="light" if merging else "normal")
 
@@ -252,20 +258,10 @@ def _is_ref(call: Call, name: str) -> bool:
     return any(line.endswith((f" refs/heads/{name}", f" refs/tags/{name}")) for line in packed)
 
 
-def _switch(call: Call) -> Iterator[Effect]:
-    if call.has("-f", "--force", "--discard-changes"):
-        yield from _discarded(call, ())
-
-
 def _restore(call: Call) -> Iterator[Effect]:
     index_only = call.has("-S", "--staged") and not call.has("-W", "--worktree")
-    if index_only or call.has("-p", "--patch"):
-        return
-    if call.has("--pathspec-from-file"):
-        yield from _discarded(call, (), why="the paths are in a file")
-    elif call.operands:
-        merging = call.has("--ours", "--theirs", "-2", "-3", "-m", "--merge")
-        yield from _discarded(call, call.operands, weight="light" if merging else "normal")
+    if not index_only and not call.has("-p", "--patch"):
+        yield from _put_back(call, call.operands)
 
 
 def _clean(call: Call, *, forced: bool = False) -> Iterator[Effect]:
@@ -418,7 +414,6 @@ def _runs(name: str, value: str) -> bool:
 _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "reset": ("--pathspec-from-file", _reset),
     "checkout": ("-b -B --orphan --conflict", _checkout),
-    "switch": ("-c -C --orphan --conflict", _switch),
     "restore": ("-s --source --conflict", _restore),
     "clean": ("-e --exclude", _clean),
     "checkout-index": ("", _checkout_index),

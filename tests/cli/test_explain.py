@@ -68,11 +68,11 @@ PreToolUse Bash: git push -f && ls
      .billhook/hooks.yaml:19
 
   2  built-in/guard  asked
-     says: ask: `git push -f` would overwrite the remote branch it. Push to a
-       branch of your own: `git push origin HEAD:BRANCH`, or use
-       `--force-with-lease` there.
+     says: ask: `git push -f` would overwrite a remote branch. Push to a branch
+       of your own: `git push origin HEAD:BRANCH`, or use `--force-with-lease`
+       there.
      note: To allow it, the user can add `Bash(git push -f)` and `Bash(ls)` to
-       `permissions: {allow: [...]}` in ~/.claude/settings.json.
+       `permissions: {allow: [...]}` in ~/.config/billhook/hooks.yaml.
      60 s   gate: a failure denies it   built-in
 
   -  no-destroy  not asked
@@ -219,10 +219,10 @@ PreToolUse Bash: terraform destroy
      destroy-infra:remote  by `terraform destroy`
 
   1  guard  asked
-     says: ask: `terraform destroy` would destroy infrastructure (it). Show what
-       it would do first (a plan or a dry run), and let the user run it.
+     says: ask: `terraform destroy` would destroy infrastructure. Show what it
+       would do first (a plan or a dry run), and let the user run it.
      note: To allow it, the user can add `Bash(terraform destroy)` to
-       `permissions: {allow: [...]}` in ~/.claude/settings.json.
+       `permissions: {allow: [...]}` in ~/.config/billhook/hooks.yaml.
      60 s   gate: a failure denies it   built-in
 
   -  no-destroy  not asked

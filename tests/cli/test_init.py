@@ -56,7 +56,7 @@ def test_what_it_wrote_works(place: Place) -> None:
 @pytest.mark.parametrize(
     ("command", "decision"),
     [
-        ("git push --force origin main", "ask"),
+        ("git push --force origin main", "deny"),
         ("git -C elsewhere push -f", "ask"),
         ("cd x && git push", "ask"),
         ("bash -c 'git push'", "ask"),

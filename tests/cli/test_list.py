@@ -280,9 +280,9 @@ def test_json(folder: Folder) -> None:
     folder.script("scan.sh")
     folder.approve("scan")
     found = {row["name"]: row for row in folder.lines("list", "--json")}
-    built_in, scan = found["built-in/guard"], found["scan"]
+    built_in, scan = found["guard"], found["scan"]
 
-    assert (built_in["name"], built_in["source"], built_in["file"]) == ("built-in/guard", "built-in", None)
+    assert (built_in["name"], built_in["source"], built_in["file"]) == ("guard", "built-in", None)
     assert len(scan.pop("hash")) >= 32
     assert scan == {
         "name": "scan",

@@ -120,6 +120,7 @@ Cursor
 
 billhook itself
   ok    daemon     none runs; the next event starts one
+  ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
 1 fail, 4 warn
 -- exit 1
@@ -139,6 +140,7 @@ Qwen Code
 
 billhook itself
   ok    daemon     none runs; the next event starts one
+  ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
 1 fail
 -- exit 1
@@ -169,6 +171,7 @@ Gemini CLI
 
 billhook itself
   ok    daemon     none runs; the next event starts one
+  ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
 2 fail, 1 warn
 -- exit 1

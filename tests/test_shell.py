@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.effects import shell
-from billhook.effects.script import UNKNOWN
+from billhook.effects.effect import UNKNOWN
 
 U = UNKNOWN
 MIB = 1 << 20

@@ -540,6 +540,13 @@ MORE = [
 STOPPED = {
     f"echo x > BASE/{SITE}/requests/__init__.py": "overwrites a file outside the project",
     "rm ~/.local/bin/tool": "deletes outside the project",
+    **dict.fromkeys(
+        ("rm -rf ../fourth/build", "rm ../other/src/x.py", "mv ../fourth ../fifth", "rm -rf ../fourth"),
+        "deletes in a neighbour of the project",
+    ),
+    **dict.fromkeys(
+        ("rm -rf ../fourth/.git", "mv ../fourth/src ../fourth/lib"), "deletes in a neighbour of the project"
+    ),
     "rm -rf ~/.local/share/uv/tools/black": "deletes outside the project",
     "ssh prod 'rm -rf /srv/app/build'": "deletes on a machine that is called prod",
     "ssh prod 'rm -rf *'": "deletes on a machine that is called prod",

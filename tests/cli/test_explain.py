@@ -133,7 +133,7 @@ def test_a_tool(approved: Folder) -> None:
 PreToolUse Write: a.py
 
   effects
-     overwrite:project  a.py by `Write`
+     write:project  a.py by `Write`
 
   1  scan  asked
      ./scan.sh

@@ -357,7 +357,7 @@ def test_changing_and_changing_back(two: Place) -> None:
     two.alone("trust", "--all", "--yes")
     two.file("guard.sh", "#!/bin/sh\nexit 0\n\n", 0o755)
     assert states(two) == {"lint": "runs", "guard": "changed"}
-    event = ("PreToolUse", "--tool", "Bash", "--input", '{"command": "terraform destroy"}')
+    event = ("PreToolUse", "--tool", "Bash", "--input", '{"command": "terraform plan"}')
     assert two.run("fire", *event).code == 1
     two.file("guard.sh", "#!/bin/sh\nexit 0\n", 0o755)
     assert states(two) == {"lint": "runs", "guard": "runs"}

@@ -4,10 +4,9 @@ import shlex
 
 import pytest
 
-from billhook.effects.effect import Command
+from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.system import persist_place
-from billhook.effects.script import UNKNOWN
 from effects.world import PROJECT, world
 
 

@@ -11,12 +11,11 @@ from billhook.builtins.guard import Judged
 from billhook.builtins.protected_files import Guarded, Hit, Touch
 from billhook.core.events import Event
 from billhook.effects.analysis import Analysis
-from billhook.effects.effect import Command, Effect, Weight
+from billhook.effects.effect import UNKNOWN, Command, Effect, Weight
 from billhook.effects.families import is_known
 from billhook.effects.places import LONGEST_PATH, World, absolute, resolved
 from billhook.effects.programs import INTERPRETERS, PYTHON, operand
 from billhook.effects.protected_paths import Protected
-from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Options
 from billhook.effects.wrappers import SHELLS, WRAPPERS, mounts
 

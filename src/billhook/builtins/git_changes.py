@@ -14,10 +14,9 @@ import msgspec
 
 from billhook.builtins.protected_files import Guarded, Hit, Touch, git_root
 from billhook.core import client_env
-from billhook.effects.effect import Command
+from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.git import general
 from billhook.effects.places import World, absolute
-from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Call, Options
 
 _SECONDS: Final = 2.0

@@ -16,16 +16,16 @@ from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import later
 from billhook.effects.effect import Effect
 from billhook.effects.protected_paths import Protected
-from billhook.effects.rules import Rule, covers
-from billhook.effects.secret_files import is_secret_file
 
 if TYPE_CHECKING:
     from billhook.builtins import advice, allowing, disarm, losses
-    from billhook.effects import analysis
+    from billhook.effects import analysis, rules, secret_files
+    from billhook.effects.rules import Rule
 else:
     analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
     disarm, losses = later("billhook.builtins.disarm"), later("billhook.builtins.losses")
-    allowing = later("billhook.builtins.allowing")
+    allowing, rules = later("billhook.builtins.allowing"), later("billhook.effects.rules")
+    secret_files = later("billhook.effects.secret_files")
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000
@@ -118,7 +118,7 @@ class GuardSettings(msgspec.Struct, frozen=True):
     preset: str = "standard"
     cells: Mapping[str, str] = {}  # `discard` or `delete:home` -> allow, ask or deny
     tightened: Mapping[str, str] = {}  # by a project: never looser than the table
-    allowed: tuple[Rule, ...] = ()  # the user's own allow rules that name what they allow
+    allowed: "tuple[Rule, ...]" = ()  # the user's own allow rules that name what they allow
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -212,7 +212,7 @@ class Guard(msgspec.Struct, frozen=True):
         `Bash` or `Bash(*)` only spares prompts: such a rule says nothing about what this call does.
         """
         given = getattr(ctx.event, "tool_input", None)
-        if self.settings.allowed and covers(self.settings.allowed, name, given, ctx.event.cwd):
+        if self.settings.allowed and rules.covers(self.settings.allowed, name, given, ctx.event.cwd):
             return True
         answers = ctx.results.values() if ctx.results else ()
         return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
@@ -245,4 +245,6 @@ def _git_tells(words: list[str]) -> bool:
     """Whether git only prints, and nothing of a file that may hold secrets."""
     if len(words) < 2 or words[1] not in _GIT:
         return False
-    return not any(word.startswith(("--o", "--u")) or is_secret_file(word.rpartition(":")[2]) for word in words[2:])
+    return not any(
+        word.startswith(("--o", "--u")) or secret_files.is_secret_file(word.rpartition(":")[2]) for word in words[2:]
+    )

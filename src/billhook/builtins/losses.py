@@ -14,11 +14,10 @@ import msgspec
 
 from billhook.core import client_env
 from billhook.effects import gitstate
-from billhook.effects.effect import Effect
+from billhook.effects.effect import UNKNOWN, Effect
 from billhook.effects.families import git
 from billhook.effects.gitstate import GENERATED
 from billhook.effects.places import base_of, has_pattern
-from billhook.effects.script import UNKNOWN
 
 _JUNK = """
 *.pyc *.pyo *.o *.obj *.log *.tmp *.temp *.bak *.swp *.swo *~ *.orig *.rej *.class *.cache *.coverage *.egg-info
@@ -162,6 +161,9 @@ def _force_push(effect: Effect, cwd: str) -> Iterator[Weighed]:
     """The branch decides: a default branch is everybody's."""
     found = gitstate.repository(cwd)
     if found is None:
+        yield effect, ()
+        return
+    if not effect.target and " -C" in effect.cause:  # another repository: its branch is not looked up
         yield effect, ()
         return
     branch = effect.target or gitstate.current_branch(found[0])

@@ -12,7 +12,6 @@ from billhook.builtins import trackers
 from billhook.config import installation, sources
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import Exec, Python, RunAction
-from billhook.config.permissions import own_allow_rules
 from billhook.config.recorder import Knowing
 from billhook.config.sources import Builtin, FileSnapshot
 from billhook.core import client_env
@@ -56,6 +55,10 @@ def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSe
     options = filled("guard", said.options)
     own = "off" if said.enabled is False else options["preset"]
     preset = max(own, options["project_preset"], key=("off", "standard", "strict").index)
+    if not any(read.permissions for read in reads):
+        return GuardSettings(preset, options["cells"], options["project_cells"])
+    from billhook.config.permissions import own_allow_rules
+
     return GuardSettings(preset, options["cells"], options["project_cells"], own_allow_rules(reads))
 
 

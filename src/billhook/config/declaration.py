@@ -349,7 +349,8 @@ DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "in
 
 TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")  # the kinds of handlers in a nested group
 BUILTINS: Final = ("guard", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
-"""Names that no file can give away."""
+RESERVED: Final = frozenset(BUILTINS) - {"guard"}
+"""Names that no file can give away. Many people call a hook `guard`: then ours is `built-in/guard`."""
 
 
 def field_of(key: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects import programs, shell
-from billhook.effects.script import UNKNOWN
+from billhook.effects.effect import UNKNOWN
 
 _SELF: Final = r'"?\$(?:0|BASH_SOURCE\b|\{(?:0|BASH_SOURCE(?:\[0\])?)\})"?'
 _PROJECT: Final = (

@@ -22,8 +22,8 @@ from billhook.config.known_variables import known as known_variables
 from billhook.config.sources import MAX_KEPT, FileSnapshot
 from billhook.core import client_env
 from billhook.effects import programs, script, shell, wrappers
+from billhook.effects.effect import UNKNOWN
 from billhook.effects.programs import SUFFIXES
-from billhook.effects.script import UNKNOWN
 
 MAX_PARENTS: Final = 8
 MAX_ROOTS: Final = 32

@@ -16,6 +16,7 @@ from billhook.config.declaration import (
     HANDLER,
     MISTAKEN,
     NATIVE,
+    RESERVED,
     Declared,
     Layer,
     Shape,
@@ -42,7 +43,6 @@ OWN_KEYS: Final = (
     *("hooks", "builtins", "guard", "permissions", "settings"),
     *("parallelExecution", "dialect", "timeout", "version"),
 )
-_RESERVED: Final = frozenset(BUILTINS) - {"guard"}  # many people call a hook `guard`: then ours is `built-in/guard`
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
 
@@ -392,7 +392,7 @@ class _ShapeReader:
         default = "lesson" if self.lesson else _DIALECT_OF[entry.shape]
         declared = entry.declared(events, default, known)
         if name is not None:
-            problem = checked_name(declared.name) or ("a built-in has that name" if declared.name in _RESERVED else "")
+            problem = checked_name(declared.name) or ("a built-in has that name" if declared.name in RESERVED else "")
             if problem:
                 entry.find("BH210", f"a hook can't be called `{declared.name}`: {problem}", name, hint="rename it")
                 declared = replace(declared, broken=problem, action=None)

@@ -10,14 +10,13 @@ import msgspec
 from billhook.core import client_env, tools
 from billhook.core.events import Event
 from billhook.effects import gitstate
-from billhook.effects.effect import Command, Effect, Kind
+from billhook.effects.effect import UNKNOWN, Command, Effect, Kind
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
 from billhook.effects.interpret import Interpreter, Run, State
 from billhook.effects.places import World
-from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
 from billhook.effects.tool_inputs import ToolInput, tool_input

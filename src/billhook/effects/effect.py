@@ -4,7 +4,8 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from billhook.effects.script import UNKNOWN
+UNKNOWN: Final = "\0"
+"""Stands inside a word for what only the shell will know: `a$X` reads as `a` + UNKNOWN. No argument can hold a NUL."""
 
 Kind = Literal[
     "read", "write", "overwrite", "delete", "permissions", "device",

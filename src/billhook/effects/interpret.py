@@ -15,14 +15,14 @@ import msgspec
 
 from billhook.effects import outputs, recipes, script, values, wrappers
 from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
-from billhook.effects.effect import Command, Effect, Scope, Weight
+from billhook.effects.effect import UNKNOWN, Command, Effect, Scope, Weight
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.reading import READS
 from billhook.effects.fs import Overlay
 from billhook.effects.places import World, absolute, has_pattern, inside
 from billhook.effects.programs import INTERPRETERS, PYTHON, operand
-from billhook.effects.script import UNKNOWN, Expansion, RawWord, ScriptCommand, ScriptRedirect
+from billhook.effects.script import Expansion, RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from billhook.effects import values
+from billhook.effects.effect import UNKNOWN
 from billhook.effects.places import World, absolute
-from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.values import NOTHING, Value
 

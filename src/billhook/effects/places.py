@@ -6,9 +6,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import Scope
+from billhook.effects.effect import UNKNOWN, Scope
 from billhook.effects.fs import REAL, FileSystem
-from billhook.effects.script import UNKNOWN
 
 _SYSTEM: Final = """
 / /Applications /Library /System /Users /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /private /proc /root /run

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.script import UNKNOWN
+from billhook.effects.effect import UNKNOWN
 from billhook.effects.shell import SimpleCommand
 from billhook.effects.wrappers import SHELLS, WRAPPERS
 

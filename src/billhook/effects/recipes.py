@@ -7,9 +7,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import Command
+from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.places import World, absolute
-from billhook.effects.script import UNKNOWN
 
 LARGEST: Final = 64 * 1024
 _ASSIGNMENT = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?+]|::)?=[ \t]*(.*)$", re.M)

@@ -18,7 +18,7 @@ from billhook.core import client_env, tools
 from billhook.core import tools as spellings
 from billhook.core.errors import RuleError
 from billhook.effects import shell
-from billhook.effects.script import UNKNOWN
+from billhook.effects.effect import UNKNOWN
 
 S = TypeVar("S")
 

@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-UNKNOWN: Final = "\0"
-"""Stands inside a word for what only the shell will know: `a$X` reads as `a` + UNKNOWN. No argument can hold a NUL."""
+from billhook.effects.effect import UNKNOWN
 
 MAX_STEPS: Final = 100_000
 MAX_NESTING: Final = 10_000

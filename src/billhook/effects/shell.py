@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects import script, wrappers
-from billhook.effects.script import UNKNOWN
+from billhook.effects.effect import UNKNOWN
 
 MAX_DEPTH: Final = 16
 MAX_COMMANDS: Final = 20_000

@@ -12,11 +12,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from billhook.effects.effect import Command, Effect, Kind, Scope, Weight
+from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
 from billhook.effects.places import World, absolute, has_pattern, resolved, scope_of
-from billhook.effects.script import UNKNOWN
 
 Operands = Literal["all", "first", "last", "rest", "none"]
+_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify"})
+"""Options that are whole although others begin with them: `--force` is not `--force-create`."""
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
 _DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
 _PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
@@ -59,7 +60,7 @@ class Options:
         """Whether an option was given; a long one may be cut short, as GNU programs accept it."""
         return not self.names.isdisjoint(names) or any(
             len(option) > 4 and option[:2] == "--" and any(name.startswith(option) for name in names)
-            for option in self.names
+            for option in self.names - _WHOLE
         )
 
     def values(self, *names: str) -> list[str]:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from billhook.effects.script import UNKNOWN, Expansion, RawWord, ansi_c
+from billhook.effects.effect import UNKNOWN
+from billhook.effects.script import Expansion, RawWord, ansi_c
 
 NOTHING: Final[frozenset[str]] = frozenset()
 MOST_FIELDS: Final = 64  # of one brace expansion, one array, one loop

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.script import UNKNOWN, ScriptCommand, ScriptRedirect, evaluates
+from billhook.effects.effect import UNKNOWN
+from billhook.effects.script import ScriptCommand, ScriptRedirect, evaluates
 
 
 class InnerCommands(msgspec.Struct):

@@ -3,7 +3,6 @@
 Order: priority ascending, then `after`, then the order in which the hooks were given. Stable.
 """
 
-import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -58,7 +57,8 @@ class Plan:
     @cached_property
     def observed(self) -> "Plan":
         """The same for an engine with listeners, which are told of every call."""
-        made = copy.copy(self)
+        made = object.__new__(Plan)
+        made.__dict__.update(self.__dict__)
         made._observed, made.by_type, made._by_name = True, {}, {}
         return made
 

@@ -9,7 +9,7 @@ from billhook.agents.base import Agent
 from billhook.agents.inbound import own_events
 from billhook.cli.install.entries import Handler, is_written
 from billhook.cli.install.files import Adopted, Moved
-from billhook.config.declaration import BUILTINS, Action, Exec, RunAction, Url, checked_name, free_name, made_name
+from billhook.config.declaration import RESERVED, Action, Exec, RunAction, Url, checked_name, free_name, made_name
 from billhook.config.edit_yaml import hooks_in, pieces_of
 from billhook.config.installation import is_billhook
 from billhook.core.dialect_traits import meanings
@@ -55,7 +55,7 @@ class Adoption:
         assert action is not None
         event, given = self._events[handler.event], handler.data.get("name")
         stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
-        name = free_name(stem, event, self._taken | set(BUILTINS))
+        name = free_name(stem, event, self._taken | RESERVED)
         self._taken.add(name)
         mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the agent, its event, what was there
         self.hooks[name] = {**self._fields(handler, event, action), MARK: mark}

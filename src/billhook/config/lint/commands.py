@@ -30,7 +30,7 @@ from billhook.config.lint import edit, finding, kinds
 from billhook.core.events import Block
 from billhook.core.text import Finding, nearest
 from billhook.effects import shell
-from billhook.effects.script import UNKNOWN
+from billhook.effects.effect import UNKNOWN
 from billhook.effects.wrappers import SHELLS
 from billhook.runners.spawn import diagnose
 

@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import Effect, Kind
+from billhook.effects.effect import UNKNOWN, Effect, Kind
 from billhook.effects.families.python_code import LARGEST_CODE, PythonReader
-from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, word_set
 

@@ -4,8 +4,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from billhook.effects.effect import Effect, Kind, Weight
-from billhook.effects.script import UNKNOWN
+from billhook.effects.effect import UNKNOWN, Effect, Kind, Weight
 from billhook.effects.table import Call, Reader, Row
 
 _D: Final = "docker|podman|nerdctl"

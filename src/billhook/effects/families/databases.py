@@ -6,10 +6,9 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import Effect, Weight
+from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.families.network import is_here
 from billhook.effects.places import scope_of
-from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Call, Reader, Row, parts_of, word_set
 
 LARGEST_SQL: Final = 256 * 1024

@@ -12,10 +12,9 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import Effect, Weight
+from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.families.files import patch_effects
 from billhook.effects.places import absolute, has_pattern, scope_of
-from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, Options, Reader, Row, apply_row, rows_by_program
 

@@ -17,11 +17,10 @@ from typing import Final, Union
 
 import msgspec
 
-from billhook.effects.effect import Effect, Kind, Weight
+from billhook.effects.effect import UNKNOWN, Effect, Kind, Weight
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.network import is_here
 from billhook.effects.places import absolute
-from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, word_set
 

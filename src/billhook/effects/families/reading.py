@@ -8,9 +8,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import Effect, Weight
+from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.places import has_pattern
-from billhook.effects.script import UNKNOWN
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call, word_set
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from billhook.effects.effect import Effect, Weight
+from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.places import World, inside
-from billhook.effects.script import UNKNOWN
 from billhook.effects.table import Call, Reader, Row, word_set
 
 _FIREWALL_CHANGES: Final = (

@@ -191,7 +191,7 @@ class Guard(msgspec.Struct, frozen=True):
             return NOTHING
         found = analysis.analysis_of(event)
         ours = disarm.disarmed(event, found, self.protected)
-        judged = [*ours, *self.judged(found.effects, event.cwd)]
+        judged = sorted([*self.judged(found.effects, event.cwd), *ours], key=lambda each: -_RANK[each.decision])
         if not judged:
             return NOTHING
         if not ours and self.is_allowed(ctx, name):

@@ -30,6 +30,7 @@ from billhook.effects.wrappers import SHELLS
 
 MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
 MOST_TOKENS: Final = 8_000  # of all texts together
+MOST_SHOWN: Final = 8  # commands of a pipeline that are shown
 MOST_WORDS: Final = 256  # of one command
 MOST_DEPTH: Final = 40
 MOST_FILES: Final = 8  # scripts that are read
@@ -95,15 +96,16 @@ class State:
 class Run:
     """How a command is reached: its wrappers, its standard input, and whether its output is shown."""
 
-    __slots__ = ("background", "depth", "fed", "from_file", "shown", "via")
+    __slots__ = ("background", "depth", "fed", "from_file", "line", "shown", "via")
 
     def __init__(self, via: tuple[str, ...] = (), depth: int = 0, fed: Value | None = None, shown: bool = True) -> None:
         self.via, self.depth, self.fed, self.shown = via, depth, fed, shown
         self.from_file = self.background = False
+        self.line = ""  # the pipeline that it is a part of, as written
 
     def inside(self, *via: str, fed: Value | None = None, shown: bool | None = None) -> "Run":
         run = Run((*self.via, *via), self.depth + 1, fed, self.shown if shown is None else shown)
-        run.from_file, run.background = self.from_file, self.background
+        run.from_file, run.background, run.line = self.from_file, self.background, self.line
         return run
 
 
@@ -174,8 +176,11 @@ class Interpreter:
             )
             self.effects.append(call.effect("remote-shell", scope="remote"))
         fed = run.fed
+        texts = [stage.text for stage in stages[:MOST_SHOWN] if isinstance(stage, ScriptCommand)]
         for stage in stages[:MOST_STEPS]:
-            fed = self._stage(stage, state.copy(), run.inside(fed=fed, shown=seen.pop()))
+            inner = run.inside(fed=fed, shown=seen.pop())
+            inner.line = " | ".join(texts)
+            fed = self._stage(stage, state.copy(), inner)
         return fed or EMPTY
 
     def _stage(self, stage: ScriptCommand | ScriptBlock, state: State, run: Run) -> Value:
@@ -579,7 +584,7 @@ class Interpreter:
         """A text that a shell runs: read as far as it is known, judged by where the rest comes from."""
         call = self._call(command)
         if "remote" in value.origins:
-            self.effects.append(call.effect("run-remote", command.text, scope="remote"))
+            self._runs_remote(command, run)
             return Value(UNKNOWN, value.origins)
         path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
         if path and "decoded" not in value.origins:
@@ -592,6 +597,11 @@ class Interpreter:
         if "decoded" in value.origins:
             self.effects.append(call.effect("run-opaque", command.text, why="the text that it runs is decoded first"))
         return self.run_text(value.text, state, run)
+
+    def _runs_remote(self, command: Command, run: Run) -> None:
+        """Code from the network: the whole pipeline is what does it."""
+        whole = msgspec.structs.replace(command, text=run.line or command.text)
+        self.effects.append(self._call(whole).effect("run-remote", whole.text, scope="remote"))
 
     def _script(
         self, word: str, value: Value, given: list[Value], command: Command, state: State, run: Run
@@ -668,7 +678,7 @@ class Interpreter:
         self, language: str, value: Value, command: Command, rest: tuple[str, ...], state: State, run: Run
     ) -> None:
         if "remote" in value.origins:
-            self.effects.append(self._call(command).effect("run-remote", command.text, scope="remote"))
+            self._runs_remote(command, run)
         elif path := next((origin[5:] for origin in value.origins if origin.startswith("file:")), ""):
             if (text := self._text_of(path)) is not None:
                 self._foreign(language, text, command, rest, state, run, from_file=True)

@@ -145,6 +145,14 @@ def ansi_c(text: str) -> str:
     return _ESCAPE.sub(replace, text).partition("\0")[0]
 
 
+def _trimmed(text: str) -> str:
+    """A command as written, without what separates it from the next."""
+    text = text.rstrip(" \t\n;&|")
+    while text.endswith(")") and text.count(")") > text.count("("):
+        text = text[:-1].rstrip(" \t\n;&|")
+    return text
+
+
 class _Frame:
     """One list of commands being read: the whole text, or the inside of a parenthesis."""
 
@@ -729,7 +737,7 @@ class _ScriptReader:
         end = min(self.at, frame.begin + _LONGEST_SHOWN)
         text = self.text[frame.begin : end] if frame.begin >= 0 else ""
         raw = tuple(frame.raw), tuple(frame.raw_assignments)
-        command = ScriptCommand(*said, frame.piped, frame.before, *raw, text.rstrip(" \t\n;&|)"))
+        command = ScriptCommand(*said, frame.piped, frame.before, *raw, _trimmed(text))
         self.commands.append(command)
         frame.items.append(command)
         frame.clear()

@@ -43,6 +43,8 @@ no agent asks billhook in <here>/project
 
 no coding agent was found: none is on PATH, none has a folder in your home
 
+  ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
+
 begin with
   billhook install claude
   billhook init

@@ -103,7 +103,7 @@ def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
             yield from filled(f"-> {one.remedy}", _INDENT)
 
 
-def beginning(project: str, reports: Sequence[AgentReport]) -> Iterator[str]:
+def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """What to do where no agent asks billhook."""
     yield f"no agent asks billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     yield ""
@@ -118,6 +118,8 @@ def beginning(project: str, reports: Sequence[AgentReport]) -> Iterator[str]:
         yield from lines(wrong)
     else:
         yield "no coding agent was found: none is on PATH, none has a folder in your home"
+    yield ""
+    yield from lines([one for one in general if one.about == "guard"])
     names = " ".join(about.host.name for about in reports) or "claude"
     config = loaded(())
     step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
@@ -216,7 +218,7 @@ class _DoctorScope:
         reports = [self.report(host) for host in self.hosts]
         lines, data = screen(self.project, self.general, reports), as_data(self.project, self.general, reports)
         if not self.asked and not any(one.installed for one in reports):
-            lines = beginning(self.project, reports)
+            lines = beginning(self.project, self.general, reports)
         report(as_json, lines, data)
         return 0 if data["ok"] else 1
 

@@ -95,17 +95,22 @@ def world_of(event: Event, fs: FileSystem = REAL) -> World:
 
 def _roots(cwd: str, told: str, fs: FileSystem) -> tuple[str, ...]:
     """The project's root and its worktrees, as named and with links followed."""
-    root = told if told.startswith("/") and (cwd + "/").startswith(told.rstrip("/") + "/") else ""
-    at = cwd
-    while not root and not fs.kind(f"{at}/.git"):
-        above = posixpath.dirname(at)
-        if above == at:
-            break
-        at = above
-    root = root or (at if at != "/" or not fs.kind("/.git") else cwd) if at != "/" else root or cwd
-    found = gitstate.repository(root) if fs is REAL else None
+    inside = told.startswith("/") and (cwd + "/").startswith(told.rstrip("/") + "/")
+    root = told if inside else _nearest_repository(cwd, fs)
+    found = gitstate.repository(root) if root and fs is REAL and fs.kind(f"{root}/.git") else None
     others = gitstate.worktrees(found[1]) if found else []
+    root = root or cwd
     return tuple(dict.fromkeys([root, fs.real(root), *others]))
+
+
+def _nearest_repository(cwd: str, fs: FileSystem) -> str:
+    """The nearest folder upwards that holds `.git`; "" where there is none below the root of the file system."""
+    at = cwd
+    while at != "/":
+        if fs.kind(f"{at}/.git"):
+            return at
+        at = posixpath.dirname(at)
+    return ""
 
 
 def line_analysis(text: str, world: World) -> Analysis:

@@ -60,6 +60,17 @@ _SETTINGS: Final = frozenset(
 """`direnv hook bash`, `brew shellenv`: subcommands that print settings for a shell."""
 
 
+def _by_program() -> dict[str, list[tuple[tuple[str, ...], frozenset[str]]]]:
+    found: dict[str, list[tuple[tuple[str, ...], frozenset[str]]]] = {}
+    for first, needed in _SECRETS:
+        begin = tuple(first.split())
+        found.setdefault(begin[0], []).append((begin, frozenset(needed.split())))
+    return found
+
+
+_SECRETS_OF: Final = _by_program()
+
+
 def prints_input(words: Sequence[str]) -> bool:
     """Whether a command of a pipeline passes on what it reads, so that a reader of the line's output sees it."""
     name = posixpath.basename(words[0]) if words else ""
@@ -68,9 +79,8 @@ def prints_input(words: Sequence[str]) -> bool:
 
 def prints_secret(words: Sequence[str]) -> bool:
     """Whether a command prints what a password store, a key ring or a cloud keeps secret."""
-    for first, needed in _SECRETS:
-        begin = first.split()
-        if list(words[: len(begin)]) == begin and (not needed or not set(needed.split()).isdisjoint(words)):
+    for begin, needed in _SECRETS_OF.get(words[0], ()):
+        if tuple(words[: len(begin)]) == begin and (not needed or not needed.isdisjoint(words)):
             return True
     return False
 

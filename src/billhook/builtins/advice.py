@@ -24,7 +24,7 @@ HAPPENS: Final[dict[str, str]] = {
     "rewrite-history": "rewrite the history of {target}",
     "drop-recovery": "remove what git keeps for recovery ({target})",
     "force-push": "overwrite the remote branch {target}",
-    "run-remote": "run code from the network that nobody has read",
+    "run-remote": "run code from the network that has not been read",
     "remote-shell": "give another machine a shell on this one",
     "run-opaque": "run code that can't be read before it runs",
     "privilege": "give a container or program access to the whole machine",

@@ -29,7 +29,6 @@ else:
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000
-PRESETS: Final = ("standard", "strict", "off")
 DECISIONS: Final = ("allow", "ask", "deny")
 
 STANDARD: Final = """

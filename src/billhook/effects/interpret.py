@@ -40,7 +40,6 @@ _SHOWN_VARIABLES: Final = frozenset(
 _DECLARES: Final = frozenset({"export", "declare", "local", "typeset", "readonly"})
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
-_DOWNLOAD_TARGETS: Final = frozenset({"-o", "--output", "-O", "--output-document"})
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _MORE_INTERPRETERS: Final = _AWKS | {"deno", "bun", "pwsh", "powershell", "osascript"}
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})

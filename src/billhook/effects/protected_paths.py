@@ -1,17 +1,10 @@
-"""The paths that self-protection guards."""
-
-from collections.abc import Mapping
-from typing import Final
+"""The paths that the guard protects: the row `disarm` of its table."""
 
 import msgspec
 
-from billhook.core import tools
-
-ARGUMENT_KEYS: Final = tools.ARGUMENTS  # fields of a tool's input that hold the words of a command
-
 
 class Protected(msgspec.Struct, frozen=True):
-    """What self-protection watches over. All paths are absolute, and need not exist."""
+    """What must not be changed unseen. All paths are absolute, and need not exist."""
 
     files: tuple[str, ...] = ()  # our configuration in all layers, and approved scripts
     folders: tuple[str, ...] = ()  # Everything below is configuration: `.billhook/`
@@ -31,8 +24,3 @@ class Protected(msgspec.Struct, frozen=True):
     elsewhere: tuple[str, ...] = ()  # approved files of other projects
     approved: tuple[str, ...] = ()
     """Approved files of this project, those of `elsewhere` left out: git commands must not change them unseen."""
-
-
-def takes_arguments(given: Mapping[str, object]) -> bool:
-    """Whether the words of a command stand in a field of their own."""
-    return not ARGUMENT_KEYS.isdisjoint(given)

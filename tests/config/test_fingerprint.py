@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
+from billhook.config.declaration import Conditions, Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.sources import FileSnapshot
 from billhook.config.trust import approval_of, changes, definition, fingerprint, holds, same_content, unchanged
 from billhook.store.approvals import Approvals
@@ -174,7 +174,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "every event": {"events": ()},
     "match": {"match": "Write"},
     "no match": {"match": None},
-    "if": {"when": "Bash(ls)"},
+    "if": {"conditions": Conditions(rules=("Bash(ls)",))},
     "priority": {"priority": 99},
     "after": {"after": ("a",)},
     "timeout": {"timeout": 31},

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.config.declaration import LAYERS, Declared, Exec, Layer, Python, RunAction, Say, Url
+from billhook.config.declaration import LAYERS, Conditions, Declared, Exec, Layer, Python, RunAction, Say, Url
 from billhook.config.lint import lint
 from billhook.config.shapes import read_file
 from billhook.core.dialect_traits import MEANINGS
@@ -966,7 +966,7 @@ ACTIONS = st.one_of(
             "action": ACTIONS,
             "events": st.lists(st.sampled_from([*EVENTS, "Other"]), max_size=2).map(tuple),
             "match": st.none() | TEXT,
-            "when": TEXT | TEXT.map(lambda text: f"Bash({text})"),
+            "conditions": (TEXT | TEXT.map(lambda text: f"Bash({text})")).map(lambda rule: Conditions(rules=(rule,))),
             "timeout": st.none() | st.floats(0.1, 1e8),
             "on_failure": st.sampled_from(["allow", "deny", "ask"]),
             "background": st.booleans(),
@@ -1009,7 +1009,7 @@ def test_texts_made_to_be_slow(tmp_path: Path, text: str) -> None:
     }
     hooks = [
         Declared(action=RunAction(text), **place),
-        Declared(action=RunAction("./long.sh"), match=text, when=f"Bash({text})", **place),
+        Declared(action=RunAction("./long.sh"), match=text, conditions=Conditions(rules=(f"Bash({text})",)), **place),
         Declared(action=Url(f"http://x/?{text}"), **place),
     ]
     began = time.monotonic()
@@ -1047,7 +1047,12 @@ def test_matchers_made_to_be_slow(sign: str) -> None:
 def test_many_rules(tmp_path: Path) -> None:
     """Thousands of rules that are about the same deed."""
     hooks = [
-        Declared(name="h", action=Say("deny", "x"), events=("PreToolUse",), when=f"Bash(rm -rf {i} *)")
+        Declared(
+            name="h",
+            action=Say("deny", "x"),
+            events=("PreToolUse",),
+            conditions=Conditions(rules=(f"Bash(rm -rf {i} *)",)),
+        )
         for i in range(2000)
     ]
     began = time.monotonic()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
+from billhook.config.declaration import Conditions, Declared, Exec, NotYet, Python, RunAction, Say, Url
 from billhook.config.shapes import read_file
 from billhook.config.sources import FileRead
 from config.project import Project
@@ -95,9 +95,9 @@ def test_nested_groups(project: Project) -> None:
     """Matcher groups with all their fields; comments and trailing commas are tolerated."""
     file = read(project, ".claude/settings.json", NESTED)
     guard, program, http, prompt = file.entries
-    assert (guard.match, guard.when, guard.timeout, guard.on_failure, guard.title) == (
+    assert (guard.match, guard.conditions.rules, guard.timeout, guard.on_failure, guard.title) == (
         "Bash",
-        "Bash(git *)",
+        ("Bash(git *)",),
         5.0,
         "deny",
         "guarding",
@@ -144,7 +144,7 @@ NATIVE: dict[str, tuple[str, dict[str, Any]]] = {
     "asyncRewake": ("run: x\nasyncRewake: true", {"background": True}),
     "background": ("run: x\nbackground: true", {"background": True}),
     "dialect": ("run: x\ndialect: lesson", {"dialect": "lesson"}),
-    "if": ("run: x\nif: Bash(rm *)", {"when": "Bash(rm *)"}),
+    "if": ("run: x\nif: Bash(rm *)", {"conditions": Conditions(rules=("Bash(rm *)",))}),
     "title": ("run: x\ntitle: a guard", {"title": "a guard"}),
     "statusMessage": ("run: x\nstatusMessage: a guard", {"title": "a guard"}),
     "off": ("run: x\nenabled: false", {"enabled": False}),

@@ -234,9 +234,7 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
 
 def _facts(one: explain.Explained) -> Iterator[str]:
     row, configured = one.row, one.row.layer != "built-in"
-    yield from facts_of(
-        row, ("part match if effects after_effects " if one.runs else "") + ("dialect" if configured else "")
-    )
+    yield from facts_of(row, ("part match conditions " if one.runs else "") + ("dialect" if configured else ""))
     if one.runs and one.failure:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
@@ -383,7 +381,7 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
-        names = f"match if effects after_effects {dialect} on_failure trust {source}"
+        names = f"match conditions {dialect} on_failure trust {source}"
         yield from screen.facts(facts_of(one.then, names), _INDENT)
     elif one.own:
         yield from screen.facts(["a hook of the program that asked"], _INDENT)

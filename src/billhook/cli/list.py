@@ -13,6 +13,7 @@ from billhook.cli.screen import facts, filled, first_problem, hint, noting, pick
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
+from billhook.config.declaration import conditions_in_words
 from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.core.events import EVENTS
@@ -128,9 +129,6 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "events": lambda names: one_line(", ".join(names), _LONGEST_FACT),
     "part": str,
     "match": lambda text: one_line(f"match {text}", _LONGEST_FACT),
-    "if": lambda text: one_line(f"if {text}", _LONGEST_FACT),
-    "effects": lambda names: one_line(f"effect {', '.join(names)}", _LONGEST_FACT),
-    "after_effects": lambda names: one_line(f"after effect {', '.join(names)}", _LONGEST_FACT),
     "dialect": str,
     "on_failure": failure_rule,
     "timeout": lambda seconds: f"timeout {seconds:g} s",
@@ -147,7 +145,11 @@ _UNSAID: tuple[Any, ...] = (None, "", False, (), [])
 def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
     """The facts of these names about a hook, in words; those that say nothing are left out."""
     data = {**as_data(row), "part": row.part} if isinstance(row, HookRow) else row
-    return (_FACTS[name](data[name]) for name in names.split() if data.get(name) not in _UNSAID)
+    for name in names.split():
+        if name == "conditions":
+            yield from (one_line(f"{label} {said}", _LONGEST_FACT) for label, said in conditions_in_words(data))
+        elif data.get(name) not in _UNSAID:
+            yield _FACTS[name](data[name])
 
 
 def _screen(
@@ -206,8 +208,8 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
-    when = f"{events} part match if effects after_effects"
-    names = f"{when} {dialect} on_failure timeout {priority} after background always {trust} source"
+    when = f"{events} part match conditions {dialect}"
+    names = f"{when} on_failure timeout {priority} after background always {trust} source"
     about = list(facts_of(row, names))
     if fired is not None and row.effect != "nothing":
         never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"

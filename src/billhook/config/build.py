@@ -4,18 +4,18 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
+from billhook.config import actions, conditions, variables
 from billhook.config.builtin_hooks import StandIn
-from billhook.config.declaration import Action, Declared, Exec, Python, RunAction, Say, Url
+from billhook.config.declaration import Action, Declared, Exec, Mask, Python, Rewrite, RunAction, Say, Url
 from billhook.config.trust import Consent, Consented
-from billhook.core.answers import Answer, Decision, OnFailure
+from billhook.core.answers import OnFailure
 from billhook.core.dialect_traits import MEANINGS
-from billhook.core.errors import RuleError
 from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Handler, Hook, Source
-from billhook.effects.conditions import AfterEffect, HasEffect, all_of, is_readable
-from billhook.effects.rules import condition
-from billhook.runners.command import command, execute, literal
+from billhook.effects.conditions import all_of
+from billhook.runners.command import CommandRunner, command, execute
 from billhook.store.approvals import Approval
+from billhook.store.state import FileState
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -32,26 +32,19 @@ class Limits(msgspec.Struct, frozen=True):
         return next(against, self.urls[-1] if self.urls else None)
 
 
-def build(declared: Declared, consent: Consent, limits: Limits) -> Hook:
+def build(declared: Declared, consent: Consent, limits: Limits, state: FileState) -> Hook:
     """The hook, ready to run."""
-    run = _handler(declared, limits)
+    run = _handler(declared, limits, state)
     if consent.loaded is not None and consent.loaded.marks and consent.of is not None:
         # only what runs programs names files
         run = Consented(run, consent.of, consent.loaded, declared.gate)  # type: ignore[arg-type]
-    return _hook(declared, run, declared.on_failure, background=declared.background)
+    return _hook(declared, run, declared.on_failure, state, background=declared.background)
 
 
 def refusal(declared: Declared, why: str) -> Hook:
     """What stands in for a gate that can't be used: it blocks what the gate would have judged, and everything where
     that can't be told. Never raises, and waits for no other hook."""
-    judged = replace(
-        declared,
-        when=_readable_rule(declared.when),
-        effects=_readable_effects(declared.effects),
-        after_effects=_readable_effects(declared.after_effects),
-        after=(),
-        timeout=None,
-    )
+    judged = replace(declared, conditions=conditions.readable(declared.conditions), after=(), timeout=None)
     return _hook(judged, StandIn(why, f"{declared.place} {declared.name}"), "deny")
 
 
@@ -65,9 +58,7 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
         events=tuple(was.get("events", ())),
         match=was.get("match"),
         part=was.get("part", ""),
-        when=was.get("if", ""),
-        effects=tuple(was.get("effects", ())),
-        after_effects=tuple(was.get("after_effects", ())),
+        conditions=conditions.of_approved(was),
         dialect=was["dialect"] if was.get("dialect") in MEANINGS else now.dialect,
     )
     return refusal(judged, why)
@@ -75,14 +66,22 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
 
 def absence(declared: Declared, why: str) -> Hook:
     """What stands in for a hook that may not run: it does nothing, and says why."""
-    return _hook(declared, StandIn(why, f"{declared.place} {declared.name}", blocks=False), "allow")
+    judged = replace(declared, conditions=conditions.readable(declared.conditions))
+    return _hook(judged, StandIn(why, f"{declared.place} {declared.name}", blocks=False), "allow")
 
 
 GATED = tuple(name for name, kind in EVENTS.items() if kind.gates)  # the events that wait for an answer
 
 
-def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background: bool = False) -> Hook:
-    match, when = _conditions(declared)
+def _hook(
+    declared: Declared,
+    run: Handler,
+    on_failure: OnFailure,
+    state: FileState | None = None,
+    *,
+    background: bool = False,
+) -> Hook:
+    match, when = _conditions(declared, state)
     return Hook(
         name=declared.name,
         run=run,
@@ -101,7 +100,7 @@ def _hook(declared: Declared, run: Handler, on_failure: OnFailure, *, background
     )
 
 
-def _conditions(declared: Declared) -> tuple[str | None, Condition | None]:
+def _conditions(declared: Declared, state: FileState | None) -> tuple[str | None, Condition | None]:
     found: list[Condition] = []
     match = declared.match
     if declared.part:
@@ -109,54 +108,48 @@ def _conditions(declared: Declared) -> tuple[str | None, Condition | None]:
 
         match = tools_of(declared.part)
         found.append(Part(declared.part, declared.match or ""))
-    found += [condition(declared.when)] if declared.when else []
-    found += [HasEffect(declared.effects)] if declared.effects else []
-    found += [AfterEffect(declared.after_effects)] if declared.after_effects else []
-    return match, all_of(found)
+    return match, all_of([*found, *conditions.made(declared, state)])
 
 
-def _readable_rule(when: str) -> str:
-    """The rule of `if`; nothing, which is everything, where it can't be read."""
-    try:
-        condition(when)
-    except RuleError:
-        return ""
-    return when
-
-
-def _readable_effects(wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """The effects of `effect`; none, which is every call, where one of them can't be read."""
-    return wanted if is_readable(wanted) else ()
-
-
-def _handler(declared: Declared, limits: Limits) -> Handler:
+def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
     dialect, folder = declared.dialect, declared.folder
     if declared.part and dialect in AGENTS and AGENTS[dialect].parts:
         dialect = f"{dialect}:{declared.part}"
     match declared.action:
         case RunAction(text, shell, login):
-            return command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
+            runner = command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
+            return _with_variables(text, shell, runner) if declared.shape == "yaml" else runner
         case Exec(argv):
             # Arguments are no shell's text: the one variable that they may hold is put in here.
             spelt = "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"
             words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
-            return execute(words, dialect=dialect, cwd=folder)
-        case Python(target, interpreter):
+            runner = execute(words, dialect=dialect, cwd=folder)
+            told = declared.shape == "yaml" and any(map(variables.used_in, words))
+            return replace(runner, fill=variables.rendered) if told else runner
+        case Python(target, interpreter, options):
             from billhook.runners.worker import python
 
-            return python(target, folder=declared.module_folder, interpreter=interpreter, dialect=dialect)
+            function = python(target, folder=declared.module_folder, interpreter=interpreter, dialect=dialect)
+            return replace(function, options=options) if options else function
         case Url(url, headers, allowed_env):
             from billhook.runners.webhook import webhook
 
             names = [name for name in allowed_env if all(name in some for some in limits.header_env)]
             return webhook(url, headers=headers, allowed_env=names, allowed_urls=limits.for_url(url), dialect=dialect)
-        case Say(decision, text):
-            inject = decision == "inject"
-            return literal(Answer(context=text) if inject else Answer(decision=Decision(decision), reason=text))
+        case Say() | Rewrite() | Mask():
+            return actions.handler(declared, state)
         case _:
             raise AssertionError(f"nothing to build from {declared.action!r}")
 
 
+def _with_variables(text: str, shell: str, runner: CommandRunner) -> CommandRunner:
+    """A shell command whose `${file_path}` and the like are variables of its environment: never text of the shell."""
+    if not variables.used_in(text):
+        return runner
+    told, names = variables.for_shell(text, shell)
+    return replace(runner, argv=(*runner.argv[:-1], told), variables=names, fill=variables.value_of)
+
+
 def runs(action: Action | None) -> bool:
     """Whether there is something that can be asked."""
-    return isinstance(action, RunAction | Exec | Python | Url | Say)
+    return isinstance(action, RunAction | Exec | Python | Url | Say | Rewrite | Mask)

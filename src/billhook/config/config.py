@@ -20,8 +20,10 @@ from billhook.config.declaration import (
     Declared,
     Exec,
     HookFields,
+    Mask,
     NotYet,
     Python,
+    Rewrite,
     RunAction,
     Say,
     Url,
@@ -130,8 +132,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         more = tuple(hooks)
         recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
-        recorded += self._effects_seen()
-        env = {"CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project}
+        recorded += [*self._effects_seen(), *self._session_begin()]
+        env = {
+            "CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project,
+            "BILLHOOK_AGENT": host,
+        }
         own = self.hooks
         for hook in more if self.knowing is not None else ():
             if hook.name == "guard":  # many people call a hook so: then ours gets its longer name
@@ -153,12 +158,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _effects_seen(self) -> "Iterator[Observer]":
         """Records what calls would do, where a hook asks for it with `after_effect`."""
-        asking = [one for one in self.entries if one.declared.after_effects and one.hook is not None]
+        asking = [one for one in self.entries if one.declared.conditions.after_effects and one.hook is not None]
         if asking and self.knowing is not None:
             from billhook.builtins.seen_effects import SeenEffects
 
             first = max(asking, key=lambda one: one.declared.gate)
             yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
+
+    def _session_begin(self) -> "Iterator[Observer]":
+        """Records when sessions begin, where a hook asks for it with `changed_files`."""
+        asking = [one for one in self.entries if "changed_files" in repr(one.declared.conditions.when) and one.hook]
+        if asking and self.knowing is not None:
+            from billhook.builtins.session_changes import SessionBegin
+
+            first = max(asking, key=lambda one: one.declared.gate)
+            yield SessionBegin(self.knowing.state, self.project, first.shown, first.declared.gate)
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
@@ -180,7 +194,15 @@ _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "
 
 _GUARD = "built-in/guard"
 _BUILT_IN = {"guard": "stops what can't be undone, and guards billhook's own files"}
-_KINDS: dict[type, str] = {RunAction: "run", Exec: "exec", Python: "python", Url: "url", Say: "answer"}
+_KINDS: dict[type, str] = {
+    RunAction: "run",
+    Exec: "exec",
+    Python: "python",
+    Url: "url",
+    Say: "answer",
+    Rewrite: "rewrite",
+    Mask: "mask",
+}
 
 
 class HookRow(HookFields, frozen=True, kw_only=True):
@@ -349,14 +371,15 @@ def content(config: "Config") -> dict[str, Any]:
 
 def as_data(row: "HookRow") -> dict[str, Any]:
     """A hook as JSON: what `billhook list --json` prints."""
-    data = {key: getattr(row, _ATTRIBUTES.get(key, key)) for key in _KEYS.split()}
+    conditions = dict.fromkeys(("if", "effects", "after_effects")) | row.conditions.as_data()
+    data = conditions | {key: getattr(row, _ATTRIBUTES.get(key, key)) for key in _KEYS.split()}
     data |= {key: data[key] or None for key in _OPTIONAL}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}
 
 
 _KEYS: Final = """
-    name events what kind match if effects after_effects dialect on_failure priority after timeout background always
-    trust state effect why layer source file line hash
+    name events what kind match dialect on_failure priority after timeout background always trust state effect why
+    layer source file line hash
 """
-_ATTRIBUTES: Final = {"if": "when", "source": "place"}
-_OPTIONAL: Final = ("if", "effects", "after_effects", "why", "file", "line", "hash")  # null where they say nothing
+_ATTRIBUTES: Final = {"source": "place"}
+_OPTIONAL: Final = ("why", "file", "line", "hash")  # null where they say nothing

@@ -7,8 +7,8 @@ Everything that reads configuration ends in `Declared`, whatever the shape of th
 import itertools
 import os
 import re
-from collections.abc import Container, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -20,6 +20,8 @@ Layer = Literal["managed", "user", "explicit", "project", "local"]
 LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
 
 Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
+Saying = Literal["deny", "ask", "allow", "inject", "notify", "keep_going", "stop"]
+Scalar: TypeAlias = str | int | float | bool | None
 
 
 class RunAction(msgspec.Struct, frozen=True, tag="run"):
@@ -41,6 +43,7 @@ class Python(msgspec.Struct, frozen=True, tag="python"):
 
     target: str
     interpreter: str = ""
+    options: str = ""  # for the function, as JSON
 
 
 class Url(msgspec.Struct, frozen=True, tag="url"):
@@ -51,11 +54,27 @@ class Url(msgspec.Struct, frozen=True, tag="url"):
     allowed_env: tuple[str, ...] = ()  # the variables that may be put into headers
 
 
-class Say(msgspec.Struct, frozen=True, tag="say"):
-    """Always the same answer."""
+class Say(msgspec.Struct, frozen=True, tag="say", omit_defaults=True):
+    """An answer in so many words, or the content of a file or the output of a command in place of the words."""
 
-    decision: Literal["deny", "ask", "allow", "inject"]
+    decision: Saying
     text: str
+    file: str = ""  # `inject: {file: NOTES.md}`
+    command: str = ""  # `inject: {command: git log -3}`, `keep_going: {command: scripts/test}`
+    limit: int = 0  # of `keep_going`: how often in one turn
+
+
+class Rewrite(msgspec.Struct, frozen=True, tag="rewrite"):
+    """Another input: new values of its fields, and programs that stand in for others in a shell line."""
+
+    fields: tuple[tuple[str, Scalar], ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()  # `pip` by `uv pip`
+
+
+class Mask(msgspec.Struct, frozen=True, tag="mask"):
+    """The output without what these expressions match."""
+
+    patterns: tuple[str, ...]
 
 
 class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
@@ -64,7 +83,67 @@ class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
     kind: str
 
 
-Action: TypeAlias = RunAction | Exec | Python | Url | Say | NotYet
+Action: TypeAlias = RunAction | Exec | Python | Url | Say | Rewrite | Mask | NotYet
+
+
+class PathGlobs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Files that a call reads or writes, as globs from the project's folder; `!` takes back."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"rules": "if"}):
+    """Where a hook applies, beyond its events and `match`: all of these must hold."""
+
+    rules: tuple[str, ...] = ()  # one of these
+    effects: tuple[str, ...] = ()  # the call would do one of these
+    after_effects: tuple[str, ...] = ()  # one of these was seen in the session before
+    paths: PathGlobs = PathGlobs()
+    branch: tuple[str, ...] = ()
+    when: tuple[tuple[str, Any], ...] = ()  # tests by name, each with what it wants
+    once: str = ""  # per session, turn or project
+    cooldown: float = 0.0  # seconds
+
+    def as_data(self) -> dict[str, Any]:
+        """What is set, by the names that screens and records have for it."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        if len(self.rules) == 1:
+            data["if"] = self.rules[0]
+        return data | ({"when": plain_tests(self.when)} if self.when else {})
+
+
+CONDITION_KEYS: Final = Conditions.__struct_encode_fields__
+"""The keys of `as_data`."""
+_LABELS: Final = {"effects": "effect", "after_effects": "after effect"}
+
+
+def conditions_in_words(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What of `as_data` is set, each as a label and a text for people."""
+    for key in CONDITION_KEYS:
+        if data.get(key):
+            yield _LABELS.get(key, key), _in_words(data[key])
+
+
+def _in_words(wanted: Any) -> str:
+    if isinstance(wanted, list | tuple):
+        return ", ".join(map(_in_words, wanted))
+    if isinstance(wanted, dict):
+        return ", ".join(f"{key} {_in_words(value)}" for key, value in wanted.items())
+    return f"{wanted:g} s" if isinstance(wanted, float) else str(wanted)
+
+
+def plain_tests(tests: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The tests of `when` as a file has them."""
+    return {name: _plain_test(name, wanted) for name, wanted in tests}
+
+
+def _plain_test(name: str, wanted: Any) -> Any:
+    if name == "not":
+        return plain_tests(wanted)
+    if name in ("all", "any"):
+        return [plain_tests(one) for one in wanted]
+    return wanted[0] if isinstance(wanted, tuple) and len(wanted) == 1 else wanted
 
 
 class HookFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,9 +154,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     part: str = ""
     """An agent's own name for a part of the event, such as `beforeShellExecution`: then it gets and gives what
     that agent's hooks do there, and `match` is a pattern for what that event is about."""
-    when: str = ""  # the rule of `if`
-    effects: tuple[str, ...] = ()  # `effect`: it runs for calls that would do one of these
-    after_effects: tuple[str, ...] = ()  # `after_effect`: only in sessions where one of these was seen before
+    conditions: Conditions = Conditions()
     priority: int | float = 100
     after: tuple[str, ...] = ()
     timeout: float | None = None
@@ -151,8 +228,13 @@ class Declared(HookFields, frozen=True, kw_only=True):
                 return f"python {target}"
             case Url(url):
                 return f"POST {without_secrets(url)}"
-            case Say(decision, text):
-                return f"{decision}: {text}"
+            case Say(decision, text, file, command):
+                return f"{decision}: {text or file or command}"
+            case Rewrite(fields, programs):
+                pairs = (f"{name}: {value}" for name, value in (*fields, *programs))
+                return f"rewrite: {', '.join(pairs)}"
+            case Mask(patterns):
+                return f"mask: {', '.join(patterns)}"
             case NotYet(kind):
                 return f"{kind} (not run yet)"
             case _:
@@ -196,6 +278,8 @@ def made_name(action: Action | None, event: str = "") -> str:
                 return "http"
         case Say(decision):
             return decision
+        case Rewrite() | Mask():
+            return str(action.__struct_config__.tag)
         case NotYet(kind):
             return kind
         case _:
@@ -290,14 +374,14 @@ def checked_name(name: str) -> str:
 
 
 _ORDER: Final = """
-    events match when effects after_effects run exec python url deny ask allow inject priority after timeout gate
-    on_failure background rewake always dialect enabled title headers allowed_env interpreter login shell args once
-    type name
+    events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
+    notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always dialect enabled
+    title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
     "match": ("match", "matcher"),
-    "when": ("if",),
+    "rules": ("if",),
     "effects": ("effect", "effects"),
     "after_effects": ("after_effect", "after_effects"),
     "run": ("run", "command"),
@@ -312,9 +396,13 @@ SPELLINGS: Final = {field: _OTHER_SPELLINGS.get(field, (field,)) for field in _O
 """Our fields, each with its keys in files; case, `_` and `-` make no difference."""
 _FIELDS: Final = {folded(spelling): field for field, all_ in SPELLINGS.items() for spelling in all_}
 
-ACTIONS: Final = ("run", "exec", "python", "url", "deny", "ask", "allow", "inject")
+SAYINGS: Final[tuple[str, ...]] = get_args(Saying)
+ACTIONS: Final = ("run", "exec", "python", "url", *SAYINGS, "rewrite", "mask")
+LIMITS: Final = ("rules", "effects", "after_effects", "paths", "branch", "when", "once", "cooldown")
+"""What limits a hook to some events of its kind."""
 NATIVE: Final = frozenset(SPELLINGS)
-HANDLER: Final = NATIVE - {"events", "match", "interpreter", "deny", "ask", "allow", "inject", "python", "exec"}
+_OURS: Final = {"python", "exec", *SAYINGS, "rewrite", "mask", "paths", "branch", "when", "cooldown"}
+HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
 """One handler of a nested group."""
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
@@ -343,7 +431,7 @@ NARROWING: Final = (
 """Words that narrow a hook down elsewhere. In our own files one of them breaks its hook, which would always run."""
 GATE_LIKE: Final = frozenset(map(folded, f"{_MISTAKEN[_NOT_BLOCKING]} denies denied forbid refuse reject".split()))
 """Words of people who want a call to be stopped."""
-DECISIVE: Final = frozenset({"when", "effects", "after_effects", "match", "gate", "on_failure"})
+DECISIVE: Final = frozenset({*LIMITS, "match", "gate", "on_failure"})
 """Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 

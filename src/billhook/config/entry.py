@@ -1,37 +1,33 @@
 """One entry of a file, read into a `Declared`: its action, its fields, and the part of an event that it is for."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from billhook.agents import AGENTS
+from billhook.config import read_conditions
 from billhook.config.declaration import (
     ACTIONS,
     CONDITIONS,
     DECISIVE,
     DECISIVE_IN_OURS,
     GATE_LIKE,
+    LIMITS,
     MISTAKEN,
     NARROWING,
     OF_OTHERS,
     TYPES,
-    Action,
+    Conditions,
     Declared,
-    Exec,
     Layer,
-    NotYet,
-    Python,
-    RunAction,
-    Say,
     Shape,
-    Url,
     field_of,
     made_name,
     spelling,
 )
 from billhook.config.nodes import FieldNodes, Node
+from billhook.config.read_action import read_action
 from billhook.core.answers import OnFailure
 from billhook.core.dialect_traits import MEANINGS, meanings
 from billhook.core.errors import RuleError
@@ -39,7 +35,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.hook import FAILURE_RULES, Context
 from billhook.core.match import compile_matcher, expression, printable
 from billhook.core.text import Finding, folded, nearest, suggestion
-from billhook.effects import conditions
+from billhook.effects.conditions import checked
 from billhook.effects.rules import Rule
 
 _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
@@ -83,164 +79,6 @@ class Part(msgspec.Struct, frozen=True):
             return bool(expression(self.pattern).search(printable(self._subject(event))))
         except Exception:  # what can't be read matches everything, as in `match`
             return True
-
-
-# What a hook does, read from its entry:
-
-
-Decision = Literal["deny", "ask", "allow", "inject"]
-
-
-def read_action(entry: "EntryReader") -> Action | None:
-    """What the entry does; None when it is broken, which it then says."""
-    kind = entry.text("type") if "type" in entry.seen else None
-    if kind is not None and kind not in TYPES:
-        hint, note = suggestion(kind, TYPES), entry.of_unknown_agent()
-        entry.find("BH206", f"unknown type `{kind}`", entry.seen["type"], hint=hint, fatal=True, note=note)
-        return None
-    if kind in ("mcp_tool", "prompt", "agent"):
-        hint = "use a command, an HTTP endpoint or a Python function instead"
-        message = f"hooks of type `{kind}` are not run yet"
-        if entry.where.agent:
-            message, hint = f"hooks of type `{kind}` are run by the agent itself, and not by billhook", ""
-        entry.find("BH207", message, entry.seen["type"], hint=hint, note=bool(entry.where.agent))
-        return NotYet(kind)
-    given: list[str] = [field for field in ACTIONS if field in entry.seen]
-    wanted = {"command": "run", "http": "url"}.get(kind or "")
-    if len(given) != 1 or wanted not in (None, given[0]):
-        _not_one_action(entry, given, wanted)
-        return None
-    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("Decision", given[0]))
-
-
-def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) -> None:
-    if wanted and wanted not in given:
-        name = entry.spelt(wanted)
-        message, hint = f"no `{name}`", f"add it: `{name}` says what to run"
-    elif not given:
-        message = "it does nothing"
-        hint = f"say what: one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
-    else:
-        message = f"it does more than one thing: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
-        hint = "keep one of them; write another hook for the other"
-    entry.find("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint=hint, fatal=True)
-
-
-def _run(entry: "EntryReader") -> Action | None:
-    node = entry.seen["run"]
-    if isinstance(node.value, tuple):
-        hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
-        entry.find("BH203", "a list is no shell command", node, hint=f"write `{hint}`", fatal=True)
-        return None
-    text = _filled(entry, "run")
-    if text is None:
-        return None
-    if "args" in entry.seen:
-        if "shell" in entry.seen:
-            hint = "remove `shell`, or put all of it into `command`"
-            entry.find("BH510", "`shell` has no effect together with `args`", entry.seen["shell"], hint=hint)
-        return Exec((text, *entry.texts("args")))
-    shell_name = _choice(entry, "shell", ("bash", "powershell", "sh"))
-    login = _choice(entry, "login", ("auto", "exact", "no"))
-    shell_name = "" if shell_name == "sh" else shell_name
-    return RunAction(text, shell_name, cast("Literal['auto', 'exact', 'no']", login or "auto"))
-
-
-def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
-    node = entry.seen.get(field)
-    if node is not None and node.value is False and "no" in known:
-        return "no"  # a bare `no` is a text to everybody but YAML
-    word = entry.text(field)
-    if word is None or word in known:
-        return word or ""
-    message = f"`{entry.spelt(field)}` is `{word}`"
-    entry.find("BH206", message, entry.seen[field], hint=suggestion(word, known), fatal=True)
-    return ""
-
-
-def _exec(entry: "EntryReader") -> Action | None:
-    node = entry.seen["exec"]
-    argv = entry.texts("exec")
-    if isinstance(node.value, str):
-        entry.find("BH203", "`exec` must be a list, not a string", node, hint=_as_list(node.value), fatal=True)
-        return None
-    if not argv or not argv[0]:
-        _still_empty(entry, "exec")
-        return None
-    return Exec(argv)
-
-
-def _python(entry: "EntryReader") -> Action | None:
-    target = _filled(entry, "python")
-    if target is None:
-        return None
-    from billhook.runners.worker import problem_with
-
-    problem = "" if "${" in target else problem_with(target)
-    if problem:
-        hint = "name a function: `python: policies.guard:check`"
-        entry.find("BH206", problem, entry.seen["python"], hint=hint, fatal=True)
-        return None
-    return Python(target, entry.text("interpreter") or "")
-
-
-def _url(entry: "EntryReader") -> Action | None:
-    url = _filled(entry, "url")
-    if url is None:
-        return None
-    if not url.lower().startswith(("http://", "https://")) and "${" not in url:
-        hint = "write the whole address: `https://example.com/hook`"
-        entry.find("BH206", "the address is neither http:// nor https://", entry.seen["url"], hint=hint, fatal=True)
-    return Url(url, tuple(_headers(entry)), entry.texts("allowed_env"))
-
-
-def _headers(entry: "EntryReader") -> Iterator[tuple[str, str]]:
-    node = entry.seen.get("headers")
-    if node is None or node.value is None:
-        return
-    if isinstance(node.value, FieldNodes) and all(isinstance(value.value, str) for _, value in node.value):
-        yield from ((str(key.value), str(value.value)) for key, value in node.value)
-    else:
-        entry.wrong_type("headers", node, "a mapping whose values are texts")
-
-
-def _say(entry: "EntryReader", decision: "Decision") -> Action | None:
-    node = entry.seen[decision]
-    if decision != "inject" and node.value is True:  # `deny: true`: no reason is given
-        return Say(decision, "")
-    return None if (text := _filled(entry, decision)) is None else Say(decision, text)
-
-
-def _filled(entry: "EntryReader", field: str) -> str | None:
-    text = entry.text(field)
-    if text is None:
-        _still_empty(entry, field)
-    return text
-
-
-def _still_empty(entry: "EntryReader", field: str) -> None:
-    if not entry.broken:
-        message = f"`{entry.spelt(field)}` is empty"
-        entry.find("BH204", message, entry.seen[field], hint="say what it does", fatal=True)
-
-
-def _as_list(text: str) -> str:
-    import json
-    import shlex
-
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = text.split()
-    return f"write `exec: {json.dumps(words, ensure_ascii=False)}`, or `run:` for a shell command"
-
-
-_MAKERS: Final[Mapping[str, Callable[["EntryReader"], Action | None]]] = {
-    "run": _run,
-    "exec": _exec,
-    "python": _python,
-    "url": _url,
-}
 
 
 # One entry of a file, read into a `Declared`:
@@ -438,7 +276,7 @@ class EntryReader:
 
     def events(self) -> tuple[str, ...]:
         names, node = self.texts("events"), self.seen.get("events")
-        if "*" in names or (node is None and self.seen.keys() & {"match", "when", "effects", "after_effects"}):
+        if "*" in names or (node is None and self.seen.keys() & {"match", *LIMITS}):
             return ()  # every event, as far as the condition is true
         if not names and not self.broken:
             what = "`events` names no event" if node is not None else "no `events`"
@@ -569,27 +407,43 @@ class EntryReader:
             self.find("BH209", f"the matcher `{pattern}` can't be used: {problem}", self.seen["match"], hint=hint)
         return pattern
 
-    def rule(self) -> str:
-        text = self.text("when")
-        if text is None:
-            if "when" in self.seen and not self.broken:  # `if:` with nothing behind it is not meant for everything
-                self.find("BH203", "`if` is empty", self.seen["when"], hint="fill it in, or remove it", fatal=True)
-            return ""
-        try:
-            Rule.parse(text)
-        except RuleError as error:
-            self.find("BH208", error.message, self.seen["when"], hint=error.hint, fatal=True)
-        return text
+    def filled_texts(self, field: str) -> tuple[str, ...]:
+        """One text or several that limit a hook: none at all is not meant for everything."""
+        node, texts = self.seen.get(field), self.texts(field)
+        if node is not None and not all(text.strip() for text in texts or ("",)) and not self.broken:
+            self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
+        return texts
+
+    def rules(self) -> tuple[str, ...]:
+        """The rules of `if`: one of them has to be true."""
+        texts = self.filled_texts("rules")
+        for text in texts if not self.broken else ():
+            try:
+                Rule.parse(text)
+            except RuleError as error:
+                self.find("BH208", error.message, _item(self.seen["rules"], text), hint=error.hint, fatal=True)
+        return texts
+
+    def conditions(self) -> Conditions:
+        """All that limits the hook to some events of its kind."""
+        return Conditions(
+            rules=self.rules(),
+            effects=self.effects("effects"),
+            after_effects=self.effects("after_effects"),
+            paths=read_conditions.paths(self),
+            branch=self.filled_texts("branch"),
+            when=read_conditions.when(self),
+            once=read_conditions.once(self),
+            cooldown=read_conditions.cooldown(self),
+        )
 
     def effects(self, field: str) -> tuple[str, ...]:
         """The effects that a hook is limited to, each as `kind` or `kind:scope`."""
-        node, names = self.seen.get(field), self.texts(field)
-        if node is not None and not names and not self.broken:  # it is not meant for everything
-            self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
+        node, names = self.seen.get(field), self.filled_texts(field)
         found: dict[str, None] = {}
         for name in names:
             try:
-                found[conditions.checked(name)] = None
+                found[checked(name)] = None
             except RuleError as error:
                 self.find("BH217", error.message, _item(node, name), hint=error.hint, fatal=True)
                 found[name] = None
@@ -620,11 +474,8 @@ class EntryReader:
         priority = self.number("priority")
         after = self.texts("after")
         background = self.flag("background") | self.flag("rewake")
-        if "once" in self.seen:
-            self.find("BH510", "`once` has no effect here", self.seen["once"], hint="remove it")
         title = self.text("title") or ""
-        when, timeout = self.rule(), self.timeout()
-        effects, after_effects = self.effects("effects"), self.effects("after_effects")
+        conditions, timeout = self.conditions(), self.timeout()
         return Declared(
             name=self.name or made_name(action),
             named=bool(self.name),
@@ -633,9 +484,7 @@ class EntryReader:
             events=events,
             match=match,
             part=part,
-            when=when,
-            effects=effects,
-            after_effects=after_effects,
+            conditions=conditions,
             priority=100 if priority is None else priority,
             after=after,
             timeout=timeout,

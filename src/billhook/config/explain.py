@@ -11,8 +11,9 @@ from billhook.agents import AGENTS
 from billhook.builtins.guard import Guard
 from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
+from billhook.config.conditions import EventTests, NotAgain, OnBranch, OnPaths
 from billhook.config.config import Config, HookRow, rows
-from billhook.config.declaration import LAYERS, Declared, Say
+from billhook.config.declaration import CONDITION_KEYS, LAYERS, Conditions, Declared, Say, conditions_in_words
 from billhook.config.entry import Part
 from billhook.config.guard_report import to_allow
 from billhook.config.history import rows_of
@@ -92,7 +93,7 @@ def rule_reason(hook: Declared, text: str, event: Event) -> tuple[str, str]:
     tool = getattr(event, "tool_name", "")
     if not tool:
         why = f"`if` is a rule about a tool call, and {event.hook_event_name} has none"
-        return why, f"remove `{edit(hook, 'when', text)}`"
+        return why, f"remove `{edit(hook, 'rules', text)}`"
     name = tools.canonical(tool)
     try:
         rule = Rule.parse(text)
@@ -104,10 +105,10 @@ def rule_reason(hook: Declared, text: str, event: Event) -> tuple[str, str]:
 
 
 def _other_tool(hook: Declared, name: str) -> str:
-    slip = _slip(hook, "when")
+    slip = _slip(hook, "rules")
     if slip is not None and slip.edit and Rule.parse(slip.edit).names(name):
         return f"write `{slip.hint}`"
-    return f"write `{edit(hook, 'when', name)}`, which matches every `{name}`"
+    return f"write `{edit(hook, 'rules', name)}`, which matches every `{name}`"
 
 
 def _compared(name: str, event: Event) -> str:
@@ -126,11 +127,11 @@ def _other_rule(hook: Declared, name: str, event: Event) -> str:
     given, cwd = getattr(event, "tool_input", None), event.cwd or None
     for finding in lint_rules([hook]):
         if Rule.parse(finding.edit).strikes(name, given, cwd):
-            return f"write `{edit(hook, 'when', finding.edit)}`, which sees the other spellings, too"
+            return f"write `{edit(hook, 'rules', finding.edit)}`, which sees the other spellings, too"
     for candidate in _candidates(name, event):
         try:
             if Rule.parse(candidate).strikes(name, given, cwd):
-                return f"write `{edit(hook, 'when', candidate)}`"
+                return f"write `{edit(hook, 'rules', candidate)}`"
         except RuleError:
             continue
     return ""
@@ -168,7 +169,7 @@ def effect_reason(hook: Declared | None, wanted: Sequence[str], event: Event) ->
 
 Failed = Literal[
     "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if",
-    "effect", "after_effect", "background",
+    "effect", "after_effect", "paths", "branch", "when", "once", "cooldown", "background",
 ]  # fmt: skip
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
 _ON_FAILURE = {"deny": "denies it", "ask": "asks the person", "allow": "lets it pass"}
@@ -293,7 +294,7 @@ def _steps(row: HookRow, event: Event) -> Iterator[Step]:
     hooks = row.hooks
     if not hooks and row.declared is not None:
         # What is broken about it may be its rule or its time: those would not become a hook.
-        broken = {"when": "", "effects": (), "after_effects": (), "timeout": None} if row.declared.broken else {}
+        broken = {"conditions": Conditions(), "timeout": None} if row.declared.broken else {}
         hooks = (absence(replace(row.declared, **broken), ""),)
     for hook in hooks:
         yield from _alone(hook).list_for(event).all
@@ -351,8 +352,12 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
     """Why one of the conditions of a hook is not true of an event; nothing where it is."""
     if isinstance(condition, AfterEffect):
         yield from _not_seen(condition, row, ctx)
+    elif isinstance(condition, NotAgain):
+        yield from _ran_before(condition, ctx)
     elif condition(ctx):
         return
+    elif isinstance(condition, OnPaths | OnBranch | EventTests):
+        yield Reason(_KEYS[type(condition)], condition.why(ctx))
     elif isinstance(condition, Part):
         fitting = f" that match `{row.match}`" if row.match else ""
         title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
@@ -360,7 +365,21 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
     elif isinstance(condition, HasEffect):
         yield Reason("effect", *effect_reason(row.declared, condition.wanted, ctx.event))
     elif row.declared is not None:
-        yield Reason("if", *rule_reason(row.declared, row.when, ctx.event))
+        rules = row.conditions.rules
+        reasons = [rule_reason(row.declared, rule, ctx.event) for rule in rules]
+        yield Reason("if", *reasons[0] if len(rules) == 1 else ("; ".join(why for why, _ in reasons), ""))
+
+
+_KEYS: Final[dict[type, Failed]] = {OnPaths: "paths", OnBranch: "branch", EventTests: "when"}
+
+
+def _ran_before(condition: NotAgain, ctx: Context) -> Iterator[Reason]:
+    """Whether `once` or `cooldown` holds it back; asked without noting anything."""
+    try:
+        if why := condition.why(ctx):
+            yield Reason("once" if condition.once else "cooldown", why)
+    except (LookupError, StoreError) as error:
+        yield Reason("once", str(error))
 
 
 def _not_seen(condition: AfterEffect, row: HookRow, ctx: Context) -> Iterator[Reason]:
@@ -449,7 +468,7 @@ Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a 
 Standing = Literal["asked", "background", "skipped", "not asked"]
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
-_COMPARED: Final = ("events", "match", "if", "effects", "after_effects", "what", "kind", "dialect", "on_failure",
+_COMPARED: Final = ("events", "match", *CONDITION_KEYS, "what", "kind", "dialect", "on_failure",
                     "priority", "after", "timeout", "background", "always", "trust", "state", "file")  # fmt: skip
 """What makes a hook another one, or lets it run or not; a line that moved does not."""
 _LONGEST: Final = 200  # characters of a command or path in a reason
@@ -588,11 +607,9 @@ def _why_not(word: str, row: Row | None, record: Record, event: Event | None) ->
     if word == SkipReason.NOT_MATCHED and row.get("match"):
         target = (event.target if event is not None else None) or record.tool
         detail = f"match `{row['match']}` is not for `{target}`" if target else f"match `{row['match']}`"
-    elif word == SkipReason.CONDITION_FALSE and row.get("if"):
-        detail = f"if `{row['if']}` is not true of {_about(record, event)}"
-    elif word == SkipReason.CONDITION_FALSE and (wanted := row.get("effects") or row.get("after_effects")):
-        key = "effect" if row.get("effects") else "after_effect"
-        detail = f"{key} {listed(list(wanted))} is not true of {_about(record, event)}"
+    elif word == SkipReason.CONDITION_FALSE:
+        wanted = " and ".join(f"{label} `{text}`" for label, text in conditions_in_words(row))
+        detail = f"{wanted} is not true of {_about(record, event)}" if wanted else ""
     standing = str(row.get("why") or "") if row.get("state") != "runs" else ""
     return f"{word}: {'; '.join(filter(None, (detail, standing)))}".removesuffix(": ")
 

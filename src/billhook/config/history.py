@@ -16,6 +16,7 @@ import msgspec
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
+from billhook.config.declaration import CONDITION_KEYS
 from billhook.core.answers import Skipped, SkipReason
 from billhook.store.files import log_folder
 from billhook.store.log.record import OutcomeRecord, Record, Wanted
@@ -28,7 +29,7 @@ _RUNS: Final = 200
 """The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
 _CONFIGURATIONS: Final = 100  # kept configurations that are read for one look
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-_SAME: Final = ("events", "match", "if", "effects", "after_effects", "dialect", "state")
+_SAME: Final = ("events", "match", *CONDITION_KEYS, "dialect", "state")
 """What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
 _DOES_THE_SAME: Final = ("what", "kind", "hash")  # what decides how long it takes
 NOT_WANTED: Final = frozenset({SkipReason.NOT_MATCHED, SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED})
@@ -241,7 +242,7 @@ class _Gathered:
         rows_then = rows_of(snapshot)
 
         def alike(then: str, now: str, fields: Iterable[str]) -> bool:
-            return all(rows_then[then].get(field) == self._today[now][field] for field in fields)
+            return all(rows_then[then].get(field) == self._today[now].get(field) for field in fields)
 
         both = [(then, now) for then, now in names.items() if now and alike(then, now, _SAME)]
         return {then: (now, alike(then, now, _DOES_THE_SAME)) for then, now in both}

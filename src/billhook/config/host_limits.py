@@ -14,7 +14,7 @@ import msgspec
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.inbound import own_name
-from billhook.config.declaration import Declared, Exec, NotYet, Python, RunAction, Say, Url
+from billhook.config.declaration import Declared, Exec, Mask, NotYet, Python, Rewrite, RunAction, Say, Url
 from billhook.config.lint.commands import head_of, scripts
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
@@ -23,7 +23,7 @@ from billhook.core.match import compile_matcher
 # What an agent can't honour of a hook, in plain sentences:
 
 
-_LITERALS: Final = {"deny": "deny", "ask": "ask", "allow": "allow", "inject": "context"}
+_LITERALS: Final = {"inject": ("context",), "notify": ()}  # the others are called the same in both tables
 _SAID: Final = {
     "allow": "allow",
     "deny": "deny",
@@ -106,7 +106,11 @@ def _known(hook: Declared) -> tuple[str, ...] | None:
     """What the hook says; None when nobody can tell."""
     match hook.action:
         case Say(decision):
-            return (_LITERALS[decision],)
+            return _LITERALS.get(decision, (decision,))
+        case Rewrite():
+            return ("rewrite_input",)
+        case Mask():
+            return ("replace_output",)
         case RunAction() | Exec() | Python():
             whole = "\n".join(_texts(hook))
             return tuple(want for want, words in _EVIDENCE.items() if words.search(whole)) or None
@@ -179,7 +183,8 @@ def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ..
     """A rewritten input of which the agent takes over only a part; who rewrites shell lines is not concerned."""
     taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
     matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
-    files = not hook.when.startswith("Bash") and any(map(matcher.matches, ("Write", "Edit", "apply_patch")))
+    shell_only = all(rule.startswith("Bash") for rule in hook.conditions.rules or ("",))
+    files = not shell_only and any(map(matcher.matches, ("Write", "Edit", "apply_patch")))
     if taken and files and "rewrite_input" in known and "PreToolUse" in events:
         place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
         sentence = f"{place} it may rewrite more than {taken}, which becomes deny"

@@ -14,6 +14,7 @@ from billhook.config import builtin_options
 from billhook.config.config import Entry
 from billhook.config.declaration import BUILTINS, LAYERS, Action, Declared, Exec, Layer, Python, Say, Url, needs_consent
 from billhook.config.sources import Builtin, FileRead
+from billhook.config.variables import is_variable
 from billhook.core.lazy import pattern
 from billhook.core.text import Finding, suggestion
 
@@ -123,7 +124,7 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
 
 def what(entry: Declared) -> tuple[object, ...]:
     """What makes two hooks of different layers the very same one."""
-    when = (entry.events, entry.match, entry.when, entry.effects, entry.after_effects, entry.background, entry.always)
+    when = (entry.events, entry.match, entry.conditions, entry.background, entry.always)
     return (entry.action, when, entry.dialect, entry.folder)
 
 
@@ -253,6 +254,8 @@ class Values:
 
     def _value(self, found: re.Match[str], folder: str) -> str:
         escaped, name, default = found.groups()
+        if is_variable(name):  # known when an event happens
+            return found[0]
         if escaped:
             return found[0][1:]
         if name == "CLAUDE_PROJECT_DIR":  # the hook's own project, whatever is set outside
@@ -273,11 +276,13 @@ def interpolated(declared: Declared, values: Values) -> Declared:
     def fill(text: str) -> str:
         return values.fill(text, declared.folder)
 
+    wanted = declared.conditions
+
     return replace(
         declared,
         action=_filled(declared.action, fill),
         match=None if declared.match is None else fill(declared.match),
-        when=fill(declared.when),
+        conditions=replace(wanted, rules=tuple(map(fill, wanted.rules))),
         title=fill(declared.title),
     )
 
@@ -290,6 +295,6 @@ def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
             return Python(fill(target), fill(interpreter))
         case Url(url):
             return replace(action, url=fill(url))  # headers take only what is allowed to them, at each call
-        case Say(_, text):
-            return replace(action, text=fill(text))
+        case Say(_, text, file):
+            return replace(action, text=fill(text), file=fill(file))
     return action

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, StandIn, protected, speaking_last
 from billhook.config.config import Config, Entry
-from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
+from billhook.config.declaration import CONDITION_KEYS, LAYERS, Declared, Layer, needs_consent
 from billhook.config.installation import believed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.config.sources import FileRead
@@ -27,6 +27,7 @@ from billhook.core.lazy import later
 from billhook.core.text import counted
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
+from billhook.store.state import FileState
 
 if TYPE_CHECKING:
     from billhook.config import build, shapes, trust
@@ -244,7 +245,7 @@ class _Loading:
         explicit = [client_env.abspath(file) for file in request.files]
         self.found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
         self.root, self.trust, self.with_builtins = state_root(request.home), request.trust, request.builtins
-        self.approvals = Approvals(self.root)
+        self.approvals, self.state = Approvals(self.root), FileState(self.root)
         self.values = Values(env)
         self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in self.found.files]
         host = request.host
@@ -326,7 +327,7 @@ class _Loading:
         try:
             filled = interpolated(declared, self.values)
             limits = layers.limits(self.reads, declared.layer)
-            return Entry(declared, consent, "runs", "", build.build(filled, consent, limits))
+            return Entry(declared, consent, "runs", "", build.build(filled, consent, limits, self.state))
         except UnsetError as unset:
             why = f"the variable `{unset}` is not set"
             hint = f"set it, or give a default: `${{{unset}:-...}}`"
@@ -380,7 +381,7 @@ def _judges_the_same(entry: Entry) -> bool:
     """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
     before, now = entry.consent.before, trust.definition(entry.declared)
     assert before is not None
-    keys = ("events", "match", "if", "effects", "after_effects", "dialect")
+    keys = ("events", "match", *CONDITION_KEYS, "dialect")
     return before.gate and all(now.get(key) == before.definition.get(key) for key in keys)
 
 

@@ -80,7 +80,7 @@ def _ref(definition: str) -> Schema:
 
 def _hook(object_: Schema) -> Schema:
     """It names events or has a condition, and does one thing; one that is switched off need not."""
-    names = (name for field in ("events", "match", "when", "effects", "after_effects") for name in spellings(field))
+    names = (name for field in ("events", "match", *declaration.LIMITS) for name in spellings(field))
     wants = {"anyOf": [{"required": [name]} for name in names]}
     hook = _one_of(object_, NATIVE)
     does = {"oneOf": hook.pop("oneOf")}

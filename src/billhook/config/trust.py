@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import msgspec
 
 from billhook.config import sources
-from billhook.config.declaration import Declared, needs_consent
+from billhook.config.declaration import Action, Declared, Python, needs_consent
 from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
 from billhook.core.answers import Reply, Status
 from billhook.core.errors import BillhookError, UsageError
@@ -88,13 +88,12 @@ def definition(declared: Declared) -> dict[str, Any]:
     return {
         "file": declared.file,
         **({"name": declared.name} if declared.named else {}),
-        "does": _plain(msgspec.to_builtins(declared.action)),
+        "does": _does(declared.action),
         "events": sorted(set(declared.events)),
         "match": declared.match,
         **({"part": declared.part} if declared.part else {}),
-        "if": declared.when,
-        **({"effects": sorted(declared.effects)} if declared.effects else {}),
-        **({"after_effects": sorted(declared.after_effects)} if declared.after_effects else {}),
+        "if": "",
+        **_plain(_in_one_order(declared.conditions.as_data())),
         "priority": _number(declared.priority),
         "after": sorted(set(declared.after)),
         "timeout": _number(declared.timeout),
@@ -354,6 +353,19 @@ def _settled(path: str, look: FileSnapshot) -> os.stat_result | None:
 def _number(value: float | None) -> int | float | None:
     """30.0 and 30 are one number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _does(action: Action | None) -> Any:
+    """An action as records have it; fields that came later are left out where they are empty."""
+    data = _plain(msgspec.to_builtins(action))
+    if isinstance(action, Python) and not action.options:
+        del data["options"]
+    return data
+
+
+def _in_one_order(conditions: dict[str, Any]) -> dict[str, Any]:
+    """The conditions, with lists in one order where their order means nothing."""
+    return conditions | {key: sorted(conditions[key]) for key in ("effects", "after_effects") if key in conditions}
 
 
 def _plain(value: Any) -> Any:

@@ -41,15 +41,28 @@ def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     thread of its own, where it can't hold up the loop; it is left behind when its time is over.
 
     A single parameter is the event, unless it is called `ctx` or `context`. A second one is the context when it has no
-    default, or is called so.
+    default, or is called so. One that is called `options` gets what the hook's file says under that key.
     """
-    first, second = (*_positional(function)[:2], None, None)[:2]
+    parameters = _positional(function)
+    first, second = (*(one for one in parameters if one.name != "options"), None, None)[:2]
     handler: Handler = _OfEvent(function)
     if second is not None and (second.default is second.empty or second.name in _CONTEXT):
         handler = lambda ctx: function(ctx.event, ctx)
     elif first is not None and first.name in _CONTEXT:
         handler = function
+    if any(one.name == "options" for one in parameters):
+        handler = _with_options(function, [one for one in (first, second) if one is not None])
     return _Threaded(handler) if thread else handler
+
+
+def _with_options(function: Callable[..., Any], parameters: "list[inspect.Parameter]") -> Handler:
+    """A function that also takes `options`; its other parameters are the event and the context as usual."""
+    takes_context = [one.name in _CONTEXT or place > 0 for place, one in enumerate(parameters)]
+
+    def handler(ctx: Context) -> Any:
+        return function(*(ctx if context else ctx.event for context in takes_context), options=ctx.options)
+
+    return handler
 
 
 _CONTEXT = ("ctx", "context")

@@ -88,6 +88,7 @@ class Context(msgspec.Struct):
     deadline: float = float("inf")  # when the hook that runs now must have answered, on the same clock
     shared: _Firing | None = None  # most firings never need it
     asking: "Asking | None" = None  # tells listeners of the hook that runs now
+    options: dict[str, Any] = {}  # `options` of the hook that runs now, where its file has any
 
     @property
     def results(self) -> dict[str, Outcome]:
@@ -98,6 +99,12 @@ class Context(msgspec.Struct):
         for outcome in map(to_outcome, raw):
             firing.results[f"{outcome.hook}-{self.event_type}"] = outcome
         return firing.results
+
+    @property
+    def left_data(self) -> list[Outcome]:
+        """What earlier hooks did that left data for later ones; built-ins have other ways."""
+        found = (raw for raw in self._outcomes if type(raw) is not tuple)
+        return [one for one in found if one.data is not None and not one.source.startswith("built-in")]  # type: ignore[union-attr,misc]
 
     @property
     def state(self) -> dict[str, Any]:

@@ -36,6 +36,15 @@ class AfterEffect(msgspec.Struct, frozen=True):
         return any(cell in self.wanted or cell.partition(":")[0] in self.wanted for cell in seen)
 
 
+class AnyOf(msgspec.Struct, frozen=True):
+    """Several rules in one `if`: true where one of them is."""
+
+    conditions: tuple[Callable[..., object], ...]
+
+    def __call__(self, ctx: object) -> bool:
+        return any(condition(ctx) for condition in self.conditions)
+
+
 class All(msgspec.Struct, frozen=True):
     """Several conditions of one hook: it runs where all of them are true. Equal when they are."""
 

@@ -391,7 +391,7 @@ def _path_strikes(specifier: str, name: str, tool_input: Mapping[str, object], c
     paths = _paths(name, tool_input, cwd)
     if paths is None:
         return True
-    patterns = list(_path_patterns(specifier, cwd, deny=True))
+    patterns = list(path_patterns(specifier, cwd, deny=True))
     # a pattern that names a folder strikes what lies in it; without a folder to hang it on a pattern can't be told
     return not patterns or any(path_matches((*pattern, ANY_DEPTH), path) for pattern in patterns for path in paths)
 
@@ -400,7 +400,7 @@ def _path_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obje
     paths = _paths(name, tool_input, cwd)
     if paths is None:
         return False
-    patterns = [pattern for specifier in specifiers for pattern in _path_patterns(specifier, cwd, deny=False)]
+    patterns = [pattern for specifier in specifiers for pattern in path_patterns(specifier, cwd, deny=False)]
     return all(any(path_matches(pattern, path) for pattern in patterns) for path in paths)
 
 
@@ -427,7 +427,7 @@ def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list
             found |= dict.fromkeys((absolute, os.path.realpath(absolute)))
         except (OSError, ValueError):
             return None
-    return [_segments(each) for each in found] or None
+    return [path_segments(each) for each in found] or None
 
 
 def _searched(name: str, tool_input: Mapping[str, object]) -> str | None:
@@ -454,11 +454,11 @@ def _absolute(path: str, cwd: str | None) -> str | None:
     return posixpath.normpath("/" + path.lstrip("/"))
 
 
-def _segments(path: str) -> list[str]:
+def path_segments(path: str) -> list[str]:
     return [segment for segment in path.split("/") if segment]
 
 
-def _path_patterns(specifier: str, cwd: str | None, *, deny: bool) -> Iterator[tuple[str, ...]]:
+def path_patterns(specifier: str, cwd: str | None, *, deny: bool) -> Iterator[tuple[str, ...]]:
     """A path specifier as absolute patterns. A relative one hangs below `cwd`, and below the real folder behind it."""
     if specifier.startswith("~"):
         specifier = client_env.expanduser(specifier)
@@ -475,19 +475,19 @@ def _path_patterns(specifier: str, cwd: str | None, *, deny: bool) -> Iterator[t
         bases += dict.fromkeys((posixpath.normpath(cwd), os.path.realpath(cwd)))
     if deny:
         for base in bases:
-            yield _behind(_normal([*_segments(base), *segments]))
+            yield _behind(_normal([*path_segments(base), *segments]))
     if "/" not in specifier.rstrip("/") and not folder and segments[:1] != [".."]:
         segments = [ANY_DEPTH, *segments]  # a bare name: at any depth, as in .gitignore
     if segments[:1] == [ANY_DEPTH] and deny:
         yield tuple(segments)
     for base in bases:
-        yield tuple(_normal([*(_literal(segment) for segment in _segments(base)), *segments]))
+        yield tuple(_normal([*(_literal(segment) for segment in path_segments(base)), *segments]))
 
 
 def _behind(segments: list[str]) -> tuple[str, ...]:
     """A pattern through a symbolic link means what is behind it, too."""
     plain = next((place for place, segment in enumerate(segments) if set(segment) & set("*?[\\")), len(segments))
-    real = _segments(os.path.realpath("/" + "/".join(segments[:plain])))
+    real = path_segments(os.path.realpath("/" + "/".join(segments[:plain])))
     return (*(_literal(segment) for segment in real), *segments[plain:])
 
 

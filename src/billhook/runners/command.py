@@ -5,19 +5,21 @@ do the same compare equal. Functions become handlers in `billhook.core.functions
 """
 
 import functools
+import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import msgspec
 
 from billhook.agents import dialect
 from billhook.agents.child import fit, inherited
 from billhook.agents.reference import promised
-from billhook.core import client_env
+from billhook.core import client_env, strictjson
 from billhook.core.answer_reader import read_output
-from billhook.core.answers import Answer, Reply, Status
+from billhook.core.answers import Answer, Exit, Reply, Status
 from billhook.core.errors import UsageError
 from billhook.core.hook import Context
 from billhook.core.lazy import later
@@ -46,16 +48,26 @@ class CommandRunner(msgspec.Struct, frozen=True):
     login: Login = "auto"
     """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
     cwd: str = ""  # the project that it belongs to, and where it runs; empty: in the event's own folder
+    variables: tuple[tuple[str, str], ...] = ()  # of its environment, each with what `fill` makes its value from
+    fill: Callable[[str, Context], str] | None = None
+    """Puts what an event says into a text: into variables, and without variables into arguments."""
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
+        return await self.ended(ctx)
+
+    async def ended(self, ctx: Context, read: Callable[[Exit, Context], Reply | None] | None = None) -> Reply:
+        """Run it. `read` may make something of how it ended; where it does not, the dialect does."""
         speech, event = dialect(self.dialect), ctx.event
         call = speech.write_call(ctx)
         base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
         if self.login == "auto" and speech.meanings.login and sys.platform != "win32":
             base = login.known(base) or await _login_environment(base, ctx.seconds_left / 2)
         argv = _fitted(self.argv)
-        env = {**base, **call.env}
+        results = _results_file(ctx)
+        env = {**base, **call.env, **self._told(ctx), "BILLHOOK_RESULTS": results or _NO_RESULTS}
+        if self.fill is not None and not self.variables:
+            argv = tuple(fit(self.fill(word, ctx))[0] for word in argv)
         cwd = self.cwd or event.cwd or _folder_of_caller()
         if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
             env["CLAUDE_PROJECT_DIR"] = self.cwd
@@ -65,17 +77,23 @@ class CommandRunner(msgspec.Struct, frozen=True):
         until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
         ended = await child.wait(ctx.seconds_left, until=until)
         if ended is not None:
-            reply = speech.read_exit(event, ended)
+            _remove(results)
+            reply = (read(ended, ctx) if read is not None else None) or speech.read_exit(event, ended)
             return self._explained(reply, env, cwd) if reply.status is Status.COULD_NOT_START else reply
 
         async def rest(seconds: float) -> Reply:
             late = await child.wait(seconds)
+            _remove(results)
             assert late is not None
             # The promise was the first line; the answer is what follows it.
             _, _, after = late.stdout.partition(b"\n")
             return speech.read_exit(event, msgspec.structs.replace(late, stdout=after))
 
         return msgspec.structs.replace(read_output(event, promises[0], speech.meanings), later=rest)
+
+    def _told(self, ctx: Context) -> dict[str, str]:
+        """The variables that tell of the event."""
+        return {} if self.fill is None else {name: self.fill(text, ctx) for name, text in self.variables}
 
     def _explained(self, reply: Reply, env: Mapping[str, str], cwd: str) -> Reply:
         """A shell says "not found" of a script with a bad interpreter, too: look at what it could not start."""
@@ -84,6 +102,28 @@ class CommandRunner(msgspec.Struct, frozen=True):
             return reply
         why = spawn.why_not([named[1]], env, cwd or None)
         return msgspec.structs.replace(reply, error=f"{why} ({reply.error})") if why else reply
+
+
+_NO_RESULTS: Final = os.path.join(os.path.dirname(__file__), "no_results.json")  # an empty object
+
+
+def _results_file(ctx: Context) -> str:
+    """A file with what earlier hooks of this event left, by name; "" where none of the configured ones left data."""
+    found = {one.hook: one.to_dict() for one in ctx.left_data}
+    if not found:
+        return ""
+    import tempfile
+
+    handle, path = tempfile.mkstemp(prefix="billhook-results-", suffix=".json")
+    with open(handle, "wb") as file:
+        file.write(strictjson.encode(found))
+    return path
+
+
+def _remove(path: str) -> None:
+    if path:
+        with suppress(OSError):
+            os.unlink(path)
 
 
 def _folder_of_caller() -> str:

@@ -56,6 +56,7 @@ class WorkerRequest(msgspec.Struct, frozen=True):
     folder: str
     dialect: str
     seconds: float | None  # none: for ever
+    options: str = ""  # of the hook, as JSON
     results: list[Outcome] = []
     state: dict[str, Any] = {}
     env: dict[str, str] = {}
@@ -402,6 +403,7 @@ class PythonHook(msgspec.Struct, frozen=True):
     folder: str
     interpreter: str = ""
     dialect: str = "spec"
+    options: str = ""  # for the function, as JSON
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -461,6 +463,7 @@ def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
         "target": hook.target,
         "folder": hook.folder,
         "dialect": hook.dialect,
+        "options": hook.options,
         "seconds": None if seconds == float("inf") else seconds,
         "state": _plain_state(ctx.state),
         "env": {key: value for key, value in ctx.env.items() if isinstance(value, str)},

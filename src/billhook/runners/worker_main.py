@@ -256,6 +256,7 @@ class _Project:
             ctx = Context(decode(event_json), request.results, request.env, lambda event: request.known)
         except (_CannotLoadError, OSError, BillhookError) as error:
             return Told(status=Status.COULD_NOT_START, error=_text(error))
+        ctx.options = json.loads(request.options) if request.options else {}
         if request.seconds is not None:
             ctx.deadline = time.monotonic() + request.seconds
         ctx.state.update(request.state)

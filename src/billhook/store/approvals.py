@@ -64,9 +64,7 @@ class _DefinitionPart(msgspec.Struct):
     events: list[str] = []
     match: str | None = None
     dialect: str = ""
-    rule: str = msgspec.field(default="", name="if")
-    effects: list[str] = []
-    after_effects: list[str] = []
+    rule: str | list[str] = msgspec.field(default="", name="if")
 
 
 class Approvals:

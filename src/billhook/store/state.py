@@ -32,9 +32,10 @@ FOLDERS: Final = {
     "folders": "billhook/folders",
     "calls": "billhook/calls",
     "effects": "billhook/effects",
+    "runs": "billhook/runs",
 }
 """Where the records of each kind lie below the root."""
-COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls"})
+COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs"})
 """Kinds whose damaged records `update` takes for missing. A session must not stay without turns because of a power
 loss; other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
 

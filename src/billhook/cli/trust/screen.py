@@ -11,7 +11,7 @@ import click
 
 from billhook.cli.screen import picked, shown_path
 from billhook.config.config import Config, Entry, kind_of
-from billhook.config.declaration import Exec, Python, RunAction, Say, Url, needs_consent
+from billhook.config.declaration import Exec, Python, RunAction, Say, Url, conditions_in_words, needs_consent
 from billhook.config.permissions import NAME, Waiting
 from billhook.config.trust import FileMark, Fingerprint, changes, text_of
 from billhook.core import strictjson
@@ -202,12 +202,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "events", ", ".join(declared.events) or "every event"
     if declared.match is not None:
         yield "match", declared.match
-    if declared.when:
-        yield "if", declared.when
-    if declared.effects:
-        yield "effect", ", ".join(declared.effects)
-    if declared.after_effects:
-        yield "after effect", ", ".join(declared.after_effects)
+    yield from conditions_in_words(declared.conditions.as_data())
     yield from _action(entry)
     if isinstance(declared.action, RunAction | Exec | Python | Url):
         yield "dialect", declared.dialect
@@ -327,8 +322,8 @@ def as_data(one: Pending, approved: bool) -> dict[str, Any]:
         "approved": approved,
         "state": one.state,
         **picked(declared, "events match"),
-        "if": declared.when or None,
-        **picked(declared, "effects? after_effects?"),
+        "if": None,
+        **declared.conditions.as_data(),
         "kind": kind_of(declared.action),
         "what": declared.does,
         **picked(declared, "broken? dialect timeout on_failure background always priority after"),

@@ -14,6 +14,7 @@ import msgspec
 
 from billhook.agents import AGENTS
 from billhook.agents.child import HOOK_VARIABLES
+from billhook.config import variables
 from billhook.config.declaration import Declared, Exec, RunAction, Say, Url
 from billhook.config.history import NOT_WANTED, HookHistory, Quiet, Slow
 from billhook.config.lint import edit, finding, kinds, listed
@@ -177,8 +178,8 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
     unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
     behind = sum(quiet.reasons.values()) - unfit
-    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "when"
-    value = hook.match if field == "match" else hook.when
+    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "rules"
+    value = hook.match if field == "match" else " ".join(hook.conditions.rules[:1])
     what = f"`{edit(hook, field, value)}`" if value else "its condition"
     if not behind:
         why = f", and {what} did not fit"
@@ -261,7 +262,8 @@ def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Itera
     """Variables that nothing sets: they are empty, and the hook judges nothing. `given`: those that the file sets."""
     if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
-    text = hook.action.text
+    native = hook.shape == "yaml"
+    text = variables.for_shell(hook.action.text, "")[0] if native else hook.action.text
     if name := next((name for name in _unset(text) if name not in given and _is_invented(name, hook)), ""):
         yield _never_set(hook, name, "")
         return
@@ -288,6 +290,9 @@ def _never_set(hook: Declared, name: str, word: str) -> Finding:
     if name.startswith(("CLAUDE_PROJECT_", "CLAUDE_WORKSPACE")):
         return finding(hook, "BH406", "action", message, "use `$CLAUDE_PROJECT_DIR`")
     asked = next((query for words, query in _FIELDS if words.search(name)), ".tool_input")
+    own = asked.removesuffix(" // empty").rpartition(".")[2].replace("tool_name", "tool")
+    if hook.shape == "yaml" and not word and variables.is_variable(own):
+        return finding(hook, "BH406", "action", message, f"write `${{{own}}}`")
     hint = f"read it: `{name}=$(jq -r '{asked}')`"
     return finding(hook, "BH406", "action", f"{message}; the event comes as JSON on stdin", hint)
 

@@ -78,10 +78,13 @@ def lint_match(hook: Declared) -> Iterator[Finding]:
     if hook.match not in (None, "", "*", ".*") and not hook.part and len(hook.match) <= LONGEST:
         looks = (_ignored, _condition, _empty_alternative, _wrong_language, _never)
         yield from next((found for look in looks if (found := look(hook))), [])
-    if hook.when and len(hook.when) <= LONGEST:
-        yield from _without_tools(hook, "when", "`if` is a rule about a tool call") or _rule_never(hook)
-    if hook.effects:
-        yield from _without_tools(hook, "effects", "`effect` is about what a tool call would do")
+    wanted = hook.conditions
+    rules = [rule for rule in wanted.rules if len(rule) <= LONGEST]
+    if rules:
+        without = _without_tools(hook, "rules", rules, "`if` is a rule about a tool call")
+        yield from without or (found for rule in rules for found in _rule_never(hook, rule))
+    if wanted.effects:
+        yield from _without_tools(hook, "effects", wanted.effects, "`effect` is about what a tool call would do")
 
 
 # BH304, BH305: events that have nothing to match
@@ -99,14 +102,14 @@ def _takes(hook: Declared) -> str:
     return f"{listed(list(hook.events))} {'take' if len(hook.events) > 1 else 'takes'}"
 
 
-def _without_tools(hook: Declared, field: str, what: str) -> list[Finding]:
+def _without_tools(hook: Declared, field: str, said: Sequence[str], what: str) -> list[Finding]:
     bare = [kind.__name__ for kind in kinds(hook) if kind.match_field != "tool_name"]
     if not bare:
         return []
     there = "" if len(bare) == len(hook.events) else " there"
     have = "have" if len(bare) > 1 else "has"
     message = f"{what}, and {listed(bare)} {have} none: the hook never runs{there}"
-    value = hook.when if field == "when" else list(hook.effects)
+    value = said[0] if field == "rules" and len(said) == 1 else list(said)
     return [finding(hook, "BH305", field, message, f"remove `{edit(hook, field, value)}`, or use PreToolUse")]
 
 
@@ -136,7 +139,7 @@ def _condition(hook: Declared) -> list[Finding]:
     tools = [_meant_tool(name, row) or name for name in named]
     hint = edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
     hint = 'name the tools, as in "Bash|Write"' if _NEGATION.search(pattern) or not tools else hint
-    rule = edit(hook, "when", f"{(*tools, 'Bash')[0]}(...)")
+    rule = edit(hook, "rules", f"{(*tools, 'Bash')[0]}(...)")
     more = f"; judge its input with `{rule}` or in the hook"
     message = f"`{pattern}` is a condition, and a matcher is compared with the tool's name: {effect}"
     return [finding(hook, "BH308", "match", message, hint + more * ("tool_input" in pattern or "matches" in pattern))]
@@ -189,7 +192,7 @@ def _rule_for_regex(hook: Declared, pattern: str) -> list[Finding]:
 
 
 def _two_edits(hook: Declared, tool: str, rule: str) -> str:
-    return f"{edit(hook, 'match', canonical(tool))} and {edit(hook, 'when', rule)}"
+    return f"{edit(hook, 'match', canonical(tool))} and {edit(hook, 'rules', rule)}"
 
 
 def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
@@ -433,9 +436,9 @@ def slip_of(name: str, known: str) -> bool:
 # the rule of `if`
 
 
-def _rule_never(hook: Declared) -> list[Finding]:
+def _rule_never(hook: Declared, text: str) -> list[Finding]:
     try:
-        rule = Rule.parse(hook.when)
+        rule = Rule.parse(text)
     except RuleError:
         return []
     if "*" not in rule.tool and not rule.tool.startswith("mcp__") and rule.tool not in TOOLS:
@@ -443,9 +446,15 @@ def _rule_never(hook: Declared) -> list[Finding]:
         if meant is None:
             return []
         message = f"`{rule.tool}` never matches: there is a tool `{meant}`"
-        hint = edit(hook, "when", hook.when.replace(rule.tool, meant, 1))
-        return [finding(hook, "BH301", "when", message, hint)]
-    return _contradiction(hook, rule)
+        hint = edit(hook, "rules", with_rule(hook, text, text.replace(rule.tool, meant, 1)))
+        return [finding(hook, "BH301", "rules", message, hint)]
+    return _contradiction(hook, rule) if len(hook.conditions.rules) == 1 else []
+
+
+def with_rule(hook: Declared, old: str, new: str) -> str | list[str]:
+    """What `if` should hold: the rules with one of them replaced."""
+    rules = [new if rule == old else rule for rule in hook.conditions.rules]
+    return rules[0] if len(rules) == 1 else rules
 
 
 def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
@@ -456,8 +465,8 @@ def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
         return []
     if not _hits_a_tool(matcher, row):  # the matcher is wrong in itself, or about tools that we don't know
         return []
-    message = f"`{hook.match}` and `{hook.when}` are about different tools: the hook never runs"
-    return [finding(hook, "BH301", "when", message, edit(hook, "match", rule.tool))]
+    message = f"`{hook.match}` and `{hook.conditions.rules[0]}` are about different tools: the hook never runs"
+    return [finding(hook, "BH301", "rules", message, edit(hook, "match", rule.tool))]
 
 
 # BH306: a rule about one spelling of a command that has several. `Bash(rm -rf *)` does not see `rm -fr`.
@@ -493,17 +502,18 @@ DEEDS = (
 def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
     """What the rules of all hooks leave out. Hooks that want the same event help each other."""
     judging = (hook for hook in hooks if not (isinstance(hook.action, Say) and hook.action.decision == "allow"))
-    rules = [(hook, rule) for hook in judging if (rule := _shell_rule(hook.when)) is not None][:MOST]
-    for hook, rule in rules:
+    said = [(hook, text) for hook in judging for text in hook.conditions.rules]
+    rules = [(hook, text, rule) for hook, text in said if (rule := _shell_rule(text)) is not None][:MOST]
+    for hook, text, rule in rules:
         events = set(hook.events)
-        beside = [other for one, other in rules if not events or not one.events or events.intersection(one.events)]
+        beside = [other for one, _, other in rules if not events or not one.events or events.intersection(one.events)]
         for deed, variants in _seen_by(rule):
             missed = [spelt for spelt in variants if not any(_sees(other, spelt) for other in beside)]
             if missed:
-                message = f"`{hook.when}` does not see {listed(missed[:3])}"
-                whole = edit(hook, "when", f"Bash({' '.join(deed.command)} *)")
+                message, better = f"`{text}` does not see {listed(missed[:3])}", f"Bash({' '.join(deed.command)} *)"
+                whole = edit(hook, "rules", with_rule(hook, text, better))
                 hint = f"`{whole}` sees them all; or add a hook for each"
-                yield finding(hook, "BH306", "when", message, hint, whole.value)
+                yield finding(hook, "BH306", "rules", message, hint, better)
                 break
 
 

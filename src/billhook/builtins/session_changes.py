@@ -1,0 +1,100 @@
+"""Which files changed since a session began: what git sees, newer than the session, and what was committed in it."""
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from billhook.core.answers import Verdict
+from billhook.core.errors import UnrecordedError
+from billhook.effects import gitstate
+from billhook.effects.gitindex import UnreadableError
+from billhook.store.files import StoreError
+from billhook.store.state import FileState
+
+_KIND: Final = "runs"
+_BEGAN: Final = "began"
+_SECONDS: Final = 2.0  # that git may take for a question at the end of a turn
+_MOST: Final = 20_000  # files of a folder without git that are looked at
+_COMMITTED: Final = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
+
+
+class SessionBegin(msgspec.Struct, frozen=True):
+    """The observer: notes when a session was first seen, and at which commit."""
+
+    state: FileState
+    folder: str
+    hook: str  # the hook with `changed_files` that a failure counts for
+    gate: bool
+
+    def __call__(self, verdict: Verdict) -> None:
+        session_id = verdict.about.session_id
+        try:
+            if session_id and _BEGAN not in (self.state.read(_KIND, session_id) or {}):
+                began = {"at": time.time(), "head": _head(self.folder)}
+                self.state.update(_KIND, session_id, lambda record: {_BEGAN: began, **(record or {})})
+        except StoreError as error:
+            message = f"the begin of this session can't be recorded: {error.message}"
+            raise UnrecordedError(message, hook=self.hook, deny=self.gate, place=error.place) from error
+
+
+def _head(folder: str) -> str:
+    found = gitstate.repository(folder)
+    try:
+        return gitstate.run_git(found[0], "rev-parse", "--verify", "-q", "HEAD").strip() if found else ""
+    except UnreadableError:
+        return ""
+
+
+def changed_files(state: FileState, session_id: str, folder: str) -> list[str]:
+    """The names of files below a folder that changed since the session began; of one whose begin was not seen, all that
+    no commit has. Raises StoreError, and UnreadableError where git does not tell."""
+    began = (state.read(_KIND, session_id) or {}).get(_BEGAN) if session_id else None
+    since, head = (began["at"], began["head"]) if isinstance(began, dict) else (0.0, "")
+    found = gitstate.repository(folder)
+    if found is None:
+        return list(_newer(folder, since))
+    root = found[0]
+    names = [name for name in _uncommitted(root) if _is_newer(os.path.join(root, name), since)]
+    names += _committed(root, head)
+    return [os.path.relpath(os.path.join(root, name), folder) for name in dict.fromkeys(names)]
+
+
+def _uncommitted(root: str) -> Iterator[str]:
+    work = gitstate.uncommitted(root, untracked=True, deadline_ms=_SECONDS * 1000)
+    if not work.certain:
+        raise UnreadableError(work.why)
+    yield from itertools.chain(work.modified, work.staged, work.untracked)
+
+
+def _committed(root: str, head: str) -> list[str]:
+    if not head or head == _head(root):
+        return []
+    return gitstate.run_git(root, *_COMMITTED, head, "HEAD", seconds=_SECONDS).split("\0")[:-1]
+
+
+def _is_newer(path: str, since: float) -> bool:
+    """Whether a file was written since; one that is gone was deleted, and nobody knows when. A folder counts with what
+    is in it."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return True
+    return os.path.isdir(path) or max(found.st_mtime, found.st_ctime) >= since
+
+
+def _newer(folder: str, since: float) -> Iterator[str]:
+    """The same without git, in what is not hidden and not generated."""
+    seen = 0
+    for at, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in gitstate.GENERATED]
+        for name in names:
+            seen += 1
+            path = os.path.join(at, name)
+            if not name.startswith(".") and _is_newer(path, since):
+                yield os.path.relpath(path, folder)
+        if seen > _MOST:
+            return

@@ -1,0 +1,232 @@
+"""What lines of config do: answers in words, from a file or a command, rewritten inputs and masked outputs."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from billhook.config import variables
+from billhook.config.declaration import Declared, Mask, Rewrite, Say
+from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop
+from billhook.core.hook import Context, Handler
+from billhook.core.match import expression
+from billhook.runners.command import CommandRunner, command, literal
+from billhook.store.state import FileState, Value
+
+LARGEST_FILE: Final = 64 << 10  # bytes of a file, and of a command's output, that the model is told
+_SECRETS: Final = "secrets"  # `mask: secrets`: what the event log takes out
+_MASK: Final = "***"
+
+
+def handler(declared: Declared, state: FileState) -> Handler:
+    """What a line of config does."""
+    action = declared.action
+    if isinstance(action, Rewrite):
+        return Rewriting(action.fields, action.programs)
+    if isinstance(action, Mask):
+        return Masking(action.patterns, state.root)
+    assert isinstance(action, Say)
+    made: Handler = _said(action, declared)
+    return Persistent(made, f"{declared.name} {declared.file}", action.limit, state) if action.limit else made
+
+
+def _said(action: Say, declared: Declared) -> Handler:
+    if action.file:
+        return FileContent(os.path.join(declared.folder, os.path.expanduser(action.file)))
+    if action.command:
+        text, names = variables.for_shell(action.command, "")
+        runner = command(text, dialect="claude", cwd=declared.folder)
+        runner = msgspec.structs.replace(runner, variables=names, fill=variables.value_of if names else None)
+        return CommandOutput(runner, action.decision, action.text)
+    if variables.used_in(action.text):
+        return Spoken(action.decision, action.text)
+    return literal(_answer(action.decision, action.text))
+
+
+def _answer(decision: str, text: str) -> Answer:
+    make = _MAKERS.get(decision)
+    return make(text) if make is not None else Answer(decision=Decision(decision), reason=text)
+
+
+_MAKERS: Final[dict[str, Callable[[str], Answer]]] = {
+    "inject": lambda text: Answer(context=text),
+    "notify": notify,
+    "keep_going": keep_going,
+    "stop": stop,
+}
+
+
+class Spoken(msgspec.Struct, frozen=True):
+    """An answer whose words depend on the event."""
+
+    decision: str
+    text: str
+
+    def __call__(self, ctx: Context) -> Answer:
+        return _answer(self.decision, variables.rendered(self.text, ctx))
+
+
+class FileContent(msgspec.Struct, frozen=True):
+    """Tells the model what a file holds now."""
+
+    path: str
+
+    def __call__(self, ctx: Context) -> Reply:
+        try:
+            with open(self.path, "rb") as file:
+                text = file.read(LARGEST_FILE + 1).decode("utf-8", "replace")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", "") or str(error)
+            return Reply(status=Status.FAILED, error=f"{self.path} can't be read: {why.lower()}")
+        return Reply(answer=Answer(context=_cut(text)))
+
+
+def _cut(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= LARGEST_FILE else f"{text[:LARGEST_FILE]}\n[cut here: it is longer]"
+
+
+class CommandOutput(msgspec.Struct, frozen=True):
+    """Runs a command. For `inject` the model is told what it prints; for `keep_going` a failure is what to work on."""
+
+    runner: CommandRunner
+    decision: str
+    text: str = ""
+    keeps_time: ClassVar[bool] = True
+
+    async def __call__(self, ctx: Context) -> Reply:
+        return await self.runner.ended(ctx, self._read)
+
+    def _read(self, ended: Exit, ctx: Context) -> Reply | None:
+        """The answer of a command that ended by itself; None: it failed, in the usual words."""
+        printed = "\n".join(filter(None, (ended.stdout_text.strip(), ended.stderr_text.strip())))
+        if self.decision == "inject":
+            return Reply(answer=Answer(context=_cut(ended.stdout_text))) if ended.code == 0 else None
+        if ended.code == 0:
+            return Reply(exit_code=0)
+        if ended.code is None or ended.code in (126, 127):  # it was killed, late, or never began: that is no finding
+            return None
+        said = variables.rendered(self.text, ctx) or "This has to pass before you stop:"
+        return Reply(answer=keep_going(f"{said}\n{_tail(printed)}".strip()), exit_code=ended.code)
+
+
+_LONGEST_TAIL: Final = 4_000
+
+
+def _tail(text: str) -> str:
+    """The end of an output, where test runners put what counts."""
+    return text if len(text) <= _LONGEST_TAIL else f"[...]{text[-_LONGEST_TAIL:]}"
+
+
+class Persistent(msgspec.Struct, frozen=True):
+    """Keeps an agent going, but not for ever: after `limit` times in one turn it may stop, and the person is told."""
+
+    run: Handler
+    hook: str
+    limit: int
+    state: FileState
+    keeps_time: ClassVar[bool] = True
+
+    async def __call__(self, ctx: Context) -> Any:
+        said: Any = self.run(ctx)
+        said = await said if hasattr(said, "__await__") else said
+        answer = said.answer if isinstance(said, Reply) else said
+        if not answer.keep_going:
+            return said
+        times = self._times(ctx)
+        if times <= self.limit:
+            return said
+        told = f"stopped after {self.limit} attempts, although: {answer.reason}"
+        return Reply(answer=notify(told))
+
+    def _times(self, ctx: Context) -> int:
+        """How often it has kept the agent going in this turn, this time included."""
+        turn, key = ctx.turn_id, f"{self.hook} kept going"
+        counted: list[int] = []
+
+        def change(record: Value | None) -> Value:
+            last = (record or {}).get(key)
+            before = last["times"] if isinstance(last, dict) and last.get("turn") == turn else 0
+            counted.append(before + 1)
+            return {**(record or {}), key: {"turn": turn, "times": before + 1}}
+
+        self.state.update("runs", ctx.session_id or "no session", change)
+        return counted[0]
+
+
+class Rewriting(msgspec.Struct, frozen=True):
+    """Gives the tool another input: new values of fields, other programs in a shell line."""
+
+    fields: tuple[tuple[str, Any], ...]
+    programs: tuple[tuple[str, str], ...]
+
+    def __call__(self, ctx: Context) -> Answer:
+        given = getattr(ctx.event, "tool_input", None)
+        if not isinstance(given, dict):
+            return NOTHING
+        new = given | {name: self._value(value, ctx) for name, value in self.fields}
+        line = new.get("command")
+        if self.programs and isinstance(line, str):
+            new["command"] = with_programs(line, self.programs)
+        return rewrite(input=new) if new != given else NOTHING
+
+    def _value(self, value: Any, ctx: Context) -> Any:
+        return variables.rendered(value, ctx) if isinstance(value, str) else value
+
+
+def with_programs(line: str, programs: tuple[tuple[str, str], ...]) -> str:
+    """A shell line in which commands that begin with these words begin with others. Text in quotes stays."""
+    from billhook.effects import script
+
+    pieces, at = [], 0
+    for found in script.read(line).commands:
+        place = line.find(found.text, at) if found.text else -1
+        for old, new in programs:
+            begins = _beginning(old).match(found.text)
+            if place >= 0 and begins and found.words[: len(old.split())] == tuple(old.split()):
+                pieces += [line[at:place], new]
+                at = place + begins.end()
+                break
+    return "".join((*pieces, line[at:]))
+
+
+def _beginning(words: str) -> "re.Pattern[str]":
+    return re.compile(r"\s+".join(map(re.escape, words.split())) + r"(?=\s|$)")
+
+
+class Masking(msgspec.Struct, frozen=True):
+    """Takes out of an output what the expressions match, in all its texts."""
+
+    patterns: tuple[str, ...]
+    root: Path
+
+    def __call__(self, ctx: Context) -> Answer:
+        output = getattr(ctx.event, "tool_response", None)
+        masked = self._masked(output)
+        return rewrite(output=masked) if masked != output else NOTHING
+
+    def _masked(self, value: Any) -> Any:
+        if _SECRETS in self.patterns:
+            from billhook.store.redaction import redactor
+
+            value = redactor(self.root).value(value)
+        return _each_text(value, self._text)
+
+    def _text(self, text: str) -> str:
+        for pattern in self.patterns:
+            text = text if pattern == _SECRETS else expression(pattern).sub(_MASK, text)
+        return text
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _each_text(one, change) for key, one in value.items()}
+    return [_each_text(one, change) for one in value] if isinstance(value, list) else value
+
+
+__all__ = ["CommandOutput", "FileContent", "Masking", "Persistent", "Rewriting", "Spoken", "handler"]

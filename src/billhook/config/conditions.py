@@ -1,0 +1,292 @@
+"""The conditions that a file can name: `if`, `effect`, `paths`, `branch`, `when`, `once` and `cooldown`.
+
+Each is a frozen record that takes a context and says whether it holds. `once` and `cooldown` also note that the hook
+runs, so they come last. `why` says in words why a condition does not hold, for `billhook explain`.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from billhook.config.declaration import Conditions, Declared, PathGlobs
+from billhook.core.errors import RuleError
+from billhook.core.hook import Condition, Context
+from billhook.core.lazy import later
+from billhook.effects.conditions import AfterEffect, AnyOf, HasEffect, is_readable
+from billhook.effects.rules import condition
+from billhook.store.state import FileState, Value
+
+if TYPE_CHECKING:
+    from billhook.builtins import session_changes
+    from billhook.core import match
+    from billhook.effects import gitstate, path_globs
+    from billhook.store import redaction
+else:
+    match, gitstate = later("billhook.core.match"), later("billhook.effects.gitstate")
+    path_globs, redaction = later("billhook.effects.path_globs"), later("billhook.store.redaction")
+    session_changes = later("billhook.builtins.session_changes")
+
+Tests = tuple[tuple[str, Any], ...]
+_TEST_NAMES = "file_exists changed_files prompt has_secret agent permission_mode results.NAME.FIELD"
+TESTS: Final = tuple(_TEST_NAMES.split())
+GROUPS: Final = ("all", "any", "not")
+PERIODS: Final = ("session", "turn", "project")
+_RUNS: Final = "runs"  # the kind of record that says which hooks ran in a session or project
+
+
+def made(declared: Declared, state: FileState | None) -> Iterator[Condition]:
+    """The conditions of a hook, the cheapest first and those that note something last. Without a state those that need
+    one are left out."""
+    wanted, folder = declared.conditions, declared.folder
+    if wanted.rules:
+        rules = tuple(map(condition, wanted.rules))
+        yield rules[0] if len(rules) == 1 else AnyOf(rules)
+    if wanted.branch:
+        yield OnBranch(wanted.branch)
+    if wanted.effects:
+        yield HasEffect(wanted.effects)
+    if wanted.paths != PathGlobs():
+        yield OnPaths(wanted.paths.read, wanted.paths.write, folder)
+    if wanted.when and state is not None:
+        yield EventTests(wanted.when, folder, state)
+    if wanted.after_effects:
+        yield AfterEffect(wanted.after_effects)
+    if (wanted.once or wanted.cooldown) and state is not None:
+        yield NotAgain(f"{declared.name} {declared.file}", wanted.once, wanted.cooldown, folder, state)
+
+
+def readable(wanted: Conditions) -> Conditions:
+    """The same without what can't be read: a gate that is broken then blocks more, not less."""
+    rules = wanted.rules if all(map(_is_rule, wanted.rules)) else ()
+    effects, after = ((names if is_readable(names) else ()) for names in (wanted.effects, wanted.after_effects))
+    return Conditions(rules=rules, effects=effects, after_effects=after, paths=wanted.paths, branch=wanted.branch)
+
+
+def _is_rule(text: str) -> bool:
+    try:
+        condition(text)
+    except RuleError:
+        return False
+    return True
+
+
+def of_approved(was: Mapping[str, Any]) -> Conditions:
+    """The conditions that a hook had when it was approved."""
+    data = {key: was[key] for key in ("effects", "after_effects", "paths", "branch") if key in was}
+    rules = was.get("if") or ()
+    try:
+        return msgspec.convert(data | {"if": [rules] if isinstance(rules, str) else rules}, Conditions)
+    except msgspec.ValidationError:
+        return Conditions()
+
+
+# -- what a call is about
+
+
+class OnPaths(msgspec.Struct, frozen=True):
+    """True where a call reads or writes one of these files, by a tool or in a shell. Equal when the globs are."""
+
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    folder: str
+
+    def __call__(self, ctx: Context) -> bool:
+        return bool(self.found(ctx))
+
+    def found(self, ctx: Context) -> str:
+        """The first path that is meant; "" where there is none."""
+        globs = {"read": self.read, "write": self.write}
+        for path, use, below in path_globs.used(ctx.event):
+            if globs[use] and path_globs.selects(globs[use], path, self.folder, below=below):
+                return path
+        return ""
+
+    def why(self, ctx: Context) -> str:
+        used = list(dict.fromkeys(path for path, _, _ in path_globs.used(ctx.event)))
+        named = f"`{used[0]}`{f' and {len(used) - 1} more' if used[1:] else ''}" if used else "no file"
+        return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
+
+
+class OnBranch(msgspec.Struct, frozen=True):
+    """True where the branch that is checked out, there where a command runs, has one of these names."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, ctx: Context) -> bool:
+        return any(_selected(self.names, branch) for branch in branches(ctx))
+
+    def why(self, ctx: Context) -> str:
+        found = ", ".join(f"`{branch}`" for branch in branches(ctx)) or "none"
+        return f"branch {', '.join(self.names)}: the branch is {found}"
+
+
+def branches(ctx: Context) -> tuple[str, ...]:
+    """The branches that are checked out where an event happens: in its folder, and where its commands run."""
+    folders = dict.fromkeys([ctx.cwd, *(command.cwd for command in getattr(ctx.event, "commands", ()))])
+    roots = (gitstate.repository(folder) for folder in folders if folder.startswith("/") and "\0" not in folder)
+    names = (gitstate.current_branch(root[0]) for root in roots if root is not None)
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _selected(globs: Iterable[str], name: str) -> bool:
+    """Whether the last glob that matches a name is one without `!`. Where all have one, the rest is meant."""
+    from billhook.effects.rules import glob
+
+    globs = tuple(globs)
+    chosen = all(text.startswith("!") for text in globs)
+    for text in globs:
+        if glob(text.removeprefix("!")).matches(name):
+            chosen = not text.startswith("!")
+    return chosen
+
+
+# -- `when`
+
+
+class EventTests(msgspec.Struct, frozen=True):
+    """Tests of the event, the project and earlier results: all of them must be true."""
+
+    tests: Tests
+    folder: str
+    state: FileState
+
+    def __call__(self, ctx: Context) -> bool:
+        return all(self.holds(name, wanted, ctx) for name, wanted in self.tests)
+
+    def holds(self, name: str, wanted: Any, ctx: Context) -> bool:
+        if name in GROUPS:
+            return self._group(name, wanted, ctx)
+        if name.startswith("results."):
+            return _is_result(name, wanted, ctx)
+        return _TESTS[name](self, wanted, ctx)
+
+    def _group(self, name: str, wanted: Any, ctx: Context) -> bool:
+        if name == "not":
+            return not self._with(wanted)(ctx)
+        inner = (self._with(one)(ctx) for one in wanted)
+        return all(inner) if name == "all" else any(inner)
+
+    def _with(self, tests: Tests) -> "EventTests":
+        return msgspec.structs.replace(self, tests=tests)
+
+    def why(self, ctx: Context) -> str:
+        for name, wanted in self.tests:
+            if not self.holds(name, wanted, ctx):
+                from billhook.config.declaration import plain_tests
+
+                said = msgspec.json.encode(plain_tests(((name, wanted),))).decode()
+                return f"when {said} is not true here"
+        return ""
+
+
+def _file_exists(when: EventTests, globs: tuple[str, ...], ctx: Context) -> bool:
+    return any(path_globs.exists(text, when.folder) for text in globs)
+
+
+def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context) -> bool:
+    """Whether files changed since the session began; `false` wants that none did."""
+    changed = session_changes.changed_files(when.state, ctx.session_id, when.folder)
+    if isinstance(globs, bool):
+        return bool(changed) is globs
+    return any(path_globs.selects(globs, os.path.join(when.folder, name), when.folder) for name in changed)
+
+
+def _prompt(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
+    text = getattr(ctx.event, "prompt", None)
+    return isinstance(text, str) and any(match.expression(one).search(text) for one in patterns)
+
+
+def _has_secret(when: EventTests, wanted: bool, ctx: Context) -> bool:
+    """Whether the prompt, the tool's input or its output holds what the event log would take out."""
+    told = [getattr(ctx.event, field, None) for field in ("prompt", "tool_input", "tool_response")]
+    return (redaction.redactor(when.state.root).redacted(told).texts > 0) is wanted
+
+
+def _agent(when: EventTests, names: tuple[str, ...], ctx: Context) -> bool:
+    return _selected(names, agent_of(ctx))
+
+
+def agent_of(ctx: Context) -> str:
+    """The agent that the event is from, as `--host` calls it."""
+    return ctx.env.get("BILLHOOK_AGENT", "").removeprefix("http:")
+
+
+def _permission_mode(when: EventTests, names: tuple[str, ...], ctx: Context) -> bool:
+    return _selected(names, str(getattr(ctx.event, "permission_mode", "") or ""))
+
+
+_TESTS: Final[Mapping[str, Callable[[EventTests, Any, Context], bool]]] = {
+    "file_exists": _file_exists,
+    "changed_files": _changed_files,
+    "prompt": _prompt,
+    "has_secret": _has_secret,
+    "agent": _agent,
+    "permission_mode": _permission_mode,
+}
+
+
+def _is_result(name: str, wanted: tuple[Any, ...], ctx: Context) -> bool:
+    value = result(name, ctx)
+    return any(bool(value) is one if isinstance(one, bool) else value == one for one in wanted)
+
+
+def result(name: str, ctx: Context) -> Any:
+    """`results.NAME.data.x`: what an earlier hook of this event left; None where it left no such thing."""
+    _, hook, *path = name.split(".")
+    outcome = ctx.find(hook)
+    value: Any = None if outcome is None else outcome.to_dict()
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+# -- how often
+
+
+class NotAgain(msgspec.Struct, frozen=True):
+    """True the first time in a session, turn or project, and when the last time is long enough ago; notes the time."""
+
+    hook: str
+    once: str
+    cooldown: float
+    folder: str
+    state: FileState
+
+    def __call__(self, ctx: Context) -> bool:
+        free: list[bool] = []
+
+        def change(record: Value | None) -> Value | None:
+            free.append(self._is_free((record or {}).get(self.hook), ctx))
+            return {**(record or {}), self.hook: {"at": time.time(), "turn": ctx.turn_id}} if free[0] else None
+
+        self.state.update(_RUNS, self._key(ctx), change)
+        return free[0]
+
+    def why(self, ctx: Context) -> str:
+        """Why it would not run; "" where it would. Notes nothing."""
+        last = (self.state.read(_RUNS, self._key(ctx)) or {}).get(self.hook)
+        if self._is_free(last, ctx):
+            return ""
+        return (
+            f"it ran in this {self.once} before"
+            if self._ran(last, ctx)
+            else f"it ran less than {self.cooldown:g} s ago"
+        )
+
+    def _key(self, ctx: Context) -> str:
+        if self.once == "project" or not self.once:
+            return f"project {self.folder}"
+        if not ctx.session_id:
+            raise LookupError("the event names no session, so whether the hook ran before is not known")
+        return ctx.session_id
+
+    def _is_free(self, last: Any, ctx: Context) -> bool:
+        if not isinstance(last, dict):
+            return True
+        return not self._ran(last, ctx) and not 0 <= time.time() - float(last.get("at", 0)) < self.cooldown
+
+    def _ran(self, last: Any, ctx: Context) -> bool:
+        return bool(self.once) and (self.once != "turn" or last.get("turn") == ctx.turn_id)

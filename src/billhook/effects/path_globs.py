@@ -1,0 +1,61 @@
+"""Globs for the files that a call uses: `src/**`, `*.pem`, and `!src/generated/**`, which takes back.
+
+A glob without a folder means such files at any depth, as in `.gitignore`; the last one that matches decides.
+"""
+
+import glob
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from billhook.core.events import Event
+from billhook.effects.effect import UNKNOWN
+from billhook.effects.rules import ANY_DEPTH, path_matches, path_patterns, path_segments
+
+Use = Literal["read", "write"]
+_USES: Final[dict[str, Use]] = {
+    "read": "read", "read-secret": "read", "upload": "read",
+    "write": "write", "overwrite": "write", "delete": "write", "permissions": "write", "persist": "write",
+}  # fmt: skip
+
+
+def used(event: Event) -> Iterator[tuple[str, Use, bool]]:
+    """The files that a tool call would read or write, each with whether what is below it is meant as well."""
+    for effect in getattr(event, "effects", ()):
+        use = _USES.get(effect.kind)
+        if use is not None and effect.target.startswith("/") and UNKNOWN not in effect.target:
+            yield effect.target, use, effect.recursive
+
+
+def selects(globs: Sequence[str], path: str, folder: str, *, below: bool = False) -> bool:
+    """Whether the last glob that matches a path is one without `!`. Where all have one, the rest is meant."""
+    names = dict.fromkeys((path, os.path.realpath(path)))
+    chosen = all(text.startswith("!") for text in globs)
+    for text in globs:
+        if any(_matches(text.removeprefix("!"), name, folder, below) for name in names):
+            chosen = not text.startswith("!")
+    return chosen
+
+
+def _matches(text: str, path: str, folder: str, below: bool) -> bool:
+    found = path_segments(path)
+    for pattern in path_patterns(text, folder, deny=True):
+        if path_matches((*pattern, ANY_DEPTH), found):
+            return True
+        # `rm -rf config` is about `config/secrets/**` as well
+        if below and len(pattern) > len(found) and path_matches(pattern[: len(found)], found):
+            return True
+    return False
+
+
+_MOST: Final = 10_000  # names that are looked at for a glob
+
+
+def exists(text: str, folder: str) -> bool:
+    """Whether a file of a project has such a name."""
+    text = os.path.expanduser(text)
+    if not glob.has_magic(text):
+        return os.path.exists(os.path.join(folder, text))
+    found = itertools.islice(glob.iglob(text, root_dir=folder, recursive=True, include_hidden=True), _MOST)
+    return any(os.path.lexists(os.path.join(folder, name)) for name in found)

@@ -26,9 +26,10 @@ _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
 
 
 _MEANT = {
-    "init": "add new create setup start",
-    "uninstall": "remove rm delete disable off",
+    "init": "new create setup start",
+    "uninstall or remove": "rm delete disable off",
     "install": "on hooks connect",
+    "add": "recipe recipes",
     "fire, explain or check": "test try simulate",
     "fire": "run trigger exec send",
     "check": "validate lint verify",
@@ -78,7 +79,7 @@ class LazyCommands(click.Group):
 
 class Verbs(LazyCommands):
     lines, package = VERBS, "billhook.cli"
-    modules: ClassVar = {"rule": "check", "schema": "check", "uninstall": "install"}
+    modules: ClassVar = {"rule": "check", "schema": "check", "uninstall": "install", "remove": "add"}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,11 +1,11 @@
-"""Hooks more in a hooks.yaml, and all of its comments as they are."""
+"""More hooks in a hooks.yaml, or fewer, and all of its comments as they are."""
 
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook.config.edit_json import FaultyFileError, faultless
-from billhook.core.errors import BillhookError
+from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import folded
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
         forms += [comma + said for comma in (", ", "") for said in flowing]
         pieces.append(next((form for form in forms if text.count(form) == 1), forms[0]))
     return tuple(pieces)
+
+
+def plain(data: bytes, file: str) -> dict[str, Any]:
+    """All that a file holds, as plain data."""
+    return _read(data, file)
 
 
 def says_parallel(data: bytes | None, file: str) -> bool:
@@ -210,3 +215,193 @@ def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[s
     if not same or {**before, key: new} != {**rest, key: new}:
         hint = "write its `hooks:` in lines of their own, a name in each"
         raise BillhookError("hooks can't be added without writing the file anew", place=file, hint=hint)
+
+
+# -- recipes: sections of text, with their comments
+
+
+_FIRST: Final = "# Hooks for agents. `billhook list` shows what runs, `billhook check` finds mistakes.\n"
+_OURS: Final = 2  # columns below a key that was added with its first entry
+_THEIRS: Final = 4  # columns below an empty key that was there: so what is taken out again leaves the key
+
+
+def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> bytes:
+    """The file with what a recipe adds. Raises FaultyFileError, and BillhookError where it had to be written anew."""
+    before = _read(data, file) if data else {}
+    mark, text = _text(_FIRST.encode() if data is None else data)
+    for key, block in sections.items():
+        text = _with_block(text, file, key, block)
+    after = (mark + text).encode()
+    try:
+        same = _read(after, file) == _merged(before, sections, file)
+    except FaultyFileError:
+        same = False
+    _check(same, "added", file)
+    return after
+
+
+def without_sections(data: bytes, file: str, sections: dict[str, str]) -> bytes | None:
+    """The file as it was before a recipe was added: None where there was none. Raises LookupError when what was added
+    is not there as it was written."""
+    mark, text = _text(data)
+    for key, block in reversed(sections.items()):
+        text = _without_block(text, key, block)
+    after = (mark + text).encode()
+    if _merged(_read(after, file) if after else {}, sections, file) != _read(data, file):
+        raise LookupError(file)
+    return None if text == _FIRST else after
+
+
+def without_hooks(data: bytes, file: str, names: set[str]) -> bytes:
+    """The file without these hooks and without the tests that name them, wherever they are."""
+    mark, text = _text(data)
+    before = _read(data, file)
+    for key in ("tests", *_KEYS):
+        text = _without_entries(text, key, names)
+    after = (mark + text).encode()
+    wanted = {key: value for key, value in before.items() if key not in ("tests", *_KEYS)}
+    rest = {key: value for key, value in _read(after, file).items() if key not in ("tests", *_KEYS)}
+    _check(rest == wanted and not names & names_in(after, file), "taken out", file)
+    return after
+
+
+def _check(same: bool, done: str, file: str) -> None:
+    if not same:
+        hint = "edit it by hand: `billhook add NAME --print` shows what belongs to a recipe"
+        raise BillhookError(f"hooks can't be {done} without writing the file anew", place=file, hint=hint)
+
+
+def _text(data: bytes) -> tuple[str, str]:
+    """A mark at the begin, and the text."""
+    text = data.decode()
+    return ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _merged(before: dict[str, Any], sections: dict[str, str], file: str) -> dict[str, Any]:
+    """What a file means with sections added to it."""
+    import yaml
+
+    after = dict(before)
+    for key, block in sections.items():
+        name = next((one for one in _KEYS if key == "hooks" and one in before), key)
+        old, new = before.get(name), yaml.safe_load(block)
+        if isinstance(old, dict) and isinstance(new, dict) and old.keys() & new.keys():
+            message = f"`{sorted(old.keys() & new.keys())[0]}` is in `{name}` already"
+            raise UsageError(message, place=file, hint="change it there, or add this by hand: --print shows it")
+        _check(old is None or type(old) is type(new), "added", file)
+        after[name] = [*(old or ()), *new] if isinstance(new, list) else {**(old or {}), **new}
+    return after
+
+
+def _composed(text: str, key: str) -> "tuple[yaml.Node | None, yaml.Node | None]":
+    """A key of the file and its value, as nodes."""
+    import yaml
+
+    root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    names = _KEYS if key == "hooks" else (key,)
+    return next(((one, value) for one, value in reversed(pairs) if one.value in names), (None, None))
+
+
+def _with_block(text: str, file: str, key: str, block: str) -> str:
+    import yaml
+
+    newline = _newline(text)
+    ended = not text or text.endswith("\n")
+    text += "" if ended else newline
+    found, value = _composed(text, key)
+    if found is None or value is None:
+        gap = newline if text else ""
+        text += f"{gap}{key}:{newline}{_indented(block, _OURS, newline)}"
+    elif isinstance(value, yaml.ScalarNode) and value.value == "":
+        text = _inserted(text, _line_end(text, found), _indented(block, found.start_mark.column + _THEIRS, newline))
+    elif isinstance(value, yaml.ScalarNode):
+        place = f"{file}:{value.start_mark.line + 1}"
+        raise FaultyFileError(f"`{key}` holds no entries", place=place, hint="put them below it, in lines of their own")
+    else:
+        # a list of hooks, or entries in brackets, can't take text as it is: `with_sections` finds that out
+        piece = _indented(block, value.start_mark.column, newline)
+        gap = newline if isinstance(value, yaml.MappingNode) else ""
+        text = _inserted(text, _line_end(text, _last(value)), gap + piece)
+    return text if ended else text.removesuffix(newline)
+
+
+def _inserted(text: str, at: int, piece: str) -> str:
+    return text[:at] + piece + text[at:]
+
+
+def _indented(block: str, column: int, newline: str) -> str:
+    return "".join((" " * column + line).rstrip() + newline for line in block.splitlines())
+
+
+def _without_block(text: str, key: str, block: str) -> str:
+    """The text without a block that was added. Raises LookupError when it is not there once, as it was written."""
+    newline = _newline(text)
+    ended = text.endswith("\n")
+    text += "" if ended else newline
+    for column in range(16, -1, -1):
+        piece = newline + _indented(block, column, newline)
+        if (newline + text).count(piece) == 1:
+            at = (newline + text).index(piece)
+            text = _cut(text, at, at + len(piece) - len(newline), key, column)
+            return text if ended else text.removesuffix(newline)
+    raise LookupError(key)
+
+
+def _cut(text: str, start: int, end: int, key: str, column: int) -> str:
+    """Take lines out, with the empty line before them; and the key above, when it was added for them."""
+    newline = _newline(text)
+    found, _ = _composed(text, key)
+    first = found is not None and _line_end(text, found) == start
+    indent = column - (found.start_mark.column if found is not None else 0)
+    if text[:start].endswith(newline * 2) and key != "tests":
+        start -= len(newline)
+    elif first and indent == _OURS and text.startswith(newline + " ", end):
+        end += len(newline)
+    text = text[:start] + text[end:]
+    found, value = _composed(text, key)
+    if found is None or value is None or not first or indent != _OURS or value.value:
+        return text
+    at, end = found.start_mark.index, _line_end(text, found)
+    at -= len(newline) if text[:at].endswith(newline * 2) or text[:at] == newline else 0
+    return text[:at] + text[end:]
+
+
+def _without_entries(text: str, key: str, names: set[str]) -> str:
+    """Without the hooks of these names, or the tests about them, and their comments from a recipe."""
+    import yaml
+
+    while True:
+        _, value = _composed(text, key)
+        nodes = value.value if isinstance(value, yaml.CollectionNode) and not value.flow_style else ()
+        spans = [one if isinstance(one, tuple) else (one, one) for one in nodes]
+        found = [(first, last) for first, last in spans if _is_about(first, last, key, names)]
+        if not found:
+            return text
+        start = text.rfind("\n", 0, found[0][0].start_mark.index) + 1
+        end = _line_end(text, _last(found[0][1]))
+        text = _cut(text, _comment_above(text, start), end, key, _OURS)
+
+
+def _is_about(first: "yaml.Node", last: "yaml.Node", key: str, names: set[str]) -> bool:
+    import yaml
+
+    if first is not last:
+        return key in _KEYS and first.value in names
+    fields = {one.value: value.value for one, value in last.value} if isinstance(last, yaml.MappingNode) else {}
+    wanted = ("by", "without") if key == "tests" else ("name",)
+    return any(fields.get(one) in names for one in wanted)
+
+
+def _comment_above(text: str, start: int) -> int:
+    """Where the comment of a recipe begins that ends here; the place itself where there is none."""
+    lines = text[:start].splitlines(keepends=True)
+    taken = 0
+    while taken < len(lines) and lines[-1 - taken].lstrip().startswith("#"):
+        taken += 1
+    comment = "".join(lines[len(lines) - taken :])
+    return start - len(comment) if "billhook add " in comment else start

@@ -41,7 +41,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
 }
 OWN_KEYS: Final = (
     *("hooks", "builtins", "guard", "permissions", "settings"),
-    *("parallelExecution", "dialect", "timeout", "version"),
+    *("parallelExecution", "dialect", "timeout", "version", "tests"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
@@ -123,6 +123,7 @@ class _ShapeReader:
             return FileRead(source=self.source, findings=tuple(self.findings), readable=False, says_gate=gate)
         self._take_top(self.node.value)
         self.where = self._for_all()
+        self._check_tests()
         for hooks in self.hooks:
             self._hooks(hooks)
         self._name_all()
@@ -196,6 +197,17 @@ class _ShapeReader:
         if not dialect and self.where.of_another:
             dialect = self.agent
         return replace(self.where, dialect=dialect, timeout=timeout)
+
+    def _check_tests(self) -> None:
+        """`tests` has no effect on hooks, but must be a list of mappings. In other files the key means nothing here."""
+        node = self.top.get("tests") if self.native else None
+        if node is None or node.value is None:
+            return
+        cases = node.value if isinstance(node.value, tuple) else (node,)
+        wrong = [one for one in cases if not isinstance(one.value, FieldNodes)]
+        if isinstance(node.value, FieldNodes) or wrong:
+            hint = 'for example `- {bash: "git push", expect: ask, by: push-gate}`'
+            self.find("BH203", "`tests` must be a list of mappings", (wrong or [node])[0], hint)
 
     def _is_a(self, wanted: str, name: object, node: Node, hint: str = "") -> bool:
         """Whether a value is of a kind; reported where it is not."""

@@ -1,0 +1,254 @@
+"""Recipes: hooks for one purpose each, as YAML files with parameters, ready to be added to a hooks.yaml.
+
+A recipe is text, so that comments and layout reach the file of the person who adds it. A `<name>` in a value stands for
+a parameter; what it is set to stays one YAML value, and in a shell command one word, unless the parameter is a command.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from billhook.core.errors import UsageError
+from billhook.core.text import suggest
+
+SECTIONS: Final = ("builtins", "hooks", "tests")
+"""The keys of a hooks.yaml that a recipe adds to."""
+_KEYS: Final = {"title", "purpose", "parameters", "show", *SECTIONS}
+_SHELL: Final = ("run", "command")  # keys whose text a shell reads
+_PLAIN: Final = re.compile(
+    r"(?!(?:y|n|yes|no|on|off|true|false|null)$)[A-Za-z_][\w./@+-]*(?: [\w./@+-]+)*", re.I | re.A
+)
+_LONGEST: Final = 1000
+_LARGEST: Final = 64 << 10
+Values = Mapping[str, Any]
+
+
+class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that a person may want otherwise."""
+
+    default: str | int | float | list[str]
+    about: str
+    shell: bool = False  # its value is a shell command, and not a word of one
+    tested: bool = True  # the recipe's tests hold for every value; else for the default alone
+
+    def read(self, name: str, text: str) -> Any:
+        """The value that a text on the command line means, of the kind that the default has. Raises UsageError."""
+        if not text.isprintable() or not text.strip() or len(text) > _LONGEST:
+            hint = f"one line of at most {_LONGEST} printable characters"
+            raise UsageError(f"`{name}` can't be set to that", hint=hint)
+        text = text.strip()
+        if isinstance(self.default, list):
+            return [part.strip() for part in text.strip("[] ").split(",") if part.strip()]
+        if isinstance(self.default, str):
+            return text
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+            raise UsageError(f"`{name}` is `{text}`; it must be a whole number from 1 on", hint="write one")
+        return int(text)
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """One recipe as its file has it."""
+
+    name: str
+    source: str  # how it is named on the command line: its name, or the path of its file
+    title: str
+    purpose: str
+    parameters: dict[str, Parameter]
+    texts: dict[str, str]  # the sections as written, with placeholders
+    show: dict[str, Any]  # an event that shows it at work
+
+    def values(self, given: Mapping[str, str]) -> Values:
+        """Every parameter with its value."""
+        return {
+            name: one.read(name, given[name]) if name in given else one.default for name, one in self.parameters.items()
+        }
+
+    def sections(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The text for each section of a hooks.yaml; the first begins with where it is from."""
+        values, filled = self.values(given), {}
+        untested = any(not one.tested and values[name] != one.default for name, one in self.parameters.items())
+        for key, text in self.texts.items():
+            if key != "tests" or not untested:
+                filled[key] = _filled(text, values, self.parameters)
+        first = next(iter(filled))
+        return {**filled, first: f"# {self.command(given)}\n{filled[first]}"}
+
+    def command(self, given: Mapping[str, str]) -> str:
+        """The command that adds it so."""
+        words = ["billhook", "add", self.source]
+        for name in self.parameters:
+            words += ["--set", f"{name}={given[name]}"] if name in given else []
+        return shlex.join(words)
+
+
+def plain(sections: Mapping[str, str]) -> dict[str, Any]:
+    """What sections mean, as plain data."""
+    return {key: yaml.safe_load(text) for key, text in sections.items()}
+
+
+# -- where recipes are
+
+
+def shipped() -> list[Recipe]:
+    """Every recipe of the package, by purpose."""
+    folder = resources.files("billhook").joinpath("recipes")
+    files = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
+    found = [_read(one.name[:-5], one.name[:-5], one.read_bytes()) for one in files]
+    return sorted(found, key=lambda one: (one.purpose, one.name))
+
+
+def find(word: str) -> list[Recipe]:
+    """The recipe of that name, the one in a file, or those in a folder. Raises UsageError."""
+    if "/" not in word and not word.endswith((".yaml", ".yml")):
+        known = {one.name: one for one in shipped()}
+        if word not in known:
+            raise UsageError(f"no recipe `{word}`", hint=f"{suggest(word, known)}; `billhook add` lists all")
+        return [known[word]]
+    path = Path(word)
+    files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
+    if not files:
+        raise UsageError(f"no recipe in `{word}`", hint="a recipe is a .yaml file")
+    return [_read(one.stem, str(one) if "/" in str(one) else f"./{one}", _bytes(one)) for one in files]
+
+
+def _bytes(path: Path) -> bytes:
+    from billhook.config.sources import read_bytes
+
+    try:
+        data = read_bytes(str(path), _LARGEST)
+    except (OSError, ValueError) as error:
+        why = (getattr(error, "strerror", "") or str(error)).lower()
+        raise UsageError(f"the recipe can't be read: {why}", place=str(path), hint="check the path") from None
+    if len(data) > _LARGEST:
+        raise UsageError("the recipe is too long", place=str(path), hint=f"at most {_LARGEST >> 10} KB")
+    return data
+
+
+def _read(name: str, source: str, data: bytes) -> Recipe:
+    try:
+        text = data.decode("utf-8-sig")
+        root, said = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+        return _made(name, source, text, root, said)
+    except (UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise UsageError(
+            f"not a recipe: {why}", place=source, hint="docs/recipes.md shows how one is written"
+        ) from None
+
+
+def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
+    if not isinstance(said, dict) or not {"title", "purpose"} <= said.keys() or not {"hooks", "builtins"} & said.keys():
+        raise ValueError("it needs `title`, `purpose` and `hooks`")
+    if unknown := sorted(str(key) for key in said.keys() - _KEYS):
+        raise ValueError(f"unknown key `{unknown[0]}`")
+    made = Recipe(
+        name=name,
+        source=source,
+        title=msgspec.convert(said["title"], str),
+        purpose=msgspec.convert(said["purpose"], str),
+        parameters=msgspec.convert(said.get("parameters") or {}, dict[str, Parameter]),
+        texts={key: _section(text, root, key) for key in SECTIONS if key in said},
+        show=msgspec.convert(said.get("show") or {}, dict[str, Any]),
+    )
+    if plain(made.texts) != {key: said[key] for key in made.texts}:
+        raise ValueError("`hooks` and `tests` must be in lines of their own")
+    return made
+
+
+def _section(text: str, root: Any, key: str) -> str:
+    """The lines below a key, as far to the left as they can be."""
+    import textwrap
+
+    keys = [one for one, _ in root.value]
+    place = next(number for number, one in enumerate(keys) if one.value == key)
+    lines = text.splitlines(keepends=True)
+    end = keys[place + 1].start_mark.line if place + 1 < len(keys) else len(lines)
+    return textwrap.dedent("".join(lines[keys[place].start_mark.line + 1 : end])).strip("\n") + "\n"
+
+
+# -- parameters
+
+
+def _filled(text: str, values: Values, parameters: Mapping[str, Parameter]) -> str:
+    """A section with values in place of placeholders. Each stays inside of the value that it is written in."""
+    found = list(_scalars(yaml.compose(text, Loader=yaml.SafeLoader), ""))
+    for node, key in reversed(found):
+        start, end = node.start_mark.index, node.end_mark.index
+        block = node.style in ("|", ">")  # its lines stay lines
+        new = _replaced(text[start:end] if block else node.value, key, values, parameters)
+        if new is not None:
+            text = text[:start] + (new if block else _written(new)) + text[end:]
+    return text
+
+
+def _scalars(node: Any, key: str) -> Iterator[tuple[Any, str]]:
+    """Every value of a section with the key that it is for."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            yield name, ""
+            yield from _scalars(value, str(name.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _scalars(value, "")
+    else:
+        yield node, key
+
+
+def _replaced(text: str, key: str, values: Values, parameters: Mapping[str, Parameter]) -> Any:
+    """A value with parameters put in; None where it has none. One that is nothing else may become a list."""
+    names = "|".join(map(re.escape, values))
+    if not names or re.search(f"<(?:{names})>", text) is None:
+        return None
+    if text[1:-1] in values and f"<{text[1:-1]}>" == text and key not in _SHELL:
+        return values[text[1:-1]]
+
+    def word(found: "re.Match[str]") -> str:
+        value = values[found[1]]
+        words = value if isinstance(value, list) else [str(value)]
+        if key in _SHELL and not parameters[found[1]].shell:
+            return " ".join(map(shlex.quote, words))
+        return ", ".join(words)
+
+    return re.sub(f"<({names})>", word, text)
+
+
+def _written(value: Any) -> str:
+    """A value as YAML in one line. A text keeps its quotes off where that is safe."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+# -- the event of a test or of `show`
+
+
+def fire_arguments(case: Mapping[str, Any]) -> Sequence[str]:
+    """What `billhook fire` is told for an event: `{bash: ls}`, `{write: file}`, `{prompt: text}` or a whole `event`."""
+    event = event_of(case)
+    name, tool = event.pop("hook_event_name"), event.pop("tool_name", None)
+    words = [str(name), *(["--tool", str(tool)] if tool else [])]
+    given = event.get("tool_input") if tool else event
+    output = ["--output", json.dumps(event["tool_response"])] if "tool_response" in event else []
+    return [*words, *(["--input", json.dumps(given, ensure_ascii=False)] if given else []), *output]
+
+
+def event_of(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The event that a case describes, as an agent sends it."""
+    if "bash" in case:
+        return {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": case["bash"]}}
+    if "write" in case:
+        given = {"file_path": case["write"], "content": ""}
+        return {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": given}
+    if "prompt" in case:
+        return {"hook_event_name": "UserPromptSubmit", "prompt": case["prompt"]}
+    event: dict[str, Any] = dict(case["event"])
+    return event

@@ -1,0 +1,96 @@
+"""Test cases as `tests:` of a hooks.yaml has them, judged by the real engine in a folder of their own."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billhook.config import load_config
+from billhook.config.recipes import event_of
+from billhook.core import strictjson
+from billhook.core.answers import UNSET, Status, Verdict
+from billhook.core.events import Event, parse
+
+
+class Scratch:
+    """A project with a hooks.yaml, below a home of its own."""
+
+    def __init__(self, folder: Path, hooks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.project, self.home = folder / "project", folder / "home"
+        self.home.mkdir(parents=True)
+        monkeypatch.setenv("HOME", str(self.home))
+        monkeypatch.setenv("XDG_CONFIG_HOME", "")
+        monkeypatch.delenv("BILLHOOK_HOME", raising=False)
+        self.file(".billhook/hooks.yaml", hooks)
+
+    def file(self, name: str, text: str) -> Path:
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def git(self, *words: str) -> str:
+        env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+        settings = ("user.name=A", "user.email=a@example.com", "init.defaultBranch=main")
+        names = [word for setting in settings for word in ("-c", setting)]
+        done = subprocess.run(["git", *names, *words], cwd=self.project, env=env, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    def event(self, case: Mapping[str, Any]) -> Event:
+        """The event of a case, here, with the files that the case names."""
+        for name, text in case.get("files", {}).items():
+            self.file(name, text)
+        base = {"session_id": "s1", "transcript_path": "", "cwd": str(self.project)}
+        return parse({**base, **event_of(case)})
+
+    def fire(self, event: Event, agent: str = "claude") -> Verdict:
+        """The verdict about an event from an agent; hooks that answer later have answered."""
+        config = load_config(self.project, trust="all", home=self.home / ".claude")
+        engine = config.engine(host=agent)
+        verdict = engine.fire_sync(event)
+        engine.background.settle(20)
+        return verdict
+
+
+def ran(verdict: Verdict) -> list[str]:
+    """The hooks that ran, and did not fail."""
+    ok = (Status.OK, Status.BACKGROUND)
+    return [one.hook for one in verdict.outcomes if one.status in ok]
+
+
+def judge(case: Mapping[str, Any], verdict: Verdict) -> None:
+    """Compare a verdict with what a case expects."""
+    assert [one.error for one in verdict.outcomes if not one.success] == []
+    if "expect" in case:
+        assert outcome(verdict) == case["expect"], verdict
+    if "by" in case:
+        assert case["by"] in ran(verdict), verdict
+    if "without" in case:
+        assert case["without"] not in ran(verdict), verdict
+    if "input" in case:
+        assert verdict.tool_input is not None and case["input"].items() <= verdict.tool_input.items()
+    told = {"reason": "\n".join((verdict.reason, *verdict.context)), "context": "\n".join(verdict.context)}
+    told["message"] = "\n".join(verdict.messages)
+    told["output"] = "" if verdict.tool_output is UNSET else strictjson.dumps(verdict.tool_output)
+    for field, text in told.items():
+        if field in case:
+            assert re.search(case[field], text), (field, text)
+
+
+def outcome(verdict: Verdict) -> str:
+    """One word for what becomes of an event."""
+    if verdict.keep_going:
+        return "keep_going"
+    if verdict.tool_input is not None:
+        return "rewrite"
+    return "stop" if verdict.stop else str(verdict.decision)
+
+
+def possible(case: Mapping[str, Any]) -> bool:
+    """Whether the programs that a case needs are here."""
+    return "needs" not in case or shutil.which(case["needs"]) is not None

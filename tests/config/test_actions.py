@@ -1,4 +1,4 @@
-"""`inject` from files and commands, `notify`, `rewrite`, `mask`, `keep_going`, `stop`; `options`; results for commands."""
+"""`inject` from files and commands, `notify`, `rewrite`, `mask`, `keep_going`, `stop`, `options`, earlier results."""
 
 import json
 from pathlib import Path

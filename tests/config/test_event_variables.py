@@ -72,12 +72,13 @@ def test_every_variable(project: Project, name: str, how: str) -> None:
     git(project.folder, "init", "-q")
     (project.folder / ".git" / "HEAD").write_text(f"ref: refs/heads/{hostile}\n")
     text = f"${{{name}}}"
-    deed: dict[str, Any] = {
+    deeds: dict[str, dict[str, Any]] = {
         "run": {"run": f"printf %s {text} > told"},
         "exec": {"exec": ["sh", "-c", 'printf %s "$1" > told', "sh", text]},
         "inject": {"inject": text},
         "command": {"inject": {"command": f"printf %s {text}"}},
-    }[how]
+    }
+    deed = deeds[how]
     answer = json.dumps({"data": {"x": hostile}})
     project.write("answer.json", answer)
     first = {"events": "PreToolUse", "dialect": "spec", "run": "cat answer.json"}

@@ -268,6 +268,9 @@ def test_variables_that_no_agent_sets(tmp_path: Path, command: str, name: str, q
         assert [one.code for one in findings] == ["BH406"], file
         assert f"`${name}`" in findings[0].message and query in findings[0].hint
     text = hook(f"events: PostToolUse\nrun: {MARK}{json.dumps(command)}")
+    if name == "file_path":  # in hooks.yaml that is what the event says
+        assert not [one for one in found(tmp_path, text.replace(MARK, "")) if one.code > "BH405"]
+        return
     assert name in exactly([one for one in found(tmp_path, text) if one.code > "BH405"], "BH406", text).message
 
 

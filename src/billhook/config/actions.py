@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from billhook.builtins.session_notes import prompts_in
 from billhook.config import variables
 from billhook.config.declaration import Declared, Mask, Rewrite, Say
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop
@@ -122,7 +123,8 @@ def _tail(text: str) -> str:
 
 
 class Persistent(msgspec.Struct, frozen=True):
-    """Keeps an agent going, but not for ever: after `limit` times in one turn it may stop, and the person is told."""
+    """Keeps an agent going, but not for ever: after `limit` times since the last prompt it may stop, and the person is
+    told. Counted by prompts, because a turn ends whenever the agent wants to stop."""
 
     run: Handler
     hook: str
@@ -143,15 +145,14 @@ class Persistent(msgspec.Struct, frozen=True):
         return Reply(answer=notify(told))
 
     def _times(self, ctx: Context) -> int:
-        """How often it has kept the agent going in this turn, this time included."""
-        turn, key = ctx.turn_id, f"{self.hook} kept going"
-        counted: list[int] = []
+        """How often it has kept the agent going since the last prompt, this time included."""
+        key, counted = f"{self.hook} kept going", list[int]()
 
         def change(record: Value | None) -> Value:
-            last = (record or {}).get(key)
-            before = last["times"] if isinstance(last, dict) and last.get("turn") == turn else 0
+            prompt, last = prompts_in(record), (record or {}).get(key)
+            before = last["times"] if isinstance(last, dict) and last.get("prompt") == prompt else 0
             counted.append(before + 1)
-            return {**(record or {}), key: {"turn": turn, "times": before + 1}}
+            return {**(record or {}), key: {"prompt": prompt, "times": before + 1}}
 
         self.state.update("runs", ctx.session_id or "no session", change)
         return counted[0]
@@ -181,20 +182,24 @@ def with_programs(line: str, programs: tuple[tuple[str, str], ...]) -> str:
     """A shell line in which commands that begin with these words begin with others. Text in quotes stays."""
     from billhook.effects import script
 
-    pieces, at = [], 0
+    pieces, at, seen = [], 0, 0
     for found in script.read(line).commands:
-        place = line.find(found.text, at) if found.text else -1
+        place = line.find(found.text, seen) if found.text else -1
+        if place < 0:
+            continue
+        seen = place + len(found.text)  # what stands in quotes there is no command
         for old, new in programs:
             begins = _beginning(old).match(found.text)
-            if place >= 0 and begins and found.words[: len(old.split())] == tuple(old.split()):
-                pieces += [line[at:place], new]
+            if begins and found.words[: len(old.split())] == tuple(old.split()):
+                pieces += [line[at : place + begins.start(1)], new]
                 at = place + begins.end()
                 break
     return "".join((*pieces, line[at:]))
 
 
 def _beginning(words: str) -> "re.Pattern[str]":
-    return re.compile(r"\s+".join(map(re.escape, words.split())) + r"(?=\s|$)")
+    """The words at the begin of a command, after the variables that are set for it."""
+    return re.compile(r"(?:\w+=\S*\s+)*(" + r"\s+".join(map(re.escape, words.split())) + r")(?=\s|$)")
 
 
 class Masking(msgspec.Struct, frozen=True):

@@ -20,14 +20,14 @@ from billhook.effects.rules import condition
 from billhook.store.state import FileState, Value
 
 if TYPE_CHECKING:
-    from billhook.builtins import session_changes
+    from billhook.builtins import session_notes
     from billhook.core import match
     from billhook.effects import gitstate, path_globs
     from billhook.store import redaction
 else:
     match, gitstate = later("billhook.core.match"), later("billhook.effects.gitstate")
     path_globs, redaction = later("billhook.effects.path_globs"), later("billhook.store.redaction")
-    session_changes = later("billhook.builtins.session_changes")
+    session_notes = later("billhook.builtins.session_notes")
 
 Tests = tuple[tuple[str, Any], ...]
 _TEST_NAMES = "file_exists changed_files prompt has_secret agent permission_mode results.NAME.FIELD"
@@ -62,7 +62,9 @@ def readable(wanted: Conditions) -> Conditions:
     """The same without what can't be read: a gate that is broken then blocks more, not less."""
     rules = wanted.rules if all(map(_is_rule, wanted.rules)) else ()
     effects, after = ((names if is_readable(names) else ()) for names in (wanted.effects, wanted.after_effects))
-    return Conditions(rules=rules, effects=effects, after_effects=after, paths=wanted.paths, branch=wanted.branch)
+    paths = wanted.paths if all((*wanted.paths.read, *wanted.paths.write)) else PathGlobs()
+    branch = wanted.branch if all(wanted.branch) else ()
+    return Conditions(rules=rules, effects=effects, after_effects=after, paths=paths, branch=branch)
 
 
 def _is_rule(text: str) -> bool:
@@ -188,7 +190,7 @@ def _file_exists(when: EventTests, globs: tuple[str, ...], ctx: Context) -> bool
 
 def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context) -> bool:
     """Whether files changed since the session began; `false` wants that none did."""
-    changed = session_changes.changed_files(when.state, ctx.session_id, when.folder)
+    changed = session_notes.changed_files(when.state, ctx.session_id, when.folder)
     if isinstance(globs, bool):
         return bool(changed) is globs
     return any(path_globs.selects(globs, os.path.join(when.folder, name), when.folder) for name in changed)

@@ -132,7 +132,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         more = tuple(hooks)
         recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
-        recorded += [*self._effects_seen(), *self._session_begin()]
+        recorded += [*self._effects_seen(), *self._session_notes()]
         env = {
             "CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project,
             "BILLHOOK_AGENT": host,
@@ -165,14 +165,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             first = max(asking, key=lambda one: one.declared.gate)
             yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
 
-    def _session_begin(self) -> "Iterator[Observer]":
-        """Records when sessions begin, where a hook asks for it with `changed_files`."""
-        asking = [one for one in self.entries if "changed_files" in repr(one.declared.conditions.when) and one.hook]
+    def _session_notes(self) -> "Iterator[Observer]":
+        """Records when sessions begin and how many prompts they had, where a hook needs it."""
+        asking = [one for one in self.entries if one.hook is not None and _needs_notes(one.declared)]
         if asking and self.knowing is not None:
-            from billhook.builtins.session_changes import SessionBegin
+            from billhook.builtins.session_notes import SessionNotes
 
             first = max(asking, key=lambda one: one.declared.gate)
-            yield SessionBegin(self.knowing.state, self.project, first.shown, first.declared.gate)
+            yield SessionNotes(self.knowing.state, self.project, first.shown, first.declared.gate)
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
@@ -183,6 +183,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         from billhook.config.recorder import Recording
 
         return Recording(self, filled("event-logger", settings.options), self.knowing)
+
+
+def _needs_notes(declared: Declared) -> bool:
+    limited = isinstance(declared.action, Say) and declared.action.limit > 0
+    return limited or "changed_files" in repr(declared.conditions.when)
 
 
 # Every configured hook as people want to see it:

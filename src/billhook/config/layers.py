@@ -292,7 +292,7 @@ def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
         case Exec(argv):
             return Exec(tuple(map(fill, argv)))
         case Python(target, interpreter):
-            return Python(fill(target), fill(interpreter))
+            return replace(action, target=fill(target), interpreter=fill(interpreter))
         case Url(url):
             return replace(action, url=fill(url))  # headers take only what is allowed to them, at each call
         case Say(_, text, file):

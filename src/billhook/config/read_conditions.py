@@ -83,7 +83,8 @@ def when(entry: "EntryReader") -> Tests:
 
 def _tests(entry: "EntryReader", node: Node, where: str) -> Tests:
     if not isinstance(node.value, FieldNodes) or not node.value.pairs:
-        message = f"`{where}` must be a mapping of tests, not {node.kind}" if node.value else f"`{where}` is empty"
+        is_empty = node.value is None or isinstance(node.value, FieldNodes)
+        message = f"`{where}` is empty" if is_empty else f"`{where}` must be a mapping of tests, not {node.kind}"
         hint = f"for example `{where}: {{file_exists: uv.lock}}`"
         if isinstance(node.value, str) and "(" in node.value:
             hint = f"a rule about the tool call belongs under `if`: `if: {node.value}`"

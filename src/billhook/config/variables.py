@@ -136,7 +136,10 @@ class _Quotes:
     def at(self, place: int) -> bool:
         """Whether a place is quoted already; each place asked for lies behind the one before."""
         while self.place < place:
-            self.place += 2 if self.text[self.place] == "\\" and self.open[-1:] != ["'"] else 1
+            if self.text[self.place] == "\\" and self.open[-1:] != ["'"]:
+                self.place += 2
+                continue
+            self.place += 1
             self._pass(self.text[self.place - 1])
         return self.lines or self.open[-1:] in (["'"], ['"'])
 

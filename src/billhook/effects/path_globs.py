@@ -30,7 +30,7 @@ def used(event: Event) -> Iterator[tuple[str, Use, bool]]:
 
 def selects(globs: Sequence[str], path: str, folder: str, *, below: bool = False) -> bool:
     """Whether the last glob that matches a path is one without `!`. Where all have one, the rest is meant."""
-    names = dict.fromkeys((path, os.path.realpath(path)))
+    names = [path_segments(name) for name in dict.fromkeys((path, os.path.realpath(path)))]
     chosen = all(text.startswith("!") for text in globs)
     for text in globs:
         if any(_matches(text.removeprefix("!"), name, folder, below) for name in names):
@@ -38,15 +38,15 @@ def selects(globs: Sequence[str], path: str, folder: str, *, below: bool = False
     return chosen
 
 
-def _matches(text: str, path: str, folder: str, below: bool) -> bool:
-    found = path_segments(path)
-    for pattern in path_patterns(text, folder, deny=True):
-        if path_matches((*pattern, ANY_DEPTH), found):
+def _matches(text: str, path: list[str], folder: str, below: bool) -> bool:
+    """Below the folder a glob also means what is in a folder of that name; elsewhere only such names themselves."""
+    for pattern in path_patterns(text, folder, deny=False):
+        if path_matches((*pattern, ANY_DEPTH), path):
             return True
         # `rm -rf config` is about `config/secrets/**` as well
-        if below and len(pattern) > len(found) and path_matches(pattern[: len(found)], found):
+        if below and len(pattern) > len(path) and path_matches(pattern[: len(path)], path):
             return True
-    return False
+    return "/" not in text and path_matches((ANY_DEPTH, text), path)
 
 
 _MOST: Final = 10_000  # names that are looked at for a glob

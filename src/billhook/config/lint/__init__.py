@@ -81,7 +81,8 @@ class Edit(str):
 def finding(hook: Declared, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
     """A finding at the place of one of the hook's fields, or of the hook where the file has no such field. `edit`: the
     value that the hint proposes; a hint that is an `Edit` has it."""
-    return hook.finding(code, field, message, str(hint), hint.value if isinstance(hint, Edit) else edit)
+    value = edit or (hint.value if isinstance(hint, Edit) else "")
+    return hook.finding(code, field, message, str(hint), value)
 
 
 def edit(hook: Declared, field: str, value: object) -> Edit:

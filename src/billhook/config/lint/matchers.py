@@ -446,8 +446,9 @@ def _rule_never(hook: Declared, text: str) -> list[Finding]:
         if meant is None:
             return []
         message = f"`{rule.tool}` never matches: there is a tool `{meant}`"
-        hint = edit(hook, "rules", with_rule(hook, text, text.replace(rule.tool, meant, 1)))
-        return [finding(hook, "BH301", "rules", message, hint)]
+        better = text.replace(rule.tool, meant, 1)
+        hint = edit(hook, "rules", with_rule(hook, text, better))
+        return [finding(hook, "BH301", "rules", message, hint, better)]
     return _contradiction(hook, rule) if len(hook.conditions.rules) == 1 else []
 
 

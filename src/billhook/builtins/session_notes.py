@@ -1,4 +1,7 @@
-"""Which files changed since a session began: what git sees, newer than the session, and what was committed in it."""
+"""What is noted of a session: when it began, how many prompts it had, and which files changed since.
+
+Changed is what git sees that is newer than the session, and what was committed in it.
+"""
 
 import itertools
 import os
@@ -13,32 +16,41 @@ from billhook.core.errors import UnrecordedError
 from billhook.effects import gitstate
 from billhook.effects.gitindex import UnreadableError
 from billhook.store.files import StoreError
-from billhook.store.state import FileState
+from billhook.store.state import FileState, Value
 
 _KIND: Final = "runs"
-_BEGAN: Final = "began"
+_BEGAN, _PROMPTS = "began", "prompts"
 _SECONDS: Final = 2.0  # that git may take for a question at the end of a turn
 _MOST: Final = 20_000  # files of a folder without git that are looked at
 _COMMITTED: Final = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 
 
-class SessionBegin(msgspec.Struct, frozen=True):
-    """The observer: notes when a session was first seen, and at which commit."""
+class SessionNotes(msgspec.Struct, frozen=True):
+    """The observer: notes when a session was first seen and at which commit, and counts its prompts."""
 
     state: FileState
     folder: str
-    hook: str  # the hook with `changed_files` that a failure counts for
+    hook: str  # the hook with `changed_files` or `keep_going` that a failure counts for
     gate: bool
 
     def __call__(self, verdict: Verdict) -> None:
-        session_id = verdict.about.session_id
+        session_id, prompted = verdict.about.session_id, verdict.event == "UserPromptSubmit"
         try:
-            if session_id and _BEGAN not in (self.state.read(_KIND, session_id) or {}):
+            if session_id and (prompted or _BEGAN not in (self.state.read(_KIND, session_id) or {})):
                 began = {"at": time.time(), "head": _head(self.folder)}
-                self.state.update(_KIND, session_id, lambda record: {_BEGAN: began, **(record or {})})
+                self.state.update(_KIND, session_id, lambda record: self._noted(record or {}, began, prompted))
         except StoreError as error:
             message = f"the begin of this session can't be recorded: {error.message}"
             raise UnrecordedError(message, hook=self.hook, deny=self.gate, place=error.place) from error
+
+    def _noted(self, record: Value, began: Value, prompted: bool) -> Value:
+        return {_BEGAN: began, **record, _PROMPTS: prompts_in(record) + prompted}
+
+
+def prompts_in(record: Value | None) -> int:
+    """How many prompts a session had."""
+    count = (record or {}).get(_PROMPTS, 0)
+    return count if isinstance(count, int) else 0
 
 
 def _head(folder: str) -> str:

@@ -1,0 +1,147 @@
+"""`${...}` of an event: values, and that hostile ones stay values in texts, arguments and shell commands."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from billhook import Verdict
+from billhook.config import variables
+from config.project import Project, codes
+
+OWN = "~/.config/billhook/hooks.yaml"
+HOSTILE = [
+    "; touch hacked",
+    "$(touch hacked)",
+    "`touch hacked`",
+    "a b  c",
+    "'; touch hacked; '",
+    '"; touch hacked; "',
+    "x' \" $(touch hacked) `touch hacked` \\",
+    "*",
+    "~",
+    "${HOME}",
+    "-rf",
+    "&& touch hacked &&",
+    "line\n; touch hacked",
+    "ünïcödé",
+]
+PLACES = ["${%s}", '"${%s}"', "x${%s}y", '"a $(echo "${%s}")"', "'lit' ${%s}", "$(echo ${%s})"]
+
+
+def fire(project: Project, hooks: dict[str, Any], **fields: Any) -> Verdict:
+    project.write(OWN, json.dumps({"guard": "off", "hooks": hooks}))
+    about: dict[str, Any] = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(project.folder)}
+    about |= {"tool_name": "Write", "tool_input": {"file_path": "a.py", "content": ""}}
+    config = project.load(builtins=True)
+    assert codes(config) == []
+    return config.engine(host="claude").fire_sync(about | fields)
+
+
+def told(project: Project, line: str, **fields: Any) -> list[str]:
+    """The arguments that a command gets."""
+    script = 'import json, sys; json.dump(sys.argv[1:], open("told", "w"))'
+    project.write("show.py", script)
+    fire(project, {"h": {"events": "*", "run": f"python3 show.py {line}"}}, **fields)
+    found: list[str] = json.loads(project.path("told").read_text())
+    return found
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_path_stays_a_path(project: Project, value: str) -> None:
+    expected = "".join(char if char.isprintable() else "?" for char in value)
+    assert told(project, "${file_path}", tool_input={"file_path": value, "content": ""}) == [expected]
+    assert not project.path("hacked").exists()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("value", HOSTILE)
+def test_no_place_makes_code_of_it(project: Project, place: str, value: str) -> None:
+    """In every kind of quotes and substitutions: nothing of a value runs."""
+    told(project, place % "prompt", hook_event_name="UserPromptSubmit", prompt=value)
+    assert not project.path("hacked").exists()
+
+
+@pytest.mark.parametrize("name", [*variables.VARIABLES, "results.first.data.x"])
+@pytest.mark.parametrize("how", ["run", "exec", "inject", "command"])
+def test_every_variable(project: Project, name: str, how: str) -> None:
+    """Hostile names of files, prompts, branches and results, in each kind of place."""
+    hostile = "$(touch hacked);`touch hacked`"
+    git(project.folder, "init", "-q")
+    (project.folder / ".git" / "HEAD").write_text(f"ref: refs/heads/{hostile}\n")
+    text = f"${{{name}}}"
+    deeds: dict[str, dict[str, Any]] = {
+        "run": {"run": f"printf %s {text} > told"},
+        "exec": {"exec": ["sh", "-c", 'printf %s "$1" > told', "sh", text]},
+        "inject": {"inject": text},
+        "command": {"inject": {"command": f"printf %s {text}"}},
+    }
+    deed = deeds[how]
+    answer = json.dumps({"data": {"x": hostile}})
+    project.write("answer.json", answer)
+    first = {"events": "PreToolUse", "dialect": "spec", "run": "cat answer.json"}
+    fields: dict[str, Any] = {
+        "tool_input": {"file_path": hostile, "command": hostile, "content": ""},
+        "message": hostile,
+        "reason": hostile,
+        "prompt": hostile,
+    }
+    if name == "command":
+        fields |= {"tool_name": "Bash", "tool_input": {"command": hostile}}
+    fire(project, {"first": first, "h": {"events": "PreToolUse", **deed}}, **fields)
+    assert not project.path("hacked").exists()
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+
+
+TEXTS = [
+    ("${tool} ${file_path}", "Write a.py"),
+    ("${file_path:-none} ${message:-quiet}", "a.py quiet"),
+    ("$${tool}", "${tool}"),
+    ("${event} by ${agent}", "PreToolUse by claude"),
+    ("${branch}", "main"),
+    ("${results.first.data.n} ${results.first.data} ${results.none.data}", '3 {"n":3} '),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TEXTS)
+def test_texts(project: Project, text: str, expected: str) -> None:
+    git(project.folder, "init", "-q", "-b", "main")
+    first = {"events": "PreToolUse", "dialect": "spec", "run": """echo '{"data": {"n": 3}}'"""}
+    verdict = fire(project, {"first": first, "h": {"events": "PreToolUse", "deny": text}})
+    assert verdict.reason.replace(": ", ":") == expected
+
+
+def test_the_reason_of_an_earlier_hook(project: Project) -> None:
+    hooks = {
+        "gate": {"events": "PreToolUse", "deny": "not today"},
+        "log": {"events": "PreToolUse", "always": True, "run": "printf %s ${reason} > told", "after": ["gate"]},
+    }
+    fire(project, hooks)
+    assert project.path("told").read_text() == "not today"
+
+
+def test_environment_variables_are_still_put_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAM", "ours")
+    assert fire(project, {"h": {"events": "PreToolUse", "deny": "${TEAM}: ${tool}"}}).reason == "ours: Write"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a ${tool}", 'a "${BILLHOOK_TOOL}"'),
+        ('a "x ${tool}"', 'a "x ${BILLHOOK_TOOL}"'),
+        ("a 'x ${tool}'", "a 'x ${BILLHOOK_TOOL}'"),
+        ('"$(b ${tool})"', '"$(b "${BILLHOOK_TOOL}")"'),
+        ('a \\" ${tool}', 'a \\" "${BILLHOOK_TOOL}"'),
+        ("cat <<E\n${tool}\nE", "cat <<E\n${BILLHOOK_TOOL}\nE"),
+        ("echo $${tool} $tool", "echo ${tool} $tool"),
+        ("a ${results.x.data.n}", 'a "${BILLHOOK_RESULTS_X_DATA_N}"'),
+    ],
+)
+def test_in_a_shell(text: str, expected: str) -> None:
+    assert variables.for_shell(text, "")[0] == expected

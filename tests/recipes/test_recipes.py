@@ -21,12 +21,13 @@ from dialects.test_agents_grid import SENT
 from recipes.cases import Scratch, judge, possible, ran
 
 RECIPES = {one.name: one for one in shipped()}
-CASES = [
-    pytest.param(one, case, id=f"{one.name}-{number}")
+ALL = [
+    (f"{one.name}-{number}", one, case)
     for one in RECIPES.values()
     for number, case in enumerate(plain(one.sections({}))["tests"])
 ]
-SHELL = [case for case in CASES if "bash" in case.values[1]]
+CASES = [pytest.param(one, case, id=name) for name, one, case in ALL]
+SHELL = [pytest.param(one, case, id=name) for name, one, case in ALL if "bash" in case]
 
 
 @pytest.fixture(autouse=True)
@@ -97,13 +98,15 @@ def test_in_every_agent(recipe: Recipe, case: dict[str, Any], scratch: Scratch, 
 
     judge(case, verdict)
     written = dialect(agent).write_exit(event, verdict.as_answer())
-    assert not written.lost or [one for one in limits if name in one.events], (written.lost, limits)
+    lost = [one for one in written.lost if one != "a rewritten output is said as text"]  # its content is the same
+    assert not lost or [one for one in limits if name in one.events], (lost, limits)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("recipe", "case"), SHELL)
 def test_a_shell_call_of_every_client(recipe: Recipe, case: dict[str, Any], scratch: Scratch, client: str) -> None:
-    """A shell call in each client's own form: what is denied does not run, and what is rewritten runs rewritten."""
+    """A shell call in each client's own form: what is denied does not run, and what is rewritten runs rewritten, or
+    does not run where the client can't be told."""
     agent, obeys = CLIENTS[client]
     expected = case.get("expect")
     scratch.event(case)
@@ -112,9 +115,10 @@ def test_a_shell_call_of_every_client(recipe: Recipe, case: dict[str, Any], scra
 
     assert (case.get("by") in ran(verdict)) is ("by" in case)
     effect = obeys(dialect(agent).write_exit(event, verdict.as_answer()).exit)
-    assert effect.runs is (expected not in ("deny", "ask"))
-    if expected == "rewrite" and effect.runs and effect.rewritten is not None:
-        assert case["input"]["command"] in effect.rewritten.values()
+    if expected == "rewrite":
+        assert case["input"]["command"] in [*(effect.rewritten or {}).values(), *effect.reason.split('"')]
+    else:
+        assert effect.runs is (expected != "deny")
 
 
 def client_event(client: str, command: str, scratch: Scratch) -> Event:

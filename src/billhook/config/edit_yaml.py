@@ -227,16 +227,17 @@ _THEIRS: Final = 4  # columns below an empty key that was there: so what is take
 
 def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> bytes:
     """The file with what a recipe adds. Raises FaultyFileError, and BillhookError where it had to be written anew."""
+    import yaml
+
     before = _read(data, file) if data else {}
     mark, text = _text(_FIRST.encode() if data is None else data)
-    for key, block in sections.items():
-        text = _with_block(text, file, key, block)
-    after = (mark + text).encode()
     try:
-        same = _read(after, file) == _merged(before, sections, file)
-    except FaultyFileError:
-        same = False
-    _check(same, "added", file)
+        for key, block in sections.items():
+            text = _with_block(text, file, key, block)
+    except yaml.YAMLError:  # the whole file is in brackets
+        _check(False, "added", file)
+    after = (mark + text).encode()
+    _check(_read(after, file) == _merged(before, sections, file), "added", file)
     return after
 
 
@@ -247,7 +248,7 @@ def without_sections(data: bytes, file: str, sections: dict[str, str]) -> bytes 
     for key, block in reversed(sections.items()):
         text = _without_block(text, key, block)
     after = (mark + text).encode()
-    if _merged(_read(after, file) if after else {}, sections, file) != _read(data, file):
+    if not _is_rest(_read(after, file) if after else {}, _read(data, file), sections):
         raise LookupError(file)
     return None if text == _FIRST else after
 
@@ -297,6 +298,23 @@ def _merged(before: dict[str, Any], sections: dict[str, str], file: str) -> dict
     return after
 
 
+def _is_rest(after: dict[str, Any], before: dict[str, Any], sections: dict[str, str]) -> bool:
+    """Whether a file lacks exactly what the sections hold."""
+    import yaml
+
+    left = dict(before)
+    for key, block in sections.items():
+        name = next((one for one in _KEYS if key == "hooks" and one in before), key)
+        gone = yaml.safe_load(block)
+        if isinstance(gone, dict):
+            left[name] = {one: value for one, value in before[name].items() if gone.get(one) != value}
+        else:
+            left[name] = list(before[name])
+            for case in gone:
+                left[name].remove(case)
+    return {key: value for key, value in left.items() if value} == {key: one for key, one in after.items() if one}
+
+
 def _composed(text: str, key: str) -> "tuple[yaml.Node | None, yaml.Node | None]":
     """A key of the file and its value, as nodes."""
     import yaml
@@ -323,7 +341,8 @@ def _with_block(text: str, file: str, key: str, block: str) -> str:
         place = f"{file}:{value.start_mark.line + 1}"
         raise FaultyFileError(f"`{key}` holds no entries", place=place, hint="put them below it, in lines of their own")
     else:
-        # a list of hooks, or entries in brackets, can't take text as it is: `with_sections` finds that out
+        wanted = yaml.SequenceNode if key == "tests" else yaml.MappingNode
+        _check(isinstance(value, wanted) and not value.flow_style, "added", file)
         piece = _indented(block, value.start_mark.column, newline)
         gap = newline if isinstance(value, yaml.MappingNode) else ""
         text = _inserted(text, _line_end(text, _last(value)), gap + piece)

@@ -1,0 +1,295 @@
+"""`billhook add` and `billhook remove`, as a person types them."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from inline_snapshot import snapshot
+
+from billhook.config import edit_yaml
+from billhook.config.recipes import shipped
+from billhook.core.errors import UsageError
+from cli.place import Place
+from recipes.cases import Scratch
+
+OURS = """\
+title: Nobody deploys on Fridays
+purpose: ours
+hooks:
+  # A person does that.
+  no-deploys:
+    events: PreToolUse
+    if: Bash(./deploy *)
+    deny: Not today
+tests:
+  - {bash: ./deploy now, expect: deny, by: no-deploys}
+show: {bash: ./deploy now}
+"""
+HOSTILE = [
+    "x\n    run: touch hacked",
+    'x"\n  evil: {events: Stop, run: touch hacked}',
+    "x', run: touch hacked, a: '",
+    "x # comment",
+    "x: {y: z}",
+    "- x",
+    "*alias",
+    "&anchor x",
+    "!!python/object/apply:os.system [touch hacked]",
+    "$(touch hacked); touch hacked `touch hacked`",
+    "'; touch hacked; '",
+    "${command}",
+    "yes",
+    "[a, b",
+    "\u2028x",
+    "\x1b[2J",
+    "x\x85y: z",
+    "a" * 2000,
+    "",
+    " ",
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def hooks(place: Place) -> Path:
+    return place.project / ".billhook" / "hooks.yaml"
+
+
+def test_the_list(place: Place) -> None:
+    """Every recipe in one line, by purpose; no line is wider than the screen."""
+    done = place.run("add")
+
+    assert done.code == 0
+    assert all(len(line) <= 82 for line in done.out.splitlines())
+    assert [line.split()[0] for line in done.out.splitlines() if line.startswith("  ")] == [
+        one.name for one in shipped()
+    ]
+    assert len(place.run("add", "--json").out.splitlines()) == len(shipped())
+
+
+def test_a_person_is_asked(place: Place) -> None:
+    """What is added is shown; then it runs, because it is approved."""
+    done = place.typing("add", "no-verify", answers=[("[y/N]", "y\n")])
+
+    assert done.screen == snapshot("""\
+no-verify: Deny --no-verify
+
+hooks:
+  # billhook add no-verify
+  no-verify:
+    events: PreToolUse
+    if: [Bash(git *--no-verify*), Bash(git *commit -n *), Bash(git *commit * -n *), Bash(git *core.hooksPath*)]
+    deny: Git hooks run in this project. Fix what they find instead of skipping them.
+tests:
+  - {bash: git commit --no-verify -m x, expect: deny, by: no-verify}
+  - {bash: git commit -n -m x, expect: deny, by: no-verify}
+  - {bash: git commit -m x, expect: none, without: no-verify}
+
+add this to .billhook/hooks.yaml? [y/N] added to .billhook/hooks.yaml, and approved
+
+see it work:
+  billhook fire PreToolUse --tool Bash --input '{"command": "git commit --no-verify -m x"}'
+-- exit 0
+""")
+    assert place.run("trust").code == 0
+    fired = place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "git commit -n"}', "--json")
+    assert (fired.code, fired.verdict["decision"]) == (1, "deny")
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "what\n"])
+def test_a_person_says_no(place: Place, answer: str) -> None:
+    """Then nothing is written."""
+    assert place.typing("add", "no-verify", answers=[("[y/N]", answer)]).code == 1
+    assert not hooks(place).exists()
+
+
+def test_without_a_terminal(place: Place) -> None:
+    """Nobody can be asked, so nothing is written."""
+    done = place.alone("add", "no-verify")
+
+    assert done.code == 1 and "--yes" in done.err
+    assert not hooks(place).exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("add", "no-verify"), ("add", "no-verify", "--yes"), ("remove", "no-verify", "--yes")]
+)
+def test_an_agent_is_refused(place: Place, words: tuple[str, ...]) -> None:
+    """It must not change the hooks that judge it; it may look at recipes."""
+    place.file(".billhook/hooks.yaml", OURS_ADDED)
+    before = hooks(place).read_bytes()
+    done = place.run(*words, CLAUDECODE="1")
+
+    assert done.code == 2 and "is refused here: this runs inside Claude Code" in done.err
+    assert hooks(place).read_bytes() == before
+    assert place.run("add", "no-verify", "--print", CLAUDECODE="1").code == 0
+
+
+OURS_ADDED = "hooks:\n  no-verify: {events: Stop, inject: x}\n"
+
+
+def test_add_twice(place: Place) -> None:
+    """The second time changes nothing and says so; other values are another matter."""
+    assert place.alone("add", "protect-paths", "--yes").code == 0
+    before = hooks(place).read_bytes()
+    again = place.alone("add", "protect-paths", "--yes")
+    other = place.alone("add", "protect-paths", "--yes", "--set", "paths=x")
+
+    assert (again.code, again.out) == (0, "protect-paths is in .billhook/hooks.yaml already; nothing was changed\n")
+    assert other.code == 1 and "is another hook" in other.err
+    assert hooks(place).read_bytes() == before
+
+
+def test_remove_byte_for_byte(place: Place) -> None:
+    """The project's own file, with values of a person's own; a file that was made for it is gone again."""
+    own = place.file("hooks.yaml", "# mine\nhooks:\n  a:   {events: Stop, inject: x}   # kept")
+    own.chmod(0o640)
+    before = own.read_bytes()
+    assert place.alone("add", "protect-paths", "--yes", "--set", "paths=a b,'c").code == 0
+    assert not hooks(place).exists() and b"protect-paths" in own.read_bytes()
+    assert place.alone("remove", "protect-paths", "--yes").code == 0
+    assert (own.read_bytes(), own.stat().st_mode & 0o777) == (before, 0o640)
+
+    own.unlink()
+    assert place.alone("add", "no-verify", "use-uv", "--yes").code == 0
+    assert place.alone("remove", "no-verify", "use-uv", "--yes").code == 0
+    assert list(place.project.iterdir()) == []
+
+
+def test_remove_says_nothing_is_missing(place: Place) -> None:
+    """A gate that a person removed is not reported as gone, and its approval is taken back."""
+    assert place.alone("add", "no-verify", "git-context", "--yes").code == 0
+    assert place.alone("remove", "no-verify", "--yes").code == 0
+
+    assert "no-verify" not in place.run("fire", "Stop", "--json").err
+    assert "no-verify" not in place.run("trust", "--list").out
+
+
+def test_remove_what_was_edited(place: Place) -> None:
+    """The difference is shown, and the hook with its tests goes."""
+    assert place.alone("add", "no-verify", "--yes").code == 0
+    text = hooks(place).read_text().replace("Git hooks run", "Our hooks run")
+    hooks(place).write_text(text + "  - {bash: ls, expect: none}\n")
+    done = place.typing("remove", "no-verify", answers=[("[y/N]", "y\n")])
+
+    assert done.code == 0 and "-    deny: Our hooks run" in done.out
+    assert yaml.safe_load(hooks(place).read_text()) == {"tests": [{"bash": "ls", "expect": "none"}]}
+
+
+def test_remove_what_is_not_there(place: Place) -> None:
+    """Exit code 1."""
+    done = place.alone("remove", "no-verify", "--yes")
+
+    assert done.code == 1 and "is not in .billhook/hooks.yaml" in done.err
+
+
+def test_print(place: Place) -> None:
+    """Only the text, which is a hooks.yaml; nothing is written."""
+    done = place.run("add", "no-verify", "--print")
+
+    assert [*yaml.safe_load(done.out)] == ["hooks", "tests"]
+    assert list(place.project.iterdir()) == []
+
+
+def test_user(place: Place) -> None:
+    """In the person's own file, which needs no approval."""
+    own = place.own("hooks:\n  a: {events: Stop, inject: x}\n")
+    before = own.read_bytes()
+    assert place.alone("add", "no-verify", "--user", "--yes").code == 0
+    assert b"no-verify" in own.read_bytes() and not hooks(place).exists()
+    assert place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "git commit -n"}').code == 1
+    assert place.alone("remove", "no-verify", "--user", "--yes").code == 0
+    assert own.read_bytes() == before
+
+
+@pytest.mark.parametrize("word", ["ours/no-deploys.yaml", "./ours", "ours/"])
+def test_by_path(place: Place, word: str) -> None:
+    """A file, or each file of a folder; removed by the same word."""
+    place.file("ours/no-deploys.yaml", OURS)
+    added = place.alone("add", word, "--yes")
+    fired = place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "./deploy now"}', "--json")
+
+    assert added.code == 0 and fired.verdict["decision"] == "deny"
+    assert place.alone("remove", word, "--yes").code == 0
+    assert not hooks(place).exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "title: x\n", "title: x\npurpose: y\nhooks: {a: {events: Stop, inject: x}}\n", "\x00", "a: &a [*a]",
+     OURS + "script: x\n", OURS.replace("title: ", "title: [x] #")],
+)  # fmt: skip
+def test_not_a_recipe(place: Place, text: str) -> None:
+    """Exit code 2, with the file and a hint."""
+    place.file("ours/one.yaml", text)
+    done = place.alone("add", "ours/one.yaml", "--yes")
+
+    assert done.code == 2 and "ours/one.yaml: not a recipe" in done.err and "hint:" in done.err
+
+
+def test_json(place: Place) -> None:
+    """One line for each recipe, with the command that shows it."""
+    done = json.loads(place.alone("add", "no-verify", "--yes", "--json").out)
+
+    assert (done["recipe"], done["added"], done["hooks"]) == ("no-verify", True, ["no-verify"])
+    assert shlex.split(done["show"])[:3] == ["billhook", "fire", "PreToolUse"]
+    assert json.loads(place.alone("remove", "no-verify", "--yes", "--json").out)["removed"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("no-such",),
+        ("no-verify", "--set", "a=b"),
+        ("protect-paths", "--set", "paths"),
+        ("session-limits", "--set", "calls=0"),
+        ("session-limits", "--set", "calls=many"),
+        ("./missing.yaml",),
+    ],
+)
+def test_usage(place: Place, words: tuple[str, ...]) -> None:
+    """Exit code 2 with a hint, and nothing is written."""
+    done = place.alone("add", *words, "--yes")
+
+    assert done.code == 2 and "hint:" in done.err
+    assert list(place.project.iterdir()) == []
+
+
+PARAMETERS = [("event-log", "file"), ("protect-paths", "paths"), ("notify-desktop", "title")]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize(("name", "parameter"), PARAMETERS)
+def test_hostile_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, parameter: str, value: str) -> None:
+    """A value stays one value of YAML and one word of a shell, or it is refused; what is added can be removed."""
+    recipe = next(one for one in shipped() if one.name == name)
+    try:
+        sections = recipe.sections({parameter: value})
+    except UsageError as error:
+        assert "can't be set to that" in error.message and error.hint
+        assert not value.isprintable() or not value.strip() or len(value) > 1000
+        return
+    text = edit_yaml.with_sections(None, "hooks.yaml", sections).decode()
+    scratch = Scratch(tmp_path, text, monkeypatch)
+    said = yaml.safe_load(text)
+    scratch.fire(scratch.event({"event": {"hook_event_name": "Notification", "message": "x"}}))
+
+    assert [*said["hooks"]] == [name] and {*said} <= {"hooks", "tests"}
+    assert {*said["hooks"][name]} == {*yaml.safe_load(recipe.texts["hooks"])[name]}
+    assert edit_yaml.without_sections(text.encode(), "hooks.yaml", sections) is None
+    assert not list(tmp_path.rglob("hacked"))
+
+
+def test_a_hostile_value_on_the_command_line(place: Place) -> None:
+    """It goes in and comes out again."""
+    value = "file=a b'; touch hacked; $(touch hacked) # \\ \" .log"
+    assert place.alone("add", "event-log", "--yes", "--set", value).code == 0
+    assert place.run("fire", "Stop").code == 0
+    assert [path.name for path in place.project.iterdir() if path.name != ".billhook"] == [value.partition("=")[2]]
+    assert place.alone("remove", "event-log", "--yes").code == 0
+    assert not hooks(place).exists()

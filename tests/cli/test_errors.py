@@ -147,11 +147,12 @@ def test_control_characters_in_complaints() -> None:
     ("word", "hint"),
     [
         ("test", "`fire`, `explain` or `check`"),
-        ("remove", "`uninstall`"),
+        ("delete", "`uninstall` or `remove`"),
         ("logs", "`events`"),
         ("approve", "`trust`"),
         ("run", "`fire`"),
-        ("add", "`init`"),
+        ("new", "`init`"),
+        ("recipes", "`add`"),
         ("chekc", "`check`"),
     ],
 )
@@ -164,7 +165,7 @@ def test_a_verb_that_does_not_exist(word: str, hint: str) -> None:
 
 def test_a_verb_that_is_like_none_lists_all() -> None:
     """No far-fetched guess."""
-    assert "hint: one of init, install," in billhook("xyzzy").err
+    assert "hint: one of init, add," in billhook("xyzzy").err
 
 
 @pytest.fixture

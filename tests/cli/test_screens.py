@@ -30,6 +30,8 @@ Options:
 
 Daily:
   init       Write a first file with hooks that work.
+  add        Add a recipe: hooks for one purpose, ready to use.
+  remove     Take a recipe out again.
   install    Let Claude Code, Codex, Gemini and others ask billhook.
   uninstall  Take billhook out of an agent's settings again.
   doctor     Say whether agents really ask billhook here, and what keeps them

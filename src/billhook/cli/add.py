@@ -15,6 +15,7 @@ from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import flag, option, refuse_agents
 from billhook.cli.screen import filled, hint, report, say, shown_path
+from billhook.cli.trust import typed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
 from billhook.config.loader import load_config
@@ -72,7 +73,7 @@ def verb(
         )
         return 0
     refuse_agents("add", _CHANGES, "--print")
-    change = _Change(user, yes, as_json)
+    change = RecipeFile(user, yes, as_json)
     return max([_add(change, one, given) for one in chosen])
 
 
@@ -98,7 +99,7 @@ def remove_verb(names: tuple[str, ...], user: bool, yes: bool, as_json: bool) ->
     """
     chosen = [one for name in names for one in recipes.find(name)]
     refuse_agents("remove", _CHANGES)
-    change = _Change(user, yes, as_json)
+    change = RecipeFile(user, yes, as_json)
     return max([_remove(change, one) for one in chosen])
 
 
@@ -155,7 +156,7 @@ def _try(recipe: Recipe) -> str:
 # -- the file
 
 
-class _Change:
+class RecipeFile:
     """The file that is changed, and who agrees to it."""
 
     def __init__(self, user: bool, yes: bool, as_json: bool) -> None:
@@ -183,10 +184,7 @@ class _Change:
         if self.as_json or not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
             hint("nothing was changed: run it in a terminal to be asked, or with --yes")
             return False
-        return click.prompt(f"{question} [y/N]", default="n", show_default=False, prompt_suffix=" ").lower() in (
-            "y",
-            "yes",
-        )
+        return typed(f"{question} [y/N] ") in ("y", "yes")
 
     def write(self, after: bytes | None) -> None:
         """Write the file, or remove it. Raises UsageError when it was changed since it was shown."""
@@ -209,7 +207,7 @@ class _Change:
         return [one for one in found if one.declared.name in names]
 
 
-def _add(change: _Change, recipe: Recipe, given: Mapping[str, str]) -> int:
+def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     sections = recipe.sections(given)
     hooks = recipes.plain(sections).get("hooks") or {}
     there = edit_yaml.hooks_in(change.before, str(change.path)) if change.before else {}
@@ -240,7 +238,7 @@ def _add(change: _Change, recipe: Recipe, given: Mapping[str, str]) -> int:
     return 0
 
 
-def _is_there(change: _Change, sections: Mapping[str, str]) -> bool:
+def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:
     """Whether the file has the recipe: its hooks, or its built-ins, mean the same."""
     if not change.before:
         return False
@@ -253,7 +251,7 @@ def _is_there(change: _Change, sections: Mapping[str, str]) -> bool:
     )
 
 
-def _remove(change: _Change, recipe: Recipe) -> int:
+def _remove(change: RecipeFile, recipe: Recipe) -> int:
     names = {*(recipes.plain(recipe.texts).get("hooks") or {})}
     there = names & edit_yaml.names_in(change.before, str(change.path))
     given = _added_with(change.before, recipe)
@@ -287,7 +285,7 @@ def _added_with(data: bytes | None, recipe: Recipe) -> dict[str, str] | None:
     return None
 
 
-def _revoke(change: _Change, names: set[str], after: bytes | None) -> None:
+def _revoke(change: RecipeFile, names: set[str], after: bytes | None) -> None:
     """Write the file without hooks, and take their approvals back. That they are gone is no surprise."""
     approvals = Approvals(Path(change.config.root))
     hashes = [one.hash for one in change.entries(names)]

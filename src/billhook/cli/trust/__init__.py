@@ -285,7 +285,7 @@ class _Going:
     def _answered(self, one: Pending) -> bool:
         hidden = screen.unseen(one)
         while True:
-            match _asked(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
+            match typed(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
                 case "y" | "yes" if hidden:
                     say(f"not shown: {', '.join(map(marked, hidden))}; `unseen` approves it all the same")
                 case "y" | "yes":
@@ -343,7 +343,7 @@ class _Going:
         return 1 if left or self.changed else 0
 
 
-def _asked(question: str) -> str:
+def typed(question: str) -> str:
     """One answer from the terminal; what was typed before the question was there is no answer to it."""
     import termios
 

@@ -121,6 +121,38 @@ def test_per_minute_slides(tmp_path: Path) -> None:
     assert session.calls(3) == ["none", "none", "deny"]
 
 
+@pytest.mark.parametrize("per", ["turn", "session"])
+def test_minutes(tmp_path: Path, per: Any) -> None:
+    """They begin with the first call, not with the limit; a new turn begins anew, a session does not."""
+    session = Session(tmp_path, RateLimit(at_most=2, of="minutes", per=per, then="ask"))
+    assert session.calls(2) == ["none", "none"]
+    session.clock.now += 119
+    assert session.calls(1) == ["none"]
+    session.clock.now += 1
+    refused = session.verdict()
+    assert refused.decision == "ask" and f"at most for 2 min per {per}" in refused.reason
+    session.stop()
+    assert session.calls(1) == (["none"] if per == "turn" else ["ask"])
+
+
+def test_minutes_after_the_machine_was_started(tmp_path: Path) -> None:
+    """A begin that lies ahead is now."""
+    session = Session(tmp_path, RateLimit(at_most=1, of="minutes"))
+    assert session.calls(1) == ["none"]
+    session.clock.now = 10.0
+    assert session.calls(1) == ["none"]
+    session.clock.now = 70.0
+    assert session.calls(1) == ["deny"]
+
+
+def test_minutes_without_a_session(tmp_path: Path) -> None:
+    """Nobody knows when it began: calls are still limited, minutes are not."""
+    session = Session(tmp_path, RateLimit(at_most=1, of="minutes"), RateLimit(at_most=2), session="")
+    session.calls(1)
+    session.clock.now += 90
+    assert session.calls(2) == ["none", "deny"]
+
+
 def test_a_clock_that_starts_anew(tmp_path: Path) -> None:
     """The machine was started again: nobody is let through at once, and nobody is locked out for longer than a minute,
     also when calls keep being refused meanwhile."""

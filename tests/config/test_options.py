@@ -68,6 +68,12 @@ WRONG = {
     "a limit with a slip": ("rate-limit", "limits: [{at_mst: 1, per: turn}]", "BH202", "a limit has no `at_mst`"),
     "a limit that is text": ("rate-limit", "limits: [Bash]", "BH203", "a limit must be a mapping, not a string"),
     "a rule that is none": ("rate-limit", "limits: [{rule: 'Bash(', at_most: 1, per: turn}]", "BH203", "`rule`"),
+    "minutes per minute": (
+        "rate-limit",
+        "limits: [{at_most: 1, of: minutes, per: minute}]",
+        "BH203",
+        "turn or session",
+    ),
     "a period nobody knows": ("rate-limit", "limits: [{at_most: 1, per: hour}]", "BH203", "turn, session, minute"),
 }
 

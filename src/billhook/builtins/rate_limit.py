@@ -1,4 +1,5 @@
-"""At most so many calls of a kind per turn, session or minute; then they are denied, or asked of the person.
+"""At most so many calls of a kind per turn, session or minute, or so many minutes of a turn or session; then they are
+denied, or asked of the person.
 
 A call counts when it is let pass here: one that was refused, or asked, uses nothing up. A limit whose count can't be
 read or written lets nothing pass. Turns are those that turn-tracker counts; without it, a session is one turn. Calls
@@ -30,13 +31,20 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     at_most: Annotated[int, msgspec.Meta(ge=0)]
     per: Literal["turn", "session", "minute", "hour"] = "session"
     """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, which turn and session become without one."""
+    of: Literal["calls", "minutes"] = "calls"  # what `at_most` counts; minutes begin with the first such call
     then: Literal["deny", "ask"] = "deny"
     reason: str = ""  # said before which limit it is
 
     @property
     def key(self) -> str:
         """What it counts. Limits that count the same share a count, and so does one whose number was changed."""
-        return f"{self.per} {self.rule or '*'}"
+        return f"{self.per} {self.rule or '*'}{' minutes' if self.of == 'minutes' else ''}"
+
+    def reached(self, used: "Used", now: float) -> bool:
+        """Whether nothing is left of it."""
+        if self.of == "minutes":
+            return used.began is not None and now - used.began >= self.at_most * 60
+        return used.count >= self.at_most
 
     @property
     def without_session(self) -> "RateLimit":
@@ -78,7 +86,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
         key = ctx.session_id
         if not key:
             key = f"no session in {self.project or ctx.cwd}"
-            struck = [limit.without_session for limit in struck]
+            struck = [limit.without_session for limit in struck if limit.of == "calls"]  # no begin, no minutes
         refusal = self._count(key, [limit for limit in struck if limit.key not in counted])
         if refusal:
             return refusal
@@ -95,11 +103,11 @@ class RateLimiter(msgspec.Struct, frozen=True):
             counts = _counts(record)
             for limit in limits:
                 counts[limit.key] = counts.get(limit.key, Used()).in_force(limit, turn, now)
-            reached = [(limit, counts[limit.key]) for limit in limits if counts[limit.key].count >= limit.at_most]
+            reached = [(limit, counts[limit.key]) for limit in limits if limit.reached(counts[limit.key], now)]
             if reached:
                 refusals.append(_refused(reached, now))
             else:
-                counts |= {key: counts[key].one_more(now) for key in {limit.key for limit in limits}}
+                counts |= {key: counts[key].one_more(limit, now) for key, limit in _by_key(limits).items()}
             return {"counts": msgspec.to_builtins(counts)}
 
         if limits:
@@ -113,6 +121,7 @@ class Used(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0
     turn: int | None = None  # the turn in which it was, if that matters
     times: tuple[float, ...] | None = None  # when each was, oldest first, if that matters
+    began: float | None = None  # when the first was, if minutes count
 
     def in_force(self, limit: RateLimit, turn: int, now: float) -> "Used":
         """What of it still counts."""
@@ -125,9 +134,16 @@ class Used(msgspec.Struct, frozen=True, omit_defaults=True):
         times = tuple(time for time in past if time > now - SECONDS[limit.per])
         return Used(len(times), times=times)
 
-    def one_more(self, now: float) -> "Used":
+    def one_more(self, limit: RateLimit, now: float) -> "Used":
+        if limit.of == "minutes":
+            # a begin that lies ahead is from before the machine was started
+            return msgspec.structs.replace(self, began=min(now, now if self.began is None else self.began))
         times = None if self.times is None else (*self.times, round(now, 3))
         return msgspec.structs.replace(self, count=self.count + 1, times=times)
+
+
+def _by_key(limits: Sequence[RateLimit]) -> dict[str, RateLimit]:
+    return {limit.key: limit for limit in limits}
 
 
 def _counts(record: Value | None) -> dict[str, Used]:
@@ -143,6 +159,7 @@ def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
     what = f"`{limit.rule}`" if limit.rule else "tool calls"
     times = "once" if limit.at_most == 1 else f"{limit.at_most} times"
+    times = times if limit.of == "calls" else f"for {limit.at_most} min"
     why = ", because the agent names no session" if limit.per == "hour" else ""
     rule = f"Limit: {what} at most {times} per {limit.per}{why}; {_ends(limit, used, now)}"
     reason = f"{limit.reason}\n{rule}" if limit.reason else rule

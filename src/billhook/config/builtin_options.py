@@ -110,6 +110,7 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     ),
     "at_most": _number(0, whole=True),
     "per": _one_of(turn="turn", session="session", minute="minute"),
+    "of": _one_of(calls="calls", minutes="minutes"),
     "then": _one_of(deny="deny", ask="ask", block="deny"),
     "reason": _TEXT,
 }
@@ -134,6 +135,10 @@ def _limit(node: Node) -> dict[str, Any]:
     for needed in ("at_most", "per"):
         if needed not in limit:
             raise WrongError(f"a limit needs `{needed}`", _SUCH_AS, node)
+    if limit.get("of") == "minutes" and limit["per"] == "minute":
+        raise WrongError(
+            "a limit of minutes is per turn or session", "such as {at_most: 60, of: minutes, per: session}", node
+        )
     return limit
 
 

@@ -15,7 +15,7 @@ from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
-from billhook.effects.interpret import Interpreter, Run, State
+from billhook.effects.interpret import Interpreter
 from billhook.effects.places import World
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
@@ -116,7 +116,7 @@ def _nearest_repository(cwd: str, fs: FileSystem) -> str:
 def line_analysis(text: str, world: World) -> Analysis:
     """What one shell line would do."""
     interpreter = Interpreter(world)
-    interpreter.run_text(text, State(world.cwd), Run())
+    interpreter.run_line(text, world.cwd)
     return _finished(interpreter, world)
 
 
@@ -125,8 +125,7 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     command = Command(said.tool, cwd=world.cwd, text=said.tool)
     call = Call(command, world, interpreter.scopes, frozenset())
     for line in said.lines:
-        state = State(said.folder if said.folder.startswith("/") else posixpath.join(world.cwd, said.folder))
-        interpreter.run_text(line, state, Run())
+        interpreter.run_line(line, posixpath.join(world.cwd, said.folder))
     for told, path in said.paths:
         new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
         kind: Kind = "write" if new else told
@@ -140,7 +139,7 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         interpreter.effects += effects
         interpreter.code += [] if understood else [code]
         for line in lines:
-            interpreter.run_text(line, State(world.cwd), Run((said.tool,), 1))
+            interpreter.run_line(line, world.cwd, (said.tool,))
     for text in said.sql:
         interpreter.effects += effects_of_sql(call, text)
     if said.destroys:

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -11,12 +12,13 @@ from billhook.effects import recipes, wrappers
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.listings import listed
-from billhook.effects.outputs import output
+from billhook.effects.outputs import PROCESSES, output
 from billhook.effects.places import absolute, has_pattern, inside
 from billhook.effects.programs import INTERPRETERS, PYTHON, operand
 from billhook.effects.run import Run, State
 from billhook.effects.script import ScriptCommand, ScriptRedirect
 from billhook.effects.table import Options, word_set
+from billhook.effects.transforms import transformed
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 from billhook.effects.wrappers import SHELLS
 
@@ -28,10 +30,14 @@ _GO_ON: Final = _AWKS | {"bun"}  # they are filters or runners as well
 _STDIN: Final = frozenset({"", "-", "/dev/stdin"})
 _HELP: Final = frozenset({"--version", "-V", "--help", "-h"})
 _SHELL_HELP: Final = frozenset({"--version", "--help", "-n"})  # -n only checks its syntax
+_OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gdb lldb")
+_OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  # which give their commands elsewhere
 _URL: Final = ("http://", "https://")
 _FOLDER_OPTIONS: Final = word_set("-C --chdir -D")
 _LIST_OPTIONS: Final = word_set("-a --arg-file")
 _READS_INPUT = re.compile(r"-[a-z]*s[a-z]*")
+_LISTED = re.compile(f"remote|decoded|{PROCESSES}")  # origins of a list that matter for what is run with it
+_PIPES_TO_SHELL = re.compile(r'\|\s*"(?:/bin/)?(?:ba|da|z)?sh\b')
 _MOST_INNER: Final = 4  # commands or texts of one wrapper
 _MOST_LINES: Final = 16  # that a program in another language runs
 _MOST_ITEMS: Final = 16  # of a list, for each of which a command runs
@@ -54,6 +60,9 @@ def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
         return run_code("shell", lines, command, run.inside(name))
     if name in SHELLS:
         return _shell(command, fields, run)
+    if name == "kill":
+        _kill(command, run)
+        return None
     language = "python" if PYTHON.fullmatch(name) else name
     if language in INTERPRETERS or name in _MORE_INTERPRETERS:
         _interpreter(language, command, fields, run)
@@ -77,17 +86,39 @@ def _runner(command: Command, run: Run) -> Value | None:
 
 def _other(command: Command, fields: list[Value], run: Run) -> Value | None:
     """Any other program: files of the project that say what it runs, its own text, what it wraps."""
-    for label, text in recipes.texts(command, run.world, run.state.cwd):
-        _run_own_text(text, run.inside(label))
+    for label, value in recipes.texts(command, run):
+        with run.interpreter.certain_only():
+            run_code("shell", value, command, run.inside(label, state=run.state.copy()))
     _program_file(command, run)
     for word in wrappers.files_run(command.words):
-        _run_own_text(wrappers.cron_lines(run.files.read(run.path(word)) or ""), run.inside(command.name))
+        lines = wrappers.cron_lines(run.files.read(run.path(word)) or "")
+        with run.interpreter.certain_only():
+            run.interpreter.run_text(lines, run.inside(command.name, state=run.state.copy()))
+    if run.fed is not None and command.name in _OBEY_INPUT and _OBEY_WORDS.isdisjoint(command.args):
+        _obey_input(command, run.fed, run)
     stdin = (ScriptRedirect("<<<", "", command.stdin),) if command.stdin is not None else ()
     piped = command.piped and command.stdin is None
     found = wrappers.inside(ScriptCommand((command.program, *command.args), command.assignments, stdin, piped))
     if found.commands or found.texts:
         return _wrapped(command, found, fields, run)
     return _remote(command, run) if command.name == "ssh" else None
+
+
+def _kill(command: Command, run: Run) -> None:
+    """`kill $(pgrep node)` is `pkill node`."""
+    for origin in sorted(command.origins):
+        if origin.startswith(PROCESSES) and origin != PROCESSES:
+            words = ["pkill", *shlex.split(origin.removeprefix(PROCESSES))]
+            run.interpreter.run_words([Value(word) for word in words], run.inside(command.name), line=command.text)
+
+
+def _obey_input(command: Command, fed: Value, run: Run) -> None:
+    """Programs that do what they read: a line of theirs may be one for a shell, as `!ls` is in an editor."""
+    if "remote" in fed.origins:
+        run.interpreter.add(command, "run-opaque", command.text, why="it does what it reads from the network")
+    lines = run.files.contents(fed).text.splitlines()[:MOST_FIELDS]
+    for text in wrappers.inside(ScriptCommand(("ex", *lines))).texts[:_MOST_INNER]:
+        run.interpreter.run_text(text, run.inside(command.name, state=run.state.copy()))
 
 
 # code, by where it comes from
@@ -103,14 +134,14 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
     path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
     if path and "decoded" not in value.origins:
         return _disk_file(path, language, command, run, args)
-    if language != "shell":
-        return _foreign(language, value.text, command, run, args)
-    if not value.text.strip(UNKNOWN + " \t\n;\"'"):
+    if language == "shell" and not value.text.strip(UNKNOWN + " \t\n;\"'"):
         if value.text.strip():
             interpreter.add(command, "run-opaque", command.text, certain=False, why="the text that it runs is computed")
         return UNKNOWN_VALUE
     if "decoded" in value.origins:
         interpreter.add(command, "run-opaque", command.text, why="the text that it runs is decoded first")
+    if language != "shell":
+        return _foreign(language, value.text, command, run, args)
     return interpreter.run_text(value.text, run)
 
 
@@ -126,19 +157,10 @@ def run_file(word: str, language: str, command: Command, run: Run, args: tuple[s
 def _disk_file(path: str, language: str, command: Command, run: Run, args: tuple[str, ...]) -> Value:
     text = run.files.read(path)
     language = language or _language(path, text or "")
-    inner = run.inside(posixpath.basename(path))
-    if text is not None and language == "shell":
-        _run_own_text(text, inner)
-    elif text is not None and language:
+    if text is not None and language:
         with run.interpreter.certain_only():
-            _foreign(language, text, command, inner, args)
+            run_code(language, Value(text), command, run.inside(posixpath.basename(path)), args)
     return UNKNOWN_VALUE
-
-
-def _run_own_text(text: str, run: Run) -> None:
-    """A text from a file."""
-    with run.interpreter.certain_only():
-        run.interpreter.run_text(text, run)
 
 
 def _foreign(language: str, text: str, command: Command, run: Run, args: tuple[str, ...]) -> Value:
@@ -208,14 +230,19 @@ def _shell(command: Command, fields: list[Value], run: Run) -> Value | None:
 
 def _interpreter(language: str, command: Command, fields: list[Value], run: Run) -> None:
     """python, node, perl ...: code behind an option, a script, or what it reads."""
-    path, code, module, args = _program_of(language, command.args)
+    path, code, module, args, decoded = _program_of(language, command.args)
     if module and language == "python":  # `python -m pip` is pip
         words = [Value(module), *map(Value, args)]
         run.interpreter.run_words(words, run.inside(command.name, fed=run.fed), line=command.text)
     elif code is not None:
-        run_code(language, _value_of(code, fields), command, run, args)
+        value = Value(code, frozenset({"decoded"})) if decoded else _value_of(code, fields)
+        run_code(language, value, command, run, args)
+        if language in _AWKS and run.fed is not None and _PIPES_TO_SHELL.search(code):
+            run_code("shell", run.fed, command, run.inside(command.name, state=run.state.copy()))
     elif path.startswith(_URL):
         run.interpreter.add(command, "run-remote", path, scope="remote")
+    elif posixpath.basename(path) == "manage.py" and args[:2] == ("shell", "-c"):
+        run_code(language, _value_of(" ".join(args[2:3]), fields), command, run)
     elif path not in _STDIN:
         run_file(path, language, command, run, args)
     elif run.fed is not None and _HELP.isdisjoint(command.args):
@@ -234,14 +261,14 @@ class _Program(NamedTuple):
     code: str | None = None
     module: str = ""
     args: tuple[str, ...] = ()
+    decoded: bool = False
 
 
 def _program_of(language: str, args: tuple[str, ...]) -> _Program:
     if language in _AWKS:
         return _awk_program(args)
     if language in _POWERSHELLS:
-        place = next((n for n, word in enumerate(args) if word.lower() in ("-c", "-command")), None)
-        return _Program() if place is None else _Program(code=" ".join(args[place + 1 :]))
+        return _powershell_program(args)
     if language in _JAVASCRIPT:
         if args[:1] in (("eval",), ("repl",)):
             return _Program(code=" ".join(args[1:2]), args=args[2:])
@@ -251,6 +278,17 @@ def _program_of(language: str, args: tuple[str, ...]) -> _Program:
     path, code, module = operand(args, INTERPRETERS.get(language, INTERPRETERS["node"]))
     at = next((args.index(each) for each in (code, path, module) if each and each in args), len(args) - 1)
     return _Program(path, code, module, args[at + 1 :])
+
+
+def _powershell_program(args: tuple[str, ...]) -> _Program:
+    for place, word in enumerate(args, 1):
+        option = word.lower()
+        if option in ("-c", "-command"):
+            return _Program(code=" ".join(args[place:]))
+        if option == "-ec" or (len(option) > 1 and "-encodedcommand".startswith(option)):
+            text = transformed(("base64", "-d"), "".join(args[place : place + 1])) or UNKNOWN
+            return _Program(code=text, decoded=True)
+    return _Program()
 
 
 def _awk_program(args: tuple[str, ...]) -> _Program:
@@ -280,7 +318,7 @@ def _wrapped(command: Command, found: wrappers.InnerCommands, fields: list[Value
 def _values(words: tuple[str, ...], origins: frozenset[str], command: Command, run: Run) -> list[Value]:
     """The words of an inner command; what is not known in them comes from the wrapper's own words or its input."""
     listed_here = command.name in ("xargs", "parallel") and run.fed is not None and UNKNOWN in words
-    fed = run.fed.origins & {"remote", "decoded"} if listed_here and run.fed else origins
+    fed = frozenset(filter(_LISTED.match, run.fed.origins)) if listed_here and run.fed else origins
     return [Value(word, (fed if word == UNKNOWN else origins) if UNKNOWN in word else NOTHING) for word in words]
 
 

@@ -31,7 +31,7 @@ from billhook.effects.secret_files import is_secret_file
 from billhook.effects.shell_builtins import DECLARES, builtin_of
 from billhook.effects.table import Call
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
-from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, text
+from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
 from billhook.effects.wrappers import SHELLS
 
 MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
@@ -117,6 +117,8 @@ class Interpreter:
         """Add a command and its effects."""
         if command.shown and command.name in READS and "secret" in command.origins:
             self.add(command, "read-secret", " ".join(command.args))
+        elif command.shown and prints_secret(command.words):
+            self.add(command, "read-secret", " ".join(command.words))
         if command.name:
             self.commands.append(command)
             self.effects += effects_of_command(command, self.world, self.scopes)
@@ -205,7 +207,7 @@ class Interpreter:
             inner.shown = inner.shown and not streams.hides
             self._record_streams(streams, "", run)
         if inner.fed is not None:
-            inner.state.input = inner.fed
+            inner.state.input = inner.state.source = inner.fed
             inner.fed = None if block.kind in ("while", "until") else inner.fed  # `read` takes it line by line
         if block.kind == "(":
             inner.state = inner.state.copy()
@@ -253,6 +255,9 @@ class Interpreter:
     def _command(self, command: ScriptCommand, run: Run) -> Value:
         assignments = [assignment(raw, run) for raw in command.raw_assignments]
         words = [field for raw in command.raw for field in fields(raw, run)]
+        for raw in command.raw:
+            if is_array(raw):  # `declare -a x=(...)`
+                assign(run.state, *assignment(raw, run))
         streams = self._redirections(command.redirects, run)
         if not words:
             return self._assignments(assignments, streams, command.text, run)
@@ -347,8 +352,6 @@ class Interpreter:
     def _printed(self, command: Command, run: Run) -> Value:
         """What a command prints that runs nothing else."""
         printed = output(command, run.fed or EMPTY, run)
-        if command.shown and prints_secret(command.words):
-            self.add(command, "read-secret", " ".join(command.words))
         note_made(command, printed, run)
         return printed
 

@@ -7,13 +7,13 @@ from typing import Final
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.fs import FileSystem, Overlay
 from billhook.effects.outputs import DOWNLOADS, PACKERS, TEMPORARY
-from billhook.effects.recipes import LARGEST
 from billhook.effects.run import Run
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Options, word_set
 from billhook.effects.values import Value
 
 MOST_FILES: Final = 8  # that are read
+LARGEST_FILE: Final = 64 * 1024
 _DOWNLOAD_VALUES: Final = word_set("-o --output -O --output-document -P -d --dir")
 _CURL_VALUES: Final = word_set("-o --output --output-dir -H --header -d --data -X -A -u -b -e")
 
@@ -43,7 +43,7 @@ class LineFiles:
         if UNKNOWN in path or self.left <= 0 or is_secret_file(path):
             return None
         self.left -= 1
-        return self.overlay.read(path, LARGEST)
+        return self.overlay.read(path, LARGEST_FILE)
 
     def contents(self, value: Value) -> Value:
         """A value that is the text of files, or a part of it: that text, if it can be read."""

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -32,6 +33,9 @@ _PRINT_NOTHING: Final = word_set(": true false mkdir rm cd test [ sleep touch ch
 _PRINT_SETTINGS: Final = frozenset({"ssh-agent", "dircolors", "resize", "tset"})
 _SETTINGS: Final = word_set("init hook env shellenv completion completions docker-env shell.bash shell.zsh activate")
 """`direnv hook bash`, `brew shellenv`: subcommands that print settings for a shell."""
+PROCESSES: Final = "processes:"
+"""Origin of what `ps` and `pgrep` print; behind it the words that select them."""
+_LIST_PROCESSES: Final = frozenset({"ps", "pgrep", "pidof"})
 _ECHO_OPTION = re.compile(r"-[neE]+")
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
 _SECRETS: Final[tuple[tuple[str, str], ...]] = (
@@ -109,6 +113,8 @@ def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
         return Value(UNKNOWN, frozenset({"secret"}))
     if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export", "declare")):
         return Value(UNKNOWN, frozenset({"environment"}))
+    if name in _LIST_PROCESSES or (name in _GREPS and PROCESSES in fed.origins and "-v" not in words):
+        return Value(UNKNOWN, _processes(words))
     decoded = frozenset({"decoded"}) if decodes(words) else NOTHING
     if fed.known and fed.text and (text := transformed(words, fed.text)) is not None:
         return Value(text, fed.origins | decoded)
@@ -118,6 +124,15 @@ def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
         return Value(UNKNOWN, fed.origins | decoded)
     computed = frozenset({"computed"}) if name in _COMPUTE else NOTHING
     return Value(UNKNOWN, computed | (fed.origins & {"remote", "decoded"}))
+
+
+def _processes(words: Sequence[str]) -> frozenset[str]:
+    """Numbers of processes: where they come from is what `pkill` needs to end the same ones."""
+    if words[0] == "ps":
+        return frozenset({PROCESSES})
+    if words[0] in _GREPS:  # `[n]ode` is the name for which grep doesn't find itself
+        words = (words[0], "-f", "".join(_operands(words)[:1]).replace("[", "").replace("]", ""))
+    return frozenset({PROCESSES, PROCESSES + shlex.join(words[1:])})
 
 
 def _holds_secret(path: str) -> bool:

@@ -25,7 +25,8 @@ class State:
         self.functions: dict[str, ScriptBlock] = {}
         self.aliases: dict[str, str] = {}
         self.arguments: list[Value] | None = None  # `$1` and on; None: those of the caller, which are not known
-        self.input: Value | None = None  # what `read` reads
+        self.input: Value | None = None  # what `read` reads, less with every line
+        self.source: Value | None = None  # the same as it was when its block began
         self.stack: list[str] = []
         self.references: dict[str, str] = {}  # `declare -n`
 

@@ -79,14 +79,12 @@ def _read(fields: list[Value], run: Run) -> None:
 
 
 def _next_line(run: Run) -> Value:
-    """One line of standard input; what a loop reads has one line less afterwards."""
+    """One line of standard input; what a block reads has one line less afterwards."""
     state = run.state
-    given = run.fed if run.fed is not None else state.input
-    if given is None:
-        return UNKNOWN_VALUE
-    given = run.files.contents(given)
+    shared = run.fed is None or run.fed is state.source
+    given = run.files.contents((state.input if shared else run.fed) or UNKNOWN_VALUE)
     line, _, rest = given.text.partition("\n") if given.known else (UNKNOWN, "", UNKNOWN)
-    if run.fed is None or run.fed is state.input:
+    if shared:
         state.input = Value(rest, given.origins)
     return Value(line, given.origins)
 

@@ -26,6 +26,7 @@ _KNOWN: Final[dict[str, Callable[[Run], str]]] = {
 }
 _BLANKS = re.compile(r"[ \t\n]+")
 _ELEMENTS = re.compile(r"(\w+)\[[@*]\]")
+_SUBSCRIPT = re.compile(r"\[\w+\]=")
 _ASSIGNS = re.compile(r"(\w+):?=")
 _SUM = re.compile(r"\d{1,9}(?:\s*[-+]\s*\d{1,9})*")
 _TERM = re.compile(r"[-+]?\s*\d+")
@@ -83,9 +84,21 @@ def assignment(raw: RawWord, run: Run) -> tuple[str, Value | list[Value]]:
     """`NAME=VALUE` or `NAME=(...)`; the name ends in `+` where the value is appended."""
     first = raw[0] if raw and isinstance(raw[0], str) else ""
     name, _, value = first.partition("=")
-    if len(raw) == 2 and isinstance(raw[1], Expansion) and raw[1].kind == "array":
-        return name, [field for word in raw[1].words[:MOST_FIELDS] for field in fields(word, run)]
+    if is_array(raw):
+        elements = getattr(raw[1], "words", [])[:MOST_FIELDS]
+        return name, [_without_subscript(field) for word in elements for field in fields(word, run)]
     return name, text((value, *raw[1:]), run)
+
+
+def is_array(raw: RawWord) -> bool:
+    """Whether a word is `NAME=(...)`."""
+    return len(raw) == 2 and isinstance(raw[1], Expansion) and raw[1].kind == "array"
+
+
+def _without_subscript(element: Value) -> Value:
+    """`[2]=x` of an array is `x`; its place is taken for the next one."""
+    found = _SUBSCRIPT.match(element.text)
+    return Value(element.text[found.end() :], element.origins) if found else element
 
 
 def assign(state: State, name: str, value: Value | list[Value]) -> None:

@@ -215,14 +215,6 @@ def _operands(words: Sequence[str]) -> list[str]:
     return [word for word in words[1:] if not word.startswith("-")]
 
 
-def _last_word(words: Sequence[str], run: Run) -> str | None:
-    return words[-1] if len(words) > 1 and not words[-1].startswith("-") else None
-
-
-def _user(words: Sequence[str], run: Run) -> str | None:
-    return posixpath.basename(run.world.home) if words[0] == "whoami" or tuple(words[1:]) == ("-un",) else None
-
-
 def _git(words: Sequence[str], run: Run) -> str | None:
     if tuple(words[1:3]) != ("rev-parse", "--show-toplevel"):
         return None
@@ -242,13 +234,11 @@ _PRINTERS: Final[dict[str, Callable[[Sequence[str], Run], str | None]]] = {
     "printf": lambda words, run: printf(words[1:]),
     "basename": _basename,
     "dirname": _dirname,
-    "realpath": _last_operand,
-    "readlink": _last_operand,
     "pwd": lambda words, run: run.state.cwd,
     "mktemp": lambda words, run: TEMPORARY,
-    "whoami": _user,
-    "id": _user,
+    "whoami": lambda words, run: posixpath.basename(run.world.home),
+    "id": lambda words, run: posixpath.basename(run.world.home) if "-un" in words else None,
     "git": _git,
-    **dict.fromkeys(("which", "type", "command"), _last_word),
+    **dict.fromkeys(("realpath", "readlink", "which", "type", "command"), _last_operand),
     "seq": _seq,
 }

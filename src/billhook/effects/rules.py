@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 import msgspec
 
 from billhook.core import client_env, tools
-from billhook.core import tools as spellings
 from billhook.core.errors import RuleError
 from billhook.effects import shell
 from billhook.effects.effect import UNKNOWN
@@ -184,7 +183,7 @@ def _fits(sign: str | tuple[bool, frozenset[str], tuple[tuple[str, str], ...]], 
     return (char in single or any(low <= char <= high for low, high in ranges)) != negated
 
 
-# Permission rules such as `Bash(terraform destroy *)`, for conditions and for the agent's permissions.
+# rules
 
 
 EDITS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch"})
@@ -249,7 +248,7 @@ def covers(rules: Iterable[Rule], tool_name: str, tool_input: object, cwd: str |
     rules = [rule for rule in rules if rule.names(tool_name)]
     if not rules or not isinstance(tool_input, Mapping):
         return False
-    if tools.is_shell(tool_name) and spellings.lines(tool_input) != [tool_input.get("command")]:
+    if tools.is_shell(tool_name) and tools.lines(tool_input) != [tool_input.get("command")]:
         return False
     specifiers = [rule.specifier for rule in rules if rule.specifier is not None and not _everything(rule.specifier)]
     if len(specifiers) < len(rules):
@@ -314,7 +313,7 @@ def _kind(tool_name: str) -> str:
         return "shell"
     if name in EDITS or name in READS:
         return "path"
-    return name if name == "WebFetch" else "field" if name in FIELDS else ""
+    return "value" if name == "WebFetch" or name in FIELDS else ""
 
 
 # shell commands
@@ -331,7 +330,7 @@ def _command_globs(specifier: str) -> tuple[Glob, ...]:
 
 
 def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    lines = spellings.lines(tool_input)
+    lines = tools.lines(tool_input)
     if not lines:
         return True
     for line in lines:
@@ -509,14 +508,26 @@ def _literal(segment: str) -> str:
 # addresses and the rest
 
 
-def _fetch_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    host = _host(tool_input.get("url"))
-    return host is None or _domain(specifier).matches(host)
+def _value_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    value = _value(name, tool_input)
+    return value is None or _value_glob(name, specifier).matches(value)
 
 
-def _fetch_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    host = _host(tool_input.get("url"))
-    return host is not None and any(_domain(specifier).matches(host) for specifier in specifiers)
+def _value_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    value = _value(name, tool_input)
+    return value is not None and any(_value_glob(name, specifier).matches(value) for specifier in specifiers)
+
+
+def _value(name: str, tool_input: Mapping[str, object]) -> str | None:
+    """The one value of a call that its specifier is about; None where it can't be told."""
+    if name == "WebFetch":
+        return _host(tool_input.get("url"))
+    value = tool_input.get(FIELDS[name])
+    return value if isinstance(value, str) else None
+
+
+def _value_glob(name: str, specifier: str) -> Glob:
+    return _domain(specifier) if name == "WebFetch" else glob(specifier)
 
 
 def _domain(specifier: str) -> Glob:
@@ -545,16 +556,6 @@ def _ascii(host: str) -> str | None:
         return host.encode("idna").decode()
     except UnicodeError:
         return None
-
-
-def _field_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    value = tool_input.get(FIELDS[name])
-    return not isinstance(value, str) or glob(specifier).matches(value)
-
-
-def _field_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    value = tool_input.get(FIELDS[name])
-    return isinstance(value, str) and any(glob(specifier).matches(value) for specifier in specifiers)
 
 
 def _other_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
@@ -588,12 +589,10 @@ def _other_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obj
 _STRIKES: Final[dict[str, Callable[[str, str, Mapping[str, object], str | None], bool]]] = {
     "shell": _shell_strikes,
     "path": _path_strikes,
-    "WebFetch": _fetch_strikes,
-    "field": _field_strikes,
+    "value": _value_strikes,
 }
 _COVERS: Final[dict[str, Callable[[list[str], str, Mapping[str, object], str | None], bool]]] = {
     "shell": _shell_covers,
     "path": _path_covers,
-    "WebFetch": _fetch_covers,
-    "field": _field_covers,
+    "value": _value_covers,
 }

@@ -11,6 +11,12 @@ from billhook.effects.script import ansi_c
 _ROT13: Final = str.maketrans(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "NOPQRSTUVWXYZABCDEFGHIJKLMnopqrstuvwxyzabcdefghijklm"
 )
+_DECODERS: Final = {
+    **dict.fromkeys(("base64", "gbase64", "base32"), frozenset("dD")),
+    **dict.fromkeys(("openssl", "gzip", "zstd"), frozenset("d")),
+    "xxd": frozenset("r"),
+}
+"""Programs that decode with one of these letters."""
 _SUBSTITUTION = re.compile(r"s([/|#,])([^/|#,*.\[\]\\^$]*)\1([^/|#,\\&]*)\1(g?)")
 _TR_OPTION = re.compile(r"-[cCdst]+")
 _SET_RANGE = re.compile(r"([!-~])-([!-~])")
@@ -29,8 +35,8 @@ def decodes(words: Sequence[str]) -> bool:
     """Whether a command decodes or unpacks what it reads."""
     if words[0] in ("gunzip", "zcat"):
         return True
-    decoder = words[0] in ("base64", "openssl", "xxd", "gzip", "zstd")
-    return decoder and not {"d", "D", "r"}.isdisjoint(letters(words))
+    options = _DECODERS.get(words[0])
+    return options is not None and (not options.isdisjoint(letters(words)) or "--decode" in words)
 
 
 def letters(words: Sequence[str]) -> str:
@@ -38,30 +44,20 @@ def letters(words: Sequence[str]) -> str:
     return "".join(word[1:] for word in words[1:] if word[:1] == "-" and word[1:2] != "-")
 
 
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace").replace("\0", "")
-
-
-def _base64(words: Sequence[str], text: str) -> str | None:
-    if {"d", "D"}.isdisjoint(letters(words)) and "--decode" not in words:
+def _decoded(words: Sequence[str], text: str) -> str | None:
+    if not decodes(words):
         return None
-    return _decoded(base64.b64decode(text, validate=False))
-
-
-def _base32(words: Sequence[str], text: str) -> str | None:
-    if "d" not in letters(words) and "--decode" not in words:
-        return None
-    return _decoded(base64.b32decode(text.strip()))
+    if words[0] == "xxd":
+        data = bytes.fromhex(text) if "p" in letters(words) else None
+    elif words[0] == "base32":
+        data = base64.b32decode(text.strip())
+    else:
+        data = base64.b64decode(text, validate=False)
+    return None if data is None else data.decode("utf-8", "replace").replace("\0", "")
 
 
 def _openssl(words: Sequence[str], text: str) -> str | None:
-    if "-d" not in words or {"base64", "-base64", "-a"}.isdisjoint(words):
-        return None
-    return _decoded(base64.b64decode(text, validate=False))
-
-
-def _xxd(words: Sequence[str], text: str) -> str | None:
-    return _decoded(bytes.fromhex(text)) if {"r", "p"} <= set(letters(words)) else None
+    return None if {"base64", "-base64", "-a"}.isdisjoint(words) else _decoded(words, text)
 
 
 def _rev(words: Sequence[str], text: str) -> str:
@@ -102,11 +98,8 @@ def _spelt(word: str) -> str:
 
 
 _TRANSFORMS: Final[dict[str, Callable[[Sequence[str], str], str | None]]] = {
-    "base64": _base64,
-    "gbase64": _base64,
-    "base32": _base32,
+    **dict.fromkeys(("base64", "gbase64", "base32", "xxd"), _decoded),
     "openssl": _openssl,
-    "xxd": _xxd,
     "rev": _rev,
     "tac": _tac,
     "rot13": _rot13,

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from billhook.effects.effect import UNKNOWN
+from billhook.effects.patterns import Glob, path_matches, segment_matches
 from billhook.effects.protected_paths import Protected
-from billhook.effects.rules import Glob, path_matches, segment_matches
 
 MAX_PATHS: Final = 20_000
 _SIGNS: Final = frozenset("*?[")

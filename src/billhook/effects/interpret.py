@@ -292,14 +292,16 @@ class Interpreter:
         self.steps -= 1
         if run.depth > MOST_DEPTH or self.steps <= 0:
             return self.give_up(f"{_TOO_DEEP}, or has too many commands")
+        if not words:
+            return EMPTY
         if len(words) > MOST_WORDS:  # what is beyond is not known
             words = [*words[:MOST_WORDS], UNKNOWN_VALUE]
-        first, state = words[0].text if words else "", run.state
-        if not words or first in state.aliases:
-            return self._aliased(words, run) if words else EMPTY
-        command = self._expanded(words, run, streams, assignments, line)
-        if first in state.functions:
+        first = words[0].text
+        if first in run.state.aliases:
+            return self._aliased(words, run)
+        if first in run.state.functions:
             return self._function(first, words[1:], run)
+        command = self._expanded(words, run, streams, assignments, line)
         self._record(command)
         if builtin := builtin_of(command.name, command.words):
             builtin(words, run)

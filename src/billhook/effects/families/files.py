@@ -14,8 +14,8 @@ from billhook.effects.effect import UNKNOWN, Effect, Kind, Weight
 from billhook.effects.families.reading import READS, echo, is_device, is_stream, only_names, pass_on, read, read_file
 from billhook.effects.families.sed import sed_script
 from billhook.effects.listings import find_names
+from billhook.effects.patterns import segment_matches
 from billhook.effects.places import has_pattern
-from billhook.effects.rules import segment_matches
 from billhook.effects.table import Call, Reader, Row, basename
 
 _LVM: Final = "lvremove|vgremove|pvremove|lvreduce|vgreduce"

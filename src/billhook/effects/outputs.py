@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from billhook.effects.effect import UNKNOWN, Command
+from billhook.effects.families.reading import READS, Reading
 from billhook.effects.listings import listed
 from billhook.effects.run import Run
 from billhook.effects.script import ansi_c
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import word_set
+from billhook.effects.table import Options, word_set
 from billhook.effects.transforms import decodes, transformed
 from billhook.effects.values import LONGEST_VALUE, MOST_FIELDS, NOTHING, Value
 
-FILTERS: Final = word_set("""
-awk base64 bat batcat cat column cut expand fold gawk grep egrep fgrep gunzip gzip head hexdump iconv jq less more nl od
-openssl paste pr rev rg sed sort strings tac tail tee tr uniq xxd yq zcat zstd
-""")
+FILTERS: Final = READS.keys() - word_set("source . split cmp") | word_set("gunzip gzip sed tee uniq xxd zstd")
 """Programs that print what they read, more or less."""
 TEMPORARY: Final = "/tmp/billhook-mktemp"  # stands for what `mktemp` makes
 DOWNLOADS: Final = word_set("curl wget fetch http https xh aria2c lwp-request GET nc ncat")
@@ -26,9 +24,9 @@ PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
 _COMPUTE: Final = word_set("python python3 node perl ruby php awk gawk lua deno bun eval sh bash")
 _GREPS: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
 _SELECT: Final = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac"})
-_PATTERN_FIRST: Final = _GREPS | {"sed", "awk", "gawk", "jq", "yq", "tr", "openssl"}
-_VALUES_FIRST: Final = frozenset({"head", "tail", "cut", "sort", "fold", "column", "openssl"})
-_SILENT: Final = frozenset({"-q", "-c", "-l", "-L", "--quiet", "--silent", "--count", "--files-with-matches"})
+_NO_FILES: Final = Reading(9)
+_FILES_OF: Final = {"sed": Reading(1, instead="-e -f --expression --file"), "tee": _NO_FILES}
+"""How filters that are in no table of readers read files."""
 _PRINT_NOTHING: Final = word_set(": true false mkdir rm cd test [ sleep touch chmod")
 _PRINT_SETTINGS: Final = frozenset({"ssh-agent", "dircolors", "resize", "tset"})
 _SETTINGS: Final = word_set("init hook env shellenv completion completions docker-env shell.bash shell.zsh activate")
@@ -70,7 +68,7 @@ _SECRETS_OF: Final = _by_program()
 def prints_input(words: Sequence[str]) -> bool:
     """Whether a command of a pipeline passes on what it reads, so that a reader of the line's output sees it."""
     name = posixpath.basename(words[0]) if words else ""
-    return name in FILTERS and not (name in _GREPS and _SILENT.intersection(words[1:]))
+    return name in FILTERS and word_set(_reading(name).quiet).isdisjoint(words)
 
 
 def prints_secret(words: Sequence[str]) -> bool:
@@ -142,14 +140,14 @@ def _holds_secret(path: str) -> bool:
 
 def _files(words: Sequence[str]) -> list[str]:
     """The files that a filter reads: its operands, without the pattern or program that comes first."""
-    name = words[0]
-    if name in ("tee", "tr"):
-        return []
-    operands = [word for word in words[1:] if not word.startswith("-")]
-    if name in _VALUES_FIRST:
-        operands = [word for word in operands if "/" in word or "." in word]
-    given = any(word in ("-e", "-f", "--expression", "--file") for word in words)
-    return operands[1:] if name in _PATTERN_FIRST and not given else operands
+    how = _reading(words[0])
+    options = Options(words[1:], word_set(how.values))
+    skipped = 0 if how.instead and options.has(*word_set(how.instead)) else how.skip
+    return options.operands[skipped:] + options.values(*word_set(how.files))
+
+
+def _reading(name: str) -> Reading:
+    return READS.get(name) or _FILES_OF.get(name, Reading())
 
 
 def _of_files(words: Sequence[str], files: list[str], run: Run) -> Value:

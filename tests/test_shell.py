@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.effects import shell
+from billhook.effects import script, shell
 from billhook.effects.effect import UNKNOWN
 
 U = UNKNOWN
@@ -553,3 +553,12 @@ def test_threads_may_parse_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_line_that_was_read_before_is_read_within_the_limit_of_each_reader() -> None:
+    """Rules and the interpreter share what is read, and have limits of their own."""
+    line = "ls;" * 50
+    assert len(script.read(line, 10).commands) < 10
+    assert len(script.read(line).commands) == 50
+    assert len(script.read(line).commands) == 50
+    assert len(script.read(line, 10).commands) < 10

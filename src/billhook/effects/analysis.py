@@ -18,7 +18,6 @@ from billhook.effects.fs import REAL, FileSystem
 from billhook.effects.interpret import Interpreter
 from billhook.effects.places import World
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Call
 from billhook.effects.tool_inputs import ToolInput, tool_input
 
 _KEPT: Final = 64
@@ -113,17 +112,9 @@ def _nearest_repository(cwd: str, fs: FileSystem) -> str:
     return ""
 
 
-def line_analysis(text: str, world: World) -> Analysis:
-    """What one shell line would do."""
-    interpreter = Interpreter(world)
-    interpreter.run_line(text, world.cwd)
-    return _finished(interpreter, world)
-
-
 def _of_input(said: ToolInput, world: World) -> Analysis:
     interpreter = Interpreter(world)
-    command = Command(said.tool, cwd=world.cwd, text=said.tool)
-    call = Call(command, world, interpreter.scopes, frozenset())
+    call = interpreter.call(Command(said.tool, cwd=world.cwd, text=said.tool))
     for line in said.lines:
         interpreter.run_line(line, posixpath.join(world.cwd, said.folder))
     for told, path in said.paths:
@@ -151,8 +142,7 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
     if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
-        call = Call(Command("", cwd=world.cwd), world, interpreter.scopes, frozenset())
-        interpreter.effects.append(call.effect("run-opaque", certain=False, why=interpreter.why))
+        interpreter.add(Command("", cwd=world.cwd), "run-opaque", "", certain=False, why=interpreter.why)
     found = [each for effect in interpreter.effects for each in _also(effect, world)]
     return Analysis(
         tuple(dict.fromkeys(found)),

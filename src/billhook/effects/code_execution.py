@@ -13,7 +13,7 @@ import msgspec
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.outputs import output
-from billhook.effects.programs import INTERPRETERS, PYTHON, operand
+from billhook.effects.programs import INTERPRETERS, PYTHON, kind, operand
 from billhook.effects.run import Run
 from billhook.effects.transforms import transformed
 from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
@@ -31,11 +31,6 @@ URL: Final = ("http://", "https://")
 _READS_INPUT = re.compile(r"-[a-z]*s[a-z]*")
 _PIPES_TO_SHELL = re.compile(r'\|\s*"(?:/bin/)?(?:ba|da|z)?sh\b')
 _MOST_LINES: Final = 16  # that a program in another language runs
-_ENDINGS: Final = {
-    **dict.fromkeys((".sh", ".bash", ".zsh"), "shell"),
-    ".py": "python",
-    **dict.fromkeys((".js", ".mjs", ".cjs"), "node"),
-}
 
 
 def run_interpreter(command: Command, fields: list[Value], run: Run) -> Value | None:
@@ -107,15 +102,10 @@ def _foreign(language: str, text: str, command: Command, run: Run, args: tuple[s
 
 def _language(path: str, text: str) -> str:
     """The language of a script by its name or its first line; without either it is one for the shell."""
-    name, ending = posixpath.splitext(posixpath.basename(path))
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
-    if not text.startswith("#!"):
-        return "" if ending or name.startswith(".") else "shell"
-    first = text.partition("\n")[0]
-    if "sh" in posixpath.basename(first.split()[-1]):
-        return "shell"
-    return next((each for each in ("python", "node", "perl", "ruby") if each in first), "")
+    if path.endswith((".js", ".mjs", ".cjs")):
+        return "node"
+    first = text.partition("\n")[0] if text.startswith("#!") else ""
+    return kind(path, first, "program") or next((each for each in ("node", "perl", "ruby") if each in first), "")
 
 
 # shells

@@ -111,9 +111,10 @@ def _wrapped(command: Command, found: wrappers.InnerCommands, fields: list[Value
 
 def _values(words: tuple[str, ...], origins: frozenset[str], command: Command, run: Run) -> list[Value]:
     """The words of an inner command; what is not known in them comes from the wrapper's own words or its input."""
-    listed_here = command.name in ("xargs", "parallel") and run.fed is not None and UNKNOWN in words
-    fed = frozenset(filter(_LISTED.match, run.fed.origins)) if listed_here and run.fed else origins
-    return [Value(word, (fed if word == UNKNOWN else origins) if UNKNOWN in word else NOTHING) for word in words]
+    whole = origins  # of a word that is not known at all
+    if command.name in ("xargs", "parallel") and run.fed is not None:
+        whole = frozenset(filter(_LISTED.match, run.fed.origins))
+    return [Value(word, whole if word == UNKNOWN else origins if UNKNOWN in word else NOTHING) for word in words]
 
 
 def _moved(command: Command, run: Run) -> State:

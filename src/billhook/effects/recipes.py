@@ -17,6 +17,7 @@ _ASSIGNMENT = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?+]|::)?=[
 _REFERENCE = re.compile(r"\$[({](\w+)[)}]")
 _MAKE_VALUES: Final = word_set("-C --directory -f --file --makefile -E --eval -I --include-dir -o --old-file -W")
 _MAKE_DRY: Final = word_set("-n --dry-run --just-print --recon --help --version")
+_MOST_RULES: Final = 32  # of one makefile
 _PACKAGE_RUNNERS: Final = frozenset({"npm", "pnpm", "yarn", "bun"})
 _OWN_VERBS: Final = frozenset({"test", "start", "stop", "restart"})
 
@@ -70,7 +71,7 @@ def _make(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
     given = dict(word.split("=", 1) for word in options.operands if "=" in word)
     variables = dict(_ASSIGNMENT.findall(text)) | given
     for target in [word for word in options.operands if "=" not in word] or _default(text):
-        for line in _recipe(text, target, 4):
+        for line in _recipe(text, target, set()):
             yield target, Value(_for_shell(line, variables))
 
 
@@ -100,14 +101,17 @@ def _value(name: str, variables: dict[str, str]) -> str:
     return value if "$" not in value else UNKNOWN
 
 
-def _recipe(text: str, target: str, depth: int) -> Iterator[str]:
-    """The lines of a rule, those of the rules it depends on first."""
+def _recipe(text: str, target: str, done: set[str]) -> Iterator[str]:
+    """The lines of a rule, those of the rules it depends on first; each rule runs once."""
+    if target in done or len(done) >= _MOST_RULES:
+        return
+    done.add(target)
     found = re.search(rf"^{re.escape(target)}[ \t]*:(?!=)([^\n]*)\n((?:[\t ][^\n]*\n?|\n)*)", text, re.M)
-    if not found or not depth:
+    if not found:
         return
     needs, _, inline = found[1].partition(";")
     for needed in needs.split()[:8]:
-        yield from _recipe(text, needed, depth - 1)
+        yield from _recipe(text, needed, done)
     lines = f"{inline}\n{found[2]}".replace("\\\n", " ").split("\n")
     yield from (line.strip().lstrip("@-+") for line in lines if line.strip())
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects import outputs, recipes, script, values, wrappers
+from billhook.effects import outputs, programs, recipes, script, values, wrappers
 from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
 from billhook.effects.effect import UNKNOWN, Command, Effect, Scope, Weight
 from billhook.effects.families import effects_of_command
@@ -21,12 +21,11 @@ from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.reading import READS
 from billhook.effects.fs import Overlay
 from billhook.effects.places import World, absolute, has_pattern, inside
-from billhook.effects.programs import INTERPRETERS, PYTHON, operand
+from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, operand
 from billhook.effects.script import Expansion, RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value
-from billhook.effects.wrappers import SHELLS
 
 MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
 MOST_TOKENS: Final = 8_000  # of all texts together
@@ -445,7 +444,7 @@ class Interpreter:
             self._interpreter(language, command, fields, state, run)
             if name not in _AWKS and name != "bun":
                 return outputs.output(command.words, run.fed or EMPTY, state.cwd, self.world)
-        if name not in ("bun", "deno") and (runs := wrappers.run_by(words)):
+        if name not in ("bun", "deno") and (runs := programs.run_by(words)):
             if runs[0].startswith(("http://", "https://")):
                 self.effects.append(self._call(command).effect("run-remote", runs[0], scope="remote"))
             inner = run.inside(name, fed=run.fed)

@@ -14,60 +14,16 @@ import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
 from billhook.effects.places import World, absolute, has_pattern, resolved, scope_of
+from billhook.effects.programs import Options
 
 Operands = Literal["all", "first", "last", "rest", "none"]
-_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify"})
-"""Options that are whole although others begin with them: `--force` is not `--force-create`."""
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
 _DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
 _PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
 _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
 
 
-class Options:
-    """A command's words told apart: its options with their values, and its operands."""
-
-    __slots__ = ("names", "operands", "options")
-
-    def __init__(self, words: Sequence[str], valued: frozenset[str] = frozenset()) -> None:
-        self.options: list[tuple[str, str]] = []  # ("-r", ""), ("--out", "x"); letters one by one
-        self.operands: list[str] = []
-        rest = iter(words)
-        for word in rest:
-            if word == "--":
-                self.operands += rest
-            elif word.startswith("--") or (word in valued and len(word) > 1):
-                name, equals, value = word.partition("=")
-                self.options.append((name, value if equals or name not in valued else next(rest, "")))
-            elif word.startswith("-") and len(word) > 1:
-                self._letters(word, valued, rest)
-            else:
-                self.operands.append(word)
-        self.names = {name for name, _ in self.options}
-
-    def _letters(self, word: str, valued: frozenset[str], rest: Iterator[str]) -> None:
-        name, equals, value = word.partition("=")
-        if equals:  # `-auto-approve=true`
-            self.options.append((name, value))
-        self.options.append((word, ""))  # `-delete`: a long option of programs that use one dash
-        for place, letter in enumerate(word[1:], 2):
-            if f"-{letter}" in valued:
-                self.options.append((f"-{letter}", word[place:] or next(rest, "")))
-                return
-            self.options.append((f"-{letter}", ""))
-
-    def has(self, *names: str) -> bool:
-        """Whether an option was given; a long one may be cut short, as GNU programs accept it."""
-        return not self.names.isdisjoint(names) or any(
-            len(option) > 4 and option[:2] == "--" and any(name.startswith(option) for name in names)
-            for option in self.names - _WHOLE
-        )
-
-    def values(self, *names: str) -> list[str]:
-        return [value for option, value in self.options if option in names and value]
-
-
-class ProgramCall:
+class Call:
     """One command as it would run, and what the readers of a family need to say what it does."""
 
     __slots__ = ("command", "options", "scopes", "world")
@@ -94,14 +50,14 @@ class ProgramCall:
     def has(self, *names: str) -> bool:
         return self.options.has(*names)
 
-    def with_values(self, valued: str) -> "ProgramCall":
+    def with_values(self, valued: str) -> "Call":
         """The same call, its words read with other options that take a value."""
-        return ProgramCall(self.command, self.world, self.scopes, frozenset(valued.split()))
+        return Call(self.command, self.world, self.scopes, frozenset(valued.split()))
 
-    def with_words(self, words: tuple[str, ...], valued: str = "") -> "ProgramCall":
+    def with_words(self, words: tuple[str, ...], valued: str = "") -> "Call":
         """The same command with other words."""
         command = msgspec.structs.replace(self.command, args=words)
-        return ProgramCall(command, self.world, self.scopes, frozenset(valued.split()))
+        return Call(command, self.world, self.scopes, frozenset(valued.split()))
 
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
@@ -165,9 +121,6 @@ class ProgramCall:
             recursive,
             names,
         )
-
-
-Call = ProgramCall  # what the tables call it
 
 
 class Row(msgspec.Struct, frozen=True):

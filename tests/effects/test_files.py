@@ -6,8 +6,8 @@ import pytest
 
 from billhook.effects.effect import UNKNOWN, Command, Effect
 from billhook.effects.families import effects_of_command, files, system
-from billhook.effects.families.reading import is_device
 from billhook.effects.families.sed import sed_script
+from billhook.effects.places import is_device
 from billhook.effects.secret_files import is_secret_file
 from effects.world import PROJECT, world
 

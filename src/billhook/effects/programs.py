@@ -30,7 +30,11 @@ class Options:
                 self.operands += rest
             elif word.startswith("--") or (word in valued and len(word) > 1):
                 name, equals, value = word.partition("=")
-                self.options.append((name, value if equals or name not in valued else next(rest, "")))
+                if f"{name}:2" in valued:  # it takes two words: `jq --arg NAME VALUE`
+                    value = f"{next(rest, '')} {next(rest, '')}"
+                elif not equals and name in valued:
+                    value = next(rest, "")
+                self.options.append((name, value))
             elif word.startswith("-") and len(word) > 1:
                 self._letters(word, valued, rest)
             else:

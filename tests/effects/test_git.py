@@ -236,8 +236,8 @@ OTHERS = {
     "git archive -o out.tar HEAD": ["overwrite:project:light"],
     "git archive --output=/etc/x HEAD": ["overwrite:system:light"],
     "git diff --output=../d.patch": ["overwrite:home:light"],
-    "git bundle create x.bundle main": ["write:project:light"],
-    "git mv -f a b": ["write:project:light"],
+    "git bundle create x.bundle main": ["overwrite:project:light"],
+    "git mv -f a b": ["overwrite:project:light"],
     # history and the ways back
     "git filter-branch --tree-filter 'rm x' HEAD": ["rewrite-history:project:normal"],
     "git filter-repo --path src": ["rewrite-history:project:normal"],

@@ -67,97 +67,35 @@ _WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recurs
 """Options that are whole although others begin with them: `--force` is not `--force-create`."""
 
 
-# interpreters
-
-
-class InterpreterOptions(msgspec.Struct, frozen=True):
-    """How an interpreter's options are told from its script."""
-
-    valued: str = ""  # short ones that take a value
-    code: str = ""  # short ones whose value is the program itself
-    long: frozenset[str] = frozenset()  # long ones that take the next word
-    long_code: frozenset[str] = frozenset()
-    code_later: bool = False  # the program is the first operand, and no value is attached: `sh -co pipefail TEXT`
-
-
-SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
-_SHELL: Final = InterpreterOptions(
-    "oO", "c", frozenset({"--rcfile", "--init-file", "--init-command"}), frozenset({"--command"}), code_later=True
-)
-_NODE_LONG: Final = frozenset({"--require", "--import", "--loader", "--conditions"})
-INTERPRETERS: Final[dict[str, InterpreterOptions]] = {
-    **dict.fromkeys(SHELLS, _SHELL),
-    "python": InterpreterOptions("WXm", "c"),
-    "node": InterpreterOptions("rC", "ep", _NODE_LONG, frozenset({"--eval", "--print"})),
-    "ruby": InterpreterOptions("IrCE", "e"),
-    "perl": InterpreterOptions("IM", "eE"),
-    "php": InterpreterOptions("dc", "r"),
-    **dict.fromkeys(("lua", "luajit", "Rscript", "osascript", "julia"), InterpreterOptions("l", "e")),
-    **dict.fromkeys(("pwsh", "powershell"), InterpreterOptions("", "cC")),
-    **dict.fromkeys(("tsx", "ts-node", "tclsh", ".", "source"), InterpreterOptions()),
-}
-PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
-
-
-def operand(words: tuple[str, ...], options: InterpreterOptions) -> tuple[str, str | None, str]:
-    """The script among an interpreter's words, or the code given in its place, or the module."""
-    rest, code_later = iter(words), False
-    for word in rest:
-        if word == "-" or word[:1] not in ("-", "+"):
-            return _first(word, code_later)
-        if word == "--":
-            return _first(next(rest, ""), code_later)
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            if name in options.long_code:
-                return "", value if equals else next(rest, ""), ""
-            if word in options.long:
-                next(rest, "")
-        elif options.code_later:
-            code_later = code_later or (word[0] == "-" and options.code in word)
-            _skip(rest, sum(letter in options.valued for letter in word))
-        elif found := _letters(word, rest, options):
-            return found
-    return "", "" if code_later else None, ""
-
-
-def _first(word: str, is_code: bool) -> tuple[str, str | None, str]:
-    """What the first operand is: a script, or the code itself."""
-    return ("", word, "") if is_code else ("" if word == "-" else word, None, "")
-
-
-def _skip(words: Iterator[str], count: int) -> None:
-    for _ in range(count):
-        next(words, "")
-
-
-def _letters(word: str, rest: Iterator[str], options: InterpreterOptions) -> tuple[str, str | None, str] | None:
-    """The code or the module behind one of the letters; None where they are options alone."""
-    for place, letter in enumerate(word[1:], 2):
-        if letter in options.code:
-            return "", word[place:] or next(rest, ""), ""
-        if letter in options.valued:
-            value = word[place:] or next(rest, "")
-            return ("", None, value) if letter == "m" else None
-    return None
-
-
-# wrappers
-
-
 class Wrapper(msgspec.Struct, frozen=True):
-    """How to find the command among a wrapper's words."""
+    """How to find what a wrapper or an interpreter runs among its words."""
 
     valued: str = ""  # short options that take a value, attached or as the next word
-    long: str = ""  # long options that take a value as the next word, parted by blanks
+    long: str = ""  # long options that take a value as the next word, separated by blanks
     operands: int = 0  # how many words stand before the command: the duration of `timeout`
-    ends: str = ""  # options behind which something else than a command stands: `env -S`, `flock -c`, `sudo -s`
+    ends: str = ""  # options behind which something else than a command stands: `env -S`, `sudo -s`, `python -c`
+    later: str = ""  # with this option the first operand is a text: `sh -c -x TEXT`; no value is attached to a letter
     flags: str = ""  # long options that take no value, where all others do
     optional: bool = False  # one more word may stand before the command
     assignments: bool = False  # `A=1` may stand before the command
     fed: bool = False  # further arguments come from elsewhere
     joined: bool = False  # the words are joined and given to a shell
 
+
+SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
+INTERPRETERS: Final[dict[str, Wrapper]] = {
+    **dict.fromkeys(SHELLS, Wrapper("oO", "rcfile init-file init-command", ends="--command", later="-c")),
+    "python": Wrapper("WX", ends="-c -m"),
+    "node": Wrapper("rC", "require import loader conditions", ends="-e -p --eval --print"),
+    "ruby": Wrapper("IrCE", ends="-e"),
+    "perl": Wrapper("IM", ends="-e -E"),
+    "php": Wrapper("dc", ends="-r"),
+    **dict.fromkeys(("lua", "luajit", "Rscript", "osascript", "julia"), Wrapper("l", ends="-e")),
+    **dict.fromkeys(("pwsh", "powershell"), Wrapper(ends="-c -C")),
+    **dict.fromkeys(("tsx", "ts-node", "tclsh", ".", "source"), Wrapper()),
+}
+"""Programs that run a script, or the text behind an option."""
+PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
 
 _PLAIN: Final = "nohup spawn builtin setsid unbuffer linux32 linux64 busybox toybox firejail entr"
 WRAPPERS: Final[dict[str, Wrapper]] = {
@@ -222,14 +160,14 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 
 
 class Prefix:
-    """The words of a wrapper before the command that it runs, read one by one; the command begins `at` a word."""
+    """The words of a wrapper before what it runs, read one by one; that begins `at` a word."""
 
     def __init__(self, words: tuple[str, ...], wrapper: Wrapper) -> None:
         self.words, self.wrapper, self.name = words, wrapper, program(words)
         self.at, self.operands = 1, wrapper.operands
         self.assignments: list[str] = []
         self.ending = ""  # the option behind which something else than a command stands
-        self.ending_at = 0
+        self.value = ""  # of that option
         self.doubtful = False  # an option is not known: it may take the next word
         self.ended = False
         while self.at < len(words) and not self.ended:
@@ -239,8 +177,9 @@ class Prefix:
         if word == "--" or (word == "-" and self.name == "env"):
             self.at += 1
             self.ended = not self.wrapper.assignments and not self.operands
-        elif word.startswith("-") and len(word) > 1:
-            self._take_option(word)
+        elif (word.startswith("-") and len(word) > 1) or (word.startswith("+") and self.wrapper.later):
+            self.at += 1
+            self._take_long(word) if word.startswith("--") else self._take_letters(word)
         elif self.wrapper.assignments and self._assigns(word):
             self.at += 1
             self.assignments.append(word)
@@ -250,23 +189,22 @@ class Prefix:
         else:
             self.ended = True
 
-    def _take_option(self, word: str) -> None:
-        self.at += 1
-        if word.startswith("--"):
-            self._take_long(word)
-            return
+    def _take_letters(self, word: str) -> None:
         for place, letter in enumerate(word[1:], 2):
-            if f"-{letter}" in self.wrapper.ends.split():
-                self._end(f"-{letter}")  # more letters may follow: `sudo -iu me`
+            if not self.ending and f"-{letter}" in self.wrapper.ends.split():
+                self._end(f"-{letter}", word[place:])  # more letters may follow: `sudo -iu me`
+            elif word[0] + letter == self.wrapper.later:
+                self.ending = self.wrapper.later
             if letter in self.wrapper.valued:
-                self.at += place == len(word)
-                return
+                self.at += place == len(word) or bool(self.wrapper.later)
+                if not self.wrapper.later:
+                    return
         self.doubtful = self.doubtful or UNKNOWN in word
 
     def _take_long(self, word: str) -> None:
-        name, equals, _ = word[2:].partition("=")
+        name, equals, value = word[2:].partition("=")
         if f"--{name}" in self.wrapper.ends.split():
-            self._end(f"--{name}")
+            self._end(f"--{name}", value)
         elif self.wrapper.flags:
             self.at += not equals and name not in self.wrapper.flags.split()
         elif not equals:
@@ -274,8 +212,9 @@ class Prefix:
             self.at += takes
             self.doubtful = self.doubtful or not takes
 
-    def _end(self, option: str) -> None:
-        self.ending, self.ending_at, self.ended = option, self.at, True
+    def _end(self, option: str, attached: str) -> None:
+        self.ending, self.ended = option, True
+        self.value = attached or " ".join(self.words[self.at : self.at + 1])
 
     def _assigns(self, word: str) -> bool:
         """Whether a word is an assignment; to `env` and `sudo` whatever has a `=` is, as `a-b=1`."""
@@ -284,9 +223,25 @@ class Prefix:
         return "=" in word and not (self.name == "sudo" and word.startswith("/"))
 
     @property
+    def rest(self) -> tuple[str, ...]:
+        """The words behind: the command that a wrapper runs."""
+        return self.words[self.at :]
+
+    @property
     def known(self) -> bool:
         """Whether all of its words are; the value of a variable doesn't matter."""
         return not any(UNKNOWN in word and not _ASSIGNMENT.match(word) for word in self.words[1 : self.at])
+
+
+def operand(words: tuple[str, ...], interpreter: Wrapper) -> tuple[str, str | None, str]:
+    """The script among an interpreter's words, or the code given in its place, or the module."""
+    own = Prefix(("", *words), interpreter)
+    if own.ending and own.ending != interpreter.later:
+        return ("", None, own.value) if own.ending == "-m" else ("", own.value, "")
+    first = " ".join(own.rest[:1])
+    if own.ending:
+        return "", first, ""
+    return first if first != "-" else "", None, ""
 
 
 _RUNNER: Final = Wrapper(
@@ -316,8 +271,7 @@ def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
     if not own:
         return ()
     prefix = Prefix(words[own - 1 :], RUNNERS[name, *words[1:own]])
-    rest = prefix.words[prefix.at :]
-    return ("-m", *rest) if prefix.ending else rest
+    return ("-m", *prefix.rest) if prefix.ending else prefix.rest
 
 
 # files that a command reads, writes or runs

@@ -153,10 +153,10 @@ class Row(msgspec.Struct, frozen=True):
     """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`."""
     kind: Kind
     targets: Operands = "rest"  # which operands, those of `words` left out, are what it acts on
-    files: bool = False  # the targets are paths; `overwrite` is a `write` where no file is there yet
+    files: bool = False  # the targets are paths
     skip: int = 0  # operands before the targets: the owner of `chown`
     instead: str = ""  # options that take the place of these: `chown --reference=x`
-    keeps: str = ""  # `overwrite` is a `write` with one of these options: `tee -a`
+    keeps: str = ""  # it overwrites the files that are there, unless one of these options is given: `tee -a`
     needs: str = ""  # only with one of these options
     dry: str = ""  # harmless with one of these options: dry runs, `--help`
     heavy: str = ""  # heavy with one of these options or words: `--force -y production`
@@ -195,7 +195,7 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
 
 
 def _on_file(row: Row, call: Call, word: str, recursive: bool, weight: Weight) -> Iterator[Effect]:
-    if row.kind == "overwrite":
+    if row.keeps:
         return call.put(word, keeps=call.given(row.keeps))
     given = None if weight == "normal" else weight  # a path tells its own weight: one file, or all below it
     return call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete", weight=given)

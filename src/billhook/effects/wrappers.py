@@ -21,7 +21,6 @@ from billhook.effects.programs import (
     Options,
     Prefix,
     Wrapper,
-    operand,
     program,
 )
 from billhook.effects.script import ScriptCommand, ScriptRedirect, evaluates
@@ -153,17 +152,15 @@ def _parallel(found: InnerCommands) -> InnerCommands:
 
 def _split_string(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
     """`env -S 'A=1 rm x'`: the words of a text."""
-    option, *rest = prefix.words[prefix.ending_at - 1 :]
-    split = option.partition("=" if option.startswith("--") else "S")[2]
-    text = " ".join((split, *rest))
+    rest = prefix.rest if prefix.rest[:1] != (prefix.value,) else prefix.rest[1:]
+    text = " ".join((prefix.value, *rest))
     return InnerCommands(texts=[f"env {text}"], complete="\\" not in text and "$" not in text)
 
 
 def _in_shell(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
     """`sudo -s ...`: the rest is a line for a shell; without one the shell reads its standard input."""
-    rest = prefix.words[prefix.at :]
-    if rest:
-        return InnerCommands([_like(command, rest, prefix.assignments)], [" ".join(rest)])
+    if prefix.rest:
+        return InnerCommands([_like(command, prefix.rest, prefix.assignments)], [" ".join(prefix.rest)])
     return _from_stdin(command) if command.piped or command.redirects else InnerCommands()
 
 
@@ -171,7 +168,7 @@ _ENDINGS: Final[dict[str, Callable[[ScriptCommand, Prefix], InnerCommands]]] = {
     "env": _split_string,
     "sudo": _in_shell,
     "doas": _in_shell,
-    "flock": lambda _, prefix: _text(" ".join(prefix.words[prefix.ending_at :][:1])),
+    "flock": lambda _, prefix: _text(prefix.value),
     "command": lambda _, prefix: InnerCommands(),  # it only shows where a program is
 }
 """What stands behind an option that ends the wrapper's own words (`Wrapper.ends`)."""
@@ -210,20 +207,18 @@ def _hides(word: str, before: str) -> bool:
 
 def _shell(command: ScriptCommand) -> InnerCommands:
     """A shell: a text behind `-c`, what it reads, or a file that it reads by its name."""
-    words = command.words[1:]
-    path, code, _ = operand(words, INTERPRETERS["sh"])
-    given = path if code is None else code
-    own = words[: words.index(given)] if given in words else words
+    prefix = Prefix(command.words, INTERPRETERS["sh"])
+    own, first = prefix.words[1 : prefix.at], " ".join(prefix.rest[:1])
     if not _SHELL_HELP.isdisjoint(own):
         return InnerCommands()
     if any(UNKNOWN in word for word in own) or not _RUNS_FIRST.isdisjoint(own):
         return InnerCommands(complete=False)
-    if code is not None:
-        return _text(code)
-    if not path or path in _STDIN or any(re.match(r"[-+]\w*s", word) for word in own):
+    if prefix.ending:
+        return _text(prefix.value or first)
+    if not first or first in _STDIN or any(re.match(r"[-+]\w*s", word) for word in own):
         return _from_stdin(command)
     # a file it will read is left as it is, except one that a command writes while it reads
-    return InnerCommands(complete=UNKNOWN not in path and not _descriptor(path))
+    return InnerCommands(complete=UNKNOWN not in first and not _descriptor(first))
 
 
 _SHELL_HELP: Final = frozenset({"--version", "--help"})
@@ -441,7 +436,7 @@ _PROXIES: Final = ("ProxyCommand", "LocalCommand")
 
 def remote_words(command: ScriptCommand) -> tuple[str, ...]:
     """The words that `ssh host ...` runs on another machine."""
-    return command.words[Prefix(command.words, _SSH).at :]
+    return Prefix(command.words, _SSH).rest
 
 
 # containers

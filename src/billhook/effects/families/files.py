@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects.archives import LARGEST_PATCH, patched, unpacked
-from billhook.effects.effect import UNKNOWN, Effect, Kind, Weight
+from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.families.reading import only_names, pass_on, read_file
 from billhook.effects.families.sed import sed_script
 from billhook.effects.outputs import find_names
@@ -32,6 +32,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("mkdir|gmkdir", "write", files=True, values="-m --mode"),
     Row("mkfifo|mktemp", "write", files=True, values="-m --mode -p --suffix --tmpdir"),
     Row("fallocate", "write", files=True, values="-l -o --length --offset"),
+    Row("cpio", "write", "first", files=True, needs="-p --pass-through", recursive="always", values="-D -R -E"),
     Row("tee|gtee|sponge", "overwrite", files=True, keeps="-a --append"),
     # compressed or rewritten in place: the content is kept in another form
     Row("gzip|gunzip|bzip2|bunzip2|xz|unxz|lzma|zstd|unzstd|lz4|compress|uncompress|pigz|brotli", "write", files=True,
@@ -106,7 +107,7 @@ def _destination(call: Call) -> tuple[list[str], str, bool]:
 
 def _below(folder: str, word: str) -> str:
     """A word as seen from a folder that an option names."""
-    return word if word.startswith("~") else posixpath.join(folder, word)
+    return word if word.startswith("~") or folder == "." else posixpath.join(folder, word)
 
 
 def _is_folder(call: Call, word: str) -> bool:
@@ -415,84 +416,101 @@ def _name_of(url: str) -> str:
 
 # Archives.
 
+
+class Archiver(msgspec.Struct, frozen=True):
+    """How a program packs and unpacks files. Each field lists options; `always`: it needs none of them."""
+
+    unpacks: str = ""
+    packs: str = ""
+    archive: str = ""  # they name the archive; without any it is the first operand
+    folder: str = ""  # they name the folder to work in
+    values: str = ""  # they take the next word
+    prints: str = ""  # nothing is written with one of these
+    replaces: str = ""  # files that are there are overwritten
+    creates: str = ""  # an archive that is there is overwritten
+    removes: str = ""  # what was packed is deleted
+    flat: str = ""  # the members' folders are left out
+    bare: bool = False  # the first word is letters without a dash: `tar czf x`
+
+
 _TAR_VALUES: Final = (
     "-f -C -T -X -b -g -I -H -V -K -N --file --directory --exclude --exclude-from --files-from --strip-components "
     "--transform --xform --use-compress-program --format --owner --group --mode --mtime"
 )
+_TAR: Final = Archiver(
+    "-x --extract --get", "-c -r -u -A --create --append --update --concatenate", "-f --file", "-C --directory",
+    _TAR_VALUES, prints="-O --to-stdout", replaces="--overwrite -U --unlink-first --recursive-unlink",
+    creates="-c --create", removes="--remove-files", bare=True,
+)  # fmt: skip
+_ARCHIVERS: Final = {
+    "tar": _TAR, "gtar": _TAR, "bsdtar": _TAR,
+    "unzip": Archiver("always", folder="-d", values="-d -x -P", prints="-l -p -t -v -z -Z -c", replaces="-o",
+        flat="-j"),
+    "zip": Archiver(packs="always", values="-b -n -P -s -t -x -i --exclude --include", removes="-m --move"),
+    "cpio": Archiver("-i --extract", "-o --create", "-F --file -O", "-D --directory",
+        "-D -F -O -E -H -M -I -C -R --directory --file", "-t --list", "-u --unconditional", "always"),
+    "ar": Archiver("-x", "-r -q -d -m -s", prints="-t -p", bare=True),
+}  # fmt: skip
 
 
-def _tar(call: Call) -> Iterator[Effect]:
-    call = call.with_words(_tar_words(call.command.args), _TAR_VALUES)
-    folder = (call.options.values("-C", "--directory") or ["."])[-1]
-    members = [_below(folder, member) for member in call.operands]
-    if call.has("-x", "--extract", "--get"):
-        if not call.has("-O", "--to-stdout"):
-            lost = call.has("--overwrite", "-U", "--unlink-first", "--recursive-unlink")
-            archives, strip = call.options.values("-f", "--file"), _number(call, "--strip-components", otherwise=0)
-            yield from _unpacks(call, "overwrite" if lost else "write", folder, archives, strip, call.operands)
+def _archive(call: Call) -> Iterator[Effect]:
+    how = _ARCHIVERS[call.command.name]
+    call = call.with_words(_dashed(call.command.args, how.values) if how.bare else call.command.args, how.values)
+    folder = [".", *call.values(how.folder)][-1]
+    archives, members = (call.values(how.archive), call.operands) if how.archive else _split_first(call.operands)
+    if call.given(how.prints) or not (archives or how.archive):
         return
-    if not call.has("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate"):
-        return
-    removes, creates = call.has("--remove-files"), call.has("-c", "--create")
-    if removes:
-        lists = [path for word in call.options.values("-T", "--files-from") for path in call.paths(word)]
-        members += [line for path in lists for line in (call.world.fs.read(path) or "").splitlines()[:_MOST_COPIED]]
-    for word in members:
-        yield from read_file(call, word, prints=False, below=True)
-        yield from call.on_path("delete", word, recursive=True) if removes else ()
-    for word in call.options.values("-f", "--file"):
-        if word != "-" and not is_remote(word):
-            yield from call.put(word, keeps=not creates)
+    if call.given(how.unpacks):
+        strip = None if call.given(how.flat) else _number(call, "--strip-components", otherwise=0)
+        yield from _unpacks(call, call.given(how.replaces), folder, archives, strip, members)
+    elif call.given(how.packs):
+        yield from _packs(call, how, archives, [_below(folder, member) for member in members])
 
 
-def _unpacks(
-    call: Call, kind: Kind, folder: str, archives: Sequence[str], strip: int | None, members: Sequence[str]
-) -> Iterator[Effect]:
-    """What an archive puts into a folder: the members that are named, or all that can be read of it."""
-    names = [each for member in members for each in (member, f"{member}/{UNKNOWN}")]
-    if not members:
-        names = [name for path in _input_files(call, archives) for name in unpacked(path, strip)]
-    for effect in call.on_path(kind, folder, recursive=True):
-        yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))
+def _split_first(words: list[str]) -> tuple[list[str], list[str]]:
+    return words[:1], words[1:]
 
 
-def _python_archive(call: Call) -> Iterator[Effect]:
-    """`python -m zipfile -e x.zip d`, `python -m tarfile -e x.tar d`."""
-    if call.has("-e", "--extract"):
-        yield from _unpacks(call, "overwrite", (*call.operands[1:2], ".")[0], call.operands[:1], 0, ())
-
-
-def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
+def _dashed(words: tuple[str, ...], values: str) -> tuple[str, ...]:
     """`tar czf a.tgz x` as `tar -c -z -f a.tgz x`: letters without a dash take their values in their order."""
     if not words or words[0].startswith("-"):
         return words
     found, rest = [], iter(words[1:])
     for letter in words[0]:
         found.append("-" + letter)
-        if letter in "fCTXbgIHVKN":
+        if f"-{letter}" in values.split():
             found.append(next(rest, ""))
     return (*found, *rest)
 
 
-def _unzip(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-d -x -P")
-    if call.operands and not call.has("-l", "-p", "-t", "-v", "-z", "-Z", "-c"):
-        folder = (call.options.values("-d") or ["."])[-1]
-        archives = [name for each in call.operands[:1] for name in (each, each + ".zip")]
-        strip = None if call.has("-j") else 0
-        yield from _unpacks(
-            call, "overwrite" if call.has("-o") else "write", folder, archives, strip, call.operands[1:]
-        )
+def _packs(call: Call, how: Archiver, archives: Sequence[str], members: list[str]) -> Iterator[Effect]:
+    removes = call.given(how.removes)
+    if removes:
+        lists = [path for word in call.values("-T --files-from") for path in call.paths(word)]
+        members += [line for path in lists for line in (call.world.fs.read(path) or "").splitlines()[:_MOST_COPIED]]
+    for word in members:
+        yield from read_file(call, word, prints=False, below=True)
+        yield from call.on_path("delete", word, recursive=True) if removes else ()
+    for word in archives:
+        yield from call.put(word, keeps=not call.given(how.creates)) if not is_remote(word) else ()
 
 
-def _zip(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-b -n -P -s -t -x -i --exclude --include")
-    for word in call.operands[:1]:
-        yield from call.put(word, keeps=True)
-    below, moves = call.has("-r", "--recurse-paths"), call.has("-m", "--move")
-    for word in call.operands[1:]:
-        yield from read_file(call, word, prints=False, below=below)
-        yield from call.on_path("delete", word, recursive=True) if moves else ()
+def _unpacks(
+    call: Call, lost: bool, folder: str, archives: Sequence[str], strip: int | None, members: Sequence[str]
+) -> Iterator[Effect]:
+    """What an archive puts into a folder: the members that are named, or all that can be read of it."""
+    names = [each for member in members for each in (member, f"{member}/{UNKNOWN}")]
+    if not members:
+        named = [name for each in archives for name in (each, f"{each}.zip")]
+        names = [name for path in _input_files(call, named) for name in unpacked(path, strip)]
+    for effect in call.on_path("overwrite" if lost else "write", folder, recursive=True):
+        yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))
+
+
+def _python_archive(call: Call) -> Iterator[Effect]:
+    """`python -m zipfile -e x.zip d`, `python -m tarfile -e x.tar d`."""
+    if call.has("-e", "--extract"):
+        yield from _unpacks(call, True, (*call.operands[1:2], ".")[0], call.operands[:1], 0, ())
 
 
 def _seven_zip(call: Call) -> Iterator[Effect]:
@@ -500,30 +518,12 @@ def _seven_zip(call: Call) -> Iterator[Effect]:
     verb, rest = " ".join(words[:1]), [word for word in words[1:] if not word.startswith("-")]
     if verb in ("x", "e"):
         folder = next((word[2:] for word in words if word.startswith("-o")), ".") or "."
-        yield from _unpacks(call, "overwrite" if "-aoa" in words else "write", folder, rest[:1], 0, ())
+        yield from _unpacks(call, "-aoa" in words, folder, rest[:1], 0, ())
     elif verb in ("a", "u", "d", "rn"):
         yield from (effect for word in rest[:1] for effect in call.put(word, keeps=True))
         for word in rest[1:] if verb in ("a", "u") else []:
             yield from read_file(call, word, prints=False, below=True)
             yield from call.on_path("delete", word, recursive=True) if "-sdel" in words else ()
-
-
-def _cpio(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-D -F -O -E -H -M -I -C -R --directory --file")
-    folder = (call.options.values("-D", "--directory") or ["."])[-1]
-    if call.has("-p", "--pass-through"):
-        folder = _below(folder, (call.operands or ["."])[0])
-    if call.has("-p", "--pass-through") or (call.has("-i", "--extract") and not call.has("-t", "--list")):
-        kept = not call.has("-u", "--unconditional")
-        yield from _unpacks(call, "write" if kept else "overwrite", folder, (), 0, ())
-    for word in call.options.values("-O") + (call.options.values("-F", "--file") if call.has("-o", "--create") else []):
-        yield from call.put(word)
-
-
-def _ar(call: Call) -> Iterator[Effect]:
-    words = call.command.args
-    if words and "t" not in words[0] and "p" not in words[0]:
-        yield from call.on_path("write", words[1] if "x" not in words[0] and len(words) > 1 else ".")
 
 
 # Searching.
@@ -610,8 +610,8 @@ def _make_filesystem(call: Call) -> Iterator[Effect]:
 READERS: Final[Mapping[str, Reader]] = readers({
     "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
     "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd": _dd, "sed gsed": _sed, "split csplit": _split,
-    "patch gpatch": _patch, "curl": _curl, "wget": _wget, "tar gtar bsdtar": _tar, "unzip": _unzip, "zip": _zip,
-    "7z 7za 7zz": _seven_zip, "cpio": _cpio, "ar": _ar, "find gfind": _find, "apply_patch applypatch": _apply_patch,
+    "patch gpatch": _patch, "curl": _curl, "wget": _wget, " ".join(_ARCHIVERS): _archive,
+    "7z 7za 7zz": _seven_zip, "find gfind": _find, "apply_patch applypatch": _apply_patch,
     "zipfile tarfile": _python_archive, "perl ruby awk gawk": _in_place, "chmod gchmod": _chmod,
     "chattr chflags setcap": _attributes, _MAKERS: _make_filesystem,
 })  # fmt: skip

@@ -484,6 +484,8 @@ def _dashed(words: tuple[str, ...], values: str) -> tuple[str, ...]:
 
 
 def _packs(call: Call, how: Archiver, archives: Sequence[str], members: list[str]) -> Iterator[Effect]:
+    for word in archives:
+        yield from call.put(word, keeps=not call.given(how.creates)) if not is_remote(word) else ()
     removes = call.given(how.removes)
     if removes:
         lists = [path for word in call.values("-T --files-from") for path in call.paths(word)]
@@ -491,8 +493,6 @@ def _packs(call: Call, how: Archiver, archives: Sequence[str], members: list[str
     for word in members:
         yield from read_file(call, word, prints=False, below=True)
         yield from call.on_path("delete", word, recursive=True) if removes else ()
-    for word in archives:
-        yield from call.put(word, keeps=not call.given(how.creates)) if not is_remote(word) else ()
 
 
 def _unpacks(

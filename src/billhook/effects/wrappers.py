@@ -135,12 +135,11 @@ def _fed(words: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
 
 def _mark(words: Sequence[str]) -> str:
     """What stands for an argument: `xargs -I {}`, `xargs -i`."""
-    marks = (
-        word[2:] or (following if word[1] != "i" else "{}")
-        for word, following in itertools.pairwise((*words, ""))
-        if word[:2] in ("-I", "-J", "-i")
-    )
-    return next(marks, "")
+    mark = ""
+    for word, following in itertools.pairwise((*words, "")):
+        if word[:2] in ("-I", "-J", "-i"):
+            mark = word[2:] or (following if word[1] != "i" else "{}")
+    return mark
 
 
 def _parallel(found: InnerCommands) -> InnerCommands:
@@ -241,9 +240,8 @@ def _source(command: ScriptCommand) -> InnerCommands:
     return InnerCommands(complete=not (_descriptor(read) or UNKNOWN in read))
 
 
-_EVALUATES: Final = frozenset(
-    {"[", "test", "let", "read", "printf", "declare", "typeset", "local", "export", "readonly", "unset", "wait"}
-    | {"getopts", "mapfile", "readarray"}
+_EVALUATES: Final = DECLARES.union(
+    ("[", "test", "let", "read", "printf", "unset", "wait", "getopts", "mapfile", "readarray")
 )
 """Builtins that take a word for a variable's name or a number, and run what its subscript says."""
 

@@ -139,6 +139,7 @@ RUNS = [
     ("bash with options", "bash -e -o pipefail -c 'git push' x y", ["git push"]),
     ("option with a value in a cluster", "bash -oc pipefail 'git push'", ["git push"]),
     ("options behind -c", "bash -c -x --norc 'git push'", ["git push"]),
+    ("options behind sudo -s", "sudo -s -u me -- git push", ["git push"]),
     ("shell of another user by letters", "sudo -Es git push", ["git push"]),
     ("entry point of a container", "docker run --entrypoint git alpine push", ["git push"]),
     ("options behind the name of a pod", "kubectl exec pod -c app -- git push", ["git push"]),

@@ -73,8 +73,9 @@ class Wrapper(msgspec.Struct, frozen=True):
     valued: str = ""  # short options that take a value, attached or as the next word
     long: str = ""  # long options that take a value as the next word, separated by blanks
     operands: int = 0  # how many words stand before the command: the duration of `timeout`
-    ends: str = ""  # options behind which something else than a command stands: `env -S`, `sudo -s`, `python -c`
-    later: str = ""  # with this option the first operand is a text: `sh -c -x TEXT`; no value is attached to a letter
+    ends: str = ""  # options behind which something else than a command stands: `env -S`, `flock -c`, `python -c`
+    later: str = ""  # options with which a text follows behind all options: `sh -c -x TEXT`, `sudo -s -u me TEXT`
+    detached: bool = False  # values are never attached to a letter, and options may begin with `+`: shells
     flags: str = ""  # long options that take no value, where all others do
     optional: bool = False  # one more word may stand before the command
     assignments: bool = False  # `A=1` may stand before the command
@@ -83,8 +84,9 @@ class Wrapper(msgspec.Struct, frozen=True):
 
 
 SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
+_SHELL: Final = Wrapper("oO", "rcfile init-file init-command", ends="--command", later="-c", detached=True)
 INTERPRETERS: Final[dict[str, Wrapper]] = {
-    **dict.fromkeys(SHELLS, Wrapper("oO", "rcfile init-file init-command", ends="--command", later="-c")),
+    **dict.fromkeys(SHELLS, _SHELL),
     "python": Wrapper("WX", ends="-c -m"),
     "node": Wrapper("rC", "require import loader conditions", ends="-e -p --eval --print"),
     "ruby": Wrapper("IrCE", ends="-e"),
@@ -103,10 +105,10 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "sudo": Wrapper(
         valued="CDghpRrTtUu",
         long="user group host prompt chdir chroot role type other-user command-timeout close-from",
-        ends="-s -i --shell --login",
+        later="-s -i --shell --login",
         assignments=True,
     ),
-    "doas": Wrapper("Cu", ends="-s -i"),
+    "doas": Wrapper("Cu", later="-s"),
     "env": Wrapper("uCa", "unset chdir argv0", ends="-S --split-string", assignments=True),
     "timeout": Wrapper("ks", "kill-after signal", 1),
     "nice": Wrapper("n", "adjustment"),
@@ -177,7 +179,7 @@ class Prefix:
         if word == "--" or (word == "-" and self.name == "env"):
             self.at += 1
             self.ended = not self.wrapper.assignments and not self.operands
-        elif (word.startswith("-") and len(word) > 1) or (word.startswith("+") and self.wrapper.later):
+        elif (word.startswith("-") and len(word) > 1) or (word.startswith("+") and self.wrapper.detached):
             self.at += 1
             self._take_long(word) if word.startswith("--") else self._take_letters(word)
         elif self.wrapper.assignments and self._assigns(word):
@@ -191,13 +193,15 @@ class Prefix:
 
     def _take_letters(self, word: str) -> None:
         for place, letter in enumerate(word[1:], 2):
-            if not self.ending and f"-{letter}" in self.wrapper.ends.split():
-                self._end(f"-{letter}", word[place:])  # more letters may follow: `sudo -iu me`
-            elif word[0] + letter == self.wrapper.later:
-                self.ending = self.wrapper.later
+            option = word[0] + letter
+            if option in self.wrapper.ends.split():
+                self._end(option, word[place:])
+                return
+            if option in self.wrapper.later.split():
+                self.ending = option
             if letter in self.wrapper.valued:
-                self.at += place == len(word) or bool(self.wrapper.later)
-                if not self.wrapper.later:
+                self.at += self.wrapper.detached or place == len(word)
+                if not self.wrapper.detached:
                     return
         self.doubtful = self.doubtful or UNKNOWN in word
 
@@ -205,6 +209,8 @@ class Prefix:
         name, equals, value = word[2:].partition("=")
         if f"--{name}" in self.wrapper.ends.split():
             self._end(f"--{name}", value)
+        elif f"--{name}" in self.wrapper.later.split():
+            self.ending = f"--{name}"
         elif self.wrapper.flags:
             self.at += not equals and name not in self.wrapper.flags.split()
         elif not equals:
@@ -236,7 +242,7 @@ class Prefix:
 def operand(words: tuple[str, ...], interpreter: Wrapper) -> tuple[str, str | None, str]:
     """The script among an interpreter's words, or the code given in its place, or the module."""
     own = Prefix(("", *words), interpreter)
-    if own.ending and own.ending != interpreter.later:
+    if own.ending and own.ending not in interpreter.later.split():
         return ("", None, own.value) if own.ending == "-m" else ("", own.value, "")
     first = " ".join(own.rest[:1])
     if own.ending:

@@ -22,7 +22,7 @@ _PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
 _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
 
 
-class Call:
+class ProgramCall:
     """One command as it would run, and what the readers of a family need to say what it does."""
 
     __slots__ = ("command", "options", "scopes", "world")
@@ -57,14 +57,14 @@ class Call:
         """The values of options that a table has as one text."""
         return self.options.values(*options.split()) if options else []
 
-    def with_values(self, valued: str) -> "Call":
+    def with_values(self, valued: str) -> "ProgramCall":
         """The same call, its words read with other options that take a value."""
-        return Call(self.command, self.world, self.scopes, word_set(valued))
+        return ProgramCall(self.command, self.world, self.scopes, word_set(valued))
 
-    def with_words(self, words: tuple[str, ...], valued: str = "") -> "Call":
+    def with_words(self, words: tuple[str, ...], valued: str = "") -> "ProgramCall":
         """The same command with other words."""
         command = msgspec.structs.replace(self.command, args=words)
-        return Call(command, self.world, self.scopes, word_set(valued))
+        return ProgramCall(command, self.world, self.scopes, word_set(valued))
 
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
@@ -144,6 +144,9 @@ class Call:
             recursive,
             names,
         )
+
+
+Call = ProgramCall  # what the tables call it; `billhook.session` has a `Call` of its own
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -148,9 +148,9 @@ tar xzf a.tgz | write:project:normal
 tar -xf a.tar -C / | write:system:normal
 tar -x --overwrite -f a.tar -C ~ | overwrite:home:normal
 tar czf old.txt src | overwrite:project:light
-tar -cf new.tar --remove-files src | write:project:light delete:project:normal
+tar -cf new.tar --remove-files src | delete:project:normal write:project:light
 tar czf - ~/.ssh | read-secret:home:light
-tar cCf ~ x.tar .ssh | write:project:light read-secret:home:light
+tar cCf ~ x.tar .ssh | read-secret:home:light write:project:light
 unzip -o a.zip -d ~/x | overwrite:home:normal
 unzip a.zip | write:project:normal
 zip -r a.zip src | write:project:light

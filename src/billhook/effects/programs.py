@@ -46,9 +46,9 @@ class Options:
         if equals:  # `-auto-approve=true`
             self.options.append((name, value))
         self.options.append((word, ""))  # `-delete`: a long option of programs that use one dash
-        for place, letter in enumerate(word[1:], 2):
+        for letter in dict.fromkeys(word[1:]):  # each once: a word may be very long
             if f"-{letter}" in valued:
-                self.options.append((f"-{letter}", word[place:] or next(rest, "")))
+                self.options.append((f"-{letter}", word[word.index(letter, 1) + 1 :] or next(rest, "")))
                 return
             self.options.append((f"-{letter}", ""))
 
@@ -192,17 +192,18 @@ class Prefix:
             self.ended = True
 
     def _take_letters(self, word: str) -> None:
-        for place, letter in enumerate(word[1:], 2):
-            option = word[0] + letter
-            if option in self.wrapper.ends.split():
-                self._end(option, word[place:])
+        ends, later = self.wrapper.ends.split(), self.wrapper.later.split()
+        for letter in dict.fromkeys(word[1:]):
+            option, attached = word[0] + letter, word[word.index(letter, 1) + 1 :]
+            if option in ends:
+                self._end(option, attached)
                 return
-            if option in self.wrapper.later.split():
+            if option in later:
                 self.ending = option
-            if letter in self.wrapper.valued:
-                self.at += self.wrapper.detached or place == len(word)
-                if not self.wrapper.detached:
-                    return
+            if letter in self.wrapper.valued and not self.wrapper.detached:
+                self.at += not attached
+                return
+            self.at += word.count(letter) if letter in self.wrapper.valued else 0
         self.doubtful = self.doubtful or UNKNOWN in word
 
     def _take_long(self, word: str) -> None:

@@ -457,7 +457,7 @@ def _container(command: ScriptCommand) -> InnerCommands:
     verb = next((place for place, word in enumerate(words[1:6], 1) if word in ("run", "exec", "create")), 0)
     own = Prefix(words[verb:], _CONTAINER)
     options = Options(own.words[: own.at], _CONTAINER_VALUED)
-    inner = _behind_dashes(own.words[own.at + 1 :], anywhere=program(words) in ("kubectl", "oc"))
+    inner = _behind_dashes(own.rest[1:], anywhere=program(words) in ("kubectl", "oc"))
     inner = (*options.values("--entrypoint")[-1:], *inner)
     if not verb or not inner:
         return InnerCommands()

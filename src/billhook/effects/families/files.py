@@ -457,18 +457,18 @@ def _archive(call: Call) -> Iterator[Effect]:
     how = _ARCHIVERS[call.command.name]
     call = call.with_words(_dashed(call.command.args, how.values) if how.bare else call.command.args, how.values)
     folder = [".", *call.values(how.folder)][-1]
-    archives, members = (call.values(how.archive), call.operands) if how.archive else _split_first(call.operands)
+    first = 0 if how.archive else 1
+    archives, members = call.values(how.archive) + call.operands[:first], call.operands[first:]
     if call.given(how.prints) or not (archives or how.archive):
         return
     if call.given(how.unpacks):
         strip = None if call.given(how.flat) else _number(call, "--strip-components", otherwise=0)
         yield from _unpacks(call, call.given(how.replaces), folder, archives, strip, members)
     elif call.given(how.packs):
-        yield from _packs(call, how, archives, [_below(folder, member) for member in members])
-
-
-def _split_first(words: list[str]) -> tuple[list[str], list[str]]:
-    return words[:1], words[1:]
+        packed = _packed(call, how, [_below(folder, member) for member in members])
+        kept, here = not call.given(how.creates), [word for word in archives if not is_remote(word)]
+        put = (effect for word in here for effect in call.put(word, keeps=kept))
+        yield from itertools.chain(packed, put) if how.archive else itertools.chain(put, packed)
 
 
 def _dashed(words: tuple[str, ...], values: str) -> tuple[str, ...]:
@@ -476,16 +476,14 @@ def _dashed(words: tuple[str, ...], values: str) -> tuple[str, ...]:
     if not words or words[0].startswith("-"):
         return words
     found, rest = [], iter(words[1:])
-    for letter in words[0]:
+    for letter in dict.fromkeys(words[0]):
         found.append("-" + letter)
         if f"-{letter}" in values.split():
             found.append(next(rest, ""))
     return (*found, *rest)
 
 
-def _packs(call: Call, how: Archiver, archives: Sequence[str], members: list[str]) -> Iterator[Effect]:
-    for word in archives:
-        yield from call.put(word, keeps=not call.given(how.creates)) if not is_remote(word) else ()
+def _packed(call: Call, how: Archiver, members: list[str]) -> Iterator[Effect]:
     removes = call.given(how.removes)
     if removes:
         lists = [path for word in call.values("-T --files-from") for path in call.paths(word)]

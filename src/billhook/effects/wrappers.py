@@ -592,4 +592,4 @@ _READ: Final[dict[str, Callable[[ScriptCommand], InnerCommands]]] = {
     "ssh": _remote,
     "trap": _trap,
 }
-"""Who reads the words of a program that runs others."""
+"""The function that reads the words of a program that runs others."""

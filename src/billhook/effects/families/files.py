@@ -21,6 +21,8 @@ _LVM: Final = "lvremove|vgremove|pvremove|lvreduce|vgreduce"
 _ERASE_DRIVE: Final = "--security-erase --security-erase-enhanced --sanitize-block-erase --trim-sector-ranges"
 _PARTITION: Final = "mklabel mktable mkpart rm resizepart resize rescue"
 
+_INSTALL_VALUES: Final = "-t -S -m -o -g --target-directory --suffix --mode --owner --group"
+
 ROWS: Final[tuple[Row, ...]] = (
     Row("rm|grm", "delete", files=True, recursive="-r -R --r --re --recursive"),
     Row("unlink|rmdir|grmdir", "delete", files=True),
@@ -30,6 +32,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("gio trash", "delete", files=True, weight="light"),
     Row("touch|gtouch", "write", files=True, values="-d -t -r --date --time --reference"),
     Row("mkdir|gmkdir", "write", files=True, values="-m --mode"),
+    Row("install|ginstall", "write", files=True, needs="-d --directory", values=_INSTALL_VALUES),
     Row("mkfifo|mktemp", "write", files=True, values="-m --mode -p --suffix --tmpdir"),
     Row("fallocate", "write", files=True, values="-l -o --length --offset"),
     Row("cpio", "write", "first", files=True, needs="-p --pass-through", recursive="always", values="-D -R -E"),
@@ -89,7 +92,7 @@ ROWS: Final[tuple[Row, ...]] = (
 
 # Copying and moving.
 
-_PUT_VALUES: Final = "-t -S -m -o -g --target-directory --suffix --mode --owner --group"
+_COPY_VALUES: Final = "-t -S --target-directory --suffix"
 _KEEPS: Final = ("-n", "--no-clobber", "-b", "--backup")
 
 
@@ -158,9 +161,9 @@ def _copied(call: Call, source: str, *, within: str, deep: bool) -> Iterator[str
 
 
 def _cp(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-t -S --target-directory --suffix" if call.command.name != "install" else _PUT_VALUES)
-    if call.command.name == "install" and call.has("-d", "--directory"):
-        yield from (effect for word in call.operands for effect in call.on_path("write", word))
+    installs = call.command.name in ("install", "ginstall")
+    call = call.with_values(_INSTALL_VALUES if installs else _COPY_VALUES)
+    if installs and call.has("-d", "--directory"):  # it makes folders: a row
         return
     sources, target, into = _destination(call)
     below, keeps = call.has("-r", "-R", "-a", "--recursive", "--archive"), call.has(*_KEEPS)
@@ -176,7 +179,7 @@ def _to_model(call: Call, target: str) -> bool:
 
 
 def _mv(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-t -S --target-directory --suffix")
+    call = call.with_values(_COPY_VALUES)
     sources, target, into = _destination(call)
     lost, keeps = call.is_stream(target), call.has(*_KEEPS)
     for source in sources:
@@ -200,7 +203,7 @@ def _leaves(call: Call, source: str, *, lost: bool) -> Iterator[Effect]:
 
 def _ln(call: Call) -> Iterator[Effect]:
     """The name that is made; what it points to is neither read nor written."""
-    call = call.with_values("-t -S --target-directory --suffix")
+    call = call.with_values(_COPY_VALUES)
     sources, target, into = _destination(call)
     if len(call.operands) == 1 and not sources:
         sources, target, into = call.operands, ".", True

@@ -88,7 +88,7 @@ _SHELL: Final = Wrapper("oO", "rcfile init-file init-command", ends="--command",
 INTERPRETERS: Final[dict[str, Wrapper]] = {
     **dict.fromkeys(SHELLS, _SHELL),
     "python": Wrapper("WX", ends="-c -m"),
-    "node": Wrapper("rC", "require import loader conditions", ends="-e -p --eval --print"),
+    "node": Wrapper("rC", "require import loader conditions", ends="-e --eval --print", later="-p"),
     "ruby": Wrapper("IrCE", ends="-e"),
     "perl": Wrapper("IM", ends="-e -E"),
     "php": Wrapper("dc", ends="-r"),

@@ -159,7 +159,8 @@ def _split_string(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
 def _in_shell(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
     """`sudo -s ...`: the rest is a line for a shell; without one the shell reads its standard input."""
     if prefix.rest:
-        return InnerCommands([_like(command, prefix.rest, prefix.assignments)], [" ".join(prefix.rest)])
+        inner = _like(command, prefix.rest, prefix.assignments)
+        return InnerCommands([inner], [" ".join(prefix.rest)], prefix.known)
     return _from_stdin(command) if command.piped or command.redirects else InnerCommands()
 
 
@@ -170,7 +171,7 @@ _ENDINGS: Final[dict[str, Callable[[ScriptCommand, Prefix], InnerCommands]]] = {
     "flock": lambda _, prefix: _text(prefix.value),
     "command": lambda _, prefix: InnerCommands(),  # it only shows where a program is
 }
-"""What stands behind an option that ends the wrapper's own words (`Wrapper.ends`)."""
+"""How the words behind such an option are read (`Wrapper.ends`, `Wrapper.later`)."""
 
 
 _EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})

@@ -502,7 +502,7 @@ def _unpacks(
     """What an archive puts into a folder: the members that are named, or all that can be read of it."""
     names = [each for member in members for each in (member, f"{member}/{UNKNOWN}")]
     if not members:
-        named = [name for each in archives for name in (each, f"{each}.zip")]
+        named = [name for each in archives if each != "-" for name in (each, f"{each}.zip")]
         names = [name for path in _input_files(call, named) for name in unpacked(path, strip)]
     for effect in call.on_path("overwrite" if lost else "write", folder, recursive=True):
         yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))

@@ -14,10 +14,9 @@ from billhook.effects.analysis import Analysis
 from billhook.effects.effect import UNKNOWN, Command, Effect, Weight
 from billhook.effects.families import is_known
 from billhook.effects.places import LONGEST_PATH, World, absolute, resolved
-from billhook.effects.programs import INTERPRETERS, PYTHON, operand
+from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS, Options, operand
 from billhook.effects.protected_paths import Protected
-from billhook.effects.table import Options
-from billhook.effects.wrappers import SHELLS, WRAPPERS, mounts
+from billhook.effects.wrappers import mounts
 
 _READERS = """
 . : [ [[ ag alias atom atq basename bat bbedit bc bg billhook break cal cargo cat cd cksum claude clear clion cloc

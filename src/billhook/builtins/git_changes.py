@@ -17,7 +17,8 @@ from billhook.core import client_env
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.git import general
 from billhook.effects.places import World, absolute
-from billhook.effects.table import Call, Options
+from billhook.effects.programs import Options
+from billhook.effects.table import Call
 
 _SECONDS: Final = 2.0
 _LARGEST: Final = 16 << 20

@@ -13,11 +13,10 @@ import msgspec
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.code import effects_of_code
 from billhook.effects.outputs import output
-from billhook.effects.programs import INTERPRETERS, PYTHON, kind, operand
+from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, kind, operand
 from billhook.effects.run import Run
 from billhook.effects.transforms import transformed
 from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
-from billhook.effects.wrappers import SHELLS
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _POWERSHELLS: Final = frozenset({"pwsh", "powershell"})

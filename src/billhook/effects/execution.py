@@ -5,15 +5,16 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from billhook.effects import recipes, wrappers
+from billhook.effects import programs, recipes, wrappers
 from billhook.effects.code_execution import JAVASCRIPT, URL, run_code, run_file, run_interpreter
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.listings import listed
 from billhook.effects.outputs import PROCESSES
 from billhook.effects.places import absolute, has_pattern, inside
+from billhook.effects.programs import Options
 from billhook.effects.run import Run, State
 from billhook.effects.script import ScriptCommand, ScriptRedirect
-from billhook.effects.table import Options, word_set
+from billhook.effects.table import word_set
 from billhook.effects.values import MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 
 _OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gdb lldb")
@@ -37,7 +38,7 @@ def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
 
 def _runner(command: Command, run: Run) -> Value | None:
     """`uv run`, `npx` and their like: what they run is a command."""
-    words = wrappers.run_by((command.program, *command.args)) if command.name not in JAVASCRIPT else ()
+    words = programs.run_by((command.program, *command.args)) if command.name not in JAVASCRIPT else ()
     if not words:
         return None
     if words[0].startswith(URL):

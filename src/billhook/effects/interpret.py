@@ -25,6 +25,7 @@ from billhook.effects.families.reading import READS
 from billhook.effects.line_files import LineFiles, note_made
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import World
+from billhook.effects.programs import SHELLS
 from billhook.effects.run import Redirections, Run, State
 from billhook.effects.script import ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
@@ -32,7 +33,6 @@ from billhook.effects.shell_builtins import DECLARES, builtin_of
 from billhook.effects.table import Call
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
-from billhook.effects.wrappers import SHELLS
 
 MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
 MOST_TOKENS: Final = 8_000  # of all texts together

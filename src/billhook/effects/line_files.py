@@ -7,9 +7,10 @@ from typing import Final
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.fs import FileSystem, Overlay
 from billhook.effects.outputs import DOWNLOADS, PACKERS, TEMPORARY
+from billhook.effects.programs import Options
 from billhook.effects.run import Run
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Options, word_set
+from billhook.effects.table import word_set
 from billhook.effects.values import Value
 
 MOST_FILES: Final = 8  # that are read

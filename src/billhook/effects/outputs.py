@@ -9,10 +9,11 @@ from typing import Final
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.reading import READS, Reading
 from billhook.effects.listings import listed
+from billhook.effects.programs import Options
 from billhook.effects.run import Run
 from billhook.effects.script import ansi_c
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Options, word_set
+from billhook.effects.table import word_set
 from billhook.effects.transforms import decodes, transformed
 from billhook.effects.values import LONGEST_VALUE, MOST_FIELDS, NOTHING, Value
 

@@ -9,8 +9,9 @@ import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.line_files import LARGEST_FILE
+from billhook.effects.programs import Options
 from billhook.effects.run import Run
-from billhook.effects.table import Options, word_set
+from billhook.effects.table import word_set
 from billhook.effects.values import EMPTY, Value
 
 _ASSIGNMENT = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?+]|::)?=[ \t]*(.*)$", re.M)

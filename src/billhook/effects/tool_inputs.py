@@ -12,8 +12,7 @@ from billhook.core.lazy import later
 from billhook.effects import archives, rules
 from billhook.effects.effect import Kind
 from billhook.effects.families import is_known
-from billhook.effects.programs import INTERPRETERS, PYTHON
-from billhook.effects.wrappers import SHELLS, WRAPPERS
+from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS
 
 if TYPE_CHECKING:
     import shlex

@@ -31,7 +31,7 @@ from billhook.core.events import Block
 from billhook.core.text import Finding, nearest
 from billhook.effects import shell
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.wrappers import SHELLS
+from billhook.effects.programs import SHELLS
 from billhook.runners.spawn import diagnose
 
 LARGEST: Final = 256 * 1024  # bytes of a script that are looked at

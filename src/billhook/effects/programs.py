@@ -57,7 +57,10 @@ INTERPRETERS: Final[dict[str, InterpreterOptions]] = {
     "ruby": InterpreterOptions("IrCE", "e"),
     "perl": InterpreterOptions("IM", "eE"),
     "php": InterpreterOptions("dc", "r"),
-    **dict.fromkeys(("lua", "luajit", "Rscript", "osascript", "julia"), InterpreterOptions("l", "e")),
+    **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), InterpreterOptions("l", "e")),
+    "elixir": InterpreterOptions("rS", "e", frozenset({"--require"}), frozenset({"--eval"})),
+    "emacs": InterpreterOptions("lf", "", frozenset({"--load", "--funcall"}), frozenset({"--eval"})),
+    **dict.fromkeys(("bun", "deno"), InterpreterOptions("r", "ep", frozenset(), frozenset({"--eval", "--print"}))),
     **dict.fromkeys(("pwsh", "powershell"), InterpreterOptions("", "cC")),
     **dict.fromkeys(("tsx", "ts-node", "tclsh"), InterpreterOptions()),
     **dict.fromkeys((".", "source"), InterpreterOptions()),
@@ -126,8 +129,9 @@ def operand(words: tuple[str, ...], options: InterpreterOptions) -> tuple[str, s
         if word == "-" or word[:1] not in ("-", "+"):
             return word if word != "-" else "", None, ""
         if word.startswith("--"):
-            if word.partition("=")[0] in options.long_code:
-                return "", following, ""
+            name, equals, value = word.partition("=")
+            if name in options.long_code:
+                return "", value if equals else following, ""
             at += word in options.long
             continue
         for place, letter in enumerate(word[1:], 2):

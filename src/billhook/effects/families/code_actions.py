@@ -1,14 +1,10 @@
-"""What the calls of code do, whatever the language: one method for each word of `CALLS` in `languages.py`.
+"""What the calls of code do, whatever the language: the meaning of each word of `CALLS` in `languages.py`."""
 
-Readers of a syntax find the calls and the values that the text shows; nothing is run.
-"""
-
-import base64
 import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Union
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,53 +16,74 @@ from billhook.effects.places import absolute
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
 
-Value = Union[str, bytes, int, tuple["Value", ...], None]  # noqa: UP007, `|` takes no forward reference
-
 LARGEST_CODE: Final = 64 * 1024
 DEEPEST: Final = 4  # code inside code, functions inside functions
-MOST_ITEMS: Final = 32
+MOST_TARGETS: Final = 32
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
 _HARMLESS_DEVICES: Final = ("/dev/null", "/dev/std", "/dev/tty", "/dev/zero", "/dev/fd", "/dev/shm")
 _TARGETS: Final = frozenset({"path", "src", "dst", "file", "name", "args", "cmd", "text"})
 """Names under which calls take what they act on."""
-_ON_PATHS: Final[Mapping[str, tuple[tuple[Kind, int], ...]]] = {
-    "delete": (("delete", 0),),
-    "delete_tree": (("delete", 0),),
-    "move": (("delete", 0), ("overwrite", 1)),
-    "copy": (("overwrite", 1),),
-    "link": (("write", 1),),
-    "overwrite": (("overwrite", 0),),
-    "write": (("write", 0),),
-    "permissions": (("permissions", 0),),
+_ON_PATHS: Final[Mapping[str, Sequence[tuple[Kind, int]]]] = {
+    "delete": [("delete", 0)],
+    "delete_tree": [("delete", 0)],
+    "move": [("delete", 0), ("overwrite", 1)],
+    "copy": [("overwrite", 1)],
+    "link": [("write", 1)],
+    "overwrite": [("overwrite", 0)],
+    "write": [("write", 0)],
+    "permissions": [("permissions", 0)],
 }
 """What is done to the paths at which places of the arguments."""
+_AT_ONCE: Final[Mapping[str, tuple[Kind, Scope]]] = {
+    "drop": ("destroy-data", "remote"),
+    "destroy": ("destroy-infra", "remote"),
+    "device": ("device", "unknown"),
+}
+_ORIGINS: Final = {"decode": "decoded", "download": "remote", "upload": "remote"}
+_SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
+_SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
 _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\b|\bfor\s*\(\s*;\s*;")
 
 
 class Seen(NamedTuple):
     """What a text shows of a value."""
 
-    value: Value = None  # None: not known
+    value: Any = None  # a text, bytes, a number or a tuple of such; None: not known
     name: str = ""  # of a module or a function: `os.system`
     origins: frozenset[str] = frozenset()  # where it comes from: "remote", "decoded", "secret"
 
+    @property
+    def text(self) -> str:
+        """The value as a text, UNKNOWN where it is not known."""
+        return text_of(self.value)
 
-NOTHING: Final = Seen()
-Named = Mapping[str, Seen]
+
+class CodeCall(NamedTuple):
+    """A call that does something."""
+
+    args: Sequence[Seen]
+    named: Mapping[str, Seen]
+    origins: frozenset[str]
+
+    def text(self, place: int, default: str = UNKNOWN) -> str:
+        return self.args[place].text if place < len(self.args) else default
+
+    @property
+    def words(self) -> list[str]:
+        return [word for word in _flat(each.value for each in self.args) if word]
 
 
-def text_of(value: Value) -> str:
-    """A value as a text, UNKNOWN where it is not known."""
+def text_of(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return value if isinstance(value, str) else UNKNOWN if value is None else str(value)
+    return UNKNOWN if value is None else str(value)
 
 
 def origins_of(seen: Iterable[Seen]) -> frozenset[str]:
     return frozenset().union(*(each.origins for each in seen))
 
 
-def _flat(values: Iterable[Value]) -> Iterator[str]:
+def _flat(values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         yield from _flat(value) if isinstance(value, tuple) else (text_of(value),)
 
@@ -93,156 +110,148 @@ class CodeReader:
             self.run(text)
         except (RecursionError, MemoryError):
             self.understood = False
-        if self._done >= {"socket", "attach"}:
-            self._add("remote-shell", scope="remote")
+        if self._done >= {"socket", "attach"} or (_SOCKET.search(text) and _SHELL_PATH.search(text)):
+            self.effects.append(self.call.effect("remote-shell", scope="remote"))
 
     def run(self, text: str) -> None:
         """Read a text, the whole or one that it runs in turn."""
         raise NotImplementedError
 
-    def act(self, does: str, args: Sequence[Seen], named: Named) -> Seen:
-        """Note what a call does, and tell what is known of its result."""
+    def act(self, does: str, args: Sequence[Seen], named: Mapping[str, Seen], name: str = "") -> Seen:
+        """Note what a call does; its result, as far as that is known."""
         self._done.add(does)
-        given = [*args, *(seen for name, seen in named.items() if name in _TARGETS)]
+        origins = origins_of([*args, *named.values()])
+        call = CodeCall([*args, *(seen for key, seen in named.items() if key in _TARGETS)], named, origins)
+        result: Seen | None = None
         if does in _ON_PATHS:
-            self._change(does, given, named)
-            return NOTHING
-        action = getattr(self, f"_on_{does}", None)
-        result: Seen = (action(given, named) if action else None) or NOTHING
-        return result._replace(origins=origins_of([*args, *named.values(), result]))
+            self._change(does, call)
+        elif does in _AT_ONCE:
+            kind, scope = _AT_ONCE[does]
+            self._add(kind, name, scope)
+        elif action := getattr(self, f"_on_{does}", None):
+            result = action(call)
+        added = {_ORIGINS[does]} if does in _ORIGINS else result.origins if result else ()
+        return Seen(result.value if result else None, "", origins.union(added))
 
     def _add(self, kind: Kind, target: str = "", scope: Scope = "unknown", weight: Weight = "normal") -> None:
         self.effects.append(self.call.effect(kind, target, scope=scope, weight=weight, certain=self.certain))
 
     # ----- files
 
-    def _change(self, does: str, args: list[Seen], named: Named) -> None:
-        recursive = does == "delete_tree" or bool(named.get("recursive", NOTHING).value)
+    def _change(self, does: str, call: CodeCall) -> None:
+        recursive = does == "delete_tree" or bool(call.named.get("recursive", Seen()).value)
         for kind, place in _ON_PATHS[does]:
-            every = self.language.bare and len(_ON_PATHS[does]) == 1 and not place  # `unlink "a", "b"`
-            targets = args if every else args[place : place + 1]
-            for word in [*_flat(each.value for each in targets)][:MOST_ITEMS] or ([] if place else [UNKNOWN]):
+            every = does.startswith("delete") and self.language.bare  # `unlink "a", "b"`
+            given = call.args if every else call.args[place : place + 1]
+            words = call._replace(args=given).words[:MOST_TARGETS]
+            for word in words or ([] if place else [UNKNOWN]):
                 self._on_path(kind, word, recursive=recursive)
 
     def _on_path(self, kind: Kind, word: str, *, recursive: bool = False, weight: Weight | None = None) -> None:
-        if kind in ("overwrite", "write") and self.path(word).startswith("/dev/"):
-            if self.path(word).startswith(_HARMLESS_DEVICES):
-                return
+        if kind in ("overwrite", "write") and self._path(word).startswith("/dev/"):
             kind, weight = "device", "normal"
+        if kind == "device" and self._path(word).startswith(_HARMLESS_DEVICES):
+            return
         self.effects += self.call.on_path(
             kind, word, recursive=recursive, itself=kind == "delete", certain=self.certain, weight=weight
         )
 
-    def path(self, word: str) -> str:
+    def _path(self, word: str) -> str:
         return absolute(word, self.call.command.cwd, self.call.world)
 
-    def _on_open(self, args: list[Seen], named: Named) -> Seen | None:
-        path = text_of(args[0].value) if args else UNKNOWN
-        mode = text_of((named.get("mode") or [*args, NOTHING, NOTHING][1]).value)
-        if path.startswith("|"):  # Ruby's `open("|command")`
+    def _on_open(self, call: CodeCall) -> Seen | None:
+        mode = call.named["mode"].text if "mode" in call.named else call.text(1, "r")
+        return self._open(call.text(0), mode)
+
+    def _on_perl_open(self, call: CodeCall) -> Seen | None:
+        """`open(my $f, ">", path)`, `open(F, ">path")`, `open(F, "command |")`."""
+        given = call.text(1, "") + call.text(2, "")
+        path, mode = given.strip("+<>|- "), "a" if given.startswith(">>") else "w" if given.startswith(">") else "r"
+        return self._open("|" + path if "|" in given else path, mode)
+
+    def _open(self, path: str, mode: str) -> Seen | None:
+        if path.startswith("|"):
             self.shell.append(path[1:])
-        elif not {"w", "a", "x", "+"} & set(mode):
-            return self._on_read(args, named)._replace(value=path)  # it stands for the content until that is read
-        else:
+        elif {"w", "a", "x", "+"} & set(mode):
             self._on_path("overwrite" if "w" in mode else "write", path)
+        else:
+            return self._reads(path)._replace(value=path)  # it stands for the content until that is read
         return None
 
-    def _on_perl_open(self, args: list[Seen], named: Named) -> Seen | None:
-        """`open(my $f, ">", path)`, `open(F, ">path")`, `open(F, "command |")`."""
-        given = "".join(text_of(each.value) for each in args[1:3])
-        path = given.strip("+<>|- ")
-        if "|" in given:
-            self.shell.append(path)
-        elif given.startswith(">"):
-            self._on_path("write" if given.startswith(">>") else "overwrite", path)
-        return self._on_read([Seen(path)], named) if given.startswith("<") else None
+    def _on_read(self, call: CodeCall) -> Seen:
+        return self._reads(call.text(0))
 
-    def _on_read(self, args: list[Seen], named: Named) -> Seen:
-        path = args[0].value if args else None
-        if not isinstance(path, str) or not path.strip(UNKNOWN):
-            return NOTHING
+    def _reads(self, path: str) -> Seen:
         if "://" in path:
             return Seen(origins=frozenset({"remote"}))
-        if is_secret_file(self.path(path)):
+        if is_secret_file(self._path(path)):
             self._secrets.append(path)
             # of other languages too little is followed to tell whether a secret is only loaded
             self._on_path("read-secret", path, weight="light" if self.language.name == "python" else self._shown)
             return Seen(origins=frozenset({"secret"}))
-        self._on_path("read", path)
-        return self._on_content(args, named)
+        if path.strip(UNKNOWN):
+            self._on_path("read", path)
+        return Seen(self.call.world.fs.read(self._path(path), LARGEST_CODE))
 
-    def _on_content(self, args: list[Seen], named: Named) -> Seen:
-        """The text of a file that was opened."""
-        path = args[0].value
-        return Seen(self.call.world.fs.read(self.path(path), LARGEST_CODE) if isinstance(path, str) else None)
+    def _on_content(self, call: CodeCall) -> Seen:
+        """The content of a file that was opened."""
+        return Seen(self.call.world.fs.read(self._path(call.text(0)), LARGEST_CODE))
 
     @property
     def _shown(self) -> Weight:
         return "normal" if self.call.command.shown else "light"
 
-    def _on_print(self, args: list[Seen], named: Named) -> None:
-        if "secret" in origins_of([*args, *named.values()]):
-            for path in self._secrets:
-                self._on_path("read-secret", path, weight=self._shown)
+    def _on_print(self, call: CodeCall) -> None:
+        for path in self._secrets if "secret" in call.origins else ():
+            self._on_path("read-secret", path, weight=self._shown)
 
-    def _on_extract(self, args: list[Seen], named: Named) -> None:
-        self._on_path("write", text_of(args[1].value) if args[1:] else ".")
+    def _on_extract(self, call: CodeCall) -> None:
+        self._on_path("write", call.text(1, "."))
 
-    def _on_delete_chosen(self, args: list[Seen], named: Named) -> None:
-        why = "the program chooses what it deletes"
-        self.effects.append(self.call.effect("delete", UNKNOWN, certain=False, why=why))
-
-    def _on_chdir(self, args: list[Seen], named: Named) -> None:
-        cwd = self.path(text_of(args[0].value)) if args else UNKNOWN
-        command = msgspec.structs.replace(self.call.command, cwd=cwd, folders=())
+    def _on_chdir(self, call: CodeCall) -> None:
+        command = msgspec.structs.replace(self.call.command, cwd=self._path(call.text(0)), folders=())
         self.call = Call(command, self.call.world, self.call.scopes, frozenset())
-        self._folder = f"cd {shlex.quote(cwd)} && "
+        self._folder = f"cd {shlex.quote(command.cwd)} && "
 
     # ----- processes and code
 
-    def _on_shell(self, args: list[Seen], named: Named) -> None:
-        """A command is the first argument, as a text or as a list."""
-        self._on_run(args[:1], named)
-
-    def _on_exec(self, args: list[Seen], named: Named) -> None:
-        """`execvp("rm", ["rm", "-rf", "x"])`: the program, then its name again."""
-        listed = [each for each in args[1:] if isinstance(each.value, tuple)]
-        words = [*_flat(each.value for each in listed[:1] or args[1:])]
-        self._on_run([*args[:1], *map(Seen, words[1:])], named)
-
-    def _on_spawn(self, args: list[Seen], named: Named) -> None:
-        self._on_exec(args[1:], named)
-
-    def _on_run(self, args: list[Seen], named: Named) -> None:
-        """A command is all the arguments, or the first where that is a whole line."""
-        words = [word for word in _flat(each.value for each in args) if word]
-        if words and (" " in words[0].strip() or "shell" in named):
+    def _on_run(self, call: CodeCall) -> None:
+        """A command is all the arguments up to a list, or the first where that is a whole line."""
+        lists = [place for place, each in enumerate(call.args, 1) if isinstance(each.value, tuple)]
+        words = call._replace(args=call.args[: lists[0]]).words if lists else call.words
+        if words and (" " in words[0].strip() or "shell" in call.named):
             del words[1:]
+        if len(words) > 1 and posixpath.basename(words[0]) == words[1]:  # `execvp("rm", ["rm", "-rf", "x"])`
+            del words[1]
         line = words[0] if len(words) == 1 else shlex.join(words)
         if line.strip(UNKNOWN + "' "):
-            self.shell.append(self._folder + line)
-            given = text_of(named.get("input", Seen("")).value)
-            if given and posixpath.basename(line.split()[0]) in _SHELLS:
-                self.shell.append(self._folder + given)
+            given = call.named["input"].text if "input" in call.named else ""
+            feeds = given and posixpath.basename(line.split()[0]) in _SHELLS
+            self.shell += [self._folder + each for each in ([line, given] if feeds else [line])]
             return
         self.understood = False
-        if origins_of(args) & {"remote", "decoded"}:
-            self._computed(origins_of(args))
+        if call.origins & {"remote", "decoded"}:
+            self._computed(call.origins)
 
-    def _on_code(self, args: list[Seen], named: Named) -> None:
-        code = args[0] if args else NOTHING
-        if code.value is None or UNKNOWN in text_of(code.value) or self.depth > DEEPEST:
+    def _on_spawn(self, call: CodeCall) -> None:
+        """Its first argument is no part of the command."""
+        self._on_run(call._replace(args=call.args[1:]))
+
+    def _on_code(self, call: CodeCall, place: int = 0) -> None:
+        code = call.text(place)
+        origins = origins_of(call.args)
+        known = UNKNOWN not in code and self.depth <= DEEPEST
+        if not known or "decoded" in origins:
+            self._computed(origins)
+        if not known:
             self.understood = False
-            self._computed(code.origins)
             return
-        if "decoded" in code.origins:
-            self._computed(frozenset({"decoded"}))
         self.depth += 1
-        self.run(text_of(code.value))
+        self.run(code)
         self.depth -= 1
 
-    def _on_code_last(self, args: list[Seen], named: Named) -> None:
-        self._on_code(args[-1:], named)
+    def _on_code_last(self, call: CodeCall) -> None:
+        self._on_code(call, len(call.args) - 1)
 
     def _computed(self, origins: frozenset[str]) -> None:
         """What is run is decoded or computed, or comes from elsewhere."""
@@ -252,65 +261,29 @@ class CodeReader:
         why = "the code is decoded first" if "decoded" in origins else "the code is computed"
         self.effects.append(self.call.effect("run-opaque", certain=self.certain and bool(origins), why=why))
 
-    def _on_kill(self, args: list[Seen], named: Named) -> None:
-        everything = any(text_of(each.value) == "-1" for each in args)
-        self._add("kill", weight="heavy" if everything else "light")
+    def _on_opaque(self, _: CodeCall) -> None:
+        self.understood = False
 
-    def _on_fork(self, args: list[Seen], named: Named) -> None:
+    def _on_kill(self, call: CodeCall) -> None:
+        self._add("kill", weight="heavy" if "-1" in call.words else "light")
+
+    def _on_fork(self, _: CodeCall) -> None:
         if _ENDLESS.search(self.text):
             self._add("kill", "every process: a fork bomb")
 
-    def _on_opaque(self, args: list[Seen], named: Named) -> None:
-        self.understood = False
-
     # ----- data
 
-    def _on_download(self, args: list[Seen], named: Named) -> Seen:
-        if "secret" in origins_of([*args, *named.values()]) or {"data", "json", "files"} & named.keys():
-            self._on_upload(args, named)
-        return Seen(None, "", frozenset({"remote"}))
+    def _on_download(self, call: CodeCall) -> None:
+        if "secret" in call.origins or {"data", "json", "files"} & call.named.keys():
+            self._on_upload(call)
 
-    def _on_upload(self, args: list[Seen], named: Named) -> Seen:
-        address = text_of(args[0].value) if args else UNKNOWN
-        origins = origins_of([*args, *named.values()]) | self.call.command.origins
-        if not is_here(address):
-            self._add("upload", address, "remote", "heavy" if "secret" in origins else "light")
-        return Seen(None, "", frozenset({"remote"}))
+    def _on_upload(self, call: CodeCall) -> None:
+        if not is_here(call.text(0)):
+            secret = "secret" in call.origins | self.call.command.origins
+            self._add("upload", call.text(0), "remote", "heavy" if secret else "light")
 
-    def _on_connect(self, args: list[Seen], named: Named) -> None:
-        self._databases += [text_of(each.value) for each in args[1:2]]
+    def _on_connect(self, call: CodeCall) -> None:
+        self._databases.append(call.text(1, ""))
 
-    def _on_sql(self, args: list[Seen], named: Named) -> None:
-        for text in args[1:2]:
-            self.effects += effects_of_sql(self.call, text_of(text.value), self._databases)
-
-    def _on_device(self, args: list[Seen], named: Named) -> None:
-        self._add("device")
-
-    def _on_drop(self, args: list[Seen], named: Named) -> None:
-        self._add("destroy-data", scope="remote")
-
-    def _on_destroy(self, args: list[Seen], named: Named) -> None:
-        self._add("destroy-infra", scope="remote")
-
-    # ----- values
-
-    def _on_decode(self, args: list[Seen], named: Named) -> Seen:
-        """`atob("...")`, `Buffer.from("...", "hex")`, `pack("H*", "...")`: the longest argument is the data."""
-        data = max((text_of(each.value) for each in args), key=len, default=UNKNOWN)
-        return Seen(_decoded(data), "", frozenset({"decoded"}))
-
-    def _on_value(self, args: list[Seen], named: Named) -> Seen:
-        return args[0] if args else NOTHING
-
-    def _on_home(self, args: list[Seen], named: Named) -> Seen:
-        return Seen("~")
-
-
-def _decoded(data: str) -> Value:
-    for decode in (bytes.fromhex, base64.b64decode):
-        try:
-            return decode(data).decode() if UNKNOWN not in data else None
-        except ValueError:
-            continue
-    return None
+    def _on_sql(self, call: CodeCall) -> None:
+        self.effects += effects_of_sql(self.call, call.text(1, ""), self._databases)

@@ -64,7 +64,7 @@ LANGUAGES: Final = (
         comment=r"--[^\n]*",
         texts={
             "run": rf"\bdo shell script {_TEXT}",
-            "delete_chosen": r"\b(delete|empty (?:the )?trash|move .{0,80} to trash)\b",
+            "delete_tree": r"\b(?:delete|empty (?:the )?trash|move .{0,80} to trash)\b()",
         },
     ),
 )
@@ -93,8 +93,8 @@ CALLS: Final[Mapping[str, str]] = {
         pwsh:clc""",
     "write": """
         os.mkdir os.makedirs os.mkfifo .touch .symlink_to .hardlink_to appendFileSync appendFile mkdirSync perl:mkdir
-        php:mkdir php:touch julia:touch mkpath FileUtils.touch FileUtils.mkdir_p File.mkdir File.mkdir_p File.touch awk:print>>
-        add-content pwsh:ac new-item pwsh:ni""",
+        php:mkdir php:touch julia:touch mkpath FileUtils.touch FileUtils.mkdir_p File.mkdir File.mkdir_p
+        File.touch awk:print>> add-content pwsh:ac new-item pwsh:ni""",
     "permissions": "os.chmod os.chown shutil.chown os.lchmod .chmod chmodSync chownSync php:chmod",
     "extract": ".extractall .extract",
     "open": "open io.open codecs.open gzip.open .open fopen File.open",
@@ -103,15 +103,13 @@ CALLS: Final[Mapping[str, str]] = {
         .read_text .read_bytes readFileSync readFile readTextFileSync readTextFile Bun.file File.read File.readlines
         File.foreach IO.read IO.readlines file_get_contents readfile slurp readLines julia:read""",
     "content": ".read .readline",
-    "shell": """
-        os.system os.popen pty.spawn commands.getoutput asyncio.create_subprocess_shell subprocess.run subprocess.call
-        subprocess.Popen subprocess.check_call subprocess.check_output subprocess.getoutput
-        subprocess.getstatusoutput""",
     "run": """
-        asyncio.create_subprocess_exec system exec execSync spawn spawnSync execFile execFileSync Deno.Command
-        popen capture2 capture2e capture3 shell_exec passthru proc_open pcntl_exec os.execute io.popen system2 r:shell
-        System.cmd System.shell os.cmd groovy:.execute awk:|""",
-    "exec": "os.execl os.execlp os.execle os.execv os.execvp os.execve os.execvpe os.posix_spawn os.posix_spawnp",
+        os.system os.popen pty.spawn commands.getoutput asyncio.create_subprocess_shell asyncio.create_subprocess_exec
+        subprocess.run subprocess.call subprocess.Popen subprocess.check_call subprocess.check_output
+        subprocess.getoutput subprocess.getstatusoutput os.execl os.execlp os.execle os.execv os.execvp os.execve
+        os.execvpe os.posix_spawn os.posix_spawnp system exec execSync spawn spawnSync execFile execFileSync
+        Deno.Command popen capture2 capture2e capture3 shell_exec passthru proc_open pcntl_exec os.execute io.popen
+        system2 r:shell System.cmd System.shell os.cmd groovy:.execute awk:|""",
     "spawn": "os.spawnl os.spawnlp os.spawnle os.spawnv os.spawnvp os.spawnve",
     "code": """
         python:exec eval code.interact runpy.run_string runInThisContext runInNewContext instance_eval class_eval
@@ -119,26 +117,21 @@ CALLS: Final[Mapping[str, str]] = {
         invoke-expression""",
     "code_last": "Function create_function",
     "chdir": "os.chdir process.chdir Dir.chdir perl:chdir php:chdir",
-    "kill": "os.kill os.killpg process.kill Deno.kill Process.kill perl:kill posix_kill stop-process pwsh:spps pwsh:kill",
+    "kill": """
+        os.kill os.killpg process.kill Deno.kill Process.kill perl:kill posix_kill stop-process pwsh:spps pwsh:kill""",
     "fork": "os.fork os.forkpty fork Process.fork pcntl_fork",
     "download": """
         requests.get httpx.get urllib.request.urlopen urllib.request.urlretrieve urllib.urlopen urllib2.urlopen .urlopen
         .recv .send .sendall .sendto .sendmail .send_message .storbinary .storlines fetch axios axios.get axios.post
-        http.get https.get URI.open Net.HTTP.get perl:get LWP.Simple.get curl_exec pwsh:iwr pwsh:irm invoke-webrequest
-        invoke-restmethod pwsh:curl pwsh:wget""",
-    "upload": """
-        requests.post requests.put requests.patch requests.request httpx.post httpx.put httpx.patch""",
+        js:get URI.open Net.HTTP.get perl:get LWP.Simple.get curl_exec pwsh:iwr pwsh:irm pwsh:curl pwsh:wget
+        invoke-webrequest invoke-restmethod""",
+    "upload": "requests.post requests.put requests.patch requests.request httpx.post httpx.put httpx.patch",
     "decode": """
         base64.b64decode base64.urlsafe_b64decode base64.decodebytes base64.b32decode base64.b16decode base64.b85decode
         bytes.fromhex bytearray.fromhex binascii.unhexlify binascii.a2b_hex binascii.a2b_base64 codecs.decode .decode
         zlib.decompress gzip.decompress marshal.loads pickle.loads atob Buffer.from Base64.decode64 decode64
         Base64.strict_decode64 Base64.urlsafe_decode64 .unpack .unpack1 decode_base64 perl:pack base64_decode hex2bin
-        Base.decode64 Base.decode16 .decodeBase64 .decodeHex""",
-    "value": """
-        glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname groovy:File Meta.parse r:parse path.expand
-        Path.expand .toString .trim .to_s .strip .chomp .each get-childitem pwsh:gci pwsh:ls
-        pwsh:dir get-item""",
-    "home": "os.homedir homedir Dir.home System.user_home",
+        Base.decode64 Base.decode16 .decodeBase64 .decodeHex ruby:.pack""",
     "print": "print sys.stdout.write sys.stderr.write pprint.pprint",
     "connect": ".connect .create_engine",
     "sql": "python:.execute .executescript .executemany",
@@ -149,7 +142,7 @@ CALLS: Final[Mapping[str, str]] = {
     "attach": "os.dup2 .fileno",
     "opaque": "os.open",
 }
-"""What calls do, and their names: each word is a method of `CodeReader` in `code_actions.py`.
+"""What calls do, and their names: `code_actions.py` tells what each word means.
 
 A name counts by its whole, `os.remove`, or by its last part where only that is listed: `rmSync` for `fs.rmSync`. What
 stands before a name with a dot is its first argument: `.unlink` for `Path("x").unlink()`. `perl:` before a name: it

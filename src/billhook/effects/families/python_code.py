@@ -5,6 +5,7 @@ text itself; code of imported modules is not looked at.
 """
 
 import ast
+import base64
 import codecs
 import functools
 import math
@@ -17,53 +18,54 @@ from importlib import import_module
 from typing import Any, Final
 
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.families.code_actions import (
-    DEEPEST,
-    LARGEST_CODE,
-    NOTHING,
-    CodeReader,
-    Named,
-    Seen,
-    Value,
-    origins_of,
-    text_of,
-)
+from billhook.effects.families.code_actions import DEEPEST, LARGEST_CODE, CodeReader, Seen, origins_of, text_of
 from billhook.effects.families.languages import Language
 from billhook.effects.table import Call, word_set
 
 MOST_STEPS: Final = 50_000  # nodes that are looked at; a text of 64 KiB that computes needs fewer
 MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
+NOTHING: Final = Seen()
 _OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
 _NAMESPACES: Final = ("builtins.", "__builtins__.", "sys.modules.")  # what they hold has a name of its own
 _CODECS: Final = word_set("utf-8 utf8 ascii latin-1 hex base64 rot13 rot_13")  # others may make very much of little
 
+# ----- functions that only compute
+
 _PURE: Final = word_set("""
     base64.b64decode base64.urlsafe_b64decode base64.decodebytes base64.b32decode base64.b16decode base64.b85decode
     binascii.unhexlify binascii.a2b_hex binascii.a2b_base64 zlib.decompress gzip.decompress shlex.split shlex.quote
-    os.path.join os.path.dirname os.path.basename builtins.bytes.fromhex builtins.bytearray.fromhex builtins.chr
+    posixpath.join posixpath.dirname posixpath.basename builtins.bytes.fromhex builtins.bytearray.fromhex builtins.chr
     builtins.str builtins.sorted builtins.list builtins.tuple builtins.reversed
     builtins.str.join builtins.str.replace builtins.str.strip builtins.str.lower builtins.str.upper builtins.str.split
 """)
-"""Functions that only compute. They are called with the values that the text shows."""
+"""They are called with the values that the text shows."""
 
 
-def _joined(*parts: Value) -> str:
+def _joined(*parts: Any) -> str:
     return posixpath.join(*map(text_of, parts)) if parts else "."
 
 
-def _same(value: Value = "", *_: Value) -> Value:
+def _same(value: Any = "", *_: Any) -> Any:
     return value
 
 
-def _decode(data: Value, codec: Value = "utf-8", *_: Value) -> Any:
-    given = (
-        text_of(data) if codec in ("rot13", "rot_13") else data if isinstance(data, bytes) else text_of(data).encode()
-    )
-    return codecs.decode(given, text_of(codec)) if codec in _CODECS else None  # type: ignore[arg-type]
+def _decode(data: Any, codec: Any = "utf-8", *_: Any) -> Any:
+    if codec in ("rot13", "rot_13"):
+        return codecs.encode(text_of(data), "rot13")
+    return codecs.decode(data if isinstance(data, bytes) else data.encode(), codec) if codec in _CODECS else None
 
 
-def _formatted(text: Value, *values: Value) -> Value:
+def _decode_longest(*args: Any) -> Any:
+    """`atob("...")`, `Buffer.from("...", "hex")`, `pack("H*", "...")`: the longest argument is the data."""
+    data = max((text_of(arg) for arg in args), key=len)
+    try:
+        return bytes.fromhex(data)
+    except ValueError:
+        return base64.b64decode(data)
+
+
+def _formatted(text: Any, *values: Any) -> str:
     """`%s` and `{}` replaced in their order; no widths, which could ask for gigabytes."""
     found = text_of(text).replace("{}", "%s").replace("{0}", "%s")
     for value in values:
@@ -71,17 +73,23 @@ def _formatted(text: Value, *values: Value) -> Value:
     return found
 
 
-_RULES: Final[tuple[tuple[str, Callable[..., Value]], ...]] = (
+_RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     ("pathlib.Path pathlib.PurePath pathlib.PosixPath .joinpath", _joined),
     ("os.path.expanduser os.path.abspath os.path.realpath os.path.normpath os.fspath compile sys.intern", _same),
-    (".expanduser .resolve .absolute .as_posix .copy", _same),
+    (".expanduser .resolve .absolute .as_posix .copy .toString .trim .to_s .chomp", _same),
+    ("glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname File sprintf", _same),
+    ("parse Meta.parse path.expand Path.expand get-childitem gci ls dir get-item", _same),
     ("codecs.decode .decode", _decode),
-    (".encode", lambda text, *_: text_of(text).encode()),
+    ("atob Buffer.from Base64.decode64 Base64.strict_decode64 Base64.urlsafe_decode64 decode64", _decode_longest),
+    (".unpack .unpack1 .pack pack decode_base64 base64_decode hex2bin", _decode_longest),
+    ("Base.decode64 Base.decode16 .decodeBase64 .decodeHex", _decode_longest),
+    (".encode", lambda text, *_: text.encode()),
     (".format", _formatted),
     ("bytes bytearray", lambda value=b"", *_: bytes(value) if isinstance(value, tuple | bytes) else value),
-    ("os.path.expandvars", lambda path: text_of(path).replace("${HOME}", "~").replace("$HOME", "~")),
+    ("c", lambda *items: items),
+    ("os.path.expandvars", lambda path: path.replace("${HOME}", "~").replace("$HOME", "~")),
     ("os.getenv os.environ.get", lambda name, *_: "~" if name == "HOME" else None),
-    ("pathlib.Path.home", lambda: "~"),
+    ("pathlib.Path.home homedir Dir.home System.user_home", lambda: "~"),
     ("os.getcwd pathlib.Path.cwd", lambda: "."),
     ("tempfile.gettempdir", lambda: "/tmp"),
     ("tempfile.mkdtemp tempfile.mktemp tempfile.TemporaryDirectory", lambda *_: "/tmp/" + UNKNOWN),
@@ -93,51 +101,51 @@ _RULES: Final[tuple[tuple[str, Callable[..., Value]], ...]] = (
     (".rglob", lambda folder, pattern: (_joined(folder, "**", pattern),)),
     ("os.walk", lambda folder, *_: ((folder, ("*",), ("*",)),)),
 )
-"""Functions whose value follows from their arguments; of a method, the first is what stands before it."""
+"""Functions, and how their value follows from their arguments; before a name with a dot stands the first."""
 
 
 @functools.cache
-def _computed() -> Mapping[str, Callable[..., Any]]:
+def _functions() -> Mapping[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name in _PURE:
-        module, _, function = name.partition(".path.") if ".path." in name else name.partition(".")
-        loaded = posixpath if ".path." in name else import_module(module)
-        found[name.removeprefix("builtins.").replace("str.", ".")] = operator.attrgetter(function)(loaded)
+        module, _, function = name.partition(".")
+        known_as = name.replace("posixpath.", "os.path.").replace("builtins.str.", ".").removeprefix("builtins.")
+        found[known_as] = operator.attrgetter(function)(import_module(module))
     return found | {name: compute for names, compute in _RULES for name in names.split()}
 
 
-def _plain(value: Value) -> Any:
-    return tuple(map(_plain, value)) if isinstance(value, tuple) else UNKNOWN if value is None else value
-
-
-def _result(compute: Callable[..., Any], args: Sequence[Value]) -> Value:
+def _result(compute: Callable[..., Any], args: Sequence[Any]) -> Any:
     """What a function makes of values; None where it fails, or would make too much."""
-    sizes = [len(arg) or 1 for arg in args if isinstance(arg, str | bytes | tuple)]
-    if math.prod(sizes) > LARGEST_RESULT:
+    if math.prod(len(arg) or 1 for arg in args if isinstance(arg, str | bytes | tuple)) > LARGEST_RESULT:
         return None
     try:
         found = compute(*map(_plain, args))
     except Exception:  # the code's own arguments: whatever a function makes of them, it is no value
         return None
-    if isinstance(found, bytes) and any(UNKNOWN in text_of(arg) for arg in args):
+    if isinstance(found, bytes) and any(arg is None or (isinstance(arg, str) and UNKNOWN in arg) for arg in args):
         return None
-    value: Value = found if isinstance(found, str | bytes | int | None) else tuple(found)
-    return value
+    return found if isinstance(found, str | bytes | int | None) else tuple(found)
 
 
-def _added(left: Value, right: Value) -> Value:
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else UNKNOWN if value is None else value
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _added(left: Any, right: Any) -> Any:
     if isinstance(left, tuple) or isinstance(right, tuple):
-        return (*(left if isinstance(left, tuple) else (left,)), *(right if isinstance(right, tuple) else (right,)))
-    if isinstance(left, bytes) and isinstance(right, bytes):
-        return left + right
-    return text_of(left) + text_of(right) if isinstance(left, str) or isinstance(right, str) else None
+        return _tuple(left) + _tuple(right)
+    return left + right if isinstance(left, bytes) else text_of(left) + text_of(right)
 
 
-_OPERATORS: Final[Mapping[type[ast.operator], Callable[[Value, Value], Value]]] = {
+_OPERATORS: Final[Mapping[type[ast.operator], Callable[..., Any]]] = {
     ast.Add: _added,
     ast.Div: _joined,
-    ast.Mod: lambda left, right: _formatted(left, *(right if isinstance(right, tuple) else (right,))),
-    ast.Mult: lambda left, times: left * times if isinstance(left, str) and isinstance(times, int) else None,
+    ast.Mod: lambda left, right: _formatted(left, *_tuple(right)),
+    ast.Mult: lambda left, times: left * times if isinstance(left, str) and times <= LARGEST_CODE else None,
 }
 
 
@@ -162,11 +170,10 @@ class PythonReader(CodeReader):
             self.understood = False
             return
         self._eval(tree)
-        if self.depth:
-            return
-        self.certain = False  # callbacks and methods: whether they run is not shown
-        for name in [name for name in self._functions if name not in self._entered]:
-            self._enter(name, [])
+        if self.depth == 0:
+            self.certain = False  # callbacks and methods: whether they run is not shown
+            for name in [name for name in self._functions if name not in self._entered]:
+                self._enter(name, [])
 
     def parse(self, text: str) -> ast.AST:
         """A text as a tree of Python."""
@@ -195,7 +202,7 @@ class PythonReader(CodeReader):
         return NOTHING
 
     def _of_importfrom(self, node: ast.ImportFrom) -> Seen:
-        known = (name.rpartition(".") for name in (*self.calls, *_computed()))
+        known = (name.rpartition(".") for name in (*self.calls, *_functions()))
         every = [name for module, _, name in known if module == node.module]
         for alias in node.names:
             for name in every if alias.name == "*" else [alias.name]:
@@ -212,11 +219,8 @@ class PythonReader(CodeReader):
     def _of_namedexpr(self, node: ast.NamedExpr | ast.AnnAssign) -> Seen:
         return self._bind(node.target, self._eval(node.value))
 
-    _of_annassign = _of_namedexpr
-
     def _of_augassign(self, node: ast.AugAssign) -> Seen:
-        before, added = self._eval(node.target), self._eval(node.value)
-        return self._bind(node.target, Seen(_added(before.value, added.value), "", origins_of([before, added])))
+        return self._bind(node.target, self._of_binop(ast.BinOp(node.target, ast.Add(), node.value)))
 
     def _of_withitem(self, node: ast.withitem) -> Seen:
         return self._bind(node.optional_vars, self._eval(node.context_expr))
@@ -224,8 +228,6 @@ class PythonReader(CodeReader):
     def _of_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Seen:
         self._functions[node.name] = node
         return NOTHING
-
-    _of_asyncfunctiondef = _of_functiondef
 
     def _of_return(self, node: ast.Return) -> Seen:
         self._returned = self._eval(node.value)
@@ -238,12 +240,8 @@ class PythonReader(CodeReader):
                 self._eval(statement)
         return NOTHING
 
-    _of_asyncfor = _of_for
-
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Seen:
         return _listed(list(self._comprehended(node.elt, node.generators)))
-
-    _of_generatorexp = _of_setcomp = _of_listcomp
 
     def _comprehended(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> Iterator[Seen]:
         if not generators:
@@ -253,9 +251,12 @@ class PythonReader(CodeReader):
             self._bind(generators[0].target, item)
             yield from self._comprehended(element, generators[1:])
 
+    _of_annassign, _of_asyncfunctiondef, _of_asyncfor = _of_namedexpr, _of_functiondef, _of_for
+    _of_generatorexp = _of_setcomp = _of_listcomp
+
     def _each(self, seen: Seen) -> list[Seen]:
         """The items of a value; one that is not known where they don't show, or are added later."""
-        items = seen.value if isinstance(seen.value, tuple | bytes) else (seen.value,)
+        items = seen.value if isinstance(seen.value, bytes) else _tuple(seen.value)
         return [Seen(item, "", seen.origins) for item in items or (None,)]
 
     def _bind(self, target: ast.AST | None, seen: Seen) -> Seen:
@@ -275,7 +276,7 @@ class PythonReader(CodeReader):
         if isinstance(node, ast.Attribute):
             return f"{self._key(node.value)}.{node.attr}"
         if isinstance(node, ast.Subscript):
-            return f"{self._key(node.value)}.{text_of(self._eval(node.slice).value)}"
+            return f"{self._key(node.value)}.{self._eval(node.slice).text}"
         return node.id if isinstance(node, ast.Name) else ""
 
     # ----- values
@@ -292,7 +293,7 @@ class PythonReader(CodeReader):
         if name == "__dict__" or (name == "path" and not seen.name):  # `path` of an entry of os.scandir
             return seen
         if name == "parent":
-            return seen._replace(value=posixpath.dirname(text_of(seen.value)))
+            return seen._replace(value=posixpath.dirname(seen.text))
         found = self._named(f"{seen.name}.{name}") if seen.name else NOTHING
         return found._replace(origins=found.origins | seen.origins)
 
@@ -309,17 +310,15 @@ class PythonReader(CodeReader):
 
     def _of_joinedstr(self, node: ast.JoinedStr) -> Seen:
         parts = [self._eval(part) for part in node.values]
-        return Seen("".join(text_of(part.value) for part in parts), "", origins_of(parts))
+        return Seen("".join(part.text for part in parts), "", origins_of(parts))
 
     def _of_formattedvalue(self, node: ast.FormattedValue | ast.Await) -> Seen:
         return self._eval(node.value)
 
-    _of_await = _of_formattedvalue
-
     def _of_list(self, node: ast.Tuple | ast.List | ast.Set) -> Seen:
         return _listed(self._items(node.elts))
 
-    _of_tuple = _of_set = _of_list
+    _of_await, _of_tuple, _of_set = _of_formattedvalue, _of_list, _of_list
 
     def _items(self, nodes: Sequence[ast.expr]) -> list[Seen]:
         found: list[Seen] = []
@@ -327,36 +326,31 @@ class PythonReader(CodeReader):
             found += self._each(self._eval(node.value)) if isinstance(node, ast.Starred) else [self._eval(node)]
         return found
 
-    def _of_ifexp(self, node: ast.IfExp) -> Seen:
-        return self._either([node.body, node.orelse, node.test])
-
-    def _of_boolop(self, node: ast.BoolOp) -> Seen:
-        return self._either(node.values)
-
-    def _either(self, nodes: Sequence[ast.expr]) -> Seen:
+    def _of_boolop(self, node: ast.BoolOp | ast.IfExp) -> Seen:
         """The first of several values that is known."""
-        parts = [self._eval(node) for node in nodes]
+        nodes = [node.body, node.orelse, node.test] if isinstance(node, ast.IfExp) else node.values
+        parts = [self._eval(each) for each in nodes]
         return next((part for part in parts if part.value), NOTHING)._replace(origins=origins_of(parts))
 
+    _of_ifexp = _of_boolop
+
     def _of_unaryop(self, node: ast.UnaryOp) -> Seen:
-        number = self._eval(node.operand).value
-        return Seen(-number) if isinstance(node.op, ast.USub) and isinstance(number, int) else NOTHING
+        seen = self._eval(node.operand)
+        return seen._replace(value=_result(operator.neg, [seen.value]) if isinstance(node.op, ast.USub) else None)
 
     def _of_binop(self, node: ast.BinOp) -> Seen:
         left, right = self._eval(node.left), self._eval(node.right)
         compute = _OPERATORS.get(type(node.op), lambda *_: None)
         return Seen(_result(compute, [left.value, right.value]), "", origins_of([left, right]))
 
+    def _of_slice(self, node: ast.Slice) -> Seen:
+        return Seen(slice(*(self._eval(part).value for part in (node.lower, node.upper, node.step))))
+
     def _of_subscript(self, node: ast.Subscript) -> Seen:
         base, index = self._eval(node.value), self._eval(node.slice).value
         if base.name and isinstance(index, str):
             return self._attribute(base, index)  # `vars(os)["system"]`
-        if isinstance(node.slice, ast.Slice):
-            parts = (self._eval(part).value for part in (node.slice.lower, node.slice.upper, node.slice.step))
-            value = _result(functools.partial(_sliced, slice(*parts)), [base.value])
-        else:
-            value = _result(operator.getitem, [base.value, index])
-        return base._replace(value=None if base.value is None else value)
+        return base._replace(value=_result(operator.getitem, [base.value, index]) if base.value else None)
 
     # ----- calls
 
@@ -367,24 +361,24 @@ class PythonReader(CodeReader):
             name, method = self._attribute(before[0], function.attr).name, function.attr
         else:
             name = method = self._eval(function).name
+        args = self._items(node.args)
         named = {keyword.arg or "": self._eval(keyword.value) for keyword in node.keywords}
-        return self._call(name, method, before, self._items(node.args), named)
-
-    def _call(self, name: str, method: str, before: list[Seen], args: list[Seen], named: Named) -> Seen:
-        found = self._looked_up(name, [*before, *args])
-        if found is not None:
-            return found
         if name in self._functions or (method in self._functions and before):
             return self._enter(method, args)
+        found = self._looked_up(name, [*before, *args])
+        return self._call(name, method, before, args, named) if found is None else found
+
+    def _call(self, name: str, method: str, before: list[Seen], args: list[Seen], named: Mapping[str, Seen]) -> Seen:
         seen = Seen(origins=origins_of([*before, *args, *named.values()]))
-        names = (name, args), (f".{method}", [*before, *args]), (self._last_part(method), args)
+        names = [(name, args), (self._last_part(method), args)]
+        names[1:1] = [(f".{method}", [*before, *args])] if before else []
         for each, given in names:
             if each in self.calls and self._is_meant(each, given):
-                seen = self.act(self.calls[each], given, named)
+                seen = self.act(self.calls[each], given, named, method)
                 break
         for each, given in names:
-            if each in _computed():
-                return seen._replace(value=_result(_computed()[each], [arg.value for arg in given]))
+            if each in _functions():
+                return seen._replace(value=_result(_functions()[each], [arg.value for arg in given]))
         return seen
 
     def _last_part(self, name: str) -> str:
@@ -394,7 +388,7 @@ class PythonReader(CodeReader):
         return f"boto3.{name.partition('_')[0]}_" if "boto3" in self._variables else ""
 
     def _is_meant(self, name: str, args: list[Seen]) -> bool:
-        """Whether a call is the one that is listed: `"a".replace("b", "c")` moves no file, `/a/.exec(b)` runs nothing."""
+        """Whether a call is the listed one: `"a".replace("b", "c")` moves no file, `/a/.exec(b)` runs nothing."""
         if name in (".rename", ".replace"):
             return len(args) == 2 and isinstance(args[0].value, str)
         return self.calls[name] not in ("run", "fork") or re.search(self.language.processes, self.text) is not None
@@ -404,9 +398,9 @@ class PythonReader(CodeReader):
         if name in ("globals", "locals"):
             return Seen(name="builtins")
         if name in ("__import__", "importlib.import_module", "importlib.__import__") and args:
-            return self._named(text_of(args[-1].value))
+            return self._named(args[-1].text)
         if name == "getattr" and len(args) > 1:
-            return self._attribute(args[0], text_of(args[1].value))
+            return self._attribute(args[0], args[1].text)
         if name == "map" and len(args) == 2:
             return _listed([self._call(args[0].name, "", [], [item], {}) for item in self._each(args[1])])
         return args[0] if name == "vars" and args else None
@@ -425,10 +419,6 @@ class PythonReader(CodeReader):
             self._eval(statement)
         self.depth -= 1
         return self._returned
-
-
-def _sliced(place: slice, value: Any) -> Any:
-    return value[place]
 
 
 def _listed(items: list[Seen]) -> Seen:

@@ -18,7 +18,7 @@ from billhook.effects.table import Call
 
 LARGEST_CODE: Final = 64 * 1024
 DEEPEST: Final = 4  # code inside code, functions inside functions
-MOST_TARGETS: Final = 32
+MOST_WORDS: Final = 64  # of one command, or paths of one call
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
 _HARMLESS_DEVICES: Final = ("/dev/null", "/dev/std", "/dev/tty", "/dev/zero", "/dev/fd", "/dev/shm")
 _TARGETS: Final = frozenset({"path", "src", "dst", "file", "name", "args", "cmd", "text"})
@@ -70,13 +70,13 @@ class CodeCall(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        return [word for word in _flat(each.value for each in self.args) if word]
+        return [word for word in _flat(each.value for each in self.args) if word][:MOST_WORDS]
 
 
 def text_of(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return UNKNOWN if value is None else str(value)
+    return str(value) if isinstance(value, str | int) else UNKNOWN
 
 
 def origins_of(seen: Iterable[Seen]) -> frozenset[str]:
@@ -143,7 +143,7 @@ class CodeReader:
         for kind, place in _ON_PATHS[does]:
             every = does.startswith("delete") and self.language.bare  # `unlink "a", "b"`
             given = call.args if every else call.args[place : place + 1]
-            words = call._replace(args=given).words[:MOST_TARGETS]
+            words = call._replace(args=given).words
             for word in words or ([] if place else [UNKNOWN]):
                 self._on_path(kind, word, recursive=recursive)
 

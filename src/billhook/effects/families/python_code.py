@@ -86,7 +86,7 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     (".encode", lambda text, *_: text.encode()),
     (".format", _formatted),
     ("bytes bytearray", lambda value=b"", *_: bytes(value) if isinstance(value, tuple | bytes) else value),
-    ("c", lambda *items: items),
+    ("c", lambda *items: sum(map(_tuple, items), ())),
     ("os.path.expandvars", lambda path: path.replace("${HOME}", "~").replace("$HOME", "~")),
     ("os.getenv os.environ.get", lambda name, *_: "~" if name == "HOME" else None),
     ("pathlib.Path.home homedir Dir.home System.user_home", lambda: "~"),
@@ -116,7 +116,8 @@ def _functions() -> Mapping[str, Callable[..., Any]]:
 
 def _result(compute: Callable[..., Any], args: Sequence[Any]) -> Any:
     """What a function makes of values; None where it fails, or would make too much."""
-    if math.prod(len(arg) or 1 for arg in args if isinstance(arg, str | bytes | tuple)) > LARGEST_RESULT:
+    sizes = sorted(map(_size, args))
+    if max(sum(sizes), math.prod(sizes[-2:])) > LARGEST_RESULT:
         return None
     try:
         found = compute(*map(_plain, args))
@@ -125,6 +126,10 @@ def _result(compute: Callable[..., Any], args: Sequence[Any]) -> Any:
     if isinstance(found, bytes) and any(arg is None or (isinstance(arg, str) and UNKNOWN in arg) for arg in args):
         return None
     return found if isinstance(found, str | bytes | int | None) else tuple(found)
+
+
+def _size(value: Any) -> int:
+    return sum(map(_size, value)) if isinstance(value, tuple) else len(value) if isinstance(value, str | bytes) else 1
 
 
 def _plain(value: Any) -> Any:
@@ -241,7 +246,7 @@ class PythonReader(CodeReader):
         return NOTHING
 
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Seen:
-        return _listed(list(self._comprehended(node.elt, node.generators)))
+        return self._listed(list(self._comprehended(node.elt, node.generators)))
 
     def _comprehended(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> Iterator[Seen]:
         if not generators:
@@ -257,6 +262,7 @@ class PythonReader(CodeReader):
     def _each(self, seen: Seen) -> list[Seen]:
         """The items of a value; one that is not known where they don't show, or are added later."""
         items = seen.value if isinstance(seen.value, bytes) else _tuple(seen.value)
+        self._steps += len(items)
         return [Seen(item, "", seen.origins) for item in items or (None,)]
 
     def _bind(self, target: ast.AST | None, seen: Seen) -> Seen:
@@ -310,13 +316,14 @@ class PythonReader(CodeReader):
 
     def _of_joinedstr(self, node: ast.JoinedStr) -> Seen:
         parts = [self._eval(part) for part in node.values]
-        return Seen("".join(part.text for part in parts), "", origins_of(parts))
+        known = sum(_size(part.value) for part in parts) <= LARGEST_CODE
+        return Seen("".join(part.text for part in parts) if known else None, "", origins_of(parts))
 
     def _of_formattedvalue(self, node: ast.FormattedValue | ast.Await) -> Seen:
         return self._eval(node.value)
 
     def _of_list(self, node: ast.Tuple | ast.List | ast.Set) -> Seen:
-        return _listed(self._items(node.elts))
+        return self._listed(self._items(node.elts))
 
     _of_await, _of_tuple, _of_set = _of_formattedvalue, _of_list, _of_list
 
@@ -351,6 +358,13 @@ class PythonReader(CodeReader):
         if base.name and isinstance(index, str):
             return self._attribute(base, index)  # `vars(os)["system"]`
         return base._replace(value=_result(operator.getitem, [base.value, index]) if base.value else None)
+
+    def _listed(self, items: list[Seen]) -> Seen:
+        """A list of values; what lists in it hold must be plain, as lists of lists of lists can be very large."""
+        values = tuple(item.value for item in items)
+        inner = [leaf for value in values if isinstance(value, tuple) for leaf in value]
+        self._steps += len(inner)
+        return Seen(None if any(isinstance(leaf, tuple) for leaf in inner) else values, "", origins_of(items))
 
     # ----- calls
 
@@ -402,7 +416,7 @@ class PythonReader(CodeReader):
         if name == "getattr" and len(args) > 1:
             return self._attribute(args[0], args[1].text)
         if name == "map" and len(args) == 2:
-            return _listed([self._call(args[0].name, "", [], [item], {}) for item in self._each(args[1])])
+            return self._listed([self._call(args[0].name, "", [], [item], {}) for item in self._each(args[1])])
         return args[0] if name == "vars" and args else None
 
     def _enter(self, name: str, args: list[Seen]) -> Seen:
@@ -419,7 +433,3 @@ class PythonReader(CodeReader):
             self._eval(statement)
         self.depth -= 1
         return self._returned
-
-
-def _listed(items: list[Seen]) -> Seen:
-    return Seen(tuple(item.value for item in items), "", origins_of(items))

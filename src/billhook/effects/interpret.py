@@ -20,7 +20,7 @@ from billhook.effects.families import effects_of_command
 from billhook.effects.families.reading import READS
 from billhook.effects.fs import Overlay
 from billhook.effects.places import World, absolute, has_pattern, inside
-from billhook.effects.programs import INTERPRETERS, PYTHON, operand
+from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, operand
 from billhook.effects.script import Expansion, RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import Call
@@ -40,7 +40,7 @@ _DECLARES: Final = frozenset({"export", "declare", "local", "typeset", "readonly
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
-_MORE_INTERPRETERS: Final = _AWKS | {"deno", "bun", "pwsh", "powershell", "osascript"}
+_MORE_INTERPRETERS: Final = _AWKS | ALSO_INTERPRET.keys()
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
 _SUM = re.compile(r"\d{1,9}(?:\s*[-+]\s*\d{1,9})*")
 
@@ -1047,7 +1047,7 @@ def _program_of(language: str, args: tuple[str, ...]) -> tuple[str, str | None, 
         return ("", None, "", ()) if place is None else ("", " ".join(args[place + 1 :]), "", ())
     if language in ("deno", "bun") and args[:1] in (("eval",), ("repl",)):
         return "", " ".join(args[1:2]), "", args[2:]
-    options = INTERPRETERS.get(language)
+    options = INTERPRETERS.get(language) or ALSO_INTERPRET.get(language)
     if options is None:
         return "", None, "", ()
     words = args[1:] if language in ("deno", "bun") and args[:1] == ("run",) else args

@@ -59,12 +59,15 @@ INTERPRETERS: Final[dict[str, InterpreterOptions]] = {
     "php": InterpreterOptions("dc", "r"),
     **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), InterpreterOptions("l", "e")),
     "elixir": InterpreterOptions("rS", "e", frozenset({"--require"}), frozenset({"--eval"})),
-    "emacs": InterpreterOptions("lf", "", frozenset({"--load", "--funcall"}), frozenset({"--eval"})),
-    **dict.fromkeys(("bun", "deno"), InterpreterOptions("r", "ep", frozenset(), frozenset({"--eval", "--print"}))),
     **dict.fromkeys(("pwsh", "powershell"), InterpreterOptions("", "cC")),
     **dict.fromkeys(("tsx", "ts-node", "tclsh"), InterpreterOptions()),
     **dict.fromkeys((".", "source"), InterpreterOptions()),
 }
+ALSO_INTERPRET: Final[dict[str, InterpreterOptions]] = {
+    "emacs": InterpreterOptions("lf", "", frozenset({"--load", "--funcall"}), frozenset({"--eval"})),
+    **dict.fromkeys(("bun", "deno"), InterpreterOptions("r", "ep", frozenset(), frozenset({"--eval", "--print"}))),
+}
+"""Programs that run code among other things: the first operand of most of their calls is no script."""
 READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
 """Programs that are told what to do by the file after `-f`."""
 RUNS_PROJECT: Final[dict[str, tuple[str, ...]]] = {

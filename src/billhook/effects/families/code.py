@@ -47,7 +47,6 @@ _IGNORED: Final = word_set("my our local const let var new await return puts ech
 _JOINS: Final = word_set("+ . * ? / | & = @ < > |&")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _CONSTANTS: Final = {"true": True, "TRUE": True, "false": False, "FALSE": False}
-_NO_ARGUMENTS: Final = frozenset({"fork", "Dir.home", "System.user_home"})
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INSIDE = re.compile(r"([#$]\{[^}]*\}|(?<!\\)\$[A-Za-z_]\w*)")
 _EACH_LINE = re.compile(r"-[0-9laws]*[np][0-9lawseE]*")
@@ -126,15 +125,12 @@ class _Parser:
         elif token.kind != "sign":
             parts.append(self._literal(token))
         elif token.text in _CLOSING:
-            self._at_group(token.text, parts)
+            items = self._arguments(_CLOSING[token.text])
+            parts += items if token.text != "[" and len(items) <= 1 else [ast.List(items)]
         elif self._language.redirects and token.text in (">", ">>", "|", "|&"):
             self._redirect(token.text, parts)
         elif token.text not in _JOINS:
             parts.append(ast.Constant(None))
-
-    def _at_group(self, opening: str, parts: list[ast.expr]) -> None:
-        items = self._arguments(_CLOSING[opening])
-        parts.append(items[0] if len(items) == 1 and opening != "[" else ast.List(items))
 
     def _arguments(self, closing: str = "") -> list[ast.expr]:
         """Values up to a closing sign, or to the end of the statement."""
@@ -152,34 +148,38 @@ class _Parser:
 
     def _name(self, name: str, parts: list[ast.expr]) -> None:
         before = parts and self._at > 1 and self._tokens[self._at - 2].text == "."
-        following = self._token
+        following = self._token.text
         if name in _CONSTANTS:
             parts.append(ast.Constant(_CONSTANTS[name]))
-        elif following.text in (":", "=>", "="):
+        elif following in (":", "=>"):
             self._at += 1
-            value = self._expression()
-            if following.text == "=":
-                parts.append(ast.NamedExpr(ast.Name(name), value))
-                value = ast.Name(name)
-            self._keywords.append(ast.keyword(name, value))
+            self._keywords.append(ast.keyword(name, self._expression()))
+        elif following == "=":
+            self._at += 1
+            parts.append(ast.NamedExpr(ast.Name(name), self._expression()))
+            self._keywords.append(ast.keyword(name, ast.Name(name)))  # it may be a named argument
         elif name == "each" and before and self._tokens[self._at + 1 : self._at + 2] == [_Token("sign", "|")]:
             self._loop(parts)
         elif name not in _IGNORED:
             function = ast.Attribute(parts.pop(), name) if before else ast.Name(name)
-            parts.append(self._called(function, name, following))
+            parts.append(self._called(function, name))
 
-    def _called(self, function: ast.expr, name: str, following: _Token) -> ast.expr:
+    def _called(self, function: ast.expr, name: str) -> ast.expr:
         """A name, or a call of it."""
-        outer, self._keywords = self._keywords, []
+        following, bare = self._token, self._language.bare
         does = self._calls.get(name) or self._calls.get(name.rpartition(".")[2])
-        call: ast.expr = function
         if following.text == "(":
             self._at += 1
-            call = ast.Call(function, self._arguments(")"), self._keywords)
-        elif self._language.bare and does and following.kind != "sign" and following.text not in _ENDS:
-            call = ast.Call(function, self._arguments(), self._keywords)
-        elif does in _NO_ARGUMENTS or (self._language.bare and f".{name}" in self._calls):
-            call = ast.Call(function, [], self._keywords)
+            return self._call(function, ")")
+        if bare and does and following.kind != "sign" and following.text not in _ENDS:
+            return self._call(function, "")
+        if does == "fork" or (bare and f".{name}" in self._calls):
+            return ast.Call(function, [], [])
+        return function
+
+    def _call(self, function: ast.expr, closing: str) -> ast.expr:
+        outer, self._keywords = self._keywords, []
+        call = ast.Call(function, self._arguments(closing), self._keywords)
         self._keywords = outer
         return call
 
@@ -199,10 +199,9 @@ class _Parser:
             parts.append(ast.Call(ast.Name("|"), [parts.pop()], []))
         elif target.kind == "string" and (sign[0] == "|" or before & {"print", "printf"}):
             self._at += 1
-            given = ast.keyword("input", ast.Constant(self._stdin or ""))
-            parts.append(
-                ast.Call(ast.Name("|" if sign[0] == "|" else f"print{sign}"), [self._literal(target)], [given])
-            )
+            given = [ast.keyword("input", ast.Constant(self._stdin))] if self._stdin else []
+            name = "|" if sign[0] == "|" else f"print{sign}"
+            parts.append(ast.Call(ast.Name(name), [self._literal(target)], given))
 
     def _literal(self, token: _Token) -> ast.expr:
         text = token.text if token.kind != "quoted" else re.sub(r"^(?:%[xqQ]|q[qx]?)", "", token.text)

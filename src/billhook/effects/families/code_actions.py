@@ -39,7 +39,11 @@ _AT_ONCE: Final[Mapping[str, tuple[Kind, Scope]]] = {
     "destroy": ("destroy-infra", "remote"),
     "device": ("device", "unknown"),
 }
-_ORIGINS: Final = {"decode": "decoded", "download": "remote", "upload": "remote"}
+_ORIGINS: Final = {
+    "decode": frozenset({"decoded"}),
+    "download": frozenset({"remote"}),
+    "upload": frozenset({"remote"}),
+}
 _SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
 _SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
 _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\b|\bfor\s*\(\s*;\s*;")
@@ -72,6 +76,17 @@ class CodeCall(NamedTuple):
     def words(self) -> list[str]:
         return [word for word in _flat(each.value for each in self.args) if word][:MOST_WORDS]
 
+    @property
+    def line(self) -> str:
+        """The command that it runs: all arguments up to a list, or the first where that is a whole line."""
+        lists = [place for place, each in enumerate(self.args, 1) if isinstance(each.value, tuple)]
+        words = self._replace(args=self.args[: lists[0]]).words if lists else self.words
+        if words and (" " in words[0].strip() or "shell" in self.named):
+            return words[0]
+        if len(words) > 1 and posixpath.basename(words[0]) == words[1]:  # `execvp("rm", ["rm", "-rf", "x"])`
+            del words[1]
+        return words[0] if len(words) == 1 else shlex.join(words)
+
 
 def text_of(value: Any) -> str:
     if isinstance(value, bytes):
@@ -80,7 +95,7 @@ def text_of(value: Any) -> str:
 
 
 def origins_of(seen: Iterable[Seen]) -> frozenset[str]:
-    return frozenset().union(*(each.origins for each in seen))
+    return frozenset().union(*(each.origins for each in seen if each.origins))
 
 
 def _flat(values: Iterable[Any]) -> Iterator[str]:
@@ -120,7 +135,7 @@ class CodeReader:
     def act(self, does: str, args: Sequence[Seen], named: Mapping[str, Seen], name: str = "") -> Seen:
         """Note what a call does; its result, as far as that is known."""
         self._done.add(does)
-        origins = origins_of([*args, *named.values()])
+        origins = origins_of([*args, *named.values()]) | _ORIGINS.get(does, frozenset())
         call = CodeCall([*args, *(seen for key, seen in named.items() if key in _TARGETS)], named, origins)
         result: Seen | None = None
         if does in _ON_PATHS:
@@ -130,8 +145,7 @@ class CodeReader:
             self._add(kind, name, scope)
         elif action := getattr(self, f"_on_{does}", None):
             result = action(call)
-        added = {_ORIGINS[does]} if does in _ORIGINS else result.origins if result else ()
-        return Seen(result.value if result else None, "", origins.union(added))
+        return Seen(result.value, "", result.origins | origins) if result else Seen(origins=origins)
 
     def _add(self, kind: Kind, target: str = "", scope: Scope = "unknown", weight: Weight = "normal") -> None:
         self.effects.append(self.call.effect(kind, target, scope=scope, weight=weight, certain=self.certain))
@@ -216,18 +230,11 @@ class CodeReader:
     # ----- processes and code
 
     def _on_run(self, call: CodeCall) -> None:
-        """A command is all the arguments up to a list, or the first where that is a whole line."""
-        lists = [place for place, each in enumerate(call.args, 1) if isinstance(each.value, tuple)]
-        words = call._replace(args=call.args[: lists[0]]).words if lists else call.words
-        if words and (" " in words[0].strip() or "shell" in call.named):
-            del words[1:]
-        if len(words) > 1 and posixpath.basename(words[0]) == words[1]:  # `execvp("rm", ["rm", "-rf", "x"])`
-            del words[1]
-        line = words[0] if len(words) == 1 else shlex.join(words)
+        line = call.line
         if line.strip(UNKNOWN + "' "):
-            given = call.named["input"].text if "input" in call.named else ""
-            feeds = given and posixpath.basename(line.split()[0]) in _SHELLS
-            self.shell += [self._folder + each for each in ([line, given] if feeds else [line])]
+            self.shell.append(self._folder + line)
+            if "input" in call.named and posixpath.basename(line.split()[0]) in _SHELLS:
+                self.shell.append(self._folder + call.named["input"].text)
             return
         self.understood = False
         if call.origins & {"remote", "decoded"}:

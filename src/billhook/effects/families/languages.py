@@ -1,7 +1,7 @@
 """The languages whose code is read: how each is written (`LANGUAGES`), and what their calls do (`CALLS`).
 
 A new language is one entry, and the names of its calls. How its interpreter's command line names the code is a row of
-`INTERPRETERS` in `effects/programs.py`.
+`INTERPRETERS` or `ALSO_INTERPRET` in `effects/programs.py`.
 """
 
 import functools

@@ -28,6 +28,7 @@ LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a 
 NOTHING: Final = Seen()
 _OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
 _NAMESPACES: Final = ("builtins.", "__builtins__.", "sys.modules.")  # what they hold has a name of its own
+_HOMES: Final = ("os.environ.HOME", "process.env.HOME", "Dir.home")
 _CODECS: Final = word_set("utf-8 utf8 ascii latin-1 hex base64 rot13 rot_13")  # others may make very much of little
 
 # ----- functions that only compute
@@ -89,7 +90,7 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     ("c", lambda *items: sum(map(_tuple, items), ())),
     ("os.path.expandvars", lambda path: path.replace("${HOME}", "~").replace("$HOME", "~")),
     ("os.getenv os.environ.get", lambda name, *_: "~" if name == "HOME" else None),
-    ("pathlib.Path.home homedir Dir.home System.user_home", lambda: "~"),
+    ("pathlib.Path.home homedir System.user_home", lambda: "~"),
     ("os.getcwd pathlib.Path.cwd", lambda: "."),
     ("tempfile.gettempdir", lambda: "/tmp"),
     ("tempfile.mkdtemp tempfile.mktemp tempfile.TemporaryDirectory", lambda *_: "/tmp/" + UNKNOWN),
@@ -160,7 +161,7 @@ class PythonReader(CodeReader):
     def __init__(self, language: Language, call: Call, args: Sequence[str]) -> None:
         super().__init__(language, call)
         self.operands = args
-        self._variables = {"sys.argv": Seen(("", *args)), "os.environ.HOME": Seen("~")}
+        self._variables = {"sys.argv": Seen(("", *args)), **dict.fromkeys(_HOMES, Seen("~"))}
         self._functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self._entered: set[str] = set()
         self._steps = 0

@@ -49,6 +49,8 @@ _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _CONSTANTS: Final = {"true": True, "TRUE": True, "false": False, "FALSE": False}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INSIDE = re.compile(r"([#$]\{[^}]*\}|(?<!\\)\$[A-Za-z_]\w*)")
+_SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
+_SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
 _EACH_LINE = re.compile(r"-[0-9laws]*[np][0-9lawseE]*")
 
 
@@ -65,6 +67,9 @@ class LiteralReader(PythonReader):
         for does, pattern in self.language.texts.items():
             for found in re.findall(pattern, text):
                 self.act(does, [Seen(_unescaped(found))], {})
+        if _SOCKET.search(text) and _SHELL_PATH.search(text):
+            self.act("socket", [], {})
+            self.act("attach", [], {})
         return _Parser(text, self.language, self.call.command.stdin).module()
 
 

@@ -34,19 +34,19 @@ _ON_PATHS: Final[Mapping[str, Sequence[tuple[Kind, int]]]] = {
     "permissions": [("permissions", 0)],
 }
 """What is done to the paths at which places of the arguments."""
+# what a call does by itself, whatever its arguments are
 _AT_ONCE: Final[Mapping[str, tuple[Kind, Scope]]] = {
     "drop": ("destroy-data", "remote"),
     "destroy": ("destroy-infra", "remote"),
     "device": ("device", "unknown"),
 }
+# where the result of a call comes from
 _ORIGINS: Final = {
     "decode": frozenset({"decoded"}),
     "download": frozenset({"remote"}),
     "upload": frozenset({"remote"}),
 }
-_SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
-_SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
-_ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\b|\bfor\s*\(\s*;\s*;")
+_ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\s*(?:do\b|\{)|\bfor\s*\(\s*;\s*;")
 
 
 class Seen(NamedTuple):
@@ -81,7 +81,7 @@ class CodeCall(NamedTuple):
         """The command that it runs: all arguments up to a list, or the first where that is a whole line."""
         lists = [place for place, each in enumerate(self.args, 1) if isinstance(each.value, tuple)]
         words = self._replace(args=self.args[: lists[0]]).words if lists else self.words
-        if words and (" " in words[0].strip() or "shell" in self.named):
+        if words and " " in words[0].strip():
             return words[0]
         if len(words) > 1 and posixpath.basename(words[0]) == words[1]:  # `execvp("rm", ["rm", "-rf", "x"])`
             del words[1]
@@ -125,7 +125,7 @@ class CodeReader:
             self.run(text)
         except (RecursionError, MemoryError):
             self.understood = False
-        if self._done >= {"socket", "attach"} or (_SOCKET.search(text) and _SHELL_PATH.search(text)):
+        if self._done >= {"socket", "attach"}:
             self.effects.append(self.call.effect("remote-shell", scope="remote"))
 
     def run(self, text: str) -> None:
@@ -205,11 +205,16 @@ class CodeReader:
             return Seen(origins=frozenset({"secret"}))
         if path.strip(UNKNOWN):
             self._on_path("read", path)
-        return Seen(self.call.world.fs.read(self._path(path), LARGEST_CODE))
+        return self._content(path)
 
     def _on_content(self, call: CodeCall) -> Seen:
-        """The content of a file that was opened."""
-        return Seen(self.call.world.fs.read(self._path(call.text(0)), LARGEST_CODE))
+        return self._content(call.text(0))
+
+    def _content(self, path: str) -> Seen:
+        """The text of a file; a secret must not become a part of what is shown."""
+        fs = self.call.world.fs
+        full = fs.real(self._path(path))
+        return Seen(None if is_secret_file(full) else fs.read(full, LARGEST_CODE))
 
     @property
     def _shown(self) -> Weight:

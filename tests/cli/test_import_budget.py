@@ -200,6 +200,7 @@ def test_one_plain_rule(place: Place) -> None:
             "billhook.effects.conditions",
             "billhook.effects.effect",
             "billhook.effects.patterns",
+            "billhook.effects.programs",
             "billhook.effects.protected_paths",
             "billhook.effects.rules",
             "billhook.effects.script",

@@ -11,7 +11,6 @@ from billhook.core import client_env, tools
 from billhook.core.events import Event
 from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind
-from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
@@ -126,6 +125,8 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         if kind == "read" and is_secret_file(call.paths(path)[0]):
             interpreter.effects.append(call.effect("read-secret", call.paths(path)[0], scope="unknown"))
     for code in said.code:
+        from billhook.effects.families.code import effects_of_code  # most calls hold no code
+
         effects, lines, understood = effects_of_code("python", code, call, ())
         interpreter.effects += effects
         interpreter.code += [] if understood else [code]

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.families.code import effects_of_code
 from billhook.effects.outputs import output
-from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, kind, operand
+from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, kind, operand
 from billhook.effects.run import Run
 from billhook.effects.transforms import transformed
 from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
@@ -21,7 +20,7 @@ from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _POWERSHELLS: Final = frozenset({"pwsh", "powershell"})
 JAVASCRIPT: Final = frozenset({"deno", "bun"})
-_MORE_INTERPRETERS: Final = _AWKS | JAVASCRIPT
+_MORE_INTERPRETERS: Final = _AWKS | ALSO_INTERPRET.keys()
 _FILTERS: Final = _AWKS | {"bun"}  # interpreters that are filters or runners as well
 _STDIN: Final = frozenset({"", "-", "/dev/stdin"})
 _HELP: Final = frozenset({"--version", "-V", "--help", "-h"})
@@ -90,6 +89,8 @@ def _disk_file(path: str, language: str, command: Command, run: Run, args: tuple
 
 def _foreign(language: str, text: str, command: Command, run: Run, args: tuple[str, ...]) -> Value:
     """A program in another language."""
+    from billhook.effects.families.code import effects_of_code  # most lines hold no code
+
     interpreter = run.interpreter
     found, lines, understood = effects_of_code(language, text, interpreter.call(command), args)
     interpreter.effects += found
@@ -195,13 +196,13 @@ def _program_of(language: str, args: tuple[str, ...]) -> _Program:
         return _awk_program(args)
     if language in _POWERSHELLS:
         return _powershell_program(args)
-    if language in JAVASCRIPT:
-        if args[:1] in (("eval",), ("repl",)):
-            return _Program(code=" ".join(args[1:2]), args=args[2:])
-        if args[:1] != ("run",):
-            return _Program()
-        args = args[1:]
-    path, code, module = operand(args, INTERPRETERS.get(language, INTERPRETERS["node"]))
+    if language in JAVASCRIPT and args[:1] in (("eval",), ("repl",)):
+        return _Program(code=" ".join(args[1:2]), args=args[2:])
+    is_script = language not in ALSO_INTERPRET or args[:1] == ("run",)
+    args = args[1:] if language in JAVASCRIPT and args[:1] == ("run",) else args
+    path, code, module = operand(args, INTERPRETERS.get(language) or ALSO_INTERPRET[language])
+    if code is None and not is_script:
+        return _Program()
     at = next((args.index(each) for each in (code, path, module) if each and each in args), len(args) - 1)
     return _Program(path, code, module, args[at + 1 :])
 

@@ -92,11 +92,17 @@ INTERPRETERS: Final[dict[str, Wrapper]] = {
     "ruby": Wrapper("IrCE", ends="-e"),
     "perl": Wrapper("IM", ends="-e -E"),
     "php": Wrapper("dc", ends="-r"),
-    **dict.fromkeys(("lua", "luajit", "Rscript", "osascript", "julia"), Wrapper("l", ends="-e")),
+    **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), Wrapper("l", ends="-e")),
+    "elixir": Wrapper("rS", "require", ends="-e --eval"),
     **dict.fromkeys(("pwsh", "powershell"), Wrapper(ends="-c -C")),
     **dict.fromkeys(("tsx", "ts-node", "tclsh", ".", "source"), Wrapper()),
 }
 """Programs that run a script, or the text behind an option."""
+ALSO_INTERPRET: Final[dict[str, Wrapper]] = {
+    "emacs": Wrapper("lf", "load funcall", ends="--eval"),
+    **dict.fromkeys(("bun", "deno"), Wrapper("r", ends="-e --eval --print", later="-p")),
+}
+"""Programs that run code among other things: the first operand of most of their calls is no script."""
 PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
 
 _PLAIN: Final = "nohup spawn builtin setsid unbuffer linux32 linux64 busybox toybox firejail entr"

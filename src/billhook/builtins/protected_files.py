@@ -37,9 +37,11 @@ _OUR_PLACE = re.compile(
     re.I,
 )
 """How a line finds out where billhook is installed."""
-_CHANGES = re.compile(r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]", re.I)
+_WRITES = re.compile(
+    r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]|>\s*[\"']|[\"'][wax]b?\+?[\"']",
+    re.I,
+)
 _FIRST_FILE = re.compile(r"/(?:[^/\s]*\.pth|(?:site|user)customize\.py)(?![\w.])")
-_REDIRECTS = re.compile(r">\s*[\"']|[\"'][wax]b?\+?[\"']")
 
 
 class Touch(msgspec.Struct, frozen=True):
@@ -220,10 +222,10 @@ class Guarded:
     def under(self, folded: str, names: tuple[str, ...]) -> Iterator[Hit]:
         """What is there of ours below a folder: removing the folder removes it."""
         above = folded.rstrip("/") + "/"
-        for below, path in self.every.items():
-            if below.startswith(above) and os.path.lexists(path):
-                if not names or any_matches(names, below[len(above) :].split("/")) or self.holds(below, path, names):
-                    yield Hit(path, state=below in self.index.state)
+        there = ((each, path) for each, path in self.every.items() if each.startswith(above) and os.path.lexists(path))
+        for each, path in there:
+            if not names or any_matches(names, each[len(above) :].split("/")) or self.holds(each, path, names):
+                yield Hit(path, state=each in self.index.state)
 
     def is_file(self, folded: str) -> bool:
         return folded not in self.index.folders and folded not in self.index.state
@@ -274,20 +276,17 @@ class Guarded:
         yield from self.at(known + "/" + UNKNOWN, fold(known) + "/" + UNKNOWN, touch) if known else ()
         pattern = Glob(tuple(fold(known + rest.rstrip("/")).split(UNKNOWN)))
         for folded, file in self.files.items():
-            if self.fits(pattern, folded, touch.below) and self.is_told(touch, file, fold(known), rest):
+            above = touch.below and _dotted_folder(folded) and pattern.matches(posixpath.dirname(folded))
+            if (above or pattern.matches(folded)) and self.is_told(touch, file, fold(known), rest):
                 yield Hit(file, doubtful=True)
-        if "bin/" in rest and not touch.maybe:
-            installed = (self.index.every[each] for each in self.index.installed if pattern.matches(each))
-            yield from (Hit(file, doubtful=True) for file in installed)
-        if path.startswith(UNKNOWN) and not touch.maybe and (_FIRST_FILE.search(path) or _OUR_PLACE.search(self.text)):
-            yield Hit("billhook's own program or package", doubtful=True)
-        yield from self.known_folder(f"/{rest.replace(UNKNOWN, '/')}/")
+        if not touch.maybe and self.may_be_installed(path, rest, pattern):
+            yield _INSTALLATION
+        yield from self.folders_in(rest.replace(UNKNOWN, "/"))
 
-    def fits(self, pattern: Glob, folded: str, below: bool) -> bool:
-        if pattern.matches(folded):
+    def may_be_installed(self, path: str, rest: str, pattern: Glob) -> bool:
+        if "bin/" in rest and any(map(pattern.matches, self.index.installed)):
             return True
-        folder = posixpath.dirname(folded)
-        return below and posixpath.basename(folder).startswith(".") and pattern.matches(folder)
+        return path.startswith(UNKNOWN) and bool(_FIRST_FILE.search(path) or _OUR_PLACE.search(self.text))
 
     def is_told(self, touch: Touch, file: str, folder: str, rest: str) -> bool:
         """Whether the known parts of a path say that it is this file."""
@@ -298,59 +297,46 @@ class Guarded:
             return True
         if folder == posixpath.dirname(fold(file)) and posixpath.basename(folder).startswith("."):
             return True
-        return self.fed and self.names_it(file, self.text)
-
-    def known_folder(self, text: str) -> Iterator[Hit]:
-        """Folders of ours that the known part of a path names: `$X/.billhook/y`."""
-        text = fold(text)
-        for folded, folder in self.index.folders.items():
-            name = posixpath.basename(folded)
-            if name.startswith(".") and f"/{name}/" in text:
-                yield Hit(folder, doubtful=True)
-        for folded, folder in self.index.state.items():
-            if f"/{_tail(folded)}/" in text:
-                yield self.state_hit(folder)
-
-    def state_hit(self, folder: str) -> Hit:
-        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and the user is asked."""
-        ending = _tail(folder)
-        others = (f"{place}/{ending}" for place in upwards(self.cwd))
-        other = any(os.path.lexists(path) and path != folder for path in others)
-        return Hit(folder, state=not other, doubtful=True)
-
-    def names_it(self, file: str, text: str) -> bool:
-        """Whether a text names the file, or the dotted folder that it is in."""
-        folder = posixpath.basename(posixpath.dirname(file))
-        return _says(text, posixpath.basename(file)) or (folder.startswith(".") and _says(text, folder))
+        names = filter(None, (posixpath.basename(file), _dotted_folder(file)))
+        return self.fed and any(_says(self.text, name) for name in names)
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that speaks of a protected file."""
-        index, destroys = self.index, _DESTROYS.search(text)
-        if destroys or _CHANGES.search(text) or _REDIRECTS.search(text):
-            yield from self.installation_in(text)
+        destroys = _DESTROYS.search(text) is not None
+        if (destroys or _WRITES.search(text)) and self.says_installation(text):
+            yield _INSTALLATION
         for file in dict.fromkeys(self.files.values()):
-            folder = posixpath.basename(posixpath.dirname(file))
-            inside = folder.startswith(".") and _says(text, folder)
-            if (inside and destroys) or (_says(text, posixpath.basename(file)) and (inside or folder[:1] != ".")):
+            folder, named = _dotted_folder(file), _says(text, posixpath.basename(file))
+            if (named or destroys) and _says(text, folder) if folder else named:
                 yield Hit(file, doubtful=True)
                 break
-        for folded, folder in index.folders.items():
+        yield from self.folders_in(text)
+
+    def says_installation(self, text: str) -> bool:
+        if _OUR_PLACE.search(text) or any(path in text for path in self.index.programs):
+            return True
+        return _FIRST_FILE.search(text) is not None and any(site in text for site in self.index.sites.values())
+
+    def folders_in(self, text: str) -> Iterator[Hit]:
+        """Folders of ours that a text names: `$X/.billhook/y`."""
+        for folded, folder in self.index.folders.items():
             name = posixpath.basename(folder)
-            if folded not in index.installed and _says(text, name if name.startswith(".") else _tail(folder)):
+            if folded not in self.index.installed and _says(text, name if name.startswith(".") else _tail(folder)):
                 yield Hit(folder, doubtful=True)
-        for folder in dict.fromkeys(index.state.values()):
+        for folder in dict.fromkeys(self.index.state.values()):
             if _says(text, _tail(folder)) or folder in text:
                 yield self.state_hit(folder)
             elif _says(text, "approvals") and _says(text, posixpath.basename(folder)):
                 yield Hit(folder, state=True, doubtful=True)
 
-    def installation_in(self, text: str) -> Iterator[Hit]:
-        """Code that writes, and speaks of where billhook is installed."""
-        if _OUR_PLACE.search(text):
-            yield Hit("billhook's own program or package", doubtful=True)
-        yield from (Hit(path, doubtful=True) for path in self.index.programs if path in text)
-        if _FIRST_FILE.search(text):
-            yield from (Hit(site, doubtful=True) for site in self.index.sites.values() if site in text)
+    def state_hit(self, folder: str) -> Hit:
+        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and the user is asked."""
+        others = (f"{place}/{_tail(folder)}" for place in upwards(self.cwd))
+        other = any(os.path.lexists(path) and path != folder for path in others)
+        return Hit(folder, state=not other, doubtful=True)
+
+
+_INSTALLATION: Final = Hit("billhook's own program or package", doubtful=True)
 
 
 def _runs_first(name: str) -> bool:
@@ -382,6 +368,12 @@ def _says(text: str, name: str) -> bool:
     if name not in text and fold(name) not in fold(text):
         return False
     return re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-])", text, re.I) is not None
+
+
+def _dotted_folder(file: str) -> str:
+    """The name of the folder that a file is in, if it begins with a dot: by itself it tells which file is meant."""
+    folder = posixpath.basename(posixpath.dirname(file))
+    return folder if folder.startswith(".") else ""
 
 
 def any_matches(patterns: Iterable[str], names: Iterable[str]) -> bool:

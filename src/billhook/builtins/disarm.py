@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from billhook.builtins.guard import Judged
 from billhook.builtins.protected_files import Guarded, Hit, Touch
-from billhook.core.events import Event
 from billhook.effects.analysis import Analysis
-from billhook.effects.effect import UNKNOWN, Command, Effect, Weight
+from billhook.effects.effect import UNKNOWN, Command, Effect
 from billhook.effects.families import is_known
 from billhook.effects.fs import REAL
 from billhook.effects.places import LONGEST_PATH, World, absolute, inside, resolved
@@ -75,24 +73,20 @@ _PROJECT_NAME = re.compile(r"""^\s*name\s*=\s*["']?billhook["']?\s*,?\s*$""", re
 _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 
-def disarmed(event: Event, found: Analysis, protected: Protected) -> list[Judged]:
-    """The row `disarm` of the guard's table: what a call would do to billhook itself."""
+def disarming(found: Analysis, protected: Protected) -> Effect | None:
+    """The row `disarm` of the guard's table: the worst that a call would do to billhook itself."""
     world = found.world
     if world is None:
-        return []
+        return None
     if verb := _own_verb(found, world.cwd):
-        return [_judged("deny", f"`billhook {verb}` is for the user: they can run it in a terminal of their own")]
+        why = f"`billhook {verb}` is for the user: they can run it in a terminal of their own"
+        return Effect("disarm", weight="heavy", why=why)
     worst = min(hits(found, world, protected), key=lambda hit: (not hit.state, hit.doubtful), default=None)
     if worst:
-        return [_judged("deny" if worst.state else "ask", _reason(worst, protected), worst.path)]
+        return Effect("disarm", worst.path, weight="heavy" if worst.state else "normal", why=_reason(worst, protected))
     if any(_replaces_us(command, world.cwd) for command in found.commands):
-        return [_judged("ask", "This would remove or replace billhook, and with it every guard it runs")]
-    return []
-
-
-def _judged(decision: str, why: str, path: str = "") -> Judged:
-    weight: Weight = "heavy" if decision == "deny" else "normal"
-    return Judged(Effect("disarm", path, weight=weight, why=why), decision)
+        return Effect("disarm", why="This would remove or replace billhook, and with it every guard it runs")
+    return None
 
 
 def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:

@@ -13,6 +13,7 @@ from billhook.effects import archives, rules
 from billhook.effects.effect import Kind
 from billhook.effects.families import is_known
 from billhook.effects.programs import INTERPRETERS, PYTHON
+from billhook.effects.table import word_set
 from billhook.effects.wrappers import SHELLS, WRAPPERS
 
 if TYPE_CHECKING:
@@ -21,54 +22,47 @@ else:
     shlex = later("shlex")
 
 _DESTROYS = re.compile(r"(?:^|_)(?:delete|destroy|drop|terminate|purge|wipe|truncate|teardown)(?:_|$)")
-_INFRASTRUCTURE_WORDS = """
+_INFRASTRUCTURE: Final = word_set("""
 cluster instance instances stack namespace deployment server vm service project resource function app environment volume
 network zone node pod droplet machine organization
-"""
-_INFRASTRUCTURE: Final = frozenset(_INFRASTRUCTURE_WORDS.split())
-_DATA_WORDS = """
+""")
+_DATA: Final = word_set("""
 repository repo database table bucket collection index schema branch snapshot backup dataset object objects documents
 records rows topic queue keyspace release workspace
-"""
-_DATA: Final = frozenset(_DATA_WORDS.split())
-_READ_ONLY = (
-    "WebFetch WebSearch TodoWrite TodoRead Task Agent Skill SlashCommand ExitPlanMode EnterPlanMode AskUserQuestion "
-    "BashOutput TaskOutput KillShell KillBash TaskStop ToolSearch ListMcpResources ReadMcpResource "
-    "ListMcpResourcesTool ReadMcpResourceTool TaskCreate TaskUpdate TaskList TaskGet LSP"
-)
-READ_ONLY: Final = rules.READS | frozenset(_READ_ONLY.split())  # tools that write no file of their input
-
-_READING = """
+""")
+READ_ONLY: Final = rules.READS | word_set("""
+WebFetch WebSearch TodoWrite TodoRead Task Agent Skill SlashCommand ExitPlanMode EnterPlanMode AskUserQuestion
+BashOutput TaskOutput KillShell KillBash TaskStop ToolSearch ListMcpResources ReadMcpResource
+ListMcpResourcesTool ReadMcpResourceTool TaskCreate TaskUpdate TaskList TaskGet LSP
+""")
+"""Tools that write no file of their input."""
+_READING: Final = word_set("""
 analyze blame browse cat check compare count describe diagnostics diff directory exists explain fetch find get glob grep
 has head hover info inspect is list load log lookup navigate open outline parse preview query read resolve retrieve
 review screenshot search select show stat status summarize tail think tree validate view
-"""
-_READING_WORDS: Final = frozenset(_READING.split())
-_WRITING = """
+""")
+_WRITING: Final = word_set("""
 add append apply commit copy create delete edit exec execute format insert install make modify move patch push put
 remove rename replace restore run save set sync trash truncate unlink update upload write
-"""
-_WRITING_WORDS: Final = frozenset(_WRITING.split())
+""")
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _REMOVING = re.compile(r"delete|remove|move|rename|rmdir|unlink|trash|clean", re.I)
 _COPIED = re.compile(r"(?:source|src|from)", re.I)
 _LONGEST_NAME: Final = 4096
 _MAX_LINES: Final = 200
-_LINE_KEYS: Final = frozenset({"command", "cmd", "script", "commands", "shell", "bash"})
-_CODE_KEYS: Final = frozenset({"code", "source", "expression", "python", "javascript"})
-_PATCH_KEYS: Final = frozenset({"patch", "diff", "input", "patches", "diffs"})
-_FILE_WORDS = """
+_LINE_KEYS: Final = word_set("command cmd script commands shell bash")
+_CODE_KEYS: Final = word_set("code source expression python javascript")
+_PATCH_KEYS: Final = word_set("patch diff input patches diffs")
+_OF_A_FILE: Final = word_set("""
 path paths file files filename filenames filepath filepaths target targets dest destination source sources src dst
 uri uris url urls dir directory folder
-"""
-_OF_A_FILE: Final = frozenset(_FILE_WORDS.split())
+""")
 _WRITES = ("write", "edit", "delete", "remove", "move", "rename", "patch", "save", "put", "upload", "copy", "append")
-_RUNS_WORDS = "exec execute shell bash terminal cmd command process stdin keys tmux pty ssh"
-_RUNS: Final = frozenset(_RUNS_WORDS.split())
-
-
+_RUNS: Final = word_set("exec execute shell bash terminal cmd command process stdin keys tmux pty ssh")
 _STATEMENTS: Final = ("sql", "query", "statement", "queries")
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "file")
+_OF_THE_INDEX: Final = word_set("add stage unstage commit push fetch tag")
+_OF_THE_TREE: Final = word_set("checkout switch restore reset stash merge rebase pick revert pull clean")
 
 
 class ToolInput(msgspec.Struct):
@@ -319,13 +313,7 @@ def _only_reads(name: str) -> bool:
     first = verbs[1:2] if len(verbs) > 1 and f"__{verbs[0]}__" in name.lower() else verbs[:1]
     if "git" in verbs and verbs[-1] in _OF_THE_INDEX:
         return True
-    return not _READING_WORDS.isdisjoint(first) and _WRITING_WORDS.isdisjoint(verbs)
-
-
-_OF_THE_INDEX: Final = frozenset({"add", "stage", "unstage", "commit", "push", "fetch", "tag"})
-_OF_THE_TREE: Final = frozenset(
-    {"checkout", "switch", "restore", "reset", "stash", "merge", "rebase", "pick", "revert", "pull", "clean"}
-)
+    return not _READING.isdisjoint(first) and _WRITING.isdisjoint(verbs)
 
 
 def _git_line(name: str, given: Mapping[str, object]) -> tuple[str, str]:

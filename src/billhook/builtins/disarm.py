@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from billhook.builtins.protected_files import Guarded, Hit, Touch
 from billhook.effects.analysis import Analysis
 from billhook.effects.effect import UNKNOWN, Command, Effect
@@ -118,16 +120,12 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
 
 def _touched(effect: Effect) -> Iterator[Touch]:
     """The paths of one effect; what is put into a folder by the names that it gets there."""
-    path, _, name = effect.target.partition("/**")
     removes = effect.kind in ("delete", "permissions")
-    if path != effect.target and UNKNOWN not in path:  # whatever is found below a folder, or all of one name there
-        name = name.strip("/")
-        yield Touch(path or "/", below=True, names=(name,) if name.strip("*") else ())
-    elif effect.names and not removes:
+    if effect.names and not removes:
         yield Touch(effect.target, folder=True)
         yield from (Touch(posixpath.normpath(f"{effect.target}/{name}"), copied=True) for name in effect.names)
     else:
-        makes_folder = effect.via[-1:] != () and effect.via[-1] in _MAKE_FOLDERS and effect.kind == "write"
+        makes_folder = effect.kind == "write" and not _MAKE_FOLDERS.isdisjoint(effect.via[-1:])
         below, itself = removes and effect.recursive, effect.kind == "delete"
         yield Touch(effect.target, below, effect.names, makes_folder, itself=itself)
 
@@ -166,10 +164,7 @@ def _touched_by(command: Command, world: World) -> Iterator[Touch]:
     elif name in _EDITORS or name not in READERS:
         words = list(_named_by(command))
     for word, touch in words:
-        for path in _paths(word, command.cwd, world):
-            found, _, below = path.partition("/**")
-            names = (below.strip("/"),) if below.strip("/*") else touch.names
-            yield Touch(found or "/", below=touch.below, names=names, maybe=touch.maybe)
+        yield from (replace(touch, path=path) for path in _paths(word, command.cwd, world))
 
 
 _HIDDEN: Final = Touch("", below=True)

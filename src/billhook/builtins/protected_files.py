@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.effects.effect import UNKNOWN
 from billhook.effects.fs import REAL
@@ -157,6 +158,10 @@ class Guarded:
 
     def by_touch(self, touch: Touch) -> Iterator[Hit]:
         """The protected files that one path leads to."""
+        path, stars, name = touch.path.partition("/**")
+        if stars and UNKNOWN not in path and not touch.loose:  # whatever is below a folder, or all of one name there
+            names = (name.strip("/"),) if name.strip("/*") else ()
+            touch = replace(touch, path=path or "/", names=names, below=touch.below or not touch.maybe)
         is_pattern = has_pattern(touch.path)
         if UNKNOWN in touch.path or (touch.loose and is_pattern):
             yield from self.by_unknown(touch)
@@ -245,7 +250,7 @@ class Guarded:
             paths = [f"{path}/{name}" for path in paths for name in self.matching(path, segment)]
         for path in paths:
             folder, name = posixpath.split(path)
-            yield from self.by_path(msgspec.structs.replace(touch, path=posixpath.join(REAL.real(folder), name)))
+            yield from self.by_path(replace(touch, path=posixpath.join(REAL.real(folder), name)))
 
     def matching(self, folder: str, pattern: str) -> list[str]:
         """The names in a folder that a pattern matches; in one that is too large to list, those of ours."""

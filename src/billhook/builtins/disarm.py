@@ -3,7 +3,7 @@
 import itertools
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -36,8 +36,10 @@ READERS: Final = word_set(_READERS)
 """Programs that write none of the files they name; what their redirections write is seen elsewhere."""
 _FILE_EFFECTS: Final = frozenset({"write", "overwrite", "delete", "permissions"})
 _MAKE_FOLDERS: Final = word_set("mkdir gmkdir install ginstall")
-_PERMISSIONS: Final = word_set("chmod gchmod chown chgrp gchown chattr setfacl setfattr chcon chflags xattr")
-_MOUNTS: Final = word_set("mount umount bindfs sshfs mergerfs")
+_HIDES: Final = word_set(
+    "chown chgrp gchown chattr setfacl setfattr chcon chflags xattr mount umount bindfs sshfs mergerfs"
+)
+"""Programs that can keep billhook from reading what is below a folder."""
 _LINKS: Final = word_set("ln gln cp gcp")
 _EDITORS: Final = word_set("vi vim nvim view ex vimdiff gvim emacs ed nano pico joe micro")
 _CONTAINERS: Final = word_set("docker podman nerdctl docker-compose kubectl")
@@ -140,36 +142,36 @@ def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
 
 def _touched_by(command: Command, world: World) -> Iterator[Touch]:
     """What a command touches besides its effects: by what it hides, links or only names."""
+    for word, touch in _words_of(command):
+        yield from (replace(touch, path=path) for path in _paths(word, command.cwd, world))
+
+
+def _words_of(command: Command) -> Iterable[tuple[str, Touch]]:
     name, args = command.name, command.args
-    words: Sequence[tuple[str, Touch]] = ()
-    if name in _PERMISSIONS or (name == "install" and "-d" in args):
-        words = [(word, _HIDDEN) for word in _operands(args)] if name[:5] != "chmod" or _closes(args) else ()
-        words = () if name == "install" and not _closes(args) else words
-    elif name in _MOUNTS:
-        words = [(word, _HIDDEN) for word in _operands(args)]
-    elif name in _LINKS and (name.endswith("ln") or Options(args).has("-l", "-s", "--link", "--symbolic-link")):
+    if name.endswith("chmod") or (name == "install" and "-d" in args):
+        return [(word, _HIDDEN) for word in _operands(args)] if _closes(args) else ()
+    if name in _HIDES:
+        return [(word, _HIDDEN) for word in _operands(args)]
+    if name in _LINKS and (name.endswith("ln") or Options(args).has("-l", "-s", "--link", "--symbolic-link")):
         *sources, target = _operands(args) or [""]
         folder = posixpath.dirname(target)  # what a symbolic link names is seen from the folder of the link
-        words = [(each, _NAMED) for word in sources or [target] for each in (word, posixpath.join(folder, word))]
-    elif name in _CONTAINERS:
-        words = [(source, _NAMED) for source, _, writable in mounts((name, *args)) if writable]
-    elif name == "billhook" and not _HELP & set(args):
-        made = {"init": ".billhook/hooks.yaml", "install": ".claude/settings.json"}
-        words = [(made[word], _WRITTEN) for word in args[:2] if word in made]
-    elif name in ("pip", "pip3", "uv") and "install" in args[:2]:
+        return [(each, _NAMED) for word in sources or [target] for each in (word, posixpath.join(folder, word))]
+    if name in _CONTAINERS:
+        return [(source, _NAMED) for source, _, writable in mounts((name, *args)) if writable]
+    if name == "billhook" and not _HELP & set(args):
+        return [(_MADE[word], _WRITTEN) for word in args[:2] if word in _MADE]
+    if name in ("pip", "pip3", "uv") and "install" in args[:2]:
         places = Options(args, _PIP_VALUES).values("-t", "--target", "--prefix", "--root")
-        words = [(f"{place}/sitecustomize.py", _WRITTEN) for place in places]
-    elif name in _WITH_OUTPUT:
-        words = [(value, _WRITTEN) for value in Options(args, _TO).values(*_TO)]
-    elif name in _EDITORS or name not in READERS:
-        words = list(_named_by(command))
-    for word, touch in words:
-        yield from (replace(touch, path=path) for path in _paths(word, command.cwd, world))
+        return [(f"{place}/sitecustomize.py", _WRITTEN) for place in places]
+    if name in _WITH_OUTPUT:
+        return [(value, _WRITTEN) for value in Options(args, _TO).values(*_TO)]
+    return _named_by(command) if name in _EDITORS or name not in READERS else ()
 
 
 _HIDDEN: Final = Touch("", below=True)
 _NAMED: Final = Touch("", maybe=True)
 _WRITTEN: Final = Touch("")
+_MADE: Final = {"init": ".billhook/hooks.yaml", "install": ".claude/settings.json"}  # by billhook's own verbs
 _PIP_VALUES: Final = word_set("-t --target --prefix --root -r --requirement -c --constraint -e --editable")
 
 

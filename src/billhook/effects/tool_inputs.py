@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     shlex = later("shlex")
 
-_DESTROYS = re.compile(r"(?:^|_)(?:delete|destroy|drop|terminate|purge|wipe|truncate|teardown)(?:_|$)")
+_DESTROYS: Final = word_set("delete destroy drop terminate purge wipe truncate teardown")
 _INFRASTRUCTURE: Final = word_set("""
 cluster instance instances stack namespace deployment server vm service project resource function app environment volume
 network zone node pod droplet machine organization
@@ -59,6 +59,7 @@ uri uris url urls dir directory folder
 """)
 _WRITES = ("write", "edit", "delete", "remove", "move", "rename", "patch", "save", "put", "upload", "copy", "append")
 _RUNS: Final = word_set("exec execute shell bash terminal cmd command process stdin keys tmux pty ssh")
+_PATCHES: Final = word_set("patch diff apply")
 _STATEMENTS: Final = ("sql", "query", "statement", "queries")
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "file")
 _OF_THE_INDEX: Final = word_set("add stage unstage commit push fetch tag")
@@ -158,11 +159,10 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
 
 def _destroyed(name: str) -> Kind | None:
     """`mcp__github__delete_repository`: what a name says that it destroys."""
-    verb = name.rpartition("__")[2].lower().replace("-", "_")
-    if not _DESTROYS.search(verb):
+    words = set(_words(name.rpartition("__")[2]))
+    if words.isdisjoint(_DESTROYS):
         return None
-    nouns = set(verb.split("_"))
-    return "destroy-infra" if nouns & _INFRASTRUCTURE else "destroy-data" if nouns & _DATA else None
+    return "destroy-infra" if words & _INFRASTRUCTURE else "destroy-data" if words & _DATA else None
 
 
 # every string of an input by what it may be
@@ -180,14 +180,14 @@ class NamedFiles(msgspec.Struct):
 def writes_by_name(tool: str) -> bool:
     """Whether the name of a tool speaks of writing files: `save_file`, but not `create_issue`."""
     words = _words(tool)
-    return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= words
+    return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= set(words)
 
 
 def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
     """Every string of the input by what it may be; `shell`: each may be a line that is run."""
     words = _words(tool)
-    runs = shell or not words.isdisjoint(_RUNS)
-    patches = not words.isdisjoint({"patch", "diff", "apply"})
+    runs = shell or not _RUNS.isdisjoint(words)
+    patches = not _PATCHES.isdisjoint(words)
     found = NamedFiles()
     for key, text in _strings(given):
         if runs or key in _LINE_KEYS:
@@ -198,7 +198,7 @@ def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False
             found.sure += archives.patched(text)
         if "\n" not in text and len(text) <= _LONGEST_NAME:
             one_word = "/" in text and " " not in text  # in prose and lines it is only spoken of
-            about_files = one_word or not _words(key).isdisjoint(_OF_A_FILE)
+            about_files = one_word or not _OF_A_FILE.isdisjoint(_words(key))
             (found.sure if about_files else found.bare).append(from_address(text))
     found.sure += _in_two_fields(tool, given, found)
     lines = list(dict.fromkeys((*found.lines, *_argument_lists(given))))
@@ -217,8 +217,9 @@ def from_address(text: str) -> str:
     return unquote(path if path.startswith("/") else "/" + path.partition("/")[2])
 
 
-def _words(name: str) -> set[str]:
-    return {word.lower() for word in _NAME_WORDS.findall(name[:_LONGEST_NAME])}
+def _words(name: str) -> list[str]:
+    """The words of a name, in `snake_case` and in `camelCase`."""
+    return [word.lower() for word in _NAME_WORDS.findall(name[:_LONGEST_NAME])]
 
 
 def _in_two_fields(tool: str, given: Mapping[str, object], found: NamedFiles) -> list[str]:
@@ -258,10 +259,16 @@ def _argument_lists(given: Mapping[str, object]) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield from _with_arguments(value)
         words = list_of_words(value)
-        if words and (key in _LINE_KEYS or key in tools.ARGUMENTS or _is_program(words[0])):
+        if words and key in _LINE_KEYS:
+            yield from _as_lines(words)
+        elif words and (key in tools.ARGUMENTS or _is_program(words[0])):
             yield shlex.join(words)
-            if key in _LINE_KEYS and posixpath.basename(words[0]) not in SHELLS:
-                yield " ".join(words)
+
+
+def _as_lines(words: list[str]) -> list[str]:
+    """A list of words as a line; also as a shell would read them, unless they start a shell themselves."""
+    line = shlex.join(words)
+    return [line] if posixpath.basename(words[0]) in SHELLS else list(dict.fromkeys((line, " ".join(words))))
 
 
 def _with_arguments(value: Mapping[str, object]) -> Iterator[str]:
@@ -297,19 +304,16 @@ def _object(text: str) -> Mapping[str, object]:
 
 
 def _lines(name: str, given: Mapping[str, object]) -> list[str]:
-    """The lines that a shell tool may run; a list also as a shell would read its words."""
-    words = list_of_words(given.get("command"))
-    if not words:
-        command = tools.command_of(name, given)
-        return [] if command is None else [command]
-    if posixpath.basename(words[0]) in SHELLS:
-        return [shlex.join(words)]
-    return list(dict.fromkeys((shlex.join(words), " ".join(words))))
+    """The lines that a shell tool may run."""
+    if words := list_of_words(given.get("command")):
+        return _as_lines(words)
+    command = tools.command_of(name, given)
+    return [] if command is None else [command]
 
 
 def _only_reads(name: str) -> bool:
     """Whether the name of a tool says that it only reads: `mcp__files__read_file`, `mcp__git__git_diff`."""
-    verbs = [word.lower() for word in _NAME_WORDS.findall(name.rpartition("__")[2][:200])]
+    verbs = _words(name.rpartition("__")[2])
     first = verbs[1:2] if len(verbs) > 1 and f"__{verbs[0]}__" in name.lower() else verbs[:1]
     if "git" in verbs and verbs[-1] in _OF_THE_INDEX:
         return True
@@ -318,7 +322,7 @@ def _only_reads(name: str) -> bool:
 
 def _git_line(name: str, given: Mapping[str, object]) -> tuple[str, str]:
     """The git command that a tool such as `mcp__git__git_checkout` stands for, and the folder it runs in."""
-    verbs = [word.lower() for word in _NAME_WORDS.findall(name[:200])]
+    verbs = _words(name)
     verb = next((word for word in verbs if word in _OF_THE_TREE), "")
     if "git" not in verbs or not verb:
         return "", ""

@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from billhook.builtins.protected_files import Guarded, Hit, Touch, git_root
+from billhook.builtins.protected_files import Guarded, Hit, Touch
 from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.git import general
 from billhook.effects.gitindex import BROKEN, UnreadableError, digest, read_file
-from billhook.effects.places import World, absolute, has_pattern, inside
+from billhook.effects.places import World, absolute, has_pattern, inside, repository_above
 from billhook.effects.table import Call, Options, word_set
 
 _SECONDS: Final = 2.0
@@ -53,7 +53,7 @@ def git_hits(guarded: Guarded, command: Command, world: World, approved: Sequenc
     at = absolute(folder, command.cwd, world) if folder else command.cwd
     other = _OTHER_REPOSITORY.search(guarded.text) is not None  # its files are put into this folder
     for place in dict.fromkeys((at, command.cwd) if other else (at,)):
-        root = world.fs.real(git_root(place)) if UNKNOWN not in place else ""
+        root = world.fs.real(repository_above(place) or place) if UNKNOWN not in place else ""
         for change in _changes(rest) if rest else ():
             specs = change.specs if len(change.specs) <= _MOST_SPECS else (":/",)
             touches = [_touch(spec, place, root, world) for spec in dict.fromkeys(specs)]

@@ -15,13 +15,12 @@ from msgspec.structs import replace
 
 from billhook.effects.effect import UNKNOWN
 from billhook.effects.fs import REAL
-from billhook.effects.places import has_pattern, inside
+from billhook.effects.places import has_pattern, inside, repository_above, upwards
 from billhook.effects.protected_paths import Protected
 from billhook.effects.rules import Glob, segment_matches
 
 MAX_PATHS: Final = 20_000
 _MAX_LISTED: Final = 4096
-_MOST_KEPT: Final = 8
 _SLASHES = re.compile(r"/(?:\.?/)*")
 _CLASSES = re.compile(r"\[[^\]/]*\]|[*?]+")
 _DESTROYS = re.compile(
@@ -91,16 +90,7 @@ class ProtectedIndex:
         return not self.words.isdisjoint(folded.split("/"))
 
 
-_indexes: dict[int, tuple[Protected, ProtectedIndex]] = {}
-
-
-def _index_of(protected: Protected) -> ProtectedIndex:
-    kept = _indexes.get(id(protected))
-    if kept is None or kept[0] is not protected:
-        if len(_indexes) >= _MOST_KEPT:
-            _indexes.clear()
-        kept = _indexes[id(protected)] = protected, ProtectedIndex(protected)
-    return kept[1]
+_index_of = functools.lru_cache(maxsize=8)(ProtectedIndex)
 
 
 class Guarded:
@@ -142,8 +132,8 @@ class Guarded:
     def roots(self) -> tuple[str, ...]:
         """The project's folders: a dotted name of ours counts anywhere below."""
         above = (posixpath.dirname(folder) for folder in self.folders)
-        projects = [self.cwd, git_root(self.cwd), *(one for one in above if inside(self.cwd, [one]))]
-        return tuple(fold(path.rstrip("/")) + "/" for each in projects for path in _both(each))
+        projects = [self.cwd, repository_above(self.cwd), *(each for each in above if inside(self.cwd, [each]))]
+        return tuple(fold(path.rstrip("/")) + "/" for each in filter(None, projects) for path in _both(each))
 
     # what is touched
 
@@ -397,21 +387,6 @@ def normal(path: str) -> str:
 
 def fold(path: str) -> str:
     return path.casefold()
-
-
-def upwards(folder: str) -> Iterator[str]:
-    """A folder and all that are above it."""
-    while True:
-        yield folder
-        above = posixpath.dirname(folder)
-        if above == folder:
-            return
-        folder = above
-
-
-def git_root(folder: str) -> str:
-    """The nearest folder from here upwards that holds `.git`; the folder itself when there is none."""
-    return next((at for at in upwards(folder) if os.path.lexists(os.path.join(at, ".git"))), folder)
 
 
 def _both(folder: str) -> dict[str, None]:

@@ -1,7 +1,7 @@
 """Paths of a call made absolute, and the scope that each is in."""
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -112,3 +112,16 @@ def resolved(path: str, fs: FileSystem, *, itself: bool = False) -> str:
 def inside(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of the folders, or below one."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def upwards(folder: str) -> Iterator[str]:
+    """A folder and all that are above it."""
+    yield folder
+    while (above := posixpath.dirname(folder)) != folder:
+        folder = above
+        yield folder
+
+
+def repository_above(folder: str, fs: FileSystem = REAL) -> str:
+    """The nearest folder from here upwards that holds `.git`; "" where there is none below the root of the system."""
+    return next((at for at in upwards(folder) if at != "/" and fs.kind(f"{at}/.git")), "")

@@ -64,11 +64,13 @@ _INSTALLERS = re.compile(
 )
 _REMOVES: Final = word_set("uninstall remove purge unlink erase autoremove del rm rem -R -Rs -Rns -e -r --erase")
 _REPLACES: Final = word_set("reinstall upgrade inject runpip update downgrade --reinstall-package --upgrade-package -P")
-_INSTALLS: Final = word_set("install add -S -i -U")
+_INSTALLS: Final = word_set("install add -S -i -U easy_install")
 _FORCES: Final = word_set(
     "--force -f --force-reinstall --reinstall -U --upgrade -I --ignore-installed --no-cache --allow-downgrades --from"
 )
-_EVERY_PACKAGE: Final = (("pipx", "uninstall-all"), ("pipx", "reinstall-all"), ("uv", "python", "uninstall"))
+_EVERY_PACKAGE: Final = tuple(map(word_set, [
+    "pipx uninstall-all", "pipx reinstall-all", "uv python uninstall", "uv tool uninstall --all",
+]))  # fmt: skip
 _SPEC = re.compile(
     r"(?:.*[/=])?billhook(?:[-_]\d[^/]*|\.git(?:@.*)?)?(?:\[[^\]]*\])?(?:\s*(?:[@=<>~!]=?|@).*)?/?", re.I | re.S
 )
@@ -317,18 +319,15 @@ def _replaces_us(command: Command, cwd: str) -> bool:
     if not _INSTALLERS.fullmatch(command.name):
         return False
     words = [part for word in command.args for part in (word.split("=", 1) if word[:2] == "--" else [word])]
-    said = set(words)
-    if any(set(every[1:]) <= said for every in _EVERY_PACKAGE if every[0] == command.name):
-        return True
-    if command.name == "uv" and {"tool", "uninstall", "--all"} <= said:
+    said = {command.name, *words}
+    if any(every <= said for every in _EVERY_PACKAGE):
         return True
     specs = [word for word in words if not word.startswith("-") and _SPEC.fullmatch(word)]
     specs += _specs_in_files(words, cwd) if said & _INSTALLS else []
     if not specs:
         return False
     other = not all(map(_PLAIN_SPEC.fullmatch, specs))
-    installs = said & _INSTALLS or command.name == "easy_install"
-    return bool(said & (_REMOVES | _REPLACES) or (installs and (other or said & _FORCES)))
+    return bool(said & (_REMOVES | _REPLACES) or (said & _INSTALLS and (other or said & _FORCES)))
 
 
 def _specs_in_files(words: list[str], cwd: str) -> list[str]:

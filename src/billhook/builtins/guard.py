@@ -18,13 +18,13 @@ from billhook.effects.effect import Effect
 from billhook.effects.protected_paths import Protected
 
 if TYPE_CHECKING:
-    from billhook.builtins import advice, allowing, disarm, impact
+    from billhook.builtins import advice, allow_rules, disarm, impact
     from billhook.effects import analysis, rules, secret_files
     from billhook.effects.rules import Rule
 else:
     analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
     disarm, impact = later("billhook.builtins.disarm"), later("billhook.builtins.impact")
-    allowing, rules = later("billhook.builtins.allowing"), later("billhook.effects.rules")
+    allow_rules, rules = later("billhook.builtins.allow_rules"), later("billhook.effects.rules")
     secret_files = later("billhook.effects.secret_files")
 
 NAME: Final = "guard"
@@ -180,7 +180,7 @@ class Guard(msgspec.Struct, frozen=True):
             return NOTHING
         reason = advice.reason(judged)
         answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
-        return answer if disarming else msgspec.structs.replace(answer, data={"allow": allowing.allow_rules(event)})
+        return answer if disarming else msgspec.structs.replace(answer, data={"allow": allow_rules.rules_for(event)})
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""

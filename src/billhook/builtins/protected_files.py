@@ -254,7 +254,7 @@ class Guarded:
         return [
             name
             for name in dict.fromkeys((*names, *there))
-            if segment_matches(pattern, name) and not (hides and name.startswith("."))
+            if segment_matches(fold(pattern), fold(name)) and not (hides and name.startswith("."))
         ]
 
     # what can't be told

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from billhook import Engine
-from billhook.builtins.disarm import disarming
+from billhook.builtins.disarm import disarm_effect
 from billhook.builtins.guard import GuardSettings, decision_of, guard
 from billhook.core import tools
 from billhook.core.events import PreToolUse
@@ -16,7 +16,7 @@ def disarms(event: PreToolUse, protected: Protected) -> tuple[str, str]:
     given = event.tool_input
     if isinstance(given, Mapping) and (why := tools.contradiction(tools.canonical(event.tool_name), given, event.cwd)):
         return "deny", why
-    found = disarming(analysis_of(event), protected)
+    found = disarm_effect(analysis_of(event), protected)
     return (decision_of(found, GuardSettings()), found.why) if found else ("none", "")
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from billhook.builtins.protected_files import Guarded, Hit, Touch
+from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
 from billhook.effects.analysis import Analysis
 from billhook.effects.effect import UNKNOWN, Command, Effect
 from billhook.effects.families import is_known
@@ -79,7 +79,7 @@ _PROJECT_NAME = re.compile(r"""^\s*name\s*=\s*["']?billhook["']?\s*,?\s*$""", re
 _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 
-def disarming(found: Analysis, protected: Protected) -> Effect | None:
+def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
     """The row `disarm` of the guard's table: the worst that a call would do to billhook itself."""
     world = found.world
     if world is None:
@@ -109,7 +109,7 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
     if not (touches or code or git):
         return
     text = "\n".join(found.texts)
-    guarded = Guarded(protected, world.cwd, text, fed=_FED.search(text) is not None)
+    guarded = ProtectedFiles(protected, world.cwd, text, fed=_FED.search(text) is not None)
     if any(_DESCRIPTOR.match(path) for command in found.commands for path in (*command.writes, *command.appends)):
         code.append(text)
     yield from guarded.hits(list(dict.fromkeys(touches)), dict.fromkeys(code))

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.builtins.protected_files import Guarded, Hit, Touch
+from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
 from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.git import general
@@ -47,7 +47,7 @@ class _Change(msgspec.Struct, frozen=True):
     specs: tuple[str, ...] = (":/",)
 
 
-def git_hits(guarded: Guarded, command: Command, world: World, approved: Sequence[str]) -> Iterator[Hit]:
+def git_hits(guarded: ProtectedFiles, command: Command, world: World, approved: Sequence[str]) -> Iterator[Hit]:
     """The protected files that a git command changes or removes."""
     _, folder, rest = general(Call(command, world, {}, frozenset()))
     at = absolute(folder, command.cwd, world) if folder else command.cwd
@@ -68,7 +68,9 @@ def _touch(spec: str, folder: str, root: str, world: World) -> Touch:
     return Touch(path, below=True, loose=has_pattern(bare))
 
 
-def _hits(guarded: Guarded, change: _Change, root: str, touches: list[Touch], approved: Sequence[str]) -> Iterator[Hit]:
+def _hits(
+    guarded: ProtectedFiles, change: _Change, root: str, touches: list[Touch], approved: Sequence[str]
+) -> Iterator[Hit]:
     """Other branches are ordinary work: there only approved files count."""
     kind, commit = change.kind, change.commit
     if kind in _APPROVED_ONLY:

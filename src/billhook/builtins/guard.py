@@ -174,13 +174,13 @@ class Guard(msgspec.Struct, frozen=True):
         if harmless(name, given):
             return NOTHING
         found = analysis.analysis_of(event)
-        disarming = disarm.disarming(found, self.protected)
-        judged = self.judged((*found.effects, *([disarming] if disarming else ())), event.cwd)
-        if not judged or (not disarming and self.is_allowed(ctx, name)):
+        ours = disarm.disarm_effect(found, self.protected)
+        judged = self.judged((*found.effects, ours) if ours else found.effects, event.cwd)
+        if not judged or (not ours and self.is_allowed(ctx, name)):
             return NOTHING
         reason = advice.reason(judged)
         answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
-        return answer if disarming else msgspec.structs.replace(answer, data={"allow": allow_rules.rules_for(event)})
+        return answer if ours else msgspec.structs.replace(answer, data={"allow": allow_rules.rules_for(event)})
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""

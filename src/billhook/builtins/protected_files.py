@@ -93,7 +93,7 @@ class ProtectedIndex:
 _index_of = functools.lru_cache(maxsize=8)(ProtectedIndex)
 
 
-class Guarded:
+class ProtectedFiles:
     """The protected files, seen from one working folder."""
 
     def __init__(self, protected: Protected, cwd: str, text: str = "", *, fed: bool = False) -> None:

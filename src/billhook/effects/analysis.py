@@ -15,7 +15,7 @@ from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
 from billhook.effects.interpret import Interpreter
-from billhook.effects.places import World
+from billhook.effects.places import World, repository_above
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.tool_inputs import ToolInput, tool_input
 
@@ -94,21 +94,11 @@ def world_of(event: Event, fs: FileSystem = REAL) -> World:
 def _roots(cwd: str, told: str, fs: FileSystem) -> tuple[str, ...]:
     """The project's root and its worktrees, as named and with links followed."""
     inside = told.startswith("/") and (cwd + "/").startswith(told.rstrip("/") + "/")
-    root = told if inside else _nearest_repository(cwd, fs)
+    root = told if inside else repository_above(cwd, fs)
     found = gitstate.repository(root) if root and fs is REAL and fs.kind(f"{root}/.git") else None
     others = gitstate.worktrees(found[1]) if found else []
     root = root or cwd
     return tuple(dict.fromkeys([root, fs.real(root), *others]))
-
-
-def _nearest_repository(cwd: str, fs: FileSystem) -> str:
-    """The nearest folder upwards that holds `.git`; "" where there is none below the root of the file system."""
-    at = cwd
-    while at != "/":
-        if fs.kind(f"{at}/.git"):
-            return at
-        at = posixpath.dirname(at)
-    return ""
 
 
 def _of_input(said: ToolInput, world: World) -> Analysis:

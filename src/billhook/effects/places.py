@@ -1,7 +1,7 @@
 """Paths of a call made absolute, and the scope that each is in."""
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -128,3 +128,16 @@ def is_device(path: str) -> bool:
 def is_stream(path: str) -> bool:
     """Whether a path is `/dev/null`, a terminal or a descriptor: what is written there is kept nowhere."""
     return path.startswith("/dev/") and not is_device(path) and not path.startswith("/dev/shm/")
+
+
+def upwards(folder: str) -> Iterator[str]:
+    """A folder and all that are above it."""
+    yield folder
+    while (above := posixpath.dirname(folder)) != folder:
+        folder = above
+        yield folder
+
+
+def repository_above(folder: str, fs: FileSystem = REAL) -> str:
+    """The nearest folder from here upwards that holds `.git`; "" where there is none below the root of the system."""
+    return next((at for at in upwards(folder) if at != "/" and fs.kind(f"{at}/.git")), "")

@@ -8,6 +8,7 @@ import functools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 import msgspec
@@ -171,14 +172,21 @@ Call = ProgramCall  # what the tables call it
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One program, or one subcommand of it, and the effect that it has."""
+    """One program, or one subcommand of it, and the effect that it has.
+
+    Where a field lists options or words, `--prune=now` is an option with that value, however it is spelled, and
+    `*` stands for any text: `--vacuum-*`, `docker://*`.
+    """
 
     words: str
-    """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`."""
+    """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`.
+
+    `*` is any one operand, and a target: `service * stop`, `skopeo copy * docker://*`."""
     kind: Kind
     targets: Operands = "rest"  # which operands, those of `words` left out, are what it acts on
     files: bool = False  # the targets are paths
-    needs: str = ""  # only with one of these options
+    noun: str = ""  # what the targets are, where their names don't tell: `package`
+    needs: str = ""  # only with one of these options; `-d & -f`: with one of each side
     dry: str = ""  # harmless with one of these options: dry runs, `--help`
     heavy: str = ""  # heavy with one of these options or words: `--force -y production`
     light: str = ""  # light with one of these
@@ -201,10 +209,10 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
     """The effects of a command by one row; none where the row is about another subcommand, or the options spare it."""
     if row.values:
         call = call.with_values(row.values)
-    selected = _selected(row, call.operands)
-    if selected is None or not _applies(row, call):
+    left = _operands_left(row, call.operands)
+    if left is None or not _applies(row, call):
         return
-    targets = _targets(row.targets, call.operands[selected:])
+    targets = _targets(row.targets, left)
     recursive = row.recursive == "always" or _given(row.recursive, call)
     weight: Weight = "heavy" if _given(row.heavy, call) else "light" if _given(row.light, call) else row.weight
     if row.files:
@@ -212,31 +220,46 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
             given = None if weight == "normal" else weight  # a path tells its own weight: one file, or all below it
             yield from call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete", weight=given)
     else:
-        yield call.effect(row.kind, " ".join(targets), scope=row.scope, weight=weight, recursive=recursive)
+        target = " ".join([row.noun, *targets]).lstrip()
+        yield call.effect(row.kind, target, scope=row.scope, weight=weight, recursive=recursive)
 
 
-def _selected(row: Row, operands: list[str]) -> int | None:
-    """How many operands the row's own words take; None where they differ."""
+def _operands_left(row: Row, operands: list[str]) -> list[str] | None:
+    """The operands without those that the row's own words take; None where they differ."""
     wanted = row.words.split()[1:]
     if len(operands) < len(wanted):
         return None
-    if all(operand in choice.split("|") for operand, choice in zip(operands, wanted, strict=False)):
-        return len(wanted)
-    return None
+    chosen = list(zip(operands, wanted, strict=False))
+    if not all(operand in choice.split("|") or _fits(operand, choice) for operand, choice in chosen):
+        return None
+    return [operand for operand, choice in chosen if "*" in choice] + operands[len(wanted) :]
+
+
+def _fits(operand: str, choice: str) -> bool:
+    return "*" in choice and fnmatchcase(operand, choice)
 
 
 def _applies(row: Row, call: Call) -> bool:
     if not (_HELP - word_set(row.values)).isdisjoint(call.before_dashes) or _given(row.dry, call):
         return False
-    return not row.needs or _given(row.needs, call)
+    return not row.needs or all(_given(words, call) for words in row.needs.split("&"))
 
 
 def _given(words: str, call: Call) -> bool:
     """Whether one of the words is an option of the call, or any of its words."""
     if not words:
         return False
-    wanted = word_set(words)
-    return call.has(*wanted) or not wanted.isdisjoint(call.before_dashes) or not wanted.isdisjoint(_names(call))
+    wanted, patterns = _plain_and_patterns(words)
+    if call.has(*wanted) or not wanted.isdisjoint(call.before_dashes) or not wanted.isdisjoint(_names(call)):
+        return True
+    given = [*call.before_dashes, *(f"{option}={value}" for option, value in call.options.options)] if patterns else ()
+    return any(fnmatchcase(word, pattern) for word in given for pattern in patterns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain_and_patterns(words: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    patterns = tuple(word for word in words.split() if "*" in word or "=" in word)
+    return word_set(words) - frozenset(patterns), patterns
 
 
 def _names(call: Call) -> Iterator[str]:

@@ -17,7 +17,7 @@ from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weigh
 from billhook.effects.places import World, absolute, has_pattern, resolved, scope_of
 
 Operands = Literal["all", "first", "last", "rest", "none"]
-_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify"})
+_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify", "--all"})
 """Options that are whole although others begin with them: `--force` is not `--force-create`."""
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
 _DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
@@ -189,7 +189,7 @@ class Row(msgspec.Struct, frozen=True):
     needs: str = ""  # only with one of these options; `-d & -f`: with one of each side
     dry: str = ""  # harmless with one of these options: dry runs, `--help`
     heavy: str = ""  # heavy with one of these options or words: `--force -y production`
-    light: str = ""  # light with one of these
+    light: str = ""  # light with one of these, even then
     recursive: str = ""  # acts on what is below as well with one of these options; `always`
     values: str = ""  # options that take the next word as their value
     scope: Scope = "unknown"  # of targets that are no paths
@@ -214,7 +214,7 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
         return
     targets = _targets(row.targets, left)
     recursive = row.recursive == "always" or _given(row.recursive, call)
-    weight: Weight = "heavy" if _given(row.heavy, call) else "light" if _given(row.light, call) else row.weight
+    weight: Weight = "light" if _given(row.light, call) else "heavy" if _given(row.heavy, call) else row.weight
     if row.files:
         for word in filter(None, targets):
             given = None if weight == "normal" else weight  # a path tells its own weight: one file, or all below it

@@ -22,6 +22,7 @@ _WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recurs
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
 _DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
 _PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
+_THROWAWAY: Final = frozenset({"test", "tests", "testing", "tmp", "temp", "scratch", "memory", "e2e"})
 _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
 
 
@@ -104,6 +105,13 @@ class ProgramCall:
         command = msgspec.structs.replace(self.command, args=words)
         return ProgramCall(command, self.world, self.scopes, frozenset(valued.split()))
 
+    def is_throwaway(self, names: Iterable[str]) -> bool:
+        """Whether the names are those of a test's database, or of a file in a temporary folder."""
+        names = [*names, *self.command.assignments]
+        paths = (path for name in names if name.startswith(("/", "~", ".")) for path in self.paths(name))
+        in_temp = any(scope_of(path, self.scopes) == "temp" for path in paths)
+        return in_temp or not _THROWAWAY.isdisjoint(parts_of(names))
+
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
         return list(dict.fromkeys(absolute(word, cwd, self.world) for cwd in (self.command.cwd, *self.command.folders)))
@@ -185,6 +193,8 @@ class Row(msgspec.Struct, frozen=True):
     kind: Kind
     targets: Operands = "rest"  # which operands, those of `words` left out, are what it acts on
     files: bool = False  # the targets are paths
+    named_by: str = ""  # the targets are the values of these options instead
+    throwaway: bool = False  # light for a test's database, as every test run throws it away
     noun: str = ""  # what the targets are, where their names don't tell: `package`
     needs: str = ""  # only with one of these options; `-d & -f`: with one of each side
     dry: str = ""  # harmless with one of these options: dry runs, `--help`
@@ -212,9 +222,12 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
     left = _operands_left(row, call.operands)
     if left is None or not _applies(row, call):
         return
-    targets = _targets(row.targets, left)
+    values = call.options.values
+    targets = values(*row.named_by.split()) if row.named_by else _targets(row.targets, left)
     recursive = row.recursive == "always" or _given(row.recursive, call)
     weight: Weight = "light" if _given(row.light, call) else "heavy" if _given(row.heavy, call) else row.weight
+    if row.throwaway and call.is_throwaway([*targets, *(value for _, value in call.options.options)]):
+        weight = "light"
     if row.files:
         for word in filter(None, targets):
             given = None if weight == "normal" else weight  # a path tells its own weight: one file, or all below it

@@ -76,17 +76,11 @@ def _destroyed(call: Call, target: str, kind: Kind = "destroy-infra") -> Effect:
 
 
 _AWS: Final = "--profile --region --output --query --endpoint-url --color --ca-bundle"
-_AWS_DESTROYS: Final = (
-    "delete-",
-    "terminate-",
-    "remove-",
-    "deregister-",
-    "batch-delete-",
-    "purge-",
-    "schedule-key-deletion",
-    "release-address",
-    "close-account",
-    "stop-logging",
+_AWS_DESTROYS: Final = tuple(
+    word_set("""
+    delete- terminate- remove- deregister- batch-delete- purge- schedule-key-deletion release-address close-account
+    stop-logging
+    """)
 )
 _AWS_TRIFLES: Final = ("remove-tags", "delete-tags", "delete-message", "remove-permission")
 _DATA: Final = frozenset({"s3", "s3api", "dynamodb", "rds", "backup", "efs", "redshift", "docdb"})

@@ -25,6 +25,7 @@ UNTRACKED_AND_IGNORED: Final = "untracked and ignored files"
 _DRY: Final = "-n --dry-run"
 _PAUSED: Final = "--abort --continue --skip --quit --edit-todo --show-current-patch"
 _MESSAGES: Final = "-m -F -C -c -t --message --file --author --date --reuse-message --reedit-message --fixup --squash"
+_OUT: Final = "-o --output-directory"
 _ELSEWHERE: Final = "--prefix -n --no-create"
 _REMOTES: Final = "-r --remotes"  # what a fetch brings back
 _BRANCHES: Final = "-u --set-upstream-to --contains --merged --sort --format --points-at"
@@ -73,6 +74,9 @@ _VERBS: Final = rows_by_program(
         Row("init", "write", "all", files=True, values="-b --initial-branch --template --separate-git-dir"),
         Row("mv", "overwrite", "last", files=True, needs="-f --force", dry=_DRY),
         Row("bundle create", "overwrite", "first", files=True),
+        Row("diff|log|show", "overwrite", files=True, named_by="--output", values="--output"),
+        Row("archive", "overwrite", files=True, named_by="-o --output", values="-o --output --format --prefix"),
+        Row("format-patch", "write", files=True, named_by=_OUT, values=_OUT),
     )
 )  # fmt: skip
 
@@ -105,8 +109,6 @@ ROWS: Final[tuple[Row, ...]] = (
 
 _GENERAL: Final = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env")
 _PROTECTED: Final = ("main", "master", "trunk", "develop", "production", "prod", "stable")
-_OUTPUTS: Final = {"diff": "--output", "log": "--output", "show": "--output", "archive": "-o --output"}
-_OUT: Final = "-o --output-directory"
 _MOST_ALIASES: Final = 8  # an alias may name another one
 
 
@@ -164,11 +166,6 @@ def _by_verb(call: Call, verb: str, settings: Mapping[str, str]) -> Iterator[Eff
         inner = _without_verb(call, valued)
         if not {("-h", ""), ("--help", "")}.intersection(inner.options.options):
             yield from read(inner)
-    inner = _without_verb(call, "-o --output --format --prefix")
-    for path in inner.options.values(*_OUTPUTS.get(verb, "").split()):
-        yield from inner.on_path("overwrite", path)
-    for path in _without_verb(call, _OUT).options.values(*_OUT.split()) if verb == "format-patch" else ():
-        yield from call.on_path("write", path)
     now = ("gc.pruneexpire", "gc.reflogexpire", "gc.reflogexpireunreachable")
     if verb == "gc" and any(settings.get(name) in ("now", "all") for name in now):
         yield call.effect("drop-recovery")

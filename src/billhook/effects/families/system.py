@@ -55,6 +55,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("launchctl load|bootstrap|enable|submit|setenv|config", "persist", scope="home"),
     Row("launchctl unload|bootout|remove|disable|kill|stop|reboot", "kill", scope="home"),
     Row("atrm", "kill", weight="light", scope="home"),
+    Row("at", "kill", needs="-d -r", weight="light", scope="home"),
+    Row("at *", "persist", dry="-d -r -l -c -V", values="-f -q -t", scope="home"),
+    Row("at", "persist", "none", needs="-t", dry="-l -c -V", values="-f -q -t", scope="home"),
+    Row("batch", "persist", "none", dry="-l -c -V", scope="home"),
     # users
     Row("useradd|adduser|userdel|deluser|usermod|newusers|chpasswd|vipw|vigr", "persist", scope="system"),
     Row("groupadd|addgroup|groupdel|delgroup|groupmod|gpasswd|groupmems", "persist", scope="system"),
@@ -74,8 +78,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("date [0-1][0-9][0-3][0-9]*", "persist", values="-d --date -f --file -r --reference", scope="system"),
     Row("hwclock", "persist", needs="--set", dry="--test", scope="system"),
     Row("journalctl", "delete", "none", noun="journal", needs="--vacuum-*", recursive="always", scope="system"),
-    Row("logrotate", "delete", noun="logs", needs="-f --force", dry="-d --debug", values="-s -m -l", scope="system",
-        weight="light"),
+    Row("logrotate", "write", noun="logs of", needs="-f --force", dry="-d --debug", values="-s -m -l", scope="system"),
     Row("history", "overwrite", "none", noun="history", needs="-w", scope="home"),
     Row("snapper delete|rm|rollback", "delete", noun="snapshots", scope="outside"),
     Row("timeshift", "delete", "none", noun="snapshots", needs="--delete --delete-all", scope="outside"),
@@ -206,16 +209,6 @@ def _crontab(call: Call) -> Iterator[Effect]:
         yield call.effect("persist", "crontab", scope="system" if call.options.values("-u") else "home")
 
 
-def _at(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-f -q -t")
-    if call.wants_help:
-        return
-    if call.has("-d", "-r"):
-        yield call.effect("kill", " ".join(call.operands), scope="home", weight="light")
-    elif not call.has("-l", "-c", "-V") and (call.operands or call.options.options or call.command.name == "batch"):
-        yield call.effect("persist", "at", scope="home")
-
-
 # The kernel, mounts and privileges.
 
 
@@ -245,7 +238,6 @@ READERS: Final[Mapping[str, Reader]] = {
     "kill": _kill,
     **dict.fromkeys(("pkill", "killall", "skill"), _kill_by_name),
     "crontab": _crontab,
-    **dict.fromkeys(("at", "batch"), _at),
     **dict.fromkeys(("mount", "umount"), _mount),
     **dict.fromkeys(("sudo", "doas", "su", "pkexec", "run0", "gsudo", "sudoedit"), _privilege),
 }

@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Final, Literal
 
 import msgspec
@@ -105,9 +106,18 @@ class ProgramCall:
         command = msgspec.structs.replace(self.command, args=words)
         return ProgramCall(command, self.world, self.scopes, frozenset(valued.split()))
 
+    @property
+    def assignments(self) -> tuple[str, ...]:
+        """Variables set for the command, or for the wrapper that runs it: `RAILS_ENV=test bundle exec rails ...`."""
+        command = self.command
+        if not command.via or command.assignments:
+            return command.assignments
+        words = command.text.split()
+        return tuple(takewhile(lambda word: "=" in word and word.partition("=")[0].isidentifier(), words))
+
     def is_throwaway(self, names: Iterable[str]) -> bool:
         """Whether the names are those of a test's database, or of a file in a temporary folder."""
-        names = [*names, *self.command.assignments]
+        names = [*names, *self.assignments]
         paths = (path for name in names if name.startswith(("/", "~", ".")) for path in self.paths(name))
         in_temp = any(scope_of(path, self.scopes) == "temp" for path in paths)
         return in_temp or not _THROWAWAY.isdisjoint(parts_of(names))
@@ -158,7 +168,7 @@ class ProgramCall:
     ) -> Effect:
         """An effect of this command."""
         command = self.command
-        if kind in _DESTROYING and names_production((target, *command.args, *command.assignments)):
+        if kind in _DESTROYING and names_production((target, *command.args, *self.assignments)):
             weight = "heavy"
         if not (certain and command.certain):
             why = why or command.why or "it depends on a value that the call doesn't show"
@@ -263,9 +273,9 @@ def _given(words: str, call: Call) -> bool:
     if not words:
         return False
     wanted, patterns = _plain_and_patterns(words)
-    if call.has(*wanted) or not wanted.isdisjoint(call.before_dashes) or not wanted.isdisjoint(_names(call)):
+    if call.has(*wanted) or not wanted.isdisjoint(_names(call)):
         return True
-    given = [*call.before_dashes, *(f"{option}={value}" for option, value in call.options.options)] if patterns else ()
+    given = [*call.operands, *(f"{option}={value}" for option, value in call.options.options)] if patterns else ()
     return any(fnmatchcase(word, pattern) for word in given for pattern in patterns)
 
 

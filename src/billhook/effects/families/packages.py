@@ -56,7 +56,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("gem owner", needs="-a --add -r --remove"),
     _row("rake release", dry="-n --dry-run -T -P"),
     _row("mvn|mvnw", "-f --file -pl -P -s --settings -T", "-DdryRun*", _MAVEN),
-    _row("gradle|gradlew|sbt", "--tests", "-m --dry-run *Local*", _GRADLE),
+    _row("gradle|gradlew|sbt", "--tests --group", "-m --dry-run *Local*", _GRADLE),
     _row("dotnet nuget push|delete", "-s --source -k --api-key"),
     _row("nuget push|delete", "-Source -ApiKey"),
     _row("vsce|ovsx publish|unpublish", "-p --pat"),

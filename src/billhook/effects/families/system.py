@@ -111,7 +111,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("csrutil|fdesetup disable|clear", "permissions", scope="system"),
     Row("auditctl", "permissions", needs="-D -e -d", scope="system"),
     Row("rmmod|insmod", "permissions", scope="system"),
-    Row("sysctl", "permissions", "all", needs="-w --write -p --load --system *=?*", scope="system"),
+    Row("sysctl", "permissions", "all", needs="-w --write -p --load --system [!-]*=*", scope="system"),
     Row("modprobe", "permissions", needs="-r --remove", dry="-n --dry-run", scope="system"),
     Row("ip route|rule flush|del|delete", "permissions", scope="system"),
     Row("ip addr|address|a|link flush|del|delete", "permissions", scope="system"),
@@ -130,6 +130,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("nvram", "permissions", needs="-c -d", scope="system"),
     Row("pvcreate|vgcfgrestore", "device", dry="-t --test", scope="system"),
     Row("mdadm", "device", needs="--create -C", scope="system"),
+    Row("zpool export|offline|remove|detach|split", "device", dry="-n", scope="system"),
     Row("dmsetup remove|remove_all|wipe_table", "device", scope="system"),
     Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
 )  # fmt: skip

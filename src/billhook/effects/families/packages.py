@@ -117,8 +117,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _removed("yarn global remove", scope="outside"),
     _removed("pip|pip3 uninstall pip|setuptools", scope="outside"),
     _removed("gem uninstall", needs="-I --ignore-dependencies", scope="outside"),
-    _removed("pipx|cargo uninstall|uninstall-all", scope="outside"),
-    _removed("uv tool uninstall", scope="outside"),
+    _removed("pipx uninstall-all", scope="outside"),
     _removed("rustup self uninstall", scope="outside"),
 )
 READERS: Final[Mapping[str, Reader]] = {}

@@ -36,7 +36,6 @@ ROWS: Final[tuple[Row, ...]] = (
     # processes
     Row("fuser", "kill", "all", needs="-k --kill", dry="-m --mount", values=_SPACES, weight="light"),
     Row("fuser", "kill", "all", needs="-k --kill & -m --mount", values=_SPACES),
-    Row("tmux kill-server", "kill", scope="home"),
     Row("pm2 kill", "kill", scope="home"),
     Row("pm2 stop|delete|del all", "kill", scope="home"),
     # services

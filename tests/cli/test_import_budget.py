@@ -111,7 +111,6 @@ def test_an_event_that_nobody_wants(place: Place) -> None:
             "billhook.core.tools",
             "billhook.effects",
             "billhook.effects.effect",
-            "billhook.effects.programs",
             "billhook.effects.protected_paths",
             "billhook.engine",
             "billhook.engine.background",

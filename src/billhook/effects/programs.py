@@ -63,7 +63,7 @@ class Options:
         return [value for option, value in self.options if option in names and value]
 
 
-_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify"})
+_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify", "--all"})
 """Options that are whole although others begin with them: `--force` is not `--force-create`."""
 
 

@@ -7,6 +7,8 @@ A family (`families/*.py`) lists its programs in `ROWS`. What a row can't expres
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Final, Literal
 
 import msgspec
@@ -19,6 +21,7 @@ Operands = Literal["all", "first", "last", "rest", "none"]
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
 _DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
 _PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
+_THROWAWAY: Final = frozenset({"test", "tests", "testing", "tmp", "temp", "scratch", "memory", "e2e"})
 _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
 
 
@@ -65,6 +68,22 @@ class ProgramCall:
         """The same command with other words."""
         command = msgspec.structs.replace(self.command, args=words)
         return ProgramCall(command, self.world, self.scopes, word_set(valued))
+
+    @property
+    def assignments(self) -> tuple[str, ...]:
+        """Variables set for the command, or for the wrapper that runs it: `RAILS_ENV=test bundle exec rails ...`."""
+        command = self.command
+        if not command.via or command.assignments:
+            return command.assignments
+        words = command.text.split()
+        return tuple(takewhile(lambda word: "=" in word and word.partition("=")[0].isidentifier(), words))
+
+    def is_throwaway(self, names: Iterable[str]) -> bool:
+        """Whether the names are those of a test's database, or of a file in a temporary folder."""
+        names = [*names, *self.assignments]
+        paths = (path for name in names if name.startswith(("/", "~", ".")) for path in self.paths(name))
+        in_temp = any(scope_of(path, self.scopes) == "temp" for path in paths)
+        return in_temp or not _THROWAWAY.isdisjoint(parts_of(names))
 
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
@@ -128,7 +147,7 @@ class ProgramCall:
     ) -> Effect:
         """An effect of this command."""
         command = self.command
-        if kind in _DESTROYING and names_production((target, *command.args, *command.assignments)):
+        if kind in _DESTROYING and names_production((target, *command.args, *self.assignments)):
             weight = "heavy"
         if not (certain and command.certain):
             why = why or command.why or "it depends on a value that the call doesn't show"
@@ -150,20 +169,29 @@ Call = ProgramCall  # what the tables call it; `billhook.session` has a `Call` o
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One program, or one subcommand of it, and the effect that it has."""
+    """One program, or one subcommand of it, and the effect that it has.
+
+    Where a field lists options or words, `--prune=now` is an option with that value, however it is spelled, and
+    `*` stands for any text: `--vacuum-*`, `docker://*`.
+    """
 
     words: str
-    """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`."""
+    """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`.
+
+    `*` is any one operand, and a target: `service * stop`, `skopeo copy * docker://*`."""
     kind: Kind
     targets: Operands = "rest"  # which operands, those of `words` left out, are what it acts on
     files: bool = False  # the targets are paths
     skip: int = 0  # operands before the targets: the owner of `chown`
     instead: str = ""  # options that take the place of these: `chown --reference=x`
     keeps: str = ""  # it overwrites the files that are there, unless one of these options is given: `tee -a`
-    needs: str = ""  # only with one of these options
+    named_by: str = ""  # the targets are the values of these options instead
+    throwaway: bool = False  # light for a test's database, as every test run throws it away
+    noun: str = ""  # what the targets are, where their names don't tell: `package`
+    needs: str = ""  # only with one of these options; `-d & -f`: with one of each side
     dry: str = ""  # harmless with one of these options: dry runs, `--help`
     heavy: str = ""  # heavy with one of these options or words: `--force -y production`
-    light: str = ""  # light with one of these
+    light: str = ""  # light with one of these, even then
     recursive: str = ""  # acts on what is below as well with one of these options; `always`
     values: str = ""  # options that take the next word as their value
     scope: Scope = "unknown"  # of targets that are no paths
@@ -183,18 +211,22 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
     """The effects of a command by one row; none where the row is about another subcommand, or the options spare it."""
     if row.values:
         call = call.with_values(row.values)
-    selected = _selected(row, call.operands)
-    if selected is None or not _applies(row, call):
+    left = _operands_left(row, call.operands)
+    if left is None or not _applies(row, call):
         return
     skipped = 0 if call.given(row.instead) else row.skip
-    targets = _targets(row.targets, call.operands[selected + skipped :])
+    values = call.options.values
+    targets = values(*row.named_by.split()) if row.named_by else _targets(row.targets, left[skipped:])
     recursive = row.recursive == "always" or _given(row.recursive, call)
-    weight: Weight = "heavy" if _given(row.heavy, call) else "light" if _given(row.light, call) else row.weight
+    weight: Weight = "light" if _given(row.light, call) else "heavy" if _given(row.heavy, call) else row.weight
+    if row.throwaway and call.is_throwaway([*targets, *(value for _, value in call.options.options)]):
+        weight = "light"
     if row.files:
         for word in filter(None, targets):
             yield from _on_file(row, call, word, recursive, weight)
     else:
-        yield call.effect(row.kind, " ".join(targets), scope=row.scope, weight=weight, recursive=recursive)
+        target = " ".join([row.noun, *targets]).lstrip()
+        yield call.effect(row.kind, target, scope=row.scope, weight=weight, recursive=recursive)
 
 
 def _on_file(row: Row, call: Call, word: str, recursive: bool, weight: Weight) -> Iterator[Effect]:
@@ -204,28 +236,42 @@ def _on_file(row: Row, call: Call, word: str, recursive: bool, weight: Weight) -
     return call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete", weight=given)
 
 
-def _selected(row: Row, operands: list[str]) -> int | None:
-    """How many operands the row's own words take; None where they differ."""
+def _operands_left(row: Row, operands: list[str]) -> list[str] | None:
+    """The operands without those that the row's own words take; None where they differ."""
     wanted = row.words.split()[1:]
     if len(operands) < len(wanted):
         return None
-    if all(operand in choice.split("|") for operand, choice in zip(operands, wanted, strict=False)):
-        return len(wanted)
-    return None
+    chosen = list(zip(operands, wanted, strict=False))
+    if not all(operand in choice.split("|") or _fits(operand, choice) for operand, choice in chosen):
+        return None
+    return [operand for operand, choice in chosen if "*" in choice] + operands[len(wanted) :]
+
+
+def _fits(operand: str, choice: str) -> bool:
+    return "*" in choice and fnmatchcase(operand, choice)
 
 
 def _applies(row: Row, call: Call) -> bool:
     if not (_HELP - word_set(row.values)).isdisjoint(call.before_dashes) or _given(row.dry, call):
         return False
-    return not row.needs or _given(row.needs, call)
+    return not row.needs or all(_given(words, call) for words in row.needs.split("&"))
 
 
 def _given(words: str, call: Call) -> bool:
     """Whether one of the words is an option of the call, or any of its words."""
     if not words:
         return False
-    wanted = word_set(words)
-    return call.has(*wanted) or not wanted.isdisjoint(call.before_dashes) or not wanted.isdisjoint(_names(call))
+    wanted, patterns = _plain_and_patterns(words)
+    if call.has(*wanted) or not wanted.isdisjoint(_names(call)):
+        return True
+    given = [*call.operands, *(f"{option}={value}" for option, value in call.options.options)] if patterns else ()
+    return any(fnmatchcase(word, pattern) for word in given for pattern in patterns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain_and_patterns(words: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    patterns = tuple(word for word in words.split() if "*" in word or "=" in word)
+    return word_set(words) - frozenset(patterns), patterns
 
 
 def _names(call: Call) -> Iterator[str]:

@@ -158,7 +158,7 @@ def show_verb(id_: str, in_json: bool) -> int:
     if problem:
         say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
-        hint(f"`billhook explain {record.id}` says which hook decided, and what differs today")
+        hint(f"`billhook explain {record.id}` says which hook decided, and what would happen today")
     return 0
 
 

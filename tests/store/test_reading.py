@@ -407,17 +407,6 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module
 
 
-@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
-def test_progress_goes_up_to_all_of_it(tmp_path: Path, backward: bool) -> None:
-    """Bytes done and bytes in all, now and then."""
-    log = written(tmp_path, 2_000, max_bytes=200_000)
-    told: list[tuple[int, int]] = []
-    read = log.backward if backward else log.forward
-    assert sum(1 for _ in read(progress=lambda done, total: told.append((done, total)))) == 2_000
-    assert len(told) > 3 and told == sorted(told) and {total for _, total in told} == {log.bytes}
-    assert told[-1][0] == log.bytes
-
-
 def test_the_log_that_the_benchmarks_make_is_a_real_one(tmp_path: Path, module: Any) -> None:
     """Its chain holds over its files, and a writer goes on with it."""
     loggen = module("loggen")

@@ -10,7 +10,7 @@ from billhook.cli.events import show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.table import width
 from billhook.cli.options import flag, loaded, option
-from billhook.cli.screen import filled, note, picked, progress, report, shown_path, with_shown_paths
+from billhook.cli.screen import filled, note, picked, report, shown_path, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
@@ -57,8 +57,7 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
         heads = [one.head for one in exported(Path(target), reader.folder)] if target else []
         heads += [printed] if printed else []
     expected = max(heads, key=lambda head: head.seq, default=None)
-    with progress("checking the log") as bar:
-        found = verify(reader.folder, reader.root, progress=bar, expected=heads)
+    found = verify(reader.folder, reader.root, expected=heads)
     if found.ok and wants_head and found.head is not None:
         try:
             export_head(reader.folder, reader.root, found.head)
@@ -152,11 +151,10 @@ def export_verb(filters: Filters, part: Slice) -> int:
         return show_nothing(logs, in_json=True)
     whole = filters == Filters() and part.end is None and not part.offset
     aside = 0
-    with progress("exporting the log", prints=True) as bar:
-        for entry in logs.chosen(part, bar, notes=whole):
-            sys.stdout.buffer.write(entry.line + b"\n")
-            aside += entry.record.side is not None
-        sys.stdout.buffer.flush()
+    for entry in logs.chosen(part, notes=whole):
+        sys.stdout.buffer.write(entry.line + b"\n")
+        aside += entry.record.side is not None
+    sys.stdout.buffer.flush()
     if aside:
         what = "1 record has a part" if aside == 1 else f"{aside} records have parts"
         note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")

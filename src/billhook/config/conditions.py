@@ -135,7 +135,7 @@ def branches(ctx: Context) -> tuple[str, ...]:
 
 def _selected(globs: Iterable[str], name: str) -> bool:
     """Whether the last glob that matches a name is one without `!`. Where all have one, the rest is meant."""
-    from billhook.effects.rules import glob
+    from billhook.effects.patterns import glob
 
     globs = tuple(globs)
     chosen = all(text.startswith("!") for text in globs)

@@ -77,6 +77,25 @@ class Mask(msgspec.Struct, frozen=True, tag="mask"):
     patterns: tuple[str, ...]
 
 
+EVENT_VARIABLES: Final = frozenset(
+    [
+        "tool",
+        "command",
+        "file_path",
+        "message",
+        "branch",
+        "reason",
+        "prompt",
+        "event",
+        "agent",
+        "session",
+        "cwd",
+        "project",
+    ]
+)
+"""Names in `${...}` that an event gives a value; `variables.py` has the values."""
+
+
 class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
     """A handler that we know, but don't run: `mcp_tool`, `prompt`, `agent`."""
 

@@ -19,7 +19,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Hook
 from billhook.core.lazy import later
 from billhook.core.match import ExpressionSet
-from billhook.engine.step import Step
+from billhook.engine.step import Step, is_async
 
 if TYPE_CHECKING:
     import heapq
@@ -61,6 +61,12 @@ class Plan:
         made.__dict__.update(self.__dict__)
         made._observed, made.by_type, made._by_name = True, {}, {}
         return made
+
+    @cached_property
+    def at_once(self) -> frozenset[type[Event]]:
+        """The events whose hooks never have to be waited for, whatever they are about."""
+        slow = [hook for hook in self.hooks if hook.background or hook.hears_failures or is_async(hook.run)]
+        return frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in slow))
 
     def steps(self, event: Event) -> Steps:
         """The hooks that want this event, in order."""

@@ -415,7 +415,10 @@ class Answering:
     def nobody_waits(self) -> bool:
         """Whether, after `prepare`, all hooks are plain functions: `judge` needs no loop, task or timer."""
         assert self.config is not None and self.event is not None
-        return not (self._may_come_twice or self.config.parallel or self.config.plan.steps(self.event).waits)
+        if self._may_come_twice or self.config.parallel:
+            return False
+        plan = self.config.plan
+        return type(self.event) in plan.at_once or not plan.steps(self.event).waits
 
     @property
     def may_go_on(self) -> bool:

@@ -12,7 +12,7 @@ _MOST_RULES: Final = 3
 _LONGEST: Final = 200
 
 
-def allow_rules(event: Event) -> tuple[str, ...]:
+def rules_for(event: Event) -> tuple[str, ...]:
     """Rules that allow exactly this call; none where no rule can, such as for a line with a redirection."""
     name = tools.canonical(getattr(event, "tool_name", ""))
     given = getattr(event, "tool_input", None)

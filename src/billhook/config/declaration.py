@@ -129,6 +129,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         data: dict[str, Any] = msgspec.to_builtins(self)
         if len(self.rules) == 1:
             data["if"] = self.rules[0]
+        if self.paths.read == self.paths.write != ():
+            data["paths"] = list(self.paths.read)
         return data | ({"when": plain_tests(self.when)} if self.when else {})
 
 

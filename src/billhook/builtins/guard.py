@@ -179,6 +179,8 @@ class Guard(msgspec.Struct, frozen=True):
     settings: GuardSettings
     at_once: ClassVar[bool] = True
     """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
+    runs_last: ClassVar[bool] = True
+    """It judges the input as rewritten, and knows what the user's own hooks allow."""
 
     def __call__(self, ctx: Context) -> Answer:
         event = ctx.event

@@ -185,18 +185,6 @@ class Builtins:
         return rate_limit(self.state, [RateLimit(**limit) for limit in options["limits"]], self.project)
 
 
-def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
-    """The same hooks for an engine that runs them at once: the guard waits for all that come before it in turn.
-    For what comes after it, by priority or by `after`, it can't wait."""
-    from billhook.engine.plan import Plan
-
-    in_turn = Plan(hooks).hooks
-    at = next(place for place, hook in enumerate(in_turn) if is_the_guard(hook))
-    later = {hook.name for hook in in_turn[at:]}
-    earlier = tuple(dict.fromkeys(hook.name for hook in in_turn[:at] if hook.name not in later))
-    return [msgspec.structs.replace(hook, after=earlier) if is_the_guard(hook) else hook for hook in hooks]
-
-
 def is_the_guard(hook: Hook) -> bool:
     """Whether it is the built-in; a hook of a file may have the same name."""
     return hook.source.layer == "built-in" and hook.name.endswith("guard")

@@ -4,7 +4,7 @@ import pytest
 
 from billhook import Decision, Verdict
 from billhook.agents import DIALECTS
-from billhook.config.guard_report import GuardReport, guard_report, how_to_allow
+from billhook.config.guard_report import GuardReport, guard_report
 from billhook.config.recorder import encoded
 from billhook.core.events import parse
 from config.project import Project, codes
@@ -58,7 +58,11 @@ def test_presets_and_cells(project: Project, text: str, force: str, remote: str,
     [
         ("guard: {discrad: deny}", "BH202", "discard"),
         ("guard: {discard: forbid}", "BH203", "allow, ask, deny"),
-        ("guard: {disarm: allow}", "BH202", ""),
+        ("guard: {disarm: allow}", "BH202", "can't be changed"),
+        ('guard: {"disarm:home": allow}', "BH202", "can't be changed"),
+        ('guard: {"delete:hmoe": deny}', "BH202", "did you mean `delete:home`?"),
+        ('guard: {"delet:home": deny}', "BH202", "did you mean `delete:home`?"),
+        ('guard: {"delete:": deny}', "BH202", "delete:"),
         ("guard: [strict]", "BH203", "guard: strict"),
         ("guard: strickt", "BH203", "standard, strict, off"),
     ],
@@ -159,7 +163,7 @@ def test_asks_of_others_name_no_rule(project: Project) -> None:
     project.write(OWN, "hooks:\n  q: {events: PreToolUse, if: Bash(git push *), ask: sure?}\n")
     verdict = fired(project, FORCE)
     assert verdict.decision is Decision.ASK
-    assert how_to_allow(verdict) == ""
+    assert verdict.how_to_allow == ""
 
 
 def test_reported(project: Project) -> None:

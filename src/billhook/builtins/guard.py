@@ -12,6 +12,7 @@ import msgspec
 
 from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, ask, deny
+from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import later
 from billhook.effects.effect import Effect
@@ -118,6 +119,7 @@ class GuardSettings(msgspec.Struct, frozen=True):
     cells: Mapping[str, str] = {}  # `discard` or `delete:home` -> allow, ask or deny
     tightened: Mapping[str, str] = {}  # by a project: never looser than the table
     allowed: "tuple[Rule, ...]" = ()  # the user's own allow rules that name what they allow
+    rules_in: str = "`guard(allow=[...])`"  # where such a rule is added, for people
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -199,7 +201,12 @@ class Guard(msgspec.Struct, frozen=True):
             return NOTHING
         reason = advice.reason(judged)
         answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
-        return answer if ours else msgspec.structs.replace(answer, data={"allow": allowing.allow_rules(event)})
+        return answer if ours else msgspec.structs.replace(answer, data=self.allowing(event))
+
+    def allowing(self, event: Event) -> dict[str, object]:
+        """The rules that would allow a call, and the sentence about them (`Verdict.how_to_allow`)."""
+        found = allowing.allow_rules(event)
+        return {"allow": found, "how_to_allow": allowing.how_to_allow(found, self.settings.rules_in)}
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""

@@ -13,6 +13,7 @@ from billhook.core.text import folded, suggestion
 from billhook.effects.effect import KINDS, SCOPES
 
 DECISIONS: Final = ("allow", "ask", "deny")
+PRESETS: Final = ("standard", "strict", "off")
 LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
 
 
@@ -113,7 +114,7 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "then": _one_of(deny="deny", ask="ask", block="deny"),
     "reason": _TEXT,
 }
-_PRESET: Final = _one_of(standard="standard", strict="strict", off="off")
+_PRESET: Final = _one_of(**{name: name for name in PRESETS})
 _SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
 
 
@@ -159,13 +160,22 @@ def _guard_fields(fields: FieldNodes) -> FieldNodes:
     return FieldNodes((*preset, (Node("cells", first.line, first.column), Node(cells, first.line, first.column))))
 
 
+def unknown_cell(cell: str) -> str:
+    """What is wrong with the name of a cell of the guard's table, as a hint; nothing for one that can be set."""
+    kind, colon, scope = cell.partition(":")
+    if kind == "disarm":
+        return "what would disarm billhook itself can't be changed"
+    if kind in KINDS and (scope in SCOPES if colon else True):
+        return ""
+    known = [f"{one}:{each}" for one in KINDS for each in SCOPES] if colon else KINDS
+    return suggestion(cell, known, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
+
+
 def _cells(name: str, node: Node) -> dict[str, str]:
     """The guard's table: effects, or effects in a scope, each with a decision."""
     found: dict[str, str] = {}
     for key, value in node.value if isinstance(node.value, FieldNodes) else ():
-        kind, _, scope = str(key.value).partition(":")
-        if kind not in KINDS or (scope and scope not in SCOPES) or kind == "disarm":
-            hint = suggestion(kind, KINDS, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
+        if hint := unknown_cell(str(key.value)):
             raise WrongError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
         if value.value not in DECISIONS:
             raise WrongError(f"`{key.value}` is {_shown(value)}", f"one of {', '.join(DECISIONS)}", value)

@@ -459,12 +459,16 @@ class Answering:
 
     async def _judged_once(self, config: "Config", event: Event) -> "SharedVerdict":
         """What the hooks say, where the same call may come through several files."""
+        from billhook.config.recorder import encoded
         from billhook.serve.dedupe import Once, SharedVerdict, call_of
 
         async def judged() -> SharedVerdict:
             self._look_at_the_clock()
             verdict = await self._ask(config, event)
-            answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
+            answer = verdict.as_answer(self.dialect.meanings.join)
+            if answer.decision is Decision.ASK:  # for an agent that can't ask, it says how to allow the call
+                answer = encoded(verdict, self.dialect).answer
+            answer = brought(config.root, self.dialect, event, answer)
             return SharedVerdict(answer, tuple(_discreet(verdict.warnings)))
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)

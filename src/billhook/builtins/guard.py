@@ -121,6 +121,12 @@ class GuardSettings(msgspec.Struct, frozen=True):
     allowed: "tuple[Rule, ...]" = ()  # the user's own allow rules that name what they allow
     rules_in: str = "`guard(allow=[...])`"  # where such a rule is added, for people
 
+    @property
+    def judges(self) -> bool:
+        """Whether there is more to it than the row `disarm`."""
+        cells = (*self.cells.values(), *self.tightened.values())
+        return self.preset != "off" or any(decision != "allow" for decision in cells)
+
 
 class Judged(msgspec.Struct, frozen=True):
     """One effect and what the guard decides about it."""

@@ -225,3 +225,10 @@ class Builtins:
 def is_the_guard(hook: Hook) -> bool:
     """Whether it is the built-in; a hook of a file may have the same name."""
     return hook.source.layer == "built-in" and hook.name.endswith("guard")
+
+
+def is_guard_off(hook: Hook) -> bool:
+    """Whether it is the guard, and the user switched off all of it that can be."""
+    from billhook.builtins.guard import Guard
+
+    return isinstance(hook.run, Guard) and not hook.run.settings.judges

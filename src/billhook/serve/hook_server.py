@@ -654,8 +654,8 @@ class Answering:
         return event
 
     def _gated(self, event: Event | None) -> bool:
-        """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""
-        from billhook.config.builtin_hooks import is_the_guard
+        """Whether a gate is configured for the event, or nobody can tell. A guard that is off does not count."""
+        from billhook.config.builtin_hooks import is_guard_off
         from billhook.config.declaration import Say
 
         try:
@@ -664,7 +664,7 @@ class Answering:
                 return True
         except BaseException:
             return True
-        guards = [hook.events for hook in config.hooks if hook.gate and not is_the_guard(hook)]
+        guards = [hook.events for hook in config.hooks if hook.gate and not is_guard_off(hook)]
         guards += [
             entry.declared.events
             for entry in config.entries

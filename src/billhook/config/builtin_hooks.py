@@ -56,8 +56,7 @@ def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSe
     from billhook.builtins.guard import GuardSettings
 
     options = filled("guard", said.options)
-    own = "off" if said.enabled is False else options["preset"]
-    preset = max(own, options["project_preset"], key=("off", "standard", "strict").index)
+    preset = max(options["preset"], options["project_preset"], key=("off", "standard", "strict").index)
     allowed: tuple[Rule, ...] = ()
     if any(read.permissions for read in reads):
         from billhook.config.permissions import own_allow_rules

@@ -14,7 +14,7 @@ from typing import IO, Any
 from billhook.core import strictjson
 from billhook.store.files import log_folder
 from billhook.store.log import record
-from billhook.store.log.eventlog import CURRENT, rotated_name
+from billhook.store.log.eventlog import CURRENT, make_line, rotated_name
 
 PROJECT = "/srv/shop"
 NEEDLE = "Grüße aus der Ablage 4711"
@@ -44,7 +44,7 @@ def make_log(root: Path, size: int, *, max_bytes: int = MAX_BYTES) -> Path:
             written += length
             is_last = written >= size
             if not is_last:
-                line, prev = record.make_line(seq, prev, record.note("rotated", "the file is full"))
+                line, prev = make_line(seq, prev, record.note("rotated", "the file is full"))
                 file.write(line)
                 seq, written = seq + 1, written + len(line)
         if not is_last:
@@ -55,7 +55,7 @@ def make_log(root: Path, size: int, *, max_bytes: int = MAX_BYTES) -> Path:
 def _fill(file: IO[bytes], bodies: Iterator[bytes], seq: int, prev: str, size: int) -> tuple[int, str, int]:
     length = 0
     while length < size:
-        line, prev = record.make_line(seq, prev, next(bodies))
+        line, prev = make_line(seq, prev, next(bodies))
         file.write(line)
         length += len(line)
         seq += 1

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from billhook.core.errors import RuleError
 from billhook.effects import rules, shell
-from billhook.effects.rules import Rule, condition, glob, segment_matches
+from billhook.effects.patterns import glob, segment_matches
+from billhook.effects.rules import Rule, condition
 
 CWD = "/home/me/work"
 

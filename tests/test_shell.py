@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.effects import shell
+from billhook.effects import script, shell
 from billhook.effects.effect import UNKNOWN
 
 U = UNKNOWN
@@ -137,6 +137,12 @@ RUNS = [
     ("sh -c", "sh -c 'git push'", ["sh -c git push", "git push"]),
     ("bash -lc", "bash -lc 'git push'", ["git push"]),
     ("bash with options", "bash -e -o pipefail -c 'git push' x y", ["git push"]),
+    ("option with a value in a cluster", "bash -oc pipefail 'git push'", ["git push"]),
+    ("options behind -c", "bash -c -x --norc 'git push'", ["git push"]),
+    ("options behind sudo -s", "sudo -s -u me -- git push", ["git push"]),
+    ("shell of another user by letters", "sudo -Es git push", ["git push"]),
+    ("entry point of a container", "docker run --entrypoint git alpine push", ["git push"]),
+    ("options behind the name of a pod", "kubectl exec pod -c app -- git push", ["git push"]),
     ("bash --norc", "bash --norc --rcfile x -c 'git push'", ["git push"]),
     ("zsh -c", "zsh -ic 'git push'", ["git push"]),
     ("dash", "dash -c 'git push'", ["git push"]),
@@ -286,7 +292,6 @@ DOUBTFUL = [
     ("descriptor as input", "bash 3<<<'git push' <&3"),
     ("sourced descriptor", ". /dev/fd/3 3<<<'git push'"),
     ("env split with escapes", r"env -S 'git\_push'"),
-    ("option with a value in a cluster", "bash -oc pipefail 'git push'"),
     ("unknown option of a shell", "bash -$X 'git push'"),
     ("unknown option of a wrapper", "timeout $X 5 git push"),
     ("unknown option of find", r"find . $X git push \;"),
@@ -553,3 +558,12 @@ def test_threads_may_parse_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_line_that_was_read_before_is_read_within_the_limit_of_each_reader() -> None:
+    """Rules and the interpreter share what is read, and have limits of their own."""
+    line = "ls;" * 50
+    assert len(script.read(line, 10).commands) < 10
+    assert len(script.read(line).commands) == 50
+    assert len(script.read(line).commands) == 50
+    assert len(script.read(line, 10).commands) < 10

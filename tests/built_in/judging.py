@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from billhook import Engine
-from billhook.builtins.disarm import disarmed
-from billhook.builtins.guard import guard
+from billhook.builtins.disarm import disarm_effect
+from billhook.builtins.guard import GuardSettings, decision_of, guard
 from billhook.core import tools
 from billhook.core.events import PreToolUse
 from billhook.effects.analysis import analysis_of
@@ -16,8 +16,8 @@ def disarms(event: PreToolUse, protected: Protected) -> tuple[str, str]:
     given = event.tool_input
     if isinstance(given, Mapping) and (why := tools.contradiction(tools.canonical(event.tool_name), given, event.cwd)):
         return "deny", why
-    found = disarmed(event, analysis_of(event), protected)
-    return (found[0].decision, found[0].effect.why) if found else ("none", "")
+    found = disarm_effect(analysis_of(event), protected)
+    return (decision_of(found, GuardSettings()), found.why) if found else ("none", "")
 
 
 def guards(event: PreToolUse, protected: Protected) -> tuple[str, str]:

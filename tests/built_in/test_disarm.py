@@ -248,6 +248,7 @@ PROVEN = {
     "rm-glob-folder": "rm .cl*/set*",
     "rm-glob-class": "rm .claud[e]/s?ttings.json",
     "rm-glob-link": "rm li*/settings.json",
+    "rm-glob-any-case": "shopt -s nocaseglob\nrm HOOKS.YAM?",
     "rm-braces": "rm .claude/{settings,x}.json",
     "rm-braces-folder": "rm -rf {.claude,build}",
     "unlink": "unlink hooks.yaml",
@@ -1160,3 +1161,13 @@ def test_a_remembered_line_is_not_taken_for_a_call_with_more(judged: World) -> N
     """Arguments in a field of their own make another call of the same line."""
     assert judge(judged, "Bash", {"command": "rm"})[0] == "none"
     assert judge(judged, "Bash", {"command": "rm", "args": [".claude/settings.json"]})[0] != "none"
+
+
+def test_a_pattern_in_a_folder_that_is_too_large_to_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is ours is found among thousands of names, and only where the pattern matches it."""
+    world = make_world(tmp_path)
+    monkeypatch.setenv("HOME", str(world.home))
+    for number in range(5_000):
+        (world.project / f"a{number}").touch()
+    assert judge_line(world, "rm h*") == judge_line(world, "rm -r .b*") == "ask"
+    assert judge_line(world, "rm a*") == judge_line(world, "rm *.o") == "none"

@@ -339,6 +339,9 @@ OTHER_WAYS = [
     f"python3 -c \"open('BASE/{SITE}/x.pth', 'w').write('import os')\"",
     "echo x > $(python3 -c 'import site; print(site.getsitepackages()[0])')/x.pth",
     "awk 'BEGIN {print \"\" > \"BASE/home/.local/bin/billhook-hook\"}'",
+    "ruby -e 'File.write(\"BASE/home/.local/bin/billhook\", \"\")'",
+    f"lua -e 'io.open(\"BASE/{SITE}/x.pth\", \"w\")'", "php -r 'unlink(trim(`which billhook-hook`));'",
+    "rm $X/../.billhook/hooks.yaml", "shopt -s globstar; rm **/hooks.yaml",
     "pip install -e fork/", "pip install -r pinned.txt", "uv pip install --requirement=pinned.txt",
 ]  # fmt: skip
 ATTACKS = [*VARIANTS, *PROGRAM, *PACKAGE, *PERMISSIONS, *ELSEWHERE, *CARRIED, *GIT_RUNS, *OTHER_WAYS]

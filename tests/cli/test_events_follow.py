@@ -1,13 +1,11 @@
-"""`billhook events --follow`, and the bar that is shown while a long log is read."""
+"""`billhook events --follow`."""
 
-import io
 import json
 import time
 from pathlib import Path
 
 import pytest
 
-from billhook.cli import screen as progress
 from cli.recorded import TWO, Recorded, a_night, interrupted
 
 
@@ -68,48 +66,3 @@ def test_a_session_that_has_not_begun(tmp_path: Path) -> None:
     place.add("Stop", session_id=TWO)
     assert process.stdout.readline().endswith(b" Stop none\n")
     assert interrupted(process)[0] == 0
-
-
-class Watched(io.StringIO):
-    """Standard error, as a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_bar_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing at first; then a bar, which is gone at the end."""
-    screen = Watched()
-    monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(progress, "_PATIENCE", 0.05)
-
-    with progress.progress("reading") as bar:
-        assert bar is not None
-        bar(1, 100)
-        assert screen.getvalue() == ""
-        time.sleep(0.06)
-        bar(50_000_000, 100_000_000)
-        assert screen.getvalue() == "\rreading [###############...............]  50% of 100 MB"
-    assert screen.getvalue().endswith("\r" + " " * 55 + "\r")
-
-
-def test_no_bar_among_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where lines are printed as they are found, they are progress enough; unless they go into a file."""
-    monkeypatch.setattr("sys.stderr", Watched())
-    monkeypatch.setenv("TERM", "xterm")
-    for into_a_file in (False, True):
-        monkeypatch.setattr(progress, "_into_a_file", lambda answer=into_a_file: answer)
-        with progress.progress("reading", prints=True) as bar:
-            assert (bar is not None) == into_a_file
-
-
-def test_no_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a pipe, and on a terminal that can't."""
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    with progress.progress("reading") as bar:
-        assert bar is None
-    monkeypatch.setattr("sys.stderr", Watched())
-    monkeypatch.setenv("TERM", "dumb")
-    with progress.progress("reading") as bar:
-        assert bar is None

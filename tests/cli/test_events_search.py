@@ -165,7 +165,7 @@ input
   }
 -- stderr
 
-hint: `billhook explain 000005ababababababababababababab` says which hook decided, and what differs today
+hint: `billhook explain 000005ababababababababababababab` says which hook decided, and what would happen today
 -- exit 0
 """)
 
@@ -213,7 +213,7 @@ input
   }
 -- stderr
 
-hint: `billhook explain 000006ababababababababababababab` says which hook decided, and what differs today
+hint: `billhook explain 000006ababababababababababababab` says which hook decided, and what would happen today
 -- exit 0
 """)
 

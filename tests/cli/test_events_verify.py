@@ -1,8 +1,6 @@
 """`billhook events verify` and `export`."""
 
 import json
-import os
-import stat
 import subprocess
 from pathlib import Path
 
@@ -118,24 +116,6 @@ def test_all_of_it(place: Recorded) -> None:
     assert place.run("export").out.encode() == place.log.read_bytes()
 
 
-def test_into_a_file(place: Recorded) -> None:
-    """For nobody else to read; never over a file that is there, unless by force."""
-    target = place.project / "out.jsonl"
-
-    ended = place.run("export", "--output", "out.jsonl")
-    assert place.plain(ended.out).startswith("wrote 11 records, ")
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert target.read_bytes() == place.log.read_bytes()
-
-    assert "`out.jsonl` is there already\n\nhint: --force replaces it" in place.complaint(
-        "export", "--output", "out.jsonl"
-    )
-    summary = place.lines("export", "-d", "deny", "-o", "out.jsonl", "--force", "--json")[0]
-    assert summary["records"] == 1 and summary["output"] == str(target)
-    assert target.read_bytes() == lines_of(place)[4]
-    assert sorted(os.listdir(place.project)) == [".git", "out.jsonl"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "seqs"),
     [
@@ -150,30 +130,6 @@ def test_with_filters(place: Recorded, arguments: tuple[str, ...], seqs: list[in
     assert place.seqs("export", *arguments) == seqs
     lines = lines_of(place)
     assert place.run("export", *arguments).out.encode() == b"".join(lines[seq - 1] for seq in seqs)
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("no/such/folder/x", "No such file or directory"),
-        (".git", "is there already"),
-        ("/dev/full", "is there already"),
-    ],
-)
-def test_a_file_that_can_t_be(place: Recorded, path: str, said: str) -> None:
-    """Named, with the reason."""
-    assert said in place.complaint("export", "--output", path)
-
-
-def test_a_link_is_not_followed(place: Recorded) -> None:
-    """Where a link lies, force replaces the link, not what it leads to."""
-    (place.project / "precious").write_text("mine")
-    (place.project / "link").symlink_to("precious")
-
-    place.run("export", "-o", "link", "--force")
-
-    assert (place.project / "precious").read_text() == "mine"
-    assert not (place.project / "link").is_symlink()
 
 
 def test_notes_of_the_log_itself(place: Recorded) -> None:

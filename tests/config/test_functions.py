@@ -64,16 +64,10 @@ def test_a_decorated_function_of_the_context() -> None:
         ("check = lambda ctx: None", ""),
         ("check = None\nif True:\n    def check(event): pass", ""),
         ("check = None\ndef begin():\n    global check\n    check = print\nbegin()", ""),
-        ("from other import here, gone\ndef check(event): pass", "`other` has no `gone`"),
-        ("from other import here\ndef check(event): pass", ""),
-        ("import surely_not_installed\ndef check(event): pass", "it imports `surely_not_installed`"),
-        ("from surely_not_installed.x import y\ndef check(event): pass", "it imports `surely_not_installed`"),
         ("def check(event, ctx): pass", ""),
         ("def check(*args): pass", ""),
         ("def check(event, level=1, *, strict=False, **more): pass", ""),
         ("import os, json, helper, billhook\ndef check(event): pass", ""),
-        ("try:\n    import surely_not_installed\nexcept ImportError: pass\ndef check(event): pass", ""),
-        ("import sys\nsys.path.insert(0, 'lib')\nimport in_lib\ndef check(event): pass", ""),
         ("from functools import cache\n@cache\ndef check(): pass", ""),
         ("def check(): pass\ncheck = lambda event: None", ""),
     ],
@@ -85,7 +79,6 @@ def test_check_finds_what_can_not_be_used(tmp_path: Path, source: str, problem: 
     mark = tmp_path / "imported"
     (file.parent / "rules.py").write_text(f"{source}\nopen({str(mark)!r}, 'w')\n")
     (file.parent / "helper.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    (file.parent / "other.py").write_text("here = 1\n")
     ended = place.run("check")
     assert ended.code == (1 if problem else 0), ended
     assert problem in ended.out and (not problem or "BH405" in ended.out)

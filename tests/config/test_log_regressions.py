@@ -9,11 +9,9 @@ import pytest
 
 from billhook import Answer, Decision, Hook, PreToolUse, Verdict, inject, keep_going, notify, rewrite, stop
 from billhook.cli.screen import _word, word_of
-from billhook.config.config import content as form_of
 from billhook.config.config import kept
 from billhook.config.explain import Past, look_back
 from billhook.config.history import log_of
-from billhook.core import strictjson
 from billhook.core.events import parse
 from billhook.store.files import log_folder
 from billhook.store.log.record import OutcomeRecord
@@ -48,9 +46,7 @@ def told(project: Project) -> Past:
     log = log_of(config)
     assert log is not None
     record = next(log.backward()).record
-    return look_back(
-        record, kept(project.root, record.config), config, strictjson.loads(strictjson.encode(form_of(config)))
-    )
+    return look_back(record, kept(project.root, record.config), config)
 
 
 def files(root: Path, folder: str) -> list[str]:

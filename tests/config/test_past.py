@@ -7,11 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from billhook.config.config import content as form_of
 from billhook.config.config import kept
-from billhook.config.explain import FieldChange, Past, decided_by, event_of, look_back
+from billhook.config.explain import Past, decided_by, event_of, look_back
 from billhook.config.history import log_of
-from billhook.core import strictjson
 from billhook.core.answers import Decision
 from billhook.core.events import EVENTS
 from billhook.store.log.record import Record
@@ -44,8 +42,7 @@ def told(project: Project, record: Record | None = None, *, forget: bool = False
     """The newest record, or another one, as it is explained today."""
     record = record or newest(project)
     config = project.load(builtins=True)
-    now = strictjson.loads(strictjson.encode(form_of(config)))
-    return look_back(record, None if forget else kept(project.root, record.config), config, now)
+    return look_back(record, None if forget else kept(project.root, record.config), config)
 
 
 def standings(past: Past) -> dict[str, tuple[str, str]]:
@@ -56,10 +53,6 @@ def standings(past: Past) -> dict[str, tuple[str, str]]:
     }
     rows.pop("built-in/guard" if "built-in/guard" in rows else "guard", None)
     return rows
-
-
-def changed(past: Past) -> dict[str, tuple[FieldChange, ...]]:
-    return {one.name: one.changes for one in past.hooks if one.changes}
 
 
 # -- what happened
@@ -137,20 +130,20 @@ def test_whose_answers_became_the_decision(fields: dict[str, Any], by: tuple[str
 
 
 def test_nothing_differs(project: Project) -> None:
-    """The same configuration says so, and a line that moved is no difference."""
+    """The same hooks would be asked, on whatever lines they are now."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "git push x", builtins=True)
     project.write(OWN, "# a comment\n\n" + HOOKS)
     past = told(project)
 
     assert past.known
-    assert not past.differs
+    assert (past.added, past.removed) == ((), ())
     assert past.today is not None
     assert past.today.outlook.decision is Decision.DENY
 
 
 def test_what_differs(project: Project) -> None:
-    """Hooks that were added, removed and changed, field by field."""
+    """Hooks that were added and removed, and one that would be asked now."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
     project.write(
@@ -163,9 +156,7 @@ def test_what_differs(project: Project) -> None:
     )
     past = told(project)
 
-    assert [row["name"] for row in past.added] == ["added"]
-    assert past.removed == ("after",)
-    assert changed(past) == {"scan": (FieldChange("match", "Write", "Write|Bash"), FieldChange("timeout", None, 5))}
+    assert (past.added, past.removed) == (("added",), ("after",))
     scan = next(one for one in past.hooks if one.name == "scan")
     assert scan.today is not None
     assert scan.today.runs
@@ -174,7 +165,7 @@ def test_what_differs(project: Project) -> None:
 
 
 def test_a_script_that_changed(project: Project) -> None:
-    """What an approved hook runs is another file now: its trust differs."""
+    """What an approved hook runs is another file now: it would not be asked."""
     project.script("check.sh", "exit 0")
     project.write("hooks.yaml", "hooks: {check: {events: PreToolUse, run: ./check.sh}}\n")
     project.approve()
@@ -182,41 +173,16 @@ def test_a_script_that_changed(project: Project) -> None:
     project.script("check.sh", "exit 1")
     past = told(project)
 
-    fields = {change.field: (change.then, change.now) for change in changed(past)["check"]}
-    assert fields == {"trust": ("approved", "changed"), "state": ("runs", "changed")}
     check = next(one for one in past.hooks if one.name == "check")
     assert check.today is not None
     assert not check.today.runs
-
-
-def test_a_script_that_was_approved_anew(project: Project) -> None:
-    """Only its contents differ: that is said, too."""
-    project.script("check.sh", "exit 0")
-    project.write("hooks.yaml", "hooks: {check: {events: PreToolUse, run: ./check.sh}}\n")
-    project.approve()
-    project.fire("Bash", "ls", builtins=True)
-    project.script("check.sh", "exit 1")
-    project.approve()
-
-    (change,) = changed(told(project))["check"]
-    assert change.field == "hash"
-    assert change.then != change.now
-
-
-def test_settings_that_differ(project: Project) -> None:
-    """How hooks run, and options of built-ins."""
-    project.write(OWN, HOOKS)
-    project.fire("Bash", "ls", builtins=True)
-    project.write(OWN, "parallelExecution: true\nbuiltins: {metrics: {options: {warn_ms: 5}}}\n" + HOOKS)
-
-    assert told(project).settings == (FieldChange("parallel", False, True), FieldChange("metrics.warn_ms", 1000, 5))
 
 
 # -- what is not known
 
 
 def test_without_the_configuration_of_its_time(project: Project) -> None:
-    """The record tells what happened; which fields differ can't be told, which hooks there are can."""
+    """The record tells what happened, and which hooks were there."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
     project.write(OWN, HOOKS.replace("scan:", "other:"))
@@ -225,7 +191,6 @@ def test_without_the_configuration_of_its_time(project: Project) -> None:
     assert not past.known
     assert standings(past)["scan"] == ("not asked", "did not match")
     assert past.removed == ("scan",)
-    assert [row["name"] for row in past.added] == ["other"]
     assert past.untold == (f"the configuration of that moment: {past.record.config[:12]} was not kept",)
     assert past.today is not None
 
@@ -287,5 +252,5 @@ def test_a_kept_configuration_that_is_odd(project: Project, tmp_path: Path) -> N
     """Whatever a file says, nothing breaks."""
     config = project.load(builtins=True)
     for odd in ({}, {"hooks": None}, {"hooks": [1, {"name": None}, {"events": 3}]}, {"hooks": "x", "builtins": None}):
-        past = look_back(record_of(not_asked={"a": "did not match"}), odd, config, form_of(config))
+        past = look_back(record_of(not_asked={"a": "did not match"}), odd, config)
         assert [one.name for one in past.hooks][:1] == ["a"]

@@ -21,7 +21,7 @@ DATA = ["destroy-data:remote"]
         ("tofu state rm aws_instance.web", LOST),
         ("terraform workspace delete staging", LOST),
         ("terragrunt run-all destroy", LOST),
-        ("terraform taint a.b", TRIFLE),
+        ("terraform taint a.b", LOST),
         ("pulumi destroy --yes", FORCED),
         ("pulumi stack rm dev", LOST),
         ("cdk destroy --force", FORCED),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from billhook import Engine, PreToolUse
 from billhook.effects import analysis, interpret, values
 from billhook.effects.analysis import analysis_of
+from billhook.effects.run import Run
 from effects.corpus_files import dangerous, groups
 from effects.judging import Judgement, engine, home_is, judge
 from effects.repository import Repository, make_repository
@@ -243,8 +244,8 @@ def _counted(steps: list[int]) -> type[interpret.Interpreter]:
     """The interpreter, and how many commands it visited."""
 
     class Counted(interpret.Interpreter):
-        def run_text(self, text: str, state: interpret.State, run: interpret.Run) -> values.Value:
-            value = super().run_text(text, state, run)
+        def run_text(self, line: str, run: Run) -> values.Value:
+            value = super().run_text(line, run)
             steps.append(interpret.MOST_STEPS - self.steps)
             return value
 

@@ -6,8 +6,8 @@ import pytest
 
 from billhook.effects.effect import UNKNOWN, Command, Effect
 from billhook.effects.families import effects_of_command, files, system
-from billhook.effects.families.reading import is_device
 from billhook.effects.families.sed import sed_script
+from billhook.effects.places import is_device
 from billhook.effects.secret_files import is_secret_file
 from effects.world import PROJECT, world
 
@@ -98,6 +98,12 @@ cp x.img /dev/sdb | device:system:normal
 cp -r src/. ~/backup/ | write:home:normal
 install -m 755 tool /usr/local/bin/tool | overwrite:system:light
 install -d build/a | write:project:light
+ginstall -m 755 -d build/a | write:project:light
+base64 -i src/a.py -o old.txt | overwrite:project:light
+iconv -f latin1 -t utf8 -o old.txt src/a.py | overwrite:project:light
+openssl enc -in src/a.py -out old.txt | overwrite:project:light
+ar x lib.a | write:project:normal
+7z x a.7z -oout2 | write:project:normal
 ln -s ~/.ssh/id_rsa key | write:project:light
 ln -sf a old.txt | overwrite:project:light
 ln -s ../x | write:project:light
@@ -268,6 +274,9 @@ openssl rsa -in certs/server.key -pubout | read-secret:project:light
 """
 
 HARMLESS = """
+jq --arg file .env .a -n
+yq eval .env src/a.yml
+unzip
 cat README.md
 cat .env.example
 cat .env.local.sample

@@ -109,8 +109,8 @@ mount -o remount,rw / | permissions:system:normal
 mount --bind /tmp/x /etc | permissions:system:normal
 ip link set eth0 down | permissions:system:normal
 ip route flush table main | permissions:system:normal
-timedatectl set-time 10:00 | persist:system:light
-hostnamectl set-hostname x | persist:system:light
+timedatectl set-time 10:00 | persist:system:normal
+hostnamectl set-hostname x | persist:system:normal
 sudo ls | privilege:system:light
 sudo rm --help | privilege:system:light
 doas ls | privilege:system:light

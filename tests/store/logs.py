@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from billhook.core import strictjson
-from billhook.store.log import record
-from billhook.store.log.eventlog import EventLog
+from billhook.store.log.eventlog import EventLog, make_line
 from billhook.store.log.reader import LogReader
 
 PROJECT = "-srv-shop"
@@ -51,7 +50,7 @@ def made_lines(count: int, start: int = 1) -> Iterator[bytes]:
     """Lines as the writer makes them, newline included."""
     prev = ""
     for number in range(start, start + count):
-        line, prev = record.make_line(number, prev, strictjson.encode(content(number)))
+        line, prev = make_line(number, prev, strictjson.encode(content(number)))
         yield line
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from billhook.core import strictjson
 from billhook.store.log import record as lines
+from billhook.store.log.eventlog import make_line
 from billhook.store.log.record import Record
 from store.written import content
 
@@ -18,7 +19,7 @@ BODY = strictjson.encode(content(1))
 
 def test_a_line_is_a_record_with_the_chain_at_its_ends() -> None:
     """The hash is the SHA-256 of the bytes before it, and the whole is a record for every reader."""
-    line, digest = lines.make_line(7, DIGEST, BODY)
+    line, digest = make_line(7, DIGEST, BODY)
     record = msgspec.json.decode(line, type=Record)
 
     assert (record.v, record.seq, record.prev, record.hash) == (1, 7, DIGEST, digest)
@@ -32,7 +33,7 @@ def test_a_line_is_a_record_with_the_chain_at_its_ends() -> None:
 @pytest.mark.parametrize("seq", [1, 10**17])
 def test_what_was_made_is_read_back(seq: int, prev: str) -> None:
     """Number and both hashes come from the ends of the line, whatever is between them."""
-    line, digest = lines.make_line(seq, prev, BODY)
+    line, digest = make_line(seq, prev, BODY)
 
     assert lines.read_line(line[:-1]) == lines.LineEnds(seq, prev, digest, "")
     assert lines.is_whole(line[:-1])
@@ -41,16 +42,16 @@ def test_what_was_made_is_read_back(seq: int, prev: str) -> None:
 @pytest.mark.parametrize("kind", ["torn", "rotated"])
 def test_a_note_is_a_record_and_is_known_by_its_start(kind: str) -> None:
     """A verdict whose input speaks of notes is none."""
-    line, _ = lines.make_line(2, DIGEST, lines.note(kind, "why", {"bytes": 3}))
+    line, _ = make_line(2, DIGEST, lines.note(kind, "why", {"bytes": 3}))
     record = msgspec.json.decode(line, type=Record)
-    imposter, _ = lines.make_line(3, DIGEST, strictjson.encode(content(1, input={"note": kind, "event": "log"})))
+    imposter, _ = make_line(3, DIGEST, strictjson.encode(content(1, input={"note": kind, "event": "log"})))
 
     assert (record.note, record.event, record.reason, record.input) == (kind, "log", "why", {"bytes": 3})
     assert len(record.id) == 32 and record.time.endswith("Z") and len(record.time) == 27
     assert [found.note for one in (line, imposter) if (found := lines.read_line(one[:-1]))] == [kind, ""]
 
 
-GOOD, _ = lines.make_line(1, "", BODY)
+GOOD, _ = make_line(1, "", BODY)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_any_changed_byte_shows() -> None:
 
 def test_every_value_that_can_be_recorded_stays_on_one_line() -> None:
     """Newlines, lone surrogates and other alphabets are escaped: the line is ASCII."""
-    line, _ = lines.make_line(1, "", strictjson.encode(content(1, reason="a\nb\u2028\ud800é\x00")))
+    line, _ = make_line(1, "", strictjson.encode(content(1, reason="a\nb\u2028\ud800é\x00")))
 
     assert line.isascii() and line.count(b"\n") == 1
     assert json.loads(line)["reason"] == "a\nb\u2028\ud800é\x00"

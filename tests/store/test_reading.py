@@ -16,7 +16,7 @@ import pytest
 from billhook.core import strictjson
 from billhook.store.files import StoreError
 from billhook.store.log import record as lines
-from billhook.store.log.eventlog import EventLog
+from billhook.store.log.eventlog import EventLog, make_line
 from billhook.store.log.reader import LogReader, older_names
 from billhook.store.log.record import Wanted
 from billhook.store.log.verify import verify
@@ -368,7 +368,7 @@ def test_a_side_file_that_is_gone_or_changed_is_an_error_of_that_record_only(tmp
 )
 def test_a_line_that_names_a_strange_side_file(tmp_path: Path, side: dict[str, object]) -> None:
     """Nothing outside the log's folder is read."""
-    line, _ = lines.make_line(1, "", strictjson.encode(content(1, side=side)))
+    line, _ = make_line(1, "", strictjson.encode(content(1, side=side)))
     log = put(tmp_path, line)
     (log.folder / "large").mkdir()
     (log.folder / "large" / ("0" * 64 + ".json")).write_bytes(b"{}")
@@ -384,7 +384,7 @@ def test_a_side_file_has_no_say_in_what_the_line_says(tmp_path: Path) -> None:
         digest = hashlib.sha256(data).hexdigest()
         fields = ["id", "seq", "event", "hash", "input", "context", "none"]
         side = {"sha256": digest, "bytes": len(data), "fields": fields}
-        line, _ = lines.make_line(1, "", strictjson.encode(content(1, side=side)))
+        line, _ = make_line(1, "", strictjson.encode(content(1, side=side)))
         log = put(tmp_path, line)
         (log.folder / "large").mkdir(exist_ok=True)
         (log.folder / "large" / f"{digest}.json").write_bytes(data)
@@ -405,17 +405,6 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A module of the benchmarks by its name."""
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     return importlib.import_module
-
-
-@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
-def test_progress_goes_up_to_all_of_it(tmp_path: Path, backward: bool) -> None:
-    """Bytes done and bytes in all, now and then."""
-    log = written(tmp_path, 2_000, max_bytes=200_000)
-    told: list[tuple[int, int]] = []
-    read = log.backward if backward else log.forward
-    assert sum(1 for _ in read(progress=lambda done, total: told.append((done, total)))) == 2_000
-    assert len(told) > 3 and told == sorted(told) and {total for _, total in told} == {log.bytes}
-    assert told[-1][0] == log.bytes
 
 
 def test_the_log_that_the_benchmarks_make_is_a_real_one(tmp_path: Path, module: Any) -> None:

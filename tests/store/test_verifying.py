@@ -49,16 +49,6 @@ def test_a_log_that_is_not_there(tmp_path: Path, there: bool) -> None:
     assert verify(folder, tmp_path) == Verified(0, 0, 0, None, None, [], 0, 0, 0)
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
-    """Bytes that are done, never more than there are, and all of them in the end."""
-    log = filled(tmp_path, 100, max_bytes=8000)
-    told: list[tuple[int, int]] = []
-    verify(log.folder, tmp_path, progress=lambda done, total: told.append((done, total)))
-    size = sum(path.stat().st_size for path in files_of(log.folder))
-
-    assert told[-1] == (size, size) and told == sorted(told)
-
-
 def test_nothing_is_written(tmp_path: Path) -> None:
     """Looking at a log leaves it as it is, also when something is wrong with it."""
     log = filled(tmp_path, 3)

@@ -43,7 +43,9 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         event, name = ctx.event.as_sent, self.meanings.name
         if getattr(event, "tool_name", None) is None:
             return child.ChildCall(child.event_line(event, self.meanings), child.environment(ctx, self.meanings))
-        as_json, as_text = self._input_json(event), self._input_text(event) if self.input_as_text else None
+        sent = event.sent_text("tool_input")
+        as_json = self._input_json(event, sent)
+        as_text = _input_text(event, as_json) if self.input_as_text else None
         payload: dict[str, Any] = {
             "hook_event_name": event.hook_event_name,
             "tool_name": self._called(event),
@@ -55,8 +57,8 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
             payload |= {"tool_output": output, "tool_result_is_error": child.is_error(event)}
         if event.hook_event_name == "PostToolUseFailure":
             payload["tool_error"] = output
-        whole = as_text is None and not isinstance(getattr(event, "tool_input", None), str)
-        texts = {"tool_input": event.json_of("tool_input")} if whole else None
+        as_sent = sent is not None and as_text is None and not isinstance(getattr(event, "tool_input", None), str)
+        texts = {"tool_input": event.json_of("tool_input")} if as_sent else None
         stdin = _sent_with(event, name, payload) or child.line(payload, self.meanings, texts)
         return child.ChildCall(stdin, child.environment(ctx, self.meanings, as_json if as_text is None else as_text))
 
@@ -160,20 +162,14 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
     def _called(self, event: Event) -> str:
         return tools.called(str(getattr(event, "tool_name", "")), self.meanings.naming)
 
-    def _input_json(self, event: Event) -> str:
+    def _input_json(self, event: Event, sent: str | None) -> str:
+        """The text of the input: as it was sent, or as the protocol writes it."""
         value = getattr(event, "tool_input", None)
         if isinstance(value, str):
             return value
-        if self.compact_input and event.sent_text("tool_input") is None:
-            return strictjson.compact(value)
-        return event.text_of("tool_input")
-
-    def _input_text(self, event: Event) -> str:
-        """Seed 003: the command itself; for tools that have none, JSON."""
-        value = getattr(event, "tool_input", None)
-        if isinstance(value, dict) and isinstance(value.get("command"), str):
-            return str(value["command"])
-        return self._input_json(event)
+        if sent is not None:
+            return sent
+        return strictjson.compact(value) if self.compact_input else event.text_of("tool_input")
 
     def _payload(self, stdin: bytes, env: Mapping[str, str]) -> dict[str, Any]:
         if not stdin.strip():  # seed 004's hooks are told everything in the environment
@@ -185,6 +181,12 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(payload, dict):
             raise EventError("expected an object")
         return consistent(payload)
+
+
+def _input_text(event: Event, as_json: str) -> str:
+    """Seed 003: the command itself; for tools that have none, JSON."""
+    value = getattr(event, "tool_input", None)
+    return value["command"] if isinstance(value, dict) and isinstance(value.get("command"), str) else as_json
 
 
 def _input_object(event: Event) -> Any:

@@ -67,12 +67,7 @@ INSTEAD: Final[dict[str, str]] = {
 
 def reason(judged: "list[Judged]") -> str:
     """What the guard says about a call: its worst effects, then the advice for the first of them."""
-    shown, seen = [], set[str]()
-    for each in judged:
-        text = sentence(each)
-        if text not in seen:
-            seen.add(text)
-            shown.append(text)
+    shown = list(dict.fromkeys(map(sentence, judged)))
     more = f" And {len(shown) - _MOST_REASONS} more effects." if len(shown) > _MOST_REASONS else ""
     return f"{' '.join(shown[:_MOST_REASONS])}{more} {instead(judged[0])}".rstrip()
 

@@ -1,23 +1,23 @@
 """Judge whether a call would disarm billhook: its files, its programs, its own verbs."""
 
 import itertools
-import os
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from billhook.builtins.guard import Judged
-from billhook.builtins.protected_files import Guarded, Hit, Touch
-from billhook.core.events import Event
+from msgspec.structs import replace
+
+from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
 from billhook.effects.analysis import Analysis
-from billhook.effects.effect import UNKNOWN, Command, Effect, Weight
+from billhook.effects.effect import UNKNOWN, Command, Effect
 from billhook.effects.families import is_known
-from billhook.effects.places import LONGEST_PATH, World, absolute, resolved
-from billhook.effects.programs import INTERPRETERS, PYTHON, operand
+from billhook.effects.fs import REAL
+from billhook.effects.places import LONGEST_PATH, World, absolute, inside, resolved
+from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS, Options, operand
 from billhook.effects.protected_paths import Protected
-from billhook.effects.table import Options
-from billhook.effects.wrappers import SHELLS, WRAPPERS, mounts
+from billhook.effects.table import word_set
+from billhook.effects.wrappers import mounts
 
 _READERS = """
 . : [ [[ ag alias atom atq basename bat bbedit bc bg billhook break cal cargo cat cd cksum claude clear clion cloc
@@ -32,22 +32,20 @@ ssh-keygen stat strings su subl sum systemctl tac tail test times top tr trap tr
 ulimit umask uname unset uptime view-source vmstat wait wall wc webstorm whereis which who whoami windsurf xdg-open
 xmllint yamllint yarn zcat zed zgrep zless
 """
-READERS: Final = frozenset(_READERS.split())
+READERS: Final = word_set(_READERS)
 """Programs that write none of the files they name; what their redirections write is seen elsewhere."""
 _FILE_EFFECTS: Final = frozenset({"write", "overwrite", "delete", "permissions"})
-_MAKE_FOLDERS: Final = frozenset({"mkdir", "gmkdir", "install", "ginstall"})
-_PERMISSIONS: Final = frozenset(
-    ["chmod", "gchmod", "chown", "chgrp", "gchown", "chattr", "setfacl", "setfattr", "chcon", "chflags", "xattr"]
+_MAKE_FOLDERS: Final = word_set("mkdir gmkdir install ginstall")
+_HIDES: Final = word_set(
+    "chown chgrp gchown chattr setfacl setfattr chcon chflags xattr mount umount bindfs sshfs mergerfs"
 )
-_MOUNTS: Final = frozenset(["mount", "umount", "bindfs", "sshfs", "mergerfs"])
-_LINKS: Final = frozenset({"ln", "gln", "cp", "gcp"})
-_EDITORS: Final = frozenset(
-    ["vi", "vim", "nvim", "view", "ex", "vimdiff", "gvim", "emacs", "ed", "nano", "pico", "joe", "micro"]
-)
-_CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl", "docker-compose"})
-_WITH_OUTPUT: Final = frozenset({"go", "tree", "xmllint", "iconv"})  # they read, but for what `-o` names
+"""Programs that can keep billhook from reading what is below a folder."""
+_LINKS: Final = word_set("ln gln cp gcp")
+_EDITORS: Final = word_set("vi vim nvim view ex vimdiff gvim emacs ed nano pico joe micro")
+_CONTAINERS: Final = word_set("docker podman nerdctl docker-compose kubectl")
+_WITH_OUTPUT: Final = word_set("go tree xmllint iconv")  # they read, but for what `-o` names
 _OUTPUT = re.compile(r"--[\w-]*(?:out|dest|log|report|write|save|dump|target)[\w-]*=(.+)", re.S)
-_TO: Final = frozenset({"-o", "-out", "--out", "--output", "--outfile"})
+_TO: Final = word_set("-o -out --out --output --outfile")
 _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
 _FED = re.compile(r"\b(?:xargs|parallel|read|mapfile|readarray|printf\s+-v)\b|=\(|\$\{\w+[^\w}]|\$\(|`|<\(")
@@ -58,22 +56,21 @@ _IN_CODE = re.compile(
     r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
     re.I,
 )
-_SAFE: Final = frozenset({"--list", "--json", "--help", "-h"})
+_HELP: Final = word_set("--help -h")
+_SAFE: Final = _HELP | {"--list", "--json"}
 _INSTALLERS = re.compile(
     r"pip[\d.]*|uv|pipx|poetry|pdm|hatch|rye|conda|mamba|micromamba|pixi|python[\d.]*|easy_install|brew|apt|apt-get|dnf|yum"
     r"|apk|pacman|zypper|snap|port|nix-env|dpkg|rpm|flatpak"
 )
-_REMOVES_WORDS = "uninstall remove purge unlink erase autoremove del rm rem -R -Rs -Rns -e -r --erase"
-_REMOVES: Final = frozenset(_REMOVES_WORDS.split())
-_REPLACES_WORDS = "reinstall upgrade inject runpip update downgrade --reinstall-package --upgrade-package -P"
-_REPLACES: Final = frozenset(_REPLACES_WORDS.split())
-_INSTALLS_WORDS = "install add -S -i -U"
-_INSTALLS: Final = frozenset(_INSTALLS_WORDS.split())
-_FORCES_WORDS = (
+_REMOVES: Final = word_set("uninstall remove purge unlink erase autoremove del rm rem -R -Rs -Rns -e -r --erase")
+_REPLACES: Final = word_set("reinstall upgrade inject runpip update downgrade --reinstall-package --upgrade-package -P")
+_INSTALLS: Final = word_set("install add -S -i -U easy_install")
+_FORCES: Final = word_set(
     "--force -f --force-reinstall --reinstall -U --upgrade -I --ignore-installed --no-cache --allow-downgrades --from"
 )
-_FORCES: Final = frozenset(_FORCES_WORDS.split())
-_EVERY_PACKAGE: Final = (("pipx", "uninstall-all"), ("pipx", "reinstall-all"), ("uv", "python", "uninstall"))
+_EVERY_PACKAGE: Final = tuple(map(word_set, [
+    "pipx uninstall-all", "pipx reinstall-all", "uv python uninstall", "uv tool uninstall --all",
+]))  # fmt: skip
 _SPEC = re.compile(
     r"(?:.*[/=])?billhook(?:[-_]\d[^/]*|\.git(?:@.*)?)?(?:\[[^\]]*\])?(?:\s*(?:[@=<>~!]=?|@).*)?/?", re.I | re.S
 )
@@ -82,28 +79,20 @@ _PROJECT_NAME = re.compile(r"""^\s*name\s*=\s*["']?billhook["']?\s*,?\s*$""", re
 _PLAIN_SPEC = re.compile(r"billhook(?:\[[^\]]*\])?", re.I)
 
 
-def disarmed(event: Event, found: Analysis, protected: Protected) -> list[Judged]:
-    """The row `disarm` of the guard's table: what a call would do to billhook itself."""
+def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
+    """The row `disarm` of the guard's table: the worst that a call would do to billhook itself."""
     world = found.world
     if world is None:
-        return []
+        return None
     if verb := _own_verb(found, world.cwd):
-        return [_judged("deny", f"`billhook {verb}` is for the user: they can run it in a terminal of their own")]
-    worst: Hit | None = None
-    for hit in hits(found, world, protected):
-        if hit.state:
-            return [_judged("deny", _state_reason(hit), hit.path)]
-        worst = worst if worst and not worst.doubtful else hit if not worst or not hit.doubtful else worst
+        why = f"`billhook {verb}` is for the user: they can run it in a terminal of their own"
+        return Effect("disarm", weight="heavy", why=why)
+    worst = min(hits(found, world, protected), key=lambda hit: (not hit.state, hit.doubtful), default=None)
     if worst:
-        return [_judged("ask", _reason(worst, protected), worst.path)]
+        return Effect("disarm", worst.path, weight="heavy" if worst.state else "normal", why=_reason(worst, protected))
     if any(_replaces_us(command, world.cwd) for command in found.commands):
-        return [_judged("ask", "This would remove or replace billhook, and with it every guard it runs")]
-    return []
-
-
-def _judged(decision: str, why: str, path: str = "") -> Judged:
-    weight: Weight = "heavy" if decision == "deny" else "normal"
-    return Judged(Effect("disarm", path, weight=weight, why=why), decision)
+        return Effect("disarm", why="This would remove or replace billhook, and with it every guard it runs")
+    return None
 
 
 def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
@@ -120,7 +109,7 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
     if not (touches or code or git):
         return
     text = "\n".join(found.texts)
-    guarded = Guarded(protected, world.cwd, text, fed=_FED.search(text) is not None)
+    guarded = ProtectedFiles(protected, world.cwd, text, fed=_FED.search(text) is not None)
     if any(_DESCRIPTOR.match(path) for command in found.commands for path in (*command.writes, *command.appends)):
         code.append(text)
     yield from guarded.hits(list(dict.fromkeys(touches)), dict.fromkeys(code))
@@ -135,16 +124,12 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
 
 def _touched(effect: Effect) -> Iterator[Touch]:
     """The paths of one effect; what is put into a folder by the names that it gets there."""
-    path, _, name = effect.target.partition("/**")
     removes = effect.kind in ("delete", "permissions")
-    if path != effect.target and UNKNOWN not in path:  # whatever is found below a folder, or all of one name there
-        name = name.strip("/")
-        yield Touch(path or "/", below=True, names=(name,) if name.strip("*") else ())
-    elif effect.names and not removes:
+    if effect.names and not removes:
         yield Touch(effect.target, folder=True)
         yield from (Touch(posixpath.normpath(f"{effect.target}/{name}"), copied=True) for name in effect.names)
     else:
-        makes_folder = effect.via[-1:] != () and effect.via[-1] in _MAKE_FOLDERS and effect.kind == "write"
+        makes_folder = effect.kind == "write" and not _MAKE_FOLDERS.isdisjoint(effect.via[-1:])
         below, itself = removes and effect.recursive, effect.kind == "delete"
         yield Touch(effect.target, below, effect.names, makes_folder, itself=itself)
 
@@ -159,42 +144,37 @@ def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
 
 def _touched_by(command: Command, world: World) -> Iterator[Touch]:
     """What a command touches besides its effects: by what it hides, links or only names."""
+    for word, touch in _words_of(command):
+        yield from (replace(touch, path=path) for path in _paths(word, command.cwd, world))
+
+
+def _words_of(command: Command) -> Iterable[tuple[str, Touch]]:
     name, args = command.name, command.args
-    words: Sequence[tuple[str, Touch]] = ()
-    if name in _PERMISSIONS or (name == "install" and "-d" in args):
-        words = [(word, _HIDDEN) for word in _operands(args)] if name[:5] != "chmod" or _closes(args) else ()
-        words = () if name == "install" and not _closes(args) else words
-    elif name in _MOUNTS:
-        words = [(word, _HIDDEN) for word in _operands(args)]
-    elif name in _LINKS and (name.endswith("ln") or Options(args).has("-l", "-s", "--link", "--symbolic-link")):
+    if name.endswith("chmod") or (name == "install" and "-d" in args):
+        return [(word, _HIDDEN) for word in _operands(args)] if _closes(args) else ()
+    if name in _HIDES:
+        return [(word, _HIDDEN) for word in _operands(args)]
+    if name in _LINKS and (name.endswith("ln") or Options(args).has("-l", "-s", "--link", "--symbolic-link")):
         *sources, target = _operands(args) or [""]
         folder = posixpath.dirname(target)  # what a symbolic link names is seen from the folder of the link
-        words = [(each, _NAMED) for word in sources or [target] for each in (word, posixpath.join(folder, word))]
-    elif name in _CONTAINERS or name == "kubectl":
-        words = [(source, _NAMED) for source, _, writable in mounts((name, *args)) if writable]
-    elif name == "billhook" and not {"--help", "-h"} & set(args):
-        made = {"init": ".billhook/hooks.yaml", "install": ".claude/settings.json"}
-        words = [(made[word], _WRITTEN) for word in args[:2] if word in made]
-    elif name in ("pip", "pip3", "uv") and "install" in args[:2]:
+        return [(each, _NAMED) for word in sources or [target] for each in (word, posixpath.join(folder, word))]
+    if name in _CONTAINERS:
+        return [(source, _NAMED) for source, _, writable in mounts((name, *args)) if writable]
+    if name == "billhook" and not _HELP & set(args):
+        return [(_MADE[word], _WRITTEN) for word in args[:2] if word in _MADE]
+    if name in ("pip", "pip3", "uv") and "install" in args[:2]:
         places = Options(args, _PIP_VALUES).values("-t", "--target", "--prefix", "--root")
-        words = [(f"{place}/sitecustomize.py", _WRITTEN) for place in places]
-    elif name in _WITH_OUTPUT:
-        words = [(value, _WRITTEN) for value in Options(args, _TO).values(*_TO)]
-    elif name in _EDITORS or name not in READERS:
-        words = list(_named_by(command))
-    for word, touch in words:
-        for path in _paths(word, command.cwd, world):
-            found, _, below = path.partition("/**")
-            names = (below.strip("/"),) if below.strip("/*") else touch.names
-            yield Touch(found or "/", below=touch.below, names=names, maybe=touch.maybe)
+        return [(f"{place}/sitecustomize.py", _WRITTEN) for place in places]
+    if name in _WITH_OUTPUT:
+        return [(value, _WRITTEN) for value in Options(args, _TO).values(*_TO)]
+    return _named_by(command) if name in _EDITORS or name not in READERS else ()
 
 
 _HIDDEN: Final = Touch("", below=True)
 _NAMED: Final = Touch("", maybe=True)
 _WRITTEN: Final = Touch("")
-_PIP_VALUES: Final = frozenset(
-    ["-t", "--target", "--prefix", "--root", "-r", "--requirement", "-c", "--constraint", "-e", "--editable"]
-)
+_MADE: Final = {"init": ".billhook/hooks.yaml", "install": ".claude/settings.json"}  # by billhook's own verbs
+_PIP_VALUES: Final = word_set("-t --target --prefix --root -r --requirement -c --constraint -e --editable")
 
 
 def _operands(args: Sequence[str]) -> list[str]:
@@ -255,21 +235,15 @@ def closes(mode: str) -> bool:
 
 def _reason(hit: Hit, protected: Protected) -> str:
     does = "may change" if hit.doubtful else "changes"
+    shown = hit.path.replace(UNKNOWN, "...")[:500].encode(errors="replace").decode()
     installed = (*protected.programs, *protected.interpreters, *protected.packages, *protected.sites)
-    if any(hit.path == path or hit.path.startswith(path + "/") for path in installed):
-        return f"This {does} `{_shown(hit)}`, which is part of billhook's installation"
-    return f"This {does} `{_shown(hit)}`, which billhook's hooks depend on (configuration, or an approved script)"
-
-
-def _state_reason(hit: Hit) -> str:
-    does = "may touch" if hit.doubtful else "touches"
-    return (
-        f"This {does} `{_shown(hit)}`, where billhook keeps approvals, state and log; only billhook itself writes there"
-    )
-
-
-def _shown(hit: Hit) -> str:
-    return hit.path.replace(UNKNOWN, "...")[:500].encode(errors="replace").decode()
+    if hit.state:
+        what = "where billhook keeps approvals, state and log; only billhook itself writes there"
+    elif inside(hit.path, installed):
+        what = "which is part of billhook's installation"
+    else:
+        what = "which billhook's hooks depend on (configuration, or an approved script)"
+    return f"This {does} `{shown}`, {what}"
 
 
 # our own verbs
@@ -290,11 +264,8 @@ def _own_verb(found: Analysis, cwd: str) -> str:
 
 def _own_code(found: Analysis) -> Iterator[str]:
     """Code that speaks of billhook: what was not understood, and what interpreters are given."""
-    runs = [
-        one
-        for one in found.commands
-        if one.name not in SHELLS and (PYTHON.fullmatch(one.name) or one.name in INTERPRETERS)
-    ]
+    programs = (one for one in found.commands if one.name not in SHELLS)
+    runs = (one for one in programs if PYTHON.fullmatch(one.name) or one.name in INTERPRETERS)
     given = (text for command in runs for text in (*command.args, command.stdin or ""))
     unread = () if found.complete else found.texts
     yield from (text for text in (*found.code, *given, *unread) if "billhook" in text.lower())
@@ -313,12 +284,9 @@ def _verb_of(command: Command, ours: bool, cwd: str) -> str:
             continue
         rest = words[place + 1 :]
         operands = [each for each in rest if not each.startswith("-")]
-        verb = _forbidden(operands, rest)
-        if verb or unknown:
-            if verb:
-                return verb
-            continue
-        if operands and UNKNOWN in operands[0] and rest[0] == operands[0]:
+        if verb := _forbidden(operands, rest):
+            return verb
+        if not unknown and operands and UNKNOWN in operands[0] and rest[0] == operands[0]:
             return "trust"  # `billhook $X`: it may be
     return ""
 
@@ -330,7 +298,7 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
         verb = operands[place] if place < len(operands) else ""
         if verb == "trust" and not (set(rest) & _SAFE and set(rest) <= _SAFE | {"trust"}):
             return "trust"
-        if verb == "uninstall" and not {"--help", "-h"} & set(rest):
+        if verb == "uninstall" and not _HELP & set(rest):
             return "uninstall"
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
             return "daemon stop"
@@ -342,10 +310,8 @@ def _is_ours(word: str, place: int, cwd: str) -> bool:
         return True
     if place or "/" not in word or UNKNOWN in word or len(word) > LONGEST_PATH // 4:
         return False
-    try:  # a link by another name
-        return _OURS.fullmatch(posixpath.basename(os.path.realpath(posixpath.join(cwd, word)))) is not None
-    except (OSError, ValueError):
-        return False
+    real = REAL.real(posixpath.join(cwd, word))  # a link by another name
+    return _OURS.fullmatch(posixpath.basename(real)) is not None
 
 
 def _replaces_us(command: Command, cwd: str) -> bool:
@@ -353,18 +319,15 @@ def _replaces_us(command: Command, cwd: str) -> bool:
     if not _INSTALLERS.fullmatch(command.name):
         return False
     words = [part for word in command.args for part in (word.split("=", 1) if word[:2] == "--" else [word])]
-    said = set(words)
-    if any(set(every[1:]) <= said for every in _EVERY_PACKAGE if every[0] == command.name):
-        return True
-    if command.name == "uv" and {"tool", "uninstall", "--all"} <= said:
+    said = {command.name, *words}
+    if any(every <= said for every in _EVERY_PACKAGE):
         return True
     specs = [word for word in words if not word.startswith("-") and _SPEC.fullmatch(word)]
     specs += _specs_in_files(words, cwd) if said & _INSTALLS else []
     if not specs:
         return False
     other = not all(map(_PLAIN_SPEC.fullmatch, specs))
-    installs = said & _INSTALLS or command.name == "easy_install"
-    return bool(said & (_REMOVES | _REPLACES) or (installs and (other or said & _FORCES)))
+    return bool(said & (_REMOVES | _REPLACES) or (said & _INSTALLS and (other or said & _FORCES)))
 
 
 def _specs_in_files(words: list[str], cwd: str) -> list[str]:
@@ -373,10 +336,10 @@ def _specs_in_files(words: list[str], cwd: str) -> list[str]:
     for before, word in zip(["", *words], words, strict=False):
         path = posixpath.join(cwd, word)
         if before in ("-r", "--requirement", "--requirements"):
-            found += [line for line in map(_requirement, _text_of(path).splitlines()) if _is_another(line)]
+            found += [line for line in map(_requirement, (REAL.read(path) or "").splitlines()) if _is_another(line)]
         elif "/" in word or word in (".", ".."):
             files = ("pyproject.toml", "setup.cfg", "setup.py")
-            found += [f"{word}/billhook" for name in files if _PROJECT_NAME.search(_text_of(f"{path}/{name}"))]
+            found += [f"{word}/billhook" for name in files if _PROJECT_NAME.search(REAL.read(f"{path}/{name}") or "")]
     return found
 
 
@@ -391,17 +354,3 @@ def _is_another(requirement: str) -> bool:
     if not _SPEC.fullmatch(requirement) or _PLAIN_SPEC.fullmatch(requirement.partition(">=")[0]):
         return False
     return requirement.partition("==")[2] != version("billhook")
-
-
-def _text_of(path: str) -> str:
-    """The text of a small file; "" of anything else."""
-    try:
-        if not os.path.isfile(path) or os.path.getsize(path) > _LARGEST_FILE:
-            return ""
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_LARGEST_FILE)
-    except (OSError, ValueError):
-        return ""
-
-
-_LARGEST_FILE: Final = 256 * 1024

@@ -7,52 +7,31 @@ left alone. What git can't tell in time counts as changed.
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from billhook.builtins.protected_files import Guarded, Hit, Touch, git_root
-from billhook.core import client_env
+from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
+from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.git import general
-from billhook.effects.places import World, absolute
-from billhook.effects.table import Call, Options
+from billhook.effects.gitindex import BROKEN, UnreadableError, digest, read_file
+from billhook.effects.places import World, absolute, has_pattern, inside, repository_above
+from billhook.effects.programs import Options
+from billhook.effects.table import Call, word_set
 
 _SECONDS: Final = 2.0
-_LARGEST: Final = 16 << 20
 _MOST_FILES: Final = 2_000
 _MOST_SPECS: Final = 200  # more of them count as the whole work tree
-_SETTINGS: Final = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat")
 _APPROVED_ONLY: Final = frozenset({"switch", "merge", "pull", "pick", "remove"})
 """Ways to bring other commits into the work tree; what they change loses its approval anyway."""
 _UNTRACKS = re.compile(r" (?:rm|reset|update-index|read-tree) ")
 _MOVES = re.compile(r" (?:update-ref|symbolic-ref) | (?:branch|tag) .*(?:-f|-M|--force|-B)\b")
 _OTHER_REPOSITORY = re.compile(r"--(?:git-dir|work-tree)|GIT_[A-Z_]*(?:DIR|TREE|FILE|DIRECTORY)[A-Z_]*=")
-_VALUED: Final = frozenset(
-    [
-        "-b",
-        "-B",
-        "-c",
-        "-C",
-        "--create",
-        "--force-create",
-        "--orphan",
-        "-s",
-        "--source",
-        "-m",
-        "--message",
-        "--conflict",
-        "-e",
-        "--exclude",
-        "-x",
-        "--exec",
-        "-X",
-        "--onto",
-        "--strategy",
-        "--strategy-option",
-        "--mainline",
-    ]
+_VALUED: Final = word_set(
+    "-b -B -c -C --create --force-create --orphan -s --source -m --message --conflict -e --exclude -x --exec -X --onto"
+    " --strategy --strategy-option --mainline"
 )
 _MAGIC = re.compile(r":\([^)]*\)|:[!^/]*")
 _CHANGES_TREES = re.compile(r"--(?:tree|index|commit|subdirectory|parent)-filter")
@@ -69,13 +48,13 @@ class _Change(msgspec.Struct, frozen=True):
     specs: tuple[str, ...] = (":/",)
 
 
-def git_hits(guarded: Guarded, command: Command, world: World, approved: Sequence[str]) -> Iterator[Hit]:
+def git_hits(guarded: ProtectedFiles, command: Command, world: World, approved: Sequence[str]) -> Iterator[Hit]:
     """The protected files that a git command changes or removes."""
     _, folder, rest = general(Call(command, world, {}, frozenset()))
     at = absolute(folder, command.cwd, world) if folder else command.cwd
     other = _OTHER_REPOSITORY.search(guarded.text) is not None  # its files are put into this folder
     for place in dict.fromkeys((at, command.cwd) if other else (at,)):
-        root = world.fs.real(git_root(place)) if UNKNOWN not in place else ""
+        root = world.fs.real(repository_above(place) or place) if UNKNOWN not in place else ""
         for change in _changes(rest) if rest else ():
             specs = change.specs if len(change.specs) <= _MOST_SPECS else (":/",)
             touches = [_touch(spec, place, root, world) for spec in dict.fromkeys(specs)]
@@ -87,10 +66,12 @@ def _touch(spec: str, folder: str, root: str, world: World) -> Touch:
     magic = _MAGIC.match(spec)
     bare = spec[magic.end() :] if magic else spec
     path = absolute(bare.lstrip("/") or ".", root, world) if magic else absolute(bare, folder, world)
-    return Touch(path, below=True, loose=not set("*?[").isdisjoint(bare))
+    return Touch(path, below=True, loose=has_pattern(bare))
 
 
-def _hits(guarded: Guarded, change: _Change, root: str, touches: list[Touch], approved: Sequence[str]) -> Iterator[Hit]:
+def _hits(
+    guarded: ProtectedFiles, change: _Change, root: str, touches: list[Touch], approved: Sequence[str]
+) -> Iterator[Hit]:
     """Other branches are ordinary work: there only approved files count."""
     kind, commit = change.kind, change.commit
     if kind in _APPROVED_ONLY:
@@ -200,24 +181,15 @@ def _other_commits(verb: str, said: Options, operands: list[str]) -> list[_Chang
 # what really differs
 
 
-class UnknownError(Exception):
-    """git can't tell."""
-
-
 def changed(root: str, kind: str, commit: str, paths: Sequence[str]) -> list[str]:
     """Those of the files and folders below `root` that the command changes or removes; all where that can't be told."""
     names = {os.path.relpath(path, root): path for path in paths}
     try:
         difference = _Difference(root, kind, commit, list(names))
         return [path for name, path in names.items() if difference.of(name)]
-    except (UnknownError, OSError, ValueError):
-        return [] if kind == "pull" or (commit.startswith("stash@{") and _no_stash(root)) else list(paths)
-
-
-def _no_stash(root: str) -> bool:
-    git = os.path.join(root, ".git")
-    kept = (os.path.lexists(f"{git}/{name}") for name in ("refs/stash", "logs/refs/stash"))
-    return os.path.isdir(git) and not any(kept)
+    except BROKEN:
+        nothing = kind == "pull" or (commit.startswith("stash@{") and not gitstate.has_stash(root))
+        return [] if nothing else list(paths)
 
 
 class _Difference:
@@ -226,18 +198,16 @@ class _Difference:
     def __init__(self, root: str, kind: str, commit: str, names: list[str]) -> None:
         self.root, self.kind, self.names = root, kind, names
         if UNKNOWN in commit or commit.startswith("-"):
-            raise UnknownError
+            raise UnreadableError(commit)
         before, dots, after = commit.partition("..")
         if kind in ("merge", "pull"):
-            before, after = self.git("merge-base", "HEAD", commit).strip(), commit
-        elif kind == "pick" and not dots:
-            before, after = f"{commit}^", commit
+            before, after = gitstate.run_git(root, "merge-base", "HEAD", commit, seconds=_SECONDS).strip(), commit
         elif not dots:
-            before, after = "HEAD", commit
+            before, after = f"{commit}^" if kind == "pick" else "HEAD", commit
         self.before, self.after = self.tree(before), self.target(after.lstrip(".") or "HEAD")
 
     def of(self, name: str) -> bool:
-        files = [file for file in {*self.before, *self.after} if file == name or file.startswith(name + "/")]
+        files = [file for file in {*self.before, *self.after} if inside(file, [name])]
         if self.kind in ("clean", "untracked") and any(file not in self.before for file in self.on_disk(name)):
             return True
         if self.kind in ("reset", "untracked"):
@@ -248,34 +218,25 @@ class _Difference:
         """A branch that is only known of a remote is made on the way."""
         try:
             return self.tree(commit)
-        except UnknownError:
+        except UnreadableError:
             if self.kind != "switch":
                 raise
             return self.tree(f"origin/{commit}")
 
     def tree(self, commit: str) -> Tree:
-        listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit, "--", *self.names)
+        words = ("ls-tree", "-r", "-z", "--full-tree", commit, "--", *self.names)
+        listed = gitstate.run_git(self.root, *words, seconds=_SECONDS)
         entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
         return {name: meta.split()[2] for meta, _, name in entries}
 
     def blob(self, name: str) -> str:
         """The object that a file on the disk would be; "" where there is none."""
         path = os.path.join(self.root, name)
-        if os.path.islink(path):
-            data = os.fsencode(os.readlink(path))
-        elif not os.path.isfile(path):
-            return ""
-        else:
-            with open(path, "rb") as file:
-                data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise UnknownError
-        import hashlib  # a cryptographic library: only where files are compared
+        data = os.fsencode(os.readlink(path)) if os.path.islink(path) else read_file(path)
+        algorithm = "sha256" if any(len(each) == 64 for each in self.before.values()) else "sha1"
+        return "" if data is None else digest(algorithm, b"blob %d\0" % len(data) + data).hex()
 
-        kind = hashlib.sha256 if any(len(each) == 64 for each in self.before.values()) else hashlib.sha1
-        return kind(b"blob %d\0" % len(data) + data).hexdigest()
-
-    def on_disk(self, name: str) -> Iterable[str]:
+    def on_disk(self, name: str) -> list[str]:
         path = os.path.join(self.root, name)
         if not os.path.isdir(path) or os.path.islink(path):
             return [name]
@@ -283,32 +244,5 @@ class _Difference:
         for folder, _, files in os.walk(path):
             found += [os.path.relpath(os.path.join(folder, file), self.root) for file in files]
             if len(found) > _MOST_FILES:
-                raise UnknownError
+                raise UnreadableError(f"{name} has too many files")
         return found
-
-    def git(self, *words: str) -> str:
-        import subprocess
-
-        command = [_program(self.root), "--no-pager", *_SETTINGS, "-C", self.root, *words]
-        try:
-            done = subprocess.run(
-                command, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True
-            )
-        except subprocess.SubprocessError:
-            raise UnknownError from None
-        return done.stdout.decode("utf-8", "surrogateescape")
-
-
-def _environment() -> dict[str, str]:
-    kept = {key: value for key, value in client_env.environ().items() if not key.startswith("GIT_")}
-    return {**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
-
-
-def _program(root: str) -> str:
-    """git as PATH finds it, but none that the repository brings along."""
-    inside = os.path.join(os.path.realpath(root), "")
-    for folder in (*client_env.environ().get("PATH", "").split(":"), "/usr/bin", "/usr/local/bin"):
-        path = os.path.join(folder, "git")
-        if folder.startswith("/") and not os.path.realpath(path).startswith(inside) and os.access(path, os.X_OK):
-            return path
-    raise UnknownError

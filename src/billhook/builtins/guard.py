@@ -1,7 +1,7 @@
 """The guard: a table from effects to decisions, on by default.
 
 It stops what is certain and can't be undone, asks about what may be intended, and leaves everything else alone. The
-table is data: a row is an effect and its weight, a column is a scope.
+table is data: a row is an effect and its weight, a column is a scope. What has no row is left alone.
 """
 
 import functools
@@ -12,19 +12,20 @@ import msgspec
 
 from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, ask, deny
+from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import later
 from billhook.effects.effect import Effect
 from billhook.effects.protected_paths import Protected
 
 if TYPE_CHECKING:
-    from billhook.builtins import advice, allowing, disarm, losses
+    from billhook.builtins import advice, allow_rules, disarm, impact
     from billhook.effects import analysis, rules, secret_files
     from billhook.effects.rules import Rule
 else:
     analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
-    disarm, losses = later("billhook.builtins.disarm"), later("billhook.builtins.losses")
-    allowing, rules = later("billhook.builtins.allowing"), later("billhook.effects.rules")
+    disarm, impact = later("billhook.builtins.disarm"), later("billhook.builtins.impact")
+    allow_rules, rules = later("billhook.builtins.allow_rules"), later("billhook.effects.rules")
     secret_files = later("billhook.effects.secret_files")
 
 NAME: Final = "guard"
@@ -43,52 +44,36 @@ write              any     -        -      -      -        ask     -       -
 permissions        light   -        -      -      -        ask     -       -
 permissions        normal  -        -      ask    ask      deny    ask     ask
 permissions        heavy   ask      -      deny   deny     deny    deny    ask
-device             any     deny     deny   deny   deny     deny    deny    deny
-discard            light   -        -      -      -        -       -       -
+device             any     deny everywhere
 discard            normal  ask      -      ask    ask      ask     ask     ask
-discard            heavy   ask      ask    ask    ask      ask     ask     ask
-rewrite-history    light   -        -      -      -        -       -       -
-rewrite-history    normal  ask      ask    ask    ask      ask     ask     ask
-rewrite-history    heavy   deny     deny   deny   deny     deny    deny    deny
-drop-recovery      light   -        -      -      -        -       -       -
-drop-recovery      normal  ask      ask    ask    ask      ask     ask     ask
-drop-recovery      heavy   deny     deny   deny   deny     deny    deny    deny
-push               any     -        -      -      -        -       -       -
-force-push         light   -        -      -      -        -       -       -
-force-push         normal  ask      ask    ask    ask      ask     ask     ask
-force-push         heavy   deny     deny   deny   deny     deny    deny    deny
-run-remote         any     deny     deny   deny   deny     deny    deny    deny
-remote-shell       any     deny     deny   deny   deny     deny    deny    deny
-run-opaque         light   -        -      -      -        -       -       -
-run-opaque         normal  ask      ask    ask    ask      ask     ask     ask
-run-opaque         heavy   deny     deny   deny   deny     deny    deny    deny
-privilege          light   -        -      -      -        -       -       -
-privilege          normal  ask      ask    ask    ask      ask     ask     ask
-persist            light   -        -      -      -        -       -       -
+discard            heavy   ask everywhere
+rewrite-history    normal  ask everywhere
+rewrite-history    heavy   deny everywhere
+drop-recovery      normal  ask everywhere
+drop-recovery      heavy   deny everywhere
+force-push         normal  ask everywhere
+force-push         heavy   deny everywhere
+run-remote         any     deny everywhere
+remote-shell       any     deny everywhere
+run-opaque         normal  ask everywhere
+run-opaque         heavy   deny everywhere
+privilege          normal  ask everywhere
 persist            normal  -        -      ask    ask      deny    ask     ask
 persist            heavy   ask      ask    ask    ask      deny    ask     ask
-kill               light   -        -      -      -        -       -       -
-kill               normal  ask      ask    ask    ask      ask     ask     ask
-kill               heavy   deny     deny   deny   deny     deny    deny    deny
-read               any     -        -      -      -        -       -       -
-read-secret        light   -        -      -      -        -       -       -
-read-secret        normal  ask      ask    ask    ask      ask     ask     ask
-read-secret        heavy   deny     deny   deny   deny     deny    deny    deny
-upload             light   -        -      -      -        -       -       -
-upload             normal  -        -      -      -        -       -       -
-upload             heavy   deny     deny   deny   deny     deny    deny    deny
-destroy-infra      light   -        -      -      -        -       -       -
-destroy-infra      normal  ask      ask    ask    ask      ask     ask     ask
-destroy-infra      heavy   deny     deny   deny   deny     deny    deny    deny
-destroy-data       light   -        -      -      -        -       -       -
-destroy-data       normal  ask      ask    ask    ask      ask     ask     ask
-destroy-data       heavy   deny     deny   deny   deny     deny    deny    deny
-destroy-container  light   -        -      -      -        -       -       -
-destroy-container  normal  ask      ask    ask    ask      ask     ask     ask
-destroy-container  heavy   ask      ask    ask    ask      ask     ask     ask
-publish            any     ask      ask    ask    ask      ask     ask     ask
-disarm             normal  ask      ask    ask    ask      ask     ask     ask
-disarm             heavy   deny     deny   deny   deny     deny    deny    deny
+kill               normal  ask everywhere
+kill               heavy   deny everywhere
+read-secret        normal  ask everywhere
+read-secret        heavy   deny everywhere
+upload             heavy   deny everywhere
+destroy-infra      normal  ask everywhere
+destroy-infra      heavy   deny everywhere
+destroy-data       normal  ask everywhere
+destroy-data       heavy   deny everywhere
+destroy-container  normal  ask everywhere
+destroy-container  heavy   ask everywhere
+publish            any     ask everywhere
+disarm             normal  ask everywhere
+disarm             heavy   deny everywhere
 """
 _UNCERTAIN_IN_STRICT: Final = frozenset(
     {"delete", "discard", "overwrite", "run-opaque", "destroy-data", "destroy-infra"}
@@ -105,7 +90,8 @@ def standard() -> Table:
     head, *rows = (line.split() for line in STANDARD.strip().splitlines())
     found: dict[tuple[str, str, str], str] = {}
     for kind, weight, *cells in rows:
-        for scope, decision in zip(head[2:], cells, strict=True):
+        everywhere = cells[1:] == ["everywhere"]
+        for scope, decision in zip(head[2:], cells[:1] * len(head[2:]) if everywhere else cells, strict=True):
             for each in ("light", "normal", "heavy") if weight == "any" else (weight,):
                 found[kind, each, scope] = decision
     return found
@@ -118,6 +104,13 @@ class GuardSettings(msgspec.Struct, frozen=True):
     cells: Mapping[str, str] = {}  # `discard` or `delete:home` -> allow, ask or deny
     tightened: Mapping[str, str] = {}  # by a project: never looser than the table
     allowed: "tuple[Rule, ...]" = ()  # the user's own allow rules that name what they allow
+    rules_in: str = "`guard(allow=[...])`"  # where such a rule is added, for people
+
+    @property
+    def judges(self) -> bool:
+        """Whether there is more to it than the row `disarm`."""
+        cells = (*self.cells.values(), *self.tightened.values())
+        return self.preset != "off" or any(decision != "allow" for decision in cells)
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -179,6 +172,8 @@ class Guard(msgspec.Struct, frozen=True):
     settings: GuardSettings
     at_once: ClassVar[bool] = True
     """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
+    runs_last: ClassVar[bool] = True
+    """It judges the input as rewritten, and knows what the user's own hooks allow."""
 
     def __call__(self, ctx: Context) -> Answer:
         event = ctx.event
@@ -189,20 +184,23 @@ class Guard(msgspec.Struct, frozen=True):
         if harmless(name, given):
             return NOTHING
         found = analysis.analysis_of(event)
-        ours = disarm.disarmed(event, found, self.protected)
-        judged = sorted([*self.judged(found.effects, event.cwd), *ours], key=lambda each: -_RANK[each.decision])
-        if not judged:
-            return NOTHING
-        if not ours and self.is_allowed(ctx, name):
+        ours = disarm.disarm_effect(found, self.protected)
+        judged = self.judged((*found.effects, ours) if ours else found.effects, event.cwd)
+        if not judged or (not ours and self.is_allowed(ctx, name)):
             return NOTHING
         reason = advice.reason(judged)
         answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
-        return answer if ours else msgspec.structs.replace(answer, data={"allow": allowing.allow_rules(event)})
+        return answer if ours else msgspec.structs.replace(answer, data=self.allowing(event))
+
+    def allowing(self, event: Event) -> dict[str, object]:
+        """The rules that would allow a call, and the sentence about them (`Verdict.how_to_allow`)."""
+        found = allow_rules.rules_for(event)
+        return {"allow": found, "how_to_allow": allow_rules.how_to_allow(found, self.settings.rules_in)}
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""
-        weighed = [each for effect in effects if effect.kind != "read" for each in losses.weighed(effect, cwd)]
-        found = [Judged(effect, decision_of(effect, self.settings), lost) for effect, lost in weighed]
+        impacts = (impact.impact_of(effect, cwd) for effect in effects if effect.kind != "read")
+        found = [Judged(each[0], decision_of(each[0], self.settings), each[1]) for each in impacts if each]
         return sorted((each for each in found if each.decision != "-"), key=lambda each: -_RANK[each.decision])
 
     def is_allowed(self, ctx: Context, name: str) -> bool:

@@ -3,6 +3,7 @@
 What an effect touches is a real path already, so most calls need no more than a look at the names in it.
 """
 
+import functools
 import os
 import posixpath
 import re
@@ -10,15 +11,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from billhook.effects.effect import UNKNOWN
+from billhook.effects.fs import REAL
+from billhook.effects.patterns import Glob, segment_matches
+from billhook.effects.places import has_pattern, inside, repository_above, upwards
 from billhook.effects.protected_paths import Protected
-from billhook.effects.rules import Glob, path_matches, segment_matches
 
 MAX_PATHS: Final = 20_000
-_SIGNS: Final = frozenset("*?[")
 _MAX_LISTED: Final = 4096
-_MOST_KEPT: Final = 8
 _SLASHES = re.compile(r"/(?:\.?/)*")
 _CLASSES = re.compile(r"\[[^\]/]*\]|[*?]+")
 _DESTROYS = re.compile(
@@ -35,9 +37,11 @@ _OUR_PLACE = re.compile(
     re.I,
 )
 """How a line finds out where billhook is installed."""
-_CHANGES = re.compile(r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]", re.I)
+_WRITES = re.compile(
+    r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]|>\s*[\"']|[\"'][wax]b?\+?[\"']",
+    re.I,
+)
 _FIRST_FILE = re.compile(r"/(?:[^/\s]*\.pth|(?:site|user)customize\.py)(?![\w.])")
-_REDIRECTS = re.compile(r">\s*[\"']|[\"'][wax]b?\+?[\"']")
 
 
 class Touch(msgspec.Struct, frozen=True):
@@ -76,7 +80,8 @@ class ProtectedIndex:
         self.sites, self.search_path = _folded(protected.sites), _folded(protected.search_path)
         self.installed = packages.keys() | programs.keys()
         self.programs = protected.programs
-        self.every = {**self.elsewhere, **self.state, **self.folders, **self.files}
+        self.owned = {**self.state, **self.folders, **self.files}
+        self.every = {**self.elsewhere, **self.owned}
         paths = (*self.every, *self.sites, *self.search_path, *self.names, *PROGRAMS, _OWN_FOLDER)
         self.words = {posixpath.basename(path) for path in paths}
 
@@ -85,19 +90,10 @@ class ProtectedIndex:
         return not self.words.isdisjoint(folded.split("/"))
 
 
-_indexes: dict[int, tuple[Protected, ProtectedIndex]] = {}
+_index_of = functools.lru_cache(maxsize=8)(ProtectedIndex)
 
 
-def _index_of(protected: Protected) -> ProtectedIndex:
-    kept = _indexes.get(id(protected))
-    if kept is None or kept[0] is not protected:
-        if len(_indexes) >= _MOST_KEPT:
-            _indexes.clear()
-        kept = _indexes[id(protected)] = protected, ProtectedIndex(protected)
-    return kept[1]
-
-
-class Guarded:
+class ProtectedFiles:
     """The protected files, seen from one working folder."""
 
     def __init__(self, protected: Protected, cwd: str, text: str = "", *, fed: bool = False) -> None:
@@ -106,53 +102,38 @@ class Guarded:
         self.fed = fed  # unknown words of the line may be what another part of it says: `echo x | xargs rm`
         self.dots = "dotglob" in text or "globdots" in text.lower().replace("_", "")
         self.listed = 0
-        self._folders = protected.folders
-        self._places: dict[str, str] | None = None
-        self._every: dict[str, str] | None = None
-        self._identities: set[tuple[int, int]] | None = None
-        self._roots: tuple[str, ...] | None = None
+        self.folders = protected.folders
 
-    @property
+    @functools.cached_property
     def places(self) -> dict[str, str]:
         """The folders from here upwards, in which files of our names are configuration."""
-        if self._places is None:
-            both = dict.fromkeys((normal(self.cwd), _real(self.cwd)))
-            self._places = {fold(place): place for folder in both for place in upwards(folder)}
-        return self._places
+        return {fold(place): place for folder in _both(self.cwd) for place in upwards(folder)}
 
-    @property
+    @functools.cached_property
     def every(self) -> dict[str, str]:
         """All that is protected, there or not."""
-        if self._every is None:
-            named = (
-                posixpath.join(place, name) for place in self.places.values() for name in self.index.names.values()
-            )
-            self._every = {**{fold(path): path for path in named}, **self.index.every}
-        return self._every
+        named = (posixpath.join(place, name) for place in self.places.values() for name in self.index.names.values())
+        return {**{fold(path): path for path in named}, **self.index.every}
 
-    @property
+    @functools.cached_property
     def files(self) -> dict[str, str]:
         """Files alone; those of billhook's own installation left out."""
         index = self.index
         left_out = {*index.state, *index.folders, *index.elsewhere, *index.installed}
         return {folded: path for folded, path in self.every.items() if folded not in left_out}
 
-    @property
+    @functools.cached_property
     def identities(self) -> set[tuple[int, int]]:
-        if self._identities is None:
-            found = (_identity(path) for path in dict.fromkeys((*self.files.values(), *self.index.programs)))
-            self._identities = {identity for identity in found if identity}
-        return self._identities
+        """Device and inode of each file: another name of the same file has the same ones."""
+        found = map(_identity, dict.fromkeys((*self.files.values(), *self.index.programs)))
+        return {identity for identity, _ in found if identity}
 
-    @property
+    @functools.cached_property
     def roots(self) -> tuple[str, ...]:
         """The project's folders: a dotted name of ours counts anywhere below."""
-        if self._roots is None:
-            above = (posixpath.dirname(folder) for folder in self._folders)
-            projects = [self.cwd, git_root(self.cwd), *(one for one in above if (self.cwd + "/").startswith(one + "/"))]
-            paths = dict.fromkeys(path for each in projects for path in (normal(each), _real(each)))
-            self._roots = tuple(fold(path.rstrip("/")) + "/" for path in paths)
-        return self._roots
+        above = (posixpath.dirname(folder) for folder in self.folders)
+        projects = [self.cwd, repository_above(self.cwd), *(each for each in above if inside(self.cwd, [each]))]
+        return tuple(fold(path.rstrip("/")) + "/" for each in filter(None, projects) for path in _both(each))
 
     # what is touched
 
@@ -167,12 +148,16 @@ class Guarded:
 
     def by_touch(self, touch: Touch) -> Iterator[Hit]:
         """The protected files that one path leads to."""
-        signs = _SIGNS & set(touch.path)
-        if UNKNOWN in touch.path or (touch.loose and signs):
+        path, stars, name = touch.path.partition("/**")
+        if stars and UNKNOWN not in path and not touch.loose:  # whatever is below a folder, or all of one name there
+            names = (name.strip("/"),) if name.strip("/*") else ()
+            touch = replace(touch, path=path or "/", names=names, below=touch.below or not touch.maybe)
+        is_pattern = has_pattern(touch.path)
+        if UNKNOWN in touch.path or (touch.loose and is_pattern):
             yield from self.by_unknown(touch)
             return
         yield from self.by_path(touch)
-        if signs:
+        if is_pattern:
             yield from self.by_shell_pattern(touch)
 
     def by_path(self, touch: Touch) -> Iterator[Hit]:
@@ -186,23 +171,17 @@ class Guarded:
 
     def is_hard_link(self, path: str) -> bool:
         """Whether a file is one of ours under another name."""
-        try:
-            found = os.lstat(path)
-        except (OSError, ValueError):
-            return False
-        return found.st_nlink > 1 and (found.st_dev, found.st_ino) in self.identities
+        identity, links = _identity(path, follow=False)
+        return links > 1 and identity in self.identities
 
     def at(self, path: str, folded: str, touch: Touch) -> Iterator[Hit]:
+        """What a path is by itself: a file of ours, or something in a folder of ours."""
         index = self.index
-        for folders, is_state in ((index.state, True), (index.folders, False), (index.files, False)):
-            for folder, shown in folders.items():
-                if (touch.maybe and folder in index.installed) or not folded.startswith(folder):
-                    continue
-                if len(folded) == len(folder):
-                    is_folder = folders is not index.files
-                    yield from () if is_folder and touch.folder else [Hit(path if is_folder else shown, state=is_state)]
-                elif folded[len(folder)] == "/":
-                    yield Hit(path, state=is_state)
+        owned = [each for each in upwards(folded) if each in index.owned]
+        if touch.maybe:
+            owned = [each for each in owned if each not in index.installed]
+        if owned and not (touch.folder and owned[0] == folded and not self.is_file(folded)):
+            yield Hit(path, state=not index.state.keys().isdisjoint(owned))
         for tail, name in index.names.items():
             if folded.endswith("/" + tail) and self.counts(path, folded[: -len(tail)], name):
                 yield Hit(path)
@@ -238,63 +217,45 @@ class Guarded:
     def under(self, folded: str, names: tuple[str, ...]) -> Iterator[Hit]:
         """What is there of ours below a folder: removing the folder removes it."""
         above = folded.rstrip("/") + "/"
-        for inside, path in self.every.items():
-            if not inside.startswith(above):
-                continue
-            segments = inside[len(above) :].split("/")
-            holds = not names or any_matches(names, segments) or (not self.is_file(inside) and self.holds(path, names))
-            if holds and os.path.lexists(path):
-                yield Hit(path, state=inside in self.index.state)
+        there = ((each, path) for each, path in self.every.items() if each.startswith(above) and os.path.lexists(path))
+        for each, path in there:
+            if not names or any_matches(names, each[len(above) :].split("/")) or self.holds(each, path, names):
+                yield Hit(path, state=each in self.index.state)
 
     def is_file(self, folded: str) -> bool:
         return folded not in self.index.folders and folded not in self.index.state
 
-    def holds(self, folder: str, names: tuple[str, ...]) -> bool:
+    def holds(self, folded: str, folder: str, names: tuple[str, ...]) -> bool:
         """Whether a folder of ours has something of such a name in it; in a large one it may."""
-        for _, folders, files in os.walk(folder):
+        for _, folders, files in () if self.is_file(folded) else os.walk(folder):
             self.listed += len(folders) + len(files)
             if self.listed > _MAX_LISTED or any_matches(names, (*folders, *files)):
                 return True
         return False
 
     def by_shell_pattern(self, touch: Touch) -> Iterator[Hit]:
-        """`rm .cl*/set*`: only what is there is matched; in folders too large to list, by name alone."""
-        pattern = fold(touch.path)
-        plain, signs = _CLASSES.split(pattern, maxsplit=1)[0], pattern.split("/")
-        for folded, path in self.every.items():
-            if not folded.startswith(plain) or (folded.count("/") != len(signs) - 1 and "**" not in signs):
-                continue
-            if not path_matches(signs, segments := folded.split("/")):
-                continue
-            if (self.dots or _dots_agree(signs, segments)) and os.path.lexists(path):
-                yield Hit(path, state=folded in self.index.state)
-        for path in self.expanded(touch.path):
-            folder, name = posixpath.split(path)
-            yield from self.by_path(msgspec.structs.replace(touch, path=posixpath.join(_real(folder), name)))
-
-    def expanded(self, pattern: str) -> list[str]:
+        """`rm .cl*/set*`: only what is there is matched."""
         paths = [""]
-        for segment in pattern.split("/")[1:]:
-            if _SIGNS & set(segment):
-                paths = [f"{path}/{name}" for path in paths for name in self.matching(path or "/", segment)]
-            else:
-                paths = [f"{path}/{segment}" for path in paths]
-        return paths
+        for segment in touch.path.split("/")[1:]:
+            paths = [f"{path}/{name}" for path in paths for name in self.matching(path, segment)]
+        for path in paths:
+            folder, name = posixpath.split(path)
+            yield from self.by_path(replace(touch, path=posixpath.join(REAL.real(folder), name)))
 
     def matching(self, folder: str, pattern: str) -> list[str]:
-        found: list[str] = []
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    self.listed += 1
-                    if self.listed > _MAX_LISTED:
-                        break
-                    hidden = entry.name.startswith(".") and pattern[0] != "." and not self.dots
-                    if not hidden and segment_matches(pattern, entry.name):
-                        found.append(entry.name)
-        except (OSError, ValueError):
-            pass  # no such folder: nothing matches there
-        return found
+        """The names in a folder that a pattern matches; in one that is too large to list, those of ours."""
+        if not has_pattern(pattern):
+            return [pattern]
+        names = REAL.names(folder or "/") if self.listed < _MAX_LISTED else []
+        self.listed += len(names)
+        ours = (path[len(folder) + 1 :].partition("/")[0] for path in self.every.values() if inside(path, [folder]))
+        there = (name for name in ours if name and os.path.lexists(f"{folder}/{name}"))
+        hides = not self.dots and pattern[0] != "."
+        return [
+            name
+            for name in dict.fromkeys((*names, *there))
+            if segment_matches(fold(pattern), fold(name)) and not (hides and name.startswith("."))
+        ]
 
     # what can't be told
 
@@ -310,20 +271,17 @@ class Guarded:
         yield from self.at(known + "/" + UNKNOWN, fold(known) + "/" + UNKNOWN, touch) if known else ()
         pattern = Glob(tuple(fold(known + rest.rstrip("/")).split(UNKNOWN)))
         for folded, file in self.files.items():
-            if self.fits(pattern, folded, touch.below) and self.is_told(touch, file, fold(known), rest):
+            above = touch.below and _dotted_folder(folded) and pattern.matches(posixpath.dirname(folded))
+            if (above or pattern.matches(folded)) and self.is_told(touch, file, fold(known), rest):
                 yield Hit(file, doubtful=True)
-        if "bin/" in rest and not touch.maybe:
-            installed = (self.index.every[each] for each in self.index.installed if pattern.matches(each))
-            yield from (Hit(file, doubtful=True) for file in installed)
-        if path.startswith(UNKNOWN) and not touch.maybe and (_FIRST_FILE.search(path) or _OUR_PLACE.search(self.text)):
-            yield Hit("billhook's own program or package", doubtful=True)
-        yield from self.known_folder(f"/{rest.replace(UNKNOWN, '/')}/")
+        if not touch.maybe and self.may_be_installed(path, rest, pattern):
+            yield _INSTALLATION
+        yield from self.folders_in(rest.replace(UNKNOWN, "/"))
 
-    def fits(self, pattern: Glob, folded: str, below: bool) -> bool:
-        if pattern.matches(folded):
+    def may_be_installed(self, path: str, rest: str, pattern: Glob) -> bool:
+        if "bin/" in rest and any(map(pattern.matches, self.index.installed)):
             return True
-        folder = posixpath.dirname(folded)
-        return below and posixpath.basename(folder).startswith(".") and pattern.matches(folder)
+        return path.startswith(UNKNOWN) and bool(_FIRST_FILE.search(path) or _OUR_PLACE.search(self.text))
 
     def is_told(self, touch: Touch, file: str, folder: str, rest: str) -> bool:
         """Whether the known parts of a path say that it is this file."""
@@ -334,59 +292,46 @@ class Guarded:
             return True
         if folder == posixpath.dirname(fold(file)) and posixpath.basename(folder).startswith("."):
             return True
-        return self.fed and self.names_it(file, self.text)
-
-    def known_folder(self, text: str) -> Iterator[Hit]:
-        """Folders of ours that the known part of a path names: `$X/.billhook/y`."""
-        text = fold(text)
-        for folded, folder in self.index.folders.items():
-            name = posixpath.basename(folded)
-            if name.startswith(".") and f"/{name}/" in text:
-                yield Hit(folder, doubtful=True)
-        for folded, folder in self.index.state.items():
-            if f"/{_tail(folded)}/" in text:
-                yield self.state_hit(folder)
-
-    def state_hit(self, folder: str) -> Hit:
-        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and the user is asked."""
-        ending = _tail(folder)
-        others = (f"{place}/{ending}" for place in upwards(self.cwd))
-        other = any(os.path.lexists(path) and path != folder for path in others)
-        return Hit(folder, state=not other, doubtful=True)
-
-    def names_it(self, file: str, text: str) -> bool:
-        """Whether a text names the file, or the dotted folder that it is in."""
-        folder = posixpath.basename(posixpath.dirname(file))
-        return _says(text, posixpath.basename(file)) or (folder.startswith(".") and _says(text, folder))
+        names = filter(None, (posixpath.basename(file), _dotted_folder(file)))
+        return self.fed and any(_says(self.text, name) for name in names)
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that speaks of a protected file."""
-        index, destroys = self.index, _DESTROYS.search(text)
-        if destroys or _CHANGES.search(text) or _REDIRECTS.search(text):
-            yield from self.installation_in(text)
+        destroys = _DESTROYS.search(text) is not None
+        if (destroys or _WRITES.search(text)) and self.says_installation(text):
+            yield _INSTALLATION
         for file in dict.fromkeys(self.files.values()):
-            folder = posixpath.basename(posixpath.dirname(file))
-            inside = folder.startswith(".") and _says(text, folder)
-            if (inside and destroys) or (_says(text, posixpath.basename(file)) and (inside or folder[:1] != ".")):
+            folder, named = _dotted_folder(file), _says(text, posixpath.basename(file))
+            if (named or destroys) and _says(text, folder) if folder else named:
                 yield Hit(file, doubtful=True)
                 break
-        for folded, folder in index.folders.items():
+        yield from self.folders_in(text)
+
+    def says_installation(self, text: str) -> bool:
+        if _OUR_PLACE.search(text) or any(path in text for path in self.index.programs):
+            return True
+        return _FIRST_FILE.search(text) is not None and any(site in text for site in self.index.sites.values())
+
+    def folders_in(self, text: str) -> Iterator[Hit]:
+        """Folders of ours that a text names: `$X/.billhook/y`."""
+        for folded, folder in self.index.folders.items():
             name = posixpath.basename(folder)
-            if folded not in index.installed and _says(text, name if name.startswith(".") else _tail(folder)):
+            if folded not in self.index.installed and _says(text, name if name.startswith(".") else _tail(folder)):
                 yield Hit(folder, doubtful=True)
-        for folder in dict.fromkeys(index.state.values()):
+        for folder in dict.fromkeys(self.index.state.values()):
             if _says(text, _tail(folder)) or folder in text:
                 yield self.state_hit(folder)
             elif _says(text, "approvals") and _says(text, posixpath.basename(folder)):
                 yield Hit(folder, state=True, doubtful=True)
 
-    def installation_in(self, text: str) -> Iterator[Hit]:
-        """Code that writes, and speaks of where billhook is installed."""
-        if _OUR_PLACE.search(text):
-            yield Hit("billhook's own program or package", doubtful=True)
-        yield from (Hit(path, doubtful=True) for path in self.index.programs if path in text)
-        if _FIRST_FILE.search(text):
-            yield from (Hit(site, doubtful=True) for site in self.index.sites.values() if site in text)
+    def state_hit(self, folder: str) -> Hit:
+        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and the user is asked."""
+        others = (f"{place}/{_tail(folder)}" for place in upwards(self.cwd))
+        other = any(os.path.lexists(path) and path != folder for path in others)
+        return Hit(folder, state=not other, doubtful=True)
+
+
+_INSTALLATION: Final = Hit("billhook's own program or package", doubtful=True)
 
 
 def _runs_first(name: str) -> bool:
@@ -408,8 +353,8 @@ def _with_links(paths: tuple[str, ...]) -> dict[str, str]:
     for path in paths:
         folder, _, name = path.rpartition("/")
         if folder not in real:
-            real[folder] = _real(folder or "/")
-        found |= {fold(each): path for each in (normal(path), posixpath.join(real[folder], name), _real(path))}
+            real[folder] = REAL.real(folder or "/")
+        found |= {fold(each): path for each in (normal(path), posixpath.join(real[folder], name), REAL.real(path))}
     return found
 
 
@@ -418,6 +363,12 @@ def _says(text: str, name: str) -> bool:
     if name not in text and fold(name) not in fold(text):
         return False
     return re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-])", text, re.I) is not None
+
+
+def _dotted_folder(file: str) -> str:
+    """The name of the folder that a file is in, if it begins with a dot: by itself it tells which file is meant."""
+    folder = posixpath.basename(posixpath.dirname(file))
+    return folder if folder.startswith(".") else ""
 
 
 def any_matches(patterns: Iterable[str], names: Iterable[str]) -> bool:
@@ -430,12 +381,6 @@ def _tail(path: str) -> str:
     return "/".join(path.rstrip("/").split("/")[-2:])
 
 
-def _dots_agree(pattern: Iterable[str], segments: Iterable[str]) -> bool:
-    """A `*` takes no name that begins with a dot."""
-    pairs = zip(pattern, segments, strict=False)
-    return all(not segment.startswith(".") or sign.startswith(".") for sign, segment in pairs)
-
-
 def normal(path: str) -> str:
     return posixpath.normpath("/" + path.lstrip("/"))
 
@@ -444,31 +389,15 @@ def fold(path: str) -> str:
     return path.casefold()
 
 
-def upwards(folder: str) -> Iterator[str]:
-    """A folder and all that are above it."""
-    while True:
-        yield folder
-        above = posixpath.dirname(folder)
-        if above == folder:
-            return
-        folder = above
+def _both(folder: str) -> dict[str, None]:
+    """A folder as it is named, and with its links followed."""
+    return dict.fromkeys((normal(folder), REAL.real(folder)))
 
 
-def git_root(folder: str) -> str:
-    """The nearest folder from here upwards that holds `.git`; the folder itself when there is none."""
-    return next((at for at in upwards(folder) if os.path.lexists(os.path.join(at, ".git"))), folder)
-
-
-def _real(path: str) -> str:
+def _identity(path: str, *, follow: bool = True) -> tuple[tuple[int, int] | None, int]:
+    """The device and inode of a file, and how many names it has."""
     try:
-        return os.path.realpath(path)
+        found = os.stat(path, follow_symlinks=follow)
     except (OSError, ValueError):
-        return normal(path)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return found.st_dev, found.st_ino
+        return None, 0
+    return (found.st_dev, found.st_ino), found.st_nlink

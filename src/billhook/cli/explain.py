@@ -1,6 +1,6 @@
 """`billhook explain`: which hooks an event would get, and why the others not. Nothing is run.
 
-`billhook explain ID`: a past decision, under the configuration of that moment, and what differs today.
+`billhook explain ID`: a past decision, under the configuration of that moment, and what would happen today.
 """
 
 import os
@@ -19,8 +19,7 @@ from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
-from billhook.config.builtin_options import filled as with_defaults
-from billhook.config.config import Config, as_data, content, kept
+from billhook.config.config import Config, as_data, kept
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
@@ -63,7 +62,7 @@ def verb(
 
     The argument is the name of an event, or a shell command, which stands for PreToolUse of Bash. It may also be a
     record of the event log, by its number or by the first eight digits of its id or more: then the decision of that
-    time is explained, under the configuration of that time, and what differs today.
+    time is explained, under the configuration of that time, and what would happen today.
     """
     is_record = len(about) == 1 and tool is None and input_ is None and _RECORD.fullmatch(about[0])
     if is_record and explain_record(about[0].lower(), configs, as_json=as_json):
@@ -291,25 +290,13 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
-    past = explain.look_back(record, kept(Path(config.root), record.config), config, _as_kept(config))
+    past = explain.look_back(record, kept(Path(config.root), record.config), config)
     screen.report(as_json, _past_screen(past), _past_data(past))
     return True
 
 
-def _as_kept(config: Config) -> dict[str, Any]:
-    """The configuration of today in the form in which those of the past are kept: secrets that are equal stay equal."""
-    data = content(config)
-    options = with_defaults("event-logger", config.builtins["event-logger"].options)
-    if options["redact"]:
-        from billhook.store.redaction import redactor
-
-        data = redactor(Path(config.root), more_keys=options["redact_keys"]).value(data)
-    form: dict[str, Any] = strictjson.loads(strictjson.encode(data), max_bytes=None)
-    return form
-
-
 def _past_data(past: explain.Past) -> dict[str, Any]:
-    record, names = past.record, "name standing why? decided own said then now changes"
+    record, names = past.record, "name standing why? decided own said then"
     about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
         **screen.picked(record, about),
@@ -321,11 +308,8 @@ def _past_data(past: explain.Past) -> dict[str, Any]:
             for one in past.hooks
         ],
         "today": {
-            "differs": past.differs if past.known else None,
-            "added": [row["name"] for row in past.added],
+            "added": past.added,
             "removed": past.removed,
-            "changed": [one.name for one in past.hooks if one.changes],
-            "settings": past.settings,
             "verdict": outlook_data(past.today.outlook) if past.today is not None else None,
             "not_known": past.untold,
         },
@@ -409,9 +393,9 @@ def _decision(past: explain.Past) -> str:
 
 def _today(past: explain.Past) -> Iterator[str]:
     yield click.style("Today", bold=True)
-    lines = list(_differences(past))
-    if not lines and past.known:
-        lines = ["the configuration is the same as far as this event goes"]
+    lines = [f"{name}: removed" for name in past.removed]
+    lines += [f"{one.name}: {text}" for one in past.hooks if (text := _outcome(one))]
+    lines += [f"{name}: added" for name in past.added]
     if past.today is not None:
         lines.append(verdict_line(past.today.outlook, past.today.event))
     lines += [f"not known: {text}" for text in past.untold]
@@ -419,38 +403,11 @@ def _today(past: explain.Past) -> Iterator[str]:
         yield from screen.hanging(line, 2)
 
 
-def _differences(past: explain.Past) -> Iterator[str]:
-    for one in past.hooks:
-        if one.own:
-            continue
-        if one.now is None:
-            yield f"{one.name}: removed"
-        elif one.changes:
-            yield f"{one.name}: {'; '.join(_change(change) for change in one.changes)}{_outcome(one)}"
-        elif text := _outcome(one):
-            yield f"{one.name}: {text.removeprefix(', so ')}"
-    for row in past.added:
-        place = f" ({screen.shown_path(str(row['source']))})" if row.get("file") else ""
-        yield f"{row['name']}: {'added' if past.known else 'not in the record'}{place}"
-    for change in past.settings:
-        yield _change(change)
-
-
 def _outcome(one: explain.Considered) -> str:
+    """What would become of a hook today, where that is not what became of it then."""
     if one.today is None:
         return ""
     if one.standing in ("asked", "background") and not one.today.runs:
-        return f", so it would not be asked: {one.today.why}"
+        return f"it would not be asked: {one.today.why}"
     own_condition = one.standing == "not asked" or one.why.startswith("condition")
-    return ", so it would be asked" if own_condition and one.today.runs else ""
-
-
-def _change(change: explain.FieldChange) -> str:
-    if change.field == "hash":
-        return "what it runs has changed"
-    field = "what it does" if change.field == "what" else change.field
-    values = []
-    for value in (change.then, change.now):
-        text = value if isinstance(value, str) else strictjson.dumps(value)
-        values.append("none" if value is None or value == [] else f"`{one_line(text, 200)}`")
-    return f"{field} {values[0]} -> {values[1]}"
+    return "it would be asked" if own_condition and one.today.runs else ""

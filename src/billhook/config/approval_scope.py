@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Final, Literal, TypeVar
 
 from billhook.config.sources import FileSnapshot, opened
-from billhook.effects import programs, wrappers
+from billhook.effects import programs
+from billhook.effects.patterns import segment_matches
 from billhook.effects.programs import SUFFIXES
-from billhook.effects.rules import segment_matches
 
 MAX_MATCHES: Final = 200
 MAX_NAMES: Final = 5_000  # names of files that all patterns of one hook may look at
@@ -138,7 +138,7 @@ def _arguments(text: str) -> str:
 def _runs_script(words: list[str]) -> bool:
     name = programs.program(tuple(words))
     interprets = name in programs.INTERPRETERS or programs.PYTHON.fullmatch(name)
-    return words[0].endswith(SUFFIXES) or bool(interprets or wrappers.run_by(tuple(words)))
+    return words[0].endswith(SUFFIXES) or bool(interprets or programs.run_by(tuple(words)))
 
 
 # The code files of a folder:

@@ -1,21 +1,29 @@
 """From what a file declares to a hook that an engine runs, or to what takes its place."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
-from billhook.config import actions, conditions, variables
+from billhook.config import conditions
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.declaration import Action, Declared, Exec, Mask, Python, Rewrite, RunAction, Say, Url
 from billhook.config.trust import Consent, Consented
-from billhook.core.answers import OnFailure
+from billhook.core.answers import Answer, Decision, OnFailure
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Handler, Hook, Source
+from billhook.core.lazy import later
 from billhook.effects.conditions import all_of
-from billhook.runners.command import CommandRunner, command, execute
+from billhook.runners.command import CommandRunner, command, execute, literal
 from billhook.store.approvals import Approval
 from billhook.store.state import FileState
+
+if TYPE_CHECKING:
+    from billhook.config import actions, variables
+else:
+    actions, variables = later("billhook.config.actions"), later("billhook.config.variables")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -124,7 +132,7 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
             spelt = "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"
             words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
             runner = execute(words, dialect=dialect, cwd=folder)
-            told = declared.shape == "yaml" and any(map(variables.used_in, words))
+            told = declared.shape == "yaml" and any("${" in word and variables.used_in(word) for word in words)
             return replace(runner, fill=variables.rendered) if told else runner
         case Python(target, interpreter, options):
             from billhook.runners.worker import python
@@ -136,6 +144,8 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
 
             names = [name for name in allowed_env if all(name in some for some in limits.header_env)]
             return webhook(url, headers=headers, allowed_env=names, allowed_urls=limits.for_url(url), dialect=dialect)
+        case Say("deny" | "ask" | "allow" as decision, text) if "${" not in text:
+            return literal(Answer(decision=Decision(decision), reason=text))
         case Say() | Rewrite() | Mask():
             return actions.handler(declared, state)
         case _:
@@ -144,7 +154,7 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
 
 def _with_variables(text: str, shell: str, runner: CommandRunner) -> CommandRunner:
     """A shell command whose `${file_path}` and the like are variables of its environment: never text of the shell."""
-    if not variables.used_in(text):
+    if "${" not in text or not variables.used_in(text):
         return runner
     told, names = variables.for_shell(text, shell)
     return replace(runner, argv=(*runner.argv[:-1], told), variables=names, fill=variables.value_of)

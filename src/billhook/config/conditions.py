@@ -78,9 +78,11 @@ def _is_rule(text: str) -> bool:
 def of_approved(was: Mapping[str, Any]) -> Conditions:
     """The conditions that a hook had when it was approved."""
     data = {key: was[key] for key in ("effects", "after_effects", "paths", "branch") if key in was}
-    rules = was.get("if") or ()
+    rules, paths = was.get("if") or (), data.get("paths")
+    data |= {"if": [rules] if isinstance(rules, str) else rules}
+    data |= {"paths": {"read": paths, "write": paths}} if isinstance(paths, list) else {}
     try:
-        return msgspec.convert(data | {"if": [rules] if isinstance(rules, str) else rules}, Conditions)
+        return msgspec.convert(data, Conditions)
     except msgspec.ValidationError:
         return Conditions()
 
@@ -135,7 +137,7 @@ def branches(ctx: Context) -> tuple[str, ...]:
 
 def _selected(globs: Iterable[str], name: str) -> bool:
     """Whether the last glob that matches a name is one without `!`. Where all have one, the rest is meant."""
-    from billhook.effects.rules import glob
+    from billhook.effects.patterns import glob
 
     globs = tuple(globs)
     chosen = all(text.startswith("!") for text in globs)

@@ -77,6 +77,25 @@ class Mask(msgspec.Struct, frozen=True, tag="mask"):
     patterns: tuple[str, ...]
 
 
+EVENT_VARIABLES: Final = frozenset(
+    [
+        "tool",
+        "command",
+        "file_path",
+        "message",
+        "branch",
+        "reason",
+        "prompt",
+        "event",
+        "agent",
+        "session",
+        "cwd",
+        "project",
+    ]
+)
+"""Names in `${...}` that an event gives a value; `variables.py` has the values."""
+
+
 class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
     """A handler that we know, but don't run: `mcp_tool`, `prompt`, `agent`."""
 
@@ -110,6 +129,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         data: dict[str, Any] = msgspec.to_builtins(self)
         if len(self.rules) == 1:
             data["if"] = self.rules[0]
+        if self.paths.read == self.paths.write != ():
+            data["paths"] = list(self.paths.read)
         return data | ({"when": plain_tests(self.when)} if self.when else {})
 
 

@@ -13,9 +13,8 @@ from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.conditions import EventTests, NotAgain, OnBranch, OnPaths
 from billhook.config.config import Config, HookRow, rows
-from billhook.config.declaration import CONDITION_KEYS, LAYERS, Conditions, Declared, Say, conditions_in_words
+from billhook.config.declaration import LAYERS, Conditions, Declared, Say, conditions_in_words
 from billhook.config.entry import Part
-from billhook.config.guard_report import to_allow
 from billhook.config.history import rows_of
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
@@ -431,8 +430,8 @@ def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
 
 
 def _notes(row: HookRow, step: Step, says: Answer | None) -> Iterator[str]:
-    if says is not None and says.data and isinstance(step.run, Guard) and (told := to_allow(says.data)):
-        yield told
+    if says is not None and says.data and isinstance(step.run, Guard):
+        yield from filter(None, [says.data["how_to_allow"]])
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
     if step.when_late is not None:
@@ -460,26 +459,15 @@ def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     )
 
 
-# A past decision: what each hook did about an event then, why the others were not asked, and what differs today.
-# All of it comes from the record, the configuration that was kept with it, and the configuration of today.
+# A past decision: what each hook did about an event then, why the others were not asked, and what would become of it
+# today. All of it comes from the record, the configuration that was kept with it, and the configuration of today.
 
 
 Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
 Standing = Literal["asked", "background", "skipped", "not asked"]
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
-_COMPARED: Final = ("events", "match", *CONDITION_KEYS, "what", "kind", "dialect", "on_failure",
-                    "priority", "after", "timeout", "background", "always", "trust", "state", "file")  # fmt: skip
-"""What makes a hook another one, or lets it run or not; a line that moved does not."""
 _LONGEST: Final = 200  # characters of a command or path in a reason
-
-
-class FieldChange(msgspec.Struct, frozen=True):
-    """One field that is not what it was."""
-
-    field: str
-    then: Any
-    now: Any
 
 
 class Considered(msgspec.Struct, frozen=True, kw_only=True):
@@ -492,8 +480,6 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     decided: bool = False  # it is one of those whose answer became the decision
     own: bool = False  # it was a hook of the program that asked, which no file has
     then: Row | None = None  # how it was configured; None: not known
-    now: Row | None = None  # how it is configured today; None: it is not
-    changes: tuple[FieldChange, ...] = ()  # what differs between the two, where both are known
     today: Explained | None = None  # what would become of it today, about the same event
 
 
@@ -504,27 +490,25 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[Considered, ...]  # those that were come to, in that order; then those that were not asked
     by: tuple[str, ...]  # whose answers became the decision
     known: bool  # the configuration of that moment is known
-    added: tuple[Row, ...]  # hooks for this event that are configured today, and were not then
-    settings: tuple[FieldChange, ...]  # what differs beside the hooks
     today: Explanation | None = None  # the same event under the configuration of today; None where it can't be told
     untold: tuple[str, ...] = ()  # what is not known, and why
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """Hooks that are not configured any more."""
-        return tuple(one.name for one in self.hooks if one.now is None and not one.own)
+        """Hooks of a file that are not configured for such an event any more."""
+        return tuple(one.name for one in self.hooks if one.today is None and not one.own) if self.today else ()
 
     @property
-    def differs(self) -> bool:
-        """Whether anything is known to differ today."""
-        return bool(self.added or self.removed or self.settings or any(one.changes for one in self.hooks))
+    def added(self) -> tuple[str, ...]:
+        """Hooks of a file that would be asked today, and of which the record knows nothing."""
+        met = {one.name for one in self.hooks}
+        asked = [one.row for one in self.today.hooks if one.runs] if self.today else []
+        return tuple(row.name for row in asked if row.name not in met and row.layer != "built-in")
 
 
-def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, now: Mapping[str, Any]) -> Past:
-    """A record, the configuration that was kept for it if it is still there, and that of today: loaded, and in the form
-    in which configurations are kept."""
-    event = event_of(record)
-    then_rows, now_rows = rows_of(kept), rows_of(now)
+def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) -> Past:
+    """A record, the configuration that was kept for it if it is still there, and that of today."""
+    event, then_rows = event_of(record), rows_of(kept)
     today, untold = _today(record, event, config)
     outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
     by = decided_by(record)
@@ -534,8 +518,6 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
             decided=one.name in by and one.standing == "asked",
             own=_is_own(one.name, record, None if kept is None else then_rows),
             then=then_rows.get(one.name),
-            now=now_rows.get(one.name),
-            changes=tuple(changes(then_rows.get(one.name), now_rows.get(one.name))),
             today=outlooks.get(one.name),
         )
         for one in _considered(record, then_rows, event)
@@ -550,8 +532,6 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config, no
         hooks=tuple(hooks),
         by=by,
         known=kept is not None,
-        added=tuple(_added(record, then_rows if kept is not None else None, now_rows)),
-        settings=tuple(_settings(kept, now)) if kept is not None else (),
         today=today,
         untold=tuple(untold),
     )
@@ -621,47 +601,10 @@ def _about(record: Record, event: Event | None) -> str:
     return f"`{text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}`" if text else "this"
 
 
-# -- what differs
-
-
-def changes(then: Row | None, now: Row | None) -> Iterator[FieldChange]:
-    """The fields of a hook that are not what they were."""
-    if then is None or now is None:
-        return
-    pairs = [(field, then.get(field) or None, now.get(field) or None) for field in _COMPARED]
-    found = [FieldChange(field, before, after) for field, before, after in pairs if before != after]
-    yield from found or _differing("", then, now, ["hash"])
-
-
 def wants(row: Row, event: str) -> bool:
     """Whether a hook is for that event."""
     events = row.get("events")
     return not events or (isinstance(events, list) and event in events)
-
-
-def _added(record: Record, then: Mapping[str, Row] | None, now: Mapping[str, Row]) -> Iterator[Row]:
-    named = {*(said.hook for said in record.outcomes), *record.not_asked}
-    for name, row in now.items():
-        if name in named or not wants(row, record.event):
-            continue
-        if name not in then if then is not None else row.get("layer") != "built-in":
-            yield row
-
-
-def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[FieldChange]:
-    yield from _differing("", then, now, ["parallel"])
-    before, after = then.get("builtins") or {}, now.get("builtins") or {}
-    for name in sorted({*before, *after}):
-        old, new = before.get(name) or {}, after.get(name) or {}
-        yield from _differing(f"{name}.", old, new, ["enabled"])
-        old, new = old.get("options") or {}, new.get("options") or {}
-        yield from _differing(f"{name}.", old, new, sorted({*old, *new}))
-
-
-def _differing(prefix: str, then: Mapping[str, Any], now: Mapping[str, Any], keys: list[str]) -> Iterator[FieldChange]:
-    for key in keys:
-        if then.get(key) != now.get(key):
-            yield FieldChange(f"{prefix}{key}", then.get(key), now.get(key))
 
 
 # -- the same event today

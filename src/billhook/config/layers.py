@@ -12,9 +12,20 @@ from msgspec.structs import replace
 
 from billhook.config import builtin_options
 from billhook.config.config import Entry
-from billhook.config.declaration import BUILTINS, LAYERS, Action, Declared, Exec, Layer, Python, Say, Url, needs_consent
+from billhook.config.declaration import (
+    BUILTINS,
+    EVENT_VARIABLES,
+    LAYERS,
+    Action,
+    Declared,
+    Exec,
+    Layer,
+    Python,
+    Say,
+    Url,
+    needs_consent,
+)
 from billhook.config.sources import Builtin, FileRead
-from billhook.config.variables import is_variable
 from billhook.core.lazy import pattern
 from billhook.core.text import Finding, suggestion
 
@@ -98,7 +109,6 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 message = f"a {layer} file can't set `{option}` of `{said.name}` to that"
                 hint = "remove it, or set it in your own hooks.yaml"
                 findings.append(Finding("BH215", message, path, said.line, said.column, hint))
-                del kept[option]
             kept = builtin_options.tightening(said.name, kept) if of_project else kept
             settled[said.name] = replace(
                 so_far,
@@ -254,7 +264,7 @@ class Values:
 
     def _value(self, found: re.Match[str], folder: str) -> str:
         escaped, name, default = found.groups()
-        if is_variable(name):  # known when an event happens
+        if name in EVENT_VARIABLES:  # known when an event happens
             return found[0]
         if escaped:
             return found[0][1:]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from billhook.config import read_conditions, variables
+from billhook.config import read_conditions
 from billhook.config.declaration import (
     ACTIONS,
     TYPES,
@@ -20,11 +20,15 @@ from billhook.config.declaration import (
 )
 from billhook.config.nodes import FieldNodes, Node
 from billhook.core import strictjson
+from billhook.core.lazy import later
 from billhook.core.match import expression
 from billhook.core.text import suggestion
 
 if TYPE_CHECKING:
+    from billhook.config import variables
     from billhook.config.entry import EntryReader
+else:
+    variables = later("billhook.config.variables")
 
 
 def read_action(entry: "EntryReader") -> Action | None:
@@ -85,7 +89,7 @@ def _run(entry: "EntryReader") -> Action | None:
 
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
-    if entry.shape == "yaml" and variables.used_in(text) and (inner := variables.NESTED.search(text)):
+    if entry.shape == "yaml" and "${" in text and variables.used_in(text) and (inner := variables.NESTED.search(text)):
         message = f"`${{...}}` of an event can't stand beside `{inner[0]}`, which reads text as a program"
         entry.find("BH219", message, node, hint="put it into a script, which gets the event on stdin", fatal=True)
 

@@ -21,7 +21,7 @@ from billhook.config.known_variables import KnownVariables
 from billhook.config.known_variables import known as known_variables
 from billhook.config.sources import MAX_KEPT, FileSnapshot
 from billhook.core import client_env
-from billhook.effects import programs, script, shell, wrappers
+from billhook.effects import programs, script, shell
 from billhook.effects.effect import UNKNOWN
 from billhook.effects.programs import SUFFIXES
 
@@ -367,7 +367,7 @@ class _FileScan:
 
     def words(self, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
         for _ in range(4):
-            rest = wrappers.run_by(words)
+            rest = programs.run_by(words)
             if not rest:
                 break
             self.environment(approval_scope.environment_of(os.path.join(self.folder, ".venv"), self.look))

@@ -68,11 +68,6 @@ def used_in(text: str) -> bool:
     return "${" in text and _REFERENCE.search(text) is not None
 
 
-def is_variable(name: str) -> bool:
-    """Whether `${name}` is known only when an event happens."""
-    return name in VARIABLES
-
-
 def rendered(text: str, ctx: Context) -> str:
     """A text with what the event says put in; `$${tool}` stays `${tool}`."""
     return _REFERENCE.sub(lambda found: found[0][1:] if found[1] else _value(found, ctx)[:_LONGEST], text)

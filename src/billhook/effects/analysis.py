@@ -11,14 +11,12 @@ from billhook.core import client_env, tools
 from billhook.core.events import Event
 from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind
-from billhook.effects.families.code import effects_of_code
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
-from billhook.effects.interpret import Interpreter, Run, State
-from billhook.effects.places import World
+from billhook.effects.interpret import Interpreter
+from billhook.effects.places import World, repository_above
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Call
 from billhook.effects.tool_inputs import ToolInput, tool_input
 
 _KEPT: Final = 64
@@ -96,37 +94,18 @@ def world_of(event: Event, fs: FileSystem = REAL) -> World:
 def _roots(cwd: str, told: str, fs: FileSystem) -> tuple[str, ...]:
     """The project's root and its worktrees, as named and with links followed."""
     inside = told.startswith("/") and (cwd + "/").startswith(told.rstrip("/") + "/")
-    root = told if inside else _nearest_repository(cwd, fs)
+    root = told if inside else repository_above(cwd, fs)
     found = gitstate.repository(root) if root and fs is REAL and fs.kind(f"{root}/.git") else None
     others = gitstate.worktrees(found[1]) if found else []
     root = root or cwd
     return tuple(dict.fromkeys([root, fs.real(root), *others]))
 
 
-def _nearest_repository(cwd: str, fs: FileSystem) -> str:
-    """The nearest folder upwards that holds `.git`; "" where there is none below the root of the file system."""
-    at = cwd
-    while at != "/":
-        if fs.kind(f"{at}/.git"):
-            return at
-        at = posixpath.dirname(at)
-    return ""
-
-
-def line_analysis(text: str, world: World) -> Analysis:
-    """What one shell line would do."""
-    interpreter = Interpreter(world)
-    interpreter.run_text(text, State(world.cwd), Run())
-    return _finished(interpreter, world)
-
-
 def _of_input(said: ToolInput, world: World) -> Analysis:
     interpreter = Interpreter(world)
-    command = Command(said.tool, cwd=world.cwd, text=said.tool)
-    call = Call(command, world, interpreter.scopes, frozenset())
+    call = interpreter.call(Command(said.tool, cwd=world.cwd, text=said.tool))
     for line in said.lines:
-        state = State(said.folder if said.folder.startswith("/") else posixpath.join(world.cwd, said.folder))
-        interpreter.run_text(line, state, Run())
+        interpreter.run_line(line, posixpath.join(world.cwd, said.folder))
     for told, path in said.paths:
         new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
         kind: Kind = "write" if new else told
@@ -136,11 +115,13 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
         if kind == "read" and is_secret_file(call.paths(path)[0]):
             interpreter.effects.append(call.effect("read-secret", call.paths(path)[0], scope="unknown"))
     for code in said.code:
+        from billhook.effects.families.code import effects_of_code  # most calls hold no code
+
         effects, lines, understood = effects_of_code("python", code, call, ())
         interpreter.effects += effects
         interpreter.code += [] if understood else [code]
         for line in lines:
-            interpreter.run_text(line, State(world.cwd), Run((said.tool,), 1))
+            interpreter.run_line(line, world.cwd, (said.tool,))
     for text in said.sql:
         interpreter.effects += effects_of_sql(call, text)
     if said.destroys:
@@ -152,8 +133,7 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
     if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
-        call = Call(Command("", cwd=world.cwd), world, interpreter.scopes, frozenset())
-        interpreter.effects.append(call.effect("run-opaque", certain=False, why=interpreter.why))
+        interpreter.add(Command("", cwd=world.cwd), "run-opaque", "", certain=False, why=interpreter.why)
     found = [each for effect in interpreter.effects for each in _also(effect, world)]
     return Analysis(
         tuple(dict.fromkeys(found)),

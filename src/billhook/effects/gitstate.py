@@ -15,7 +15,7 @@ import msgspec
 
 from billhook.core import client_env
 from billhook.effects.gitindex import BROKEN, Index, UnreadableError, digest, read_file
-from billhook.effects.places import has_pattern, inside
+from billhook.effects.places import has_pattern, inside, upwards
 
 _GENERATED = """
 build dist node_modules target .venv venv __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox coverage .next .nuxt
@@ -84,12 +84,8 @@ def _program(root: str) -> str:
 
 def repository(path: str) -> tuple[str, str] | None:
     """The worktree that a path is in, and its git folder, which is elsewhere for linked worktrees and submodules."""
-    at = os.path.abspath(path)
-    while not (gitdir := _gitdir(at)):
-        if at == os.path.dirname(at):
-            return None
-        at = os.path.dirname(at)
-    return at, gitdir
+    found = ((at, _gitdir(at)) for at in upwards(os.path.abspath(path)))
+    return next((each for each in found if each[1]), None)
 
 
 def _gitdir(folder: str) -> str:

@@ -1,32 +1,42 @@
 """What a command prints, as far as the line shows it: texts, lists of files as patterns, and where it comes from."""
 
-import itertools
 import posixpath
-from collections.abc import Iterator, Sequence
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from billhook.effects import values
-from billhook.effects.effect import UNKNOWN
-from billhook.effects.places import World, absolute
+from billhook.effects.effect import UNKNOWN, Command
+from billhook.effects.families.reading import READS, Reading
+from billhook.effects.listings import listed
+from billhook.effects.programs import Options
+from billhook.effects.run import Run
+from billhook.effects.script import ansi_c
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.values import NOTHING, Value
+from billhook.effects.table import word_set
+from billhook.effects.transforms import decodes, transformed
+from billhook.effects.values import LONGEST_VALUE, MOST_FIELDS, NOTHING, Value
 
-_FILTERS = """
-awk base64 bat batcat cat column cut expand fold gawk grep egrep fgrep gunzip gzip head hexdump iconv jq less more nl od
-openssl paste pr rev rg sed sort strings tac tail tee tr uniq xxd yq zcat zstd
-"""
-FILTERS: Final = frozenset(_FILTERS.split())
+FILTERS: Final = READS.keys() - word_set("source . split cmp") | word_set("gunzip gzip sed tee uniq xxd zstd")
 """Programs that print what they read, more or less."""
 TEMPORARY: Final = "/tmp/billhook-mktemp"  # stands for what `mktemp` makes
-DOWNLOADS: Final = frozenset(
-    {"curl", "wget", "fetch", "http", "https", "xh", "aria2c", "lwp-request", "GET", "nc", "ncat"}
-)
-_INTERPRETERS: Final = frozenset(
-    {"python", "python3", "node", "perl", "ruby", "php", "awk", "gawk", "lua", "deno", "bun"}
-)
+DOWNLOADS: Final = word_set("curl wget fetch http https xh aria2c lwp-request GET nc ncat")
 PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
+_COMPUTE: Final = word_set("python python3 node perl ruby php awk gawk lua deno bun eval sh bash")
+_GREPS: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
 _SELECT: Final = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac"})
-_SILENT: Final = frozenset({"-q", "-c", "-l", "-L", "--quiet", "--silent", "--count", "--files-with-matches"})
+_NO_FILES: Final = Reading(9)
+_FILES_OF: Final = {"sed": Reading(1, instead="-e -f --expression --file"), "tee": _NO_FILES}
+"""How filters that are in no table of readers read files."""
+_PRINT_NOTHING: Final = word_set(": true false mkdir rm cd test [ sleep touch chmod")
+_PRINT_SETTINGS: Final = frozenset({"ssh-agent", "dircolors", "resize", "tset"})
+_SETTINGS: Final = word_set("init hook env shellenv completion completions docker-env shell.bash shell.zsh activate")
+"""`direnv hook bash`, `brew shellenv`: subcommands that print settings for a shell."""
+PROCESSES: Final = "processes:"
+"""Origin of what `ps` and `pgrep` print; behind it the words that select them."""
+_LIST_PROCESSES: Final = frozenset({"ps", "pgrep", "pidof"})
+_ECHO_OPTION = re.compile(r"-[neE]+")
+_DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
 _SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("gpg", "--export-secret-keys --export-secret-key --export-secret-subkeys"),
     ("gcloud auth print-access-token", ""), ("gcloud auth print-identity-token", ""),
@@ -43,21 +53,6 @@ _SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("docker exec", "env printenv"),
 )  # fmt: skip
 """Commands that print secrets: their first words, and words of which one must be there as well."""
-_SETTINGS: Final = frozenset(
-    {
-        "init",
-        "hook",
-        "env",
-        "shellenv",
-        "completion",
-        "completions",
-        "docker-env",
-        "shell.bash",
-        "shell.zsh",
-        "activate",
-    }
-)
-"""`direnv hook bash`, `brew shellenv`: subcommands that print settings for a shell."""
 
 
 def _by_program() -> dict[str, list[tuple[tuple[str, ...], frozenset[str]]]]:
@@ -74,7 +69,7 @@ _SECRETS_OF: Final = _by_program()
 def prints_input(words: Sequence[str]) -> bool:
     """Whether a command of a pipeline passes on what it reads, so that a reader of the line's output sees it."""
     name = posixpath.basename(words[0]) if words else ""
-    return name in FILTERS and not (name in ("grep", "egrep", "fgrep", "rg") and _SILENT.intersection(words[1:]))
+    return name in FILTERS and word_set(_reading(name).quiet).isdisjoint(words)
 
 
 def prints_secret(words: Sequence[str]) -> bool:
@@ -85,188 +80,164 @@ def prints_secret(words: Sequence[str]) -> bool:
     return False
 
 
-def output(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> Value:
+def output(command: Command, fed: Value, run: Run) -> Value:
     """What a command prints. UNKNOWN where the line doesn't show it."""
-    name = words[0]
-    if name == "echo":
-        return Value(values.echo(words[1:]))
-    if name == "printf":
-        return Value(values.printf(words[1:]))
-    if name in ("basename", "dirname", "realpath", "readlink"):
-        path = values.path_program(words)
-        return Value(path or UNKNOWN)
-    simple = _simple(words, cwd, world)
-    if simple is not None:
-        return Value(simple)
+    words = command.words
+    printer = _PRINTERS.get(command.name)
+    text = printer(words, run) if printer else None
+    if text is not None:
+        return Value(text, command.origins if command.name in ("echo", "printf") else NOTHING)
+    if _prints_nothing(words):
+        return Value("")
     if listing := " ".join(listed(words)):
         return Value(listing)
-    if name in DOWNLOADS and len(words) > 1:
+    if command.name in DOWNLOADS and command.args:
         return Value(UNKNOWN, frozenset({"remote"}))
-    return _filtered(words, stdin, cwd, world)
+    return _filtered(words, fed, run)
 
 
-def _simple(words: Sequence[str], cwd: str, world: World) -> str | None:
-    name = words[0]
-    if name == "pwd":
-        return cwd
-    if name == "mktemp":
-        return TEMPORARY
-    if name == "whoami" or tuple(words) == ("id", "-un"):
-        return posixpath.basename(world.home)
-    if tuple(words[:3]) == ("git", "rev-parse", "--show-toplevel"):
-        return world.roots[0] if world.roots else cwd
-    if name in ("which", "type", "command") and len(words) > 1 and not words[-1].startswith("-"):
-        return words[-1]
-    if name == "seq" and all(word.isdigit() and len(word) < 6 for word in words[1:]) and 1 < len(words) <= 3:
-        first, last = (int(words[1]), int(words[2])) if len(words) == 3 else (1, int(words[1]))
-        return "\n".join(map(str, range(first, last + 1)[: values.MOST_FIELDS]))
-    if _SETTINGS.intersection(words[1:3]) or name in ("ssh-agent", "dircolors", "resize", "tset"):
-        return ""  # settings for the shell that evaluates them
-    if name in (":", "true", "false", "mkdir", "rm", "cd", "test", "[", "sleep", "touch", "chmod"):
-        return ""
-    return None
+def _prints_nothing(words: Sequence[str]) -> bool:
+    """Whether it prints nothing, or only settings for the shell that evaluates them."""
+    return words[0] in _PRINT_NOTHING or words[0] in _PRINT_SETTINGS or not _SETTINGS.isdisjoint(words[1:3])
 
 
-def _filtered(words: tuple[str, ...], stdin: Value, cwd: str, world: World) -> Value:
+def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
     """A filter, a decoder, or a program that nothing is known of."""
     name = words[0]
-    files = _files(words) if name in FILTERS else []
-    if files:
-        return _of_files(words, files, cwd, world)
-    if name in PACKERS and any(
-        is_secret_file(f"{absolute(word, cwd, world)}{end}") for word in words[1:] for end in ("", "/_", "/credentials")
-    ):
+    if name == "tee" or words in (("cat",), ("xargs",)):
+        return fed
+    if name in FILTERS and (files := _files(words)):
+        return _of_files(words, files, run)
+    if prints_secret(words) or (name in PACKERS and any(_holds_secret(run.path(word)) for word in words[1:])):
         return Value(UNKNOWN, frozenset({"secret"}))
-    if prints_secret(words):
-        return Value(UNKNOWN, frozenset({"secret"}))
-    if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export")):
+    if name in ("env", "printenv") or (len(words) == 1 and name in ("set", "export", "declare")):
         return Value(UNKNOWN, frozenset({"environment"}))
-    if stdin.known and stdin.text:
-        text = values.decoded(words, stdin.text)
-        if text is not None:
-            return Value(text, stdin.origins | ({"decoded"} if _decodes(words) else NOTHING))
-    if stdin.known and name in _SELECT:
-        return stdin  # some of its lines
-    if not prints_input(words):
-        computed = {"computed"} if name in _INTERPRETERS or name in ("eval", "sh", "bash") else set[str]()
-        return Value(UNKNOWN, frozenset(computed | (stdin.origins & {"remote", "decoded"})))
-    return Value(UNKNOWN, stdin.origins | (frozenset({"decoded"}) if _decodes(words) else NOTHING))
+    if name in _LIST_PROCESSES or (name in _GREPS and PROCESSES in fed.origins and "-v" not in words):
+        return Value(UNKNOWN, _processes(words))
+    decoded = frozenset({"decoded"}) if decodes(words) else NOTHING
+    if fed.known and fed.text and (text := transformed(words, fed.text)) is not None:
+        return Value(text, fed.origins | decoded)
+    if fed.known and name in _SELECT:
+        return fed  # some of its lines
+    if prints_input(words):
+        return Value(UNKNOWN, fed.origins | decoded)
+    computed = frozenset({"computed"}) if name in _COMPUTE else NOTHING
+    return Value(UNKNOWN, computed | (fed.origins & {"remote", "decoded"}))
 
 
-def _decodes(words: Sequence[str]) -> bool:
-    letters = {letter for word in words[1:] if word[:1] == "-" and word[1:2] != "-" for letter in word[1:]}
-    if words[0] in ("gunzip", "zcat"):
-        return True
-    return words[0] in ("base64", "openssl", "xxd", "gzip", "zstd") and bool({"d", "D", "r"} & letters)
+def _processes(words: Sequence[str]) -> frozenset[str]:
+    """Numbers of processes: where they come from is what `pkill` needs to end the same ones."""
+    if words[0] == "ps":
+        return frozenset({PROCESSES})
+    if words[0] in _GREPS:  # `[n]ode` is the name for which grep doesn't find itself
+        words = (words[0], "-f", "".join(_operands(words)[:1]).replace("[", "").replace("]", ""))
+    return frozenset({PROCESSES, PROCESSES + shlex.join(words[1:])})
+
+
+def _holds_secret(path: str) -> bool:
+    """Whether an archive of a path holds a secret file."""
+    return any(is_secret_file(path + end) for end in ("", "/_", "/credentials"))
 
 
 def _files(words: Sequence[str]) -> list[str]:
     """The files that a filter reads: its operands, without the pattern or program that comes first."""
-    operands = [word for word in words[1:] if not word.startswith("-")]
-    first = words[0] in ("grep", "egrep", "fgrep", "rg", "sed", "awk", "gawk", "jq", "yq", "tr", "openssl")
-    given = first and not any(word in ("-e", "-f", "--expression", "--file") for word in words)
-    if words[0] in ("head", "tail", "cut", "sort", "fold", "column", "tee", "tr", "openssl"):
-        operands = [word for word in operands if "/" in word or "." in word] if words[0] not in ("tee", "tr") else []
-    return operands[1:] if given else operands
+    how = _reading(words[0])
+    options = Options(words[1:], word_set(how.values))
+    skipped = 0 if how.instead and options.has(*word_set(how.instead)) else how.skip
+    return options.operands[skipped:] + options.values(*word_set(how.files))
 
 
-def _of_files(words: Sequence[str], files: list[str], cwd: str, world: World) -> Value:
-    paths = [absolute(file, cwd, world) for file in files]
+def _reading(name: str) -> Reading:
+    return READS.get(name) or _FILES_OF.get(name, Reading())
+
+
+def _of_files(words: Sequence[str], files: list[str], run: Run) -> Value:
+    paths = [run.path(file) for file in files]
+    if words[0] == "cat" and len(words) == 2:
+        return run.files.content(paths[0])
     secret = {"secret"} if any(map(is_secret_file, paths)) else set[str]()
-    decoded = {"decoded"} if _decodes(words) else set[str]()
+    decoded = {"decoded"} if decodes(words) else set[str]()
     plain = words[0] in ("cat", "tac", "head", "tail")
     packed = "file" if plain and len(paths) == 1 else "packed" if decoded else "lines"
     return Value(UNKNOWN, frozenset(secret | decoded | {f"{packed}:{path}" for path in paths[:4]}))
 
 
-# programs that list files
+# programs whose words show what they print
 
 
-def listed(words: Sequence[str]) -> Iterator[str]:
-    """The files that a command lists, as patterns: `./**/*.pyc` for `find . -name '*.pyc'`."""
-    name = words[0]
-    if name == "find":
-        starts, names = find_starts(words), find_names(words) or ("",)
-        yield from (f"{start}/**/{each}".rstrip("/") for start in starts for each in names)
-    elif name in ("fd", "fdfind"):
-        yield from _fd(words)
-    elif name == "ls":
-        yield from _ls(words)
-    elif name == "git" and tuple(words[1:2]) == ("ls-files",):
-        named = [word for word in words[2:] if not word.startswith("-")]
-        yield from (f"**/{each}" if "/" not in each else each for each in named or ["*"])
-    elif name == "git" and tuple(words[1:2]) == ("grep",) and _lists_names(words):
-        yield from _grep(words[1:])
-    elif name in ("grep", "rg", "egrep", "ag") and _lists_names(words):
-        yield from _grep(words)
+def _echo(words: Sequence[str], run: Run) -> str:
+    at = 1
+    while at < len(words) and _ECHO_OPTION.fullmatch(words[at]):
+        at += 1
+    options, text = "".join(words[1:at]), " ".join(words[at:])
+    if "e" in options or "\\x" in text or "\\0" in text:
+        text = ansi_c(text)
+    return text if "n" in options else f"{text}\n"
 
 
-def find_starts(words: Sequence[str]) -> list[str]:
-    end = next((place for place, word in enumerate(words[1:], 1) if word[:1] in ("-", "(", "!")), len(words))
-    options = [word for word in words[1:end] if word not in ("-H", "-L", "-P")]
-    return options or ["."]
+def printf(words: Sequence[str]) -> str:
+    """What `printf FORMAT ARGUMENTS` prints; the format is used again while arguments are left."""
+    if not words:
+        return ""
+    form, rest = ansi_c(words[0]), iter(words[1:])
+    slots = sum(1 for found in _DIRECTIVE.finditer(form) if found[0] != "%%")
+    rounds = max(1, -(-(len(words) - 1) // slots)) if slots else 1
+    filled = (_DIRECTIVE.sub(lambda found: _formatted(found[0], rest), form) for _ in range(min(rounds, MOST_FIELDS)))
+    return "".join(filled)[:LONGEST_VALUE]
 
 
-def find_names(tests: Sequence[str]) -> tuple[str, ...]:
-    """The names that every branch of the expression asks for; none: one of them takes whatever there is."""
-    branches: list[list[str]] = [[]]
-    negated, before = False, ""
-    for word in tests:
-        if word in ("-o", "-or", ","):
-            branches.append([])
-        elif before in ("-name", "-iname", "-path", "-ipath", "-wholename") and not negated:
-            path = word.rstrip("/*") if "path" in before or "whole" in before else word
-            branches[-1].append(posixpath.basename(path) or "*")
-        if word.startswith(("-exec", "-ok")):
-            break
-        negated = word in ("!", "-not") or (negated and word in ("-name", "-iname", "-path", "-ipath"))
-        before = word
-    return tuple(name for branch in branches for name in branch) if all(branches) else ()
+def _formatted(directive: str, rest: Iterator[str]) -> str:
+    kind = directive[-1]
+    if kind == "%":
+        return "%"
+    value = next(rest, "")
+    if kind == "b":
+        return ansi_c(value)
+    return format(int(value), kind) if kind in "xXo" and value.isdigit() and len(value) < 10 else value
 
 
-_FD_VALUES: Final = frozenset(
-    ["-t", "--type", "-d", "--max-depth", "-E", "--exclude", "-S", "--size", "-c", "--color", "-j", "--threads"]
-)
+def _basename(words: Sequence[str], run: Run) -> str:
+    path, *suffix = _operands(words) or [UNKNOWN]
+    return posixpath.basename(path.rstrip("/")).removesuffix("".join(suffix[:1]))
 
 
-def _fd(words: Sequence[str]) -> Iterator[str]:
-    operands, ending = [], ""
-    for before, word in itertools.pairwise(words):
-        if word in ("-x", "-X", "--exec", "--exec-batch"):
-            break
-        if before in ("-e", "--extension"):
-            ending = f".{word}"
-        elif before not in _FD_VALUES and not word.startswith("-"):
-            operands.append(word)
-    pattern = f"*{operands[0]}*" if operands and operands[0] != "." else "*"
-    for start in operands[1:] or ["."]:
-        yield f"{start}/**/{pattern.rstrip('*') if ending else pattern}{'*' if ending else ''}{ending}".replace(
-            "**.", "*."
-        )
+def _dirname(words: Sequence[str], run: Run) -> str:
+    path = (_operands(words) or [UNKNOWN])[0]
+    return posixpath.dirname(path.rstrip("/")) or (UNKNOWN if path == UNKNOWN else ".")
 
 
-def _ls(words: Sequence[str]) -> Iterator[str]:
-    operands = [word for word in words[1:] if not word.startswith("-")]
-    flags = "".join(word[1:] for word in words[1:] if word.startswith("-") and not word.startswith("--"))
-    yield from operands if "d" in flags else []
-    if "d" not in flags:
-        for operand in operands:
-            yield operand if set(operand) & set("*?[") or "." in posixpath.basename(operand) else f"{operand}/*"
-        if not operands:
-            yield "*"
-            if "a" in flags or "A" in flags:
-                yield ".[!.]*"
+def _last_operand(words: Sequence[str], run: Run) -> str:
+    return (_operands(words) or [UNKNOWN])[-1]
 
 
-def _lists_names(words: Sequence[str]) -> bool:
-    letters = "".join(word[1:] for word in words[1:] if word[:1] == "-" and word[1:2] != "-")
-    return "l" in letters or "L" in letters or "--files-with-matches" in words or "--files" in words
+def _operands(words: Sequence[str]) -> list[str]:
+    return [word for word in words[1:] if not word.startswith("-")]
 
 
-def _grep(words: Sequence[str]) -> Iterator[str]:
-    operands = [word for word in words[1:] if not word.startswith("-")]
-    starts = operands[1:] or ["."]
-    names = [word.partition("=")[2] for word in words if word.startswith("--include=")] or [""]
-    for start in starts:
-        plain = "." in posixpath.basename(start.rstrip("/")) and start not in (".", "..", "./")
-        yield from [start] if plain else [f"{start.rstrip('/')}/**/{name}".rstrip("/") for name in names]
+def _git(words: Sequence[str], run: Run) -> str | None:
+    if tuple(words[1:3]) != ("rev-parse", "--show-toplevel"):
+        return None
+    return run.world.roots[0] if run.world.roots else run.state.cwd
+
+
+def _seq(words: Sequence[str], run: Run) -> str | None:
+    numbers = [int(word) for word in words[1:] if word.isdigit() and len(word) < 6]
+    if not 1 <= len(numbers) <= 2 or len(numbers) < len(words) - 1:
+        return None
+    first, last = numbers if len(numbers) == 2 else (1, *numbers)
+    return "\n".join(map(str, range(first, last + 1)[:MOST_FIELDS]))
+
+
+_PRINTERS: Final[dict[str, Callable[[Sequence[str], Run], str | None]]] = {
+    "echo": _echo,
+    "printf": lambda words, run: printf(words[1:]),
+    "basename": _basename,
+    "dirname": _dirname,
+    "pwd": lambda words, run: run.state.cwd,
+    "mktemp": lambda words, run: TEMPORARY,
+    "whoami": lambda words, run: posixpath.basename(run.world.home),
+    "id": lambda words, run: posixpath.basename(run.world.home) if "-un" in words else None,
+    "git": _git,
+    **dict.fromkeys(("realpath", "readlink", "which", "type", "command"), _last_operand),
+    "seq": _seq,
+}

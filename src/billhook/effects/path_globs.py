@@ -11,7 +11,8 @@ from typing import Final, Literal
 
 from billhook.core.events import Event
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.rules import ANY_DEPTH, path_matches, path_patterns, path_segments
+from billhook.effects.patterns import ANY_DEPTH, path_matches
+from billhook.effects.rules import path_patterns, path_segments
 
 Use = Literal["read", "write"]
 _USES: Final[dict[str, Use]] = {

@@ -1,7 +1,7 @@
 """Paths of a call made absolute, and the scope that each is in."""
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -15,6 +15,10 @@ _SYSTEM: Final = """
 """
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "/dev/shm", "/var/folders", "/run/user")
 _SIGNS: Final = frozenset("*?[")
+_HARMLESS_DEVICES: Final = """
+null zero full random urandom tty pts/ ptmx std fd/ shm/ console tcp/ udp/ cu. dri/ snd/ video input/ kvm net/ log
+fuse usb serial i2c spi gpio kmsg mqueue
+"""
 LONGEST_PATH: Final = 16_384  # no system opens a longer one
 
 
@@ -112,3 +116,28 @@ def resolved(path: str, fs: FileSystem, *, itself: bool = False) -> str:
 def inside(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of the folders, or below one."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def is_device(path: str) -> bool:
+    """Whether writing to a path reaches a disk, the memory or the kernel's emergency keys; terminals don't count."""
+    if not path.startswith("/dev/"):
+        return path in ("/proc/sysrq-trigger", "/proc/kcore")
+    return len(path) > 5 and not path[5:].startswith(tuple(_HARMLESS_DEVICES.split()))
+
+
+def is_stream(path: str) -> bool:
+    """Whether a path is `/dev/null`, a terminal or a descriptor: what is written there is kept nowhere."""
+    return path.startswith("/dev/") and not is_device(path) and not path.startswith("/dev/shm/")
+
+
+def upwards(folder: str) -> Iterator[str]:
+    """A folder and all that are above it."""
+    yield folder
+    while (above := posixpath.dirname(folder)) != folder:
+        folder = above
+        yield folder
+
+
+def repository_above(folder: str, fs: FileSystem = REAL) -> str:
+    """The nearest folder from here upwards that holds `.git`; "" where there is none below the root of the system."""
+    return next((at for at in upwards(folder) if at != "/" and fs.kind(f"{at}/.git")), "")

@@ -1,67 +1,303 @@
-"""The words of a command: which is the script, which name files that are read, which are written."""
+"""What is known about the words of programs: their options, and which of the words are run, read or written.
+
+Two tables name the programs that run others: `INTERPRETERS` run a script or a text, `WRAPPERS` run a command.
+"""
 
 import itertools
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.shell import SimpleCommand
-from billhook.effects.wrappers import SHELLS, WRAPPERS
+
+if TYPE_CHECKING:
+    from billhook.effects.shell import SimpleCommand
+
+
+class Options:
+    """A command's words told apart: its options with their values, and its operands."""
+
+    __slots__ = ("names", "operands", "options")
+
+    def __init__(self, words: Sequence[str], valued: frozenset[str] = frozenset()) -> None:
+        self.options: list[tuple[str, str]] = []  # ("-r", ""), ("--out", "x"); letters one by one
+        self.operands: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                self.operands += rest
+            elif word.startswith("--") or (word in valued and len(word) > 1):
+                name, equals, value = word.partition("=")
+                if f"{name}:2" in valued:  # it takes two words: `jq --arg NAME VALUE`
+                    value = f"{next(rest, '')} {next(rest, '')}"
+                elif not equals and name in valued:
+                    value = next(rest, "")
+                self.options.append((name, value))
+            elif word.startswith("-") and len(word) > 1:
+                self._letters(word, valued, rest)
+            else:
+                self.operands.append(word)
+        self.names = {name for name, _ in self.options}
+
+    def _letters(self, word: str, valued: frozenset[str], rest: Iterator[str]) -> None:
+        name, equals, value = word.partition("=")
+        if equals:  # `-auto-approve=true`
+            self.options.append((name, value))
+        self.options.append((word, ""))  # `-delete`: a long option of programs that use one dash
+        for letter in dict.fromkeys(word[1:]):  # each once: a word may be very long
+            if f"-{letter}" in valued:
+                self.options.append((f"-{letter}", word[word.index(letter, 1) + 1 :] or next(rest, "")))
+                return
+            self.options.append((f"-{letter}", ""))
+
+    def has(self, *names: str) -> bool:
+        """Whether an option was given; a long one may be cut short, as GNU programs accept it."""
+        return not self.names.isdisjoint(names) or any(
+            len(option) > 4 and option[:2] == "--" and any(name.startswith(option) for name in names)
+            for option in self.names - _WHOLE
+        )
+
+    def values(self, *names: str) -> list[str]:
+        return [value for option, value in self.options if option in names and value]
+
+
+_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify", "--all"})
+"""Options that are whole although others begin with them: `--force` is not `--force-create`."""
+
+
+class Wrapper(msgspec.Struct, frozen=True):
+    """How to find what a wrapper or an interpreter runs among its words."""
+
+    valued: str = ""  # short options that take a value, attached or as the next word
+    long: str = ""  # long options that take a value as the next word, separated by blanks
+    operands: int = 0  # how many words stand before the command: the duration of `timeout`
+    ends: str = ""  # options behind which something else than a command stands: `env -S`, `flock -c`, `python -c`
+    later: str = ""  # options with which a text follows behind all options: `sh -c -x TEXT`, `sudo -s -u me TEXT`
+    detached: bool = False  # values are never attached to a letter, and options may begin with `+`: shells
+    flags: str = ""  # long options that take no value, where all others do
+    optional: bool = False  # one more word may stand before the command
+    assignments: bool = False  # `A=1` may stand before the command
+    fed: bool = False  # further arguments come from elsewhere
+    joined: bool = False  # the words are joined and given to a shell
+
+
+SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
+_SHELL: Final = Wrapper("oO", "rcfile init-file init-command", ends="--command", later="-c", detached=True)
+INTERPRETERS: Final[dict[str, Wrapper]] = {
+    **dict.fromkeys(SHELLS, _SHELL),
+    "python": Wrapper("WX", ends="-c -m"),
+    "node": Wrapper("rC", "require import loader conditions", ends="-e --eval --print", later="-p"),
+    "ruby": Wrapper("IrCE", ends="-e"),
+    "perl": Wrapper("IM", ends="-e -E"),
+    "php": Wrapper("dc", ends="-r"),
+    **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), Wrapper("l", ends="-e")),
+    "elixir": Wrapper("rS", "require", ends="-e --eval"),
+    **dict.fromkeys(("pwsh", "powershell"), Wrapper(ends="-c -C")),
+    **dict.fromkeys(("tsx", "ts-node", "tclsh", ".", "source"), Wrapper()),
+}
+"""Programs that run a script, or the text behind an option."""
+ALSO_INTERPRET: Final[dict[str, Wrapper]] = {
+    "emacs": Wrapper("lf", "load funcall", ends="--eval"),
+    **dict.fromkeys(("bun", "deno"), Wrapper("r", ends="-e --eval --print", later="-p")),
+}
+"""Programs that run code among other things: the first operand of most of their calls is no script."""
+PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
+
+_PLAIN: Final = "nohup spawn builtin setsid unbuffer linux32 linux64 busybox toybox firejail entr"
+WRAPPERS: Final[dict[str, Wrapper]] = {
+    **dict.fromkeys(_PLAIN.split(), Wrapper()),
+    "sudo": Wrapper(
+        valued="CDghpRrTtUu",
+        long="user group host prompt chdir chroot role type other-user command-timeout close-from",
+        later="-s -i --shell --login",
+        assignments=True,
+    ),
+    "doas": Wrapper("Cu", later="-s"),
+    "env": Wrapper("uCa", "unset chdir argv0", ends="-S --split-string", assignments=True),
+    "timeout": Wrapper("ks", "kill-after signal", 1),
+    "nice": Wrapper("n", "adjustment"),
+    "ionice": Wrapper("cnpPu", "class classdata pid pgid uid"),
+    "chrt": Wrapper("pTPD", "sched-runtime sched-period sched-deadline", 1),
+    "taskset": Wrapper(operands=1),
+    "time": Wrapper("fo", "format output", assignments=True),
+    "command": Wrapper(ends="-v -V"),
+    "exec": Wrapper("a"),
+    "stdbuf": Wrapper("ioe", "input output error"),
+    "strace": Wrapper("abeEIoOpPsSuUX", "attach trace expr output user env string-limit"),
+    "flock": Wrapper("wE", "timeout wait conflict-exit-code", 1, ends="-c --command"),
+    "chroot": Wrapper("", "userspec groups", 1),
+    "setpriv": Wrapper(
+        "",
+        "reuid ruid euid regid rgid egid groups inh-caps ambient-caps bounding-set securebits pdeathsig ptracer "
+        "selinux-label apparmor-profile landlock-access landlock-rule seccomp-filter",
+    ),
+    "unshare": Wrapper("RSGwl", "propagation setgroups setuid setgid root wd map-user map-group map-users map-groups"),
+    "nsenter": Wrapper("tSG", "target setuid setgid"),
+    "prlimit": Wrapper("po", "pid output"),
+    "setarch": Wrapper(optional=True),
+    "systemd-run": Wrapper("pEuHMt", "property setenv unit host machine slice description service-type uid gid nice"),
+    "systemd-inhibit": Wrapper("", "what who why mode"),
+    "pkexec": Wrapper("", "user"),
+    "fakeroot": Wrapper("lfisb", "lib faked"),
+    "caffeinate": Wrapper("tw"),
+    "ltrace": Wrapper("aADeFlnopsuwxX", "align config debug indent output user where library"),
+    "watch": Wrapper("nq", "interval equexit", joined=True),
+    "dtach": Wrapper("aAcnNepr"),
+    "abduco": Wrapper("acnAe"),
+    "sshpass": Wrapper("pfdP"),
+    "rlwrap": Wrapper("bCdfgHilmpPqst"),
+    "dbus-run-session": Wrapper("", "config-file dbus-daemon"),
+    "bwrap": Wrapper(optional=True),
+    "proot": Wrapper("rbwq", "rootfs bind cwd"),
+    "faketime": Wrapper(operands=1),
+    "flatpak-spawn": Wrapper("", "env directory"),
+    "tsp": Wrapper("DLNO"),
+    "watchexec": Wrapper("wefiso", "watch exts filter ignore signal on-busy-update"),
+    "direnv": Wrapper(operands=2),
+    "xargs": Wrapper("adEILnPsJRS", "arg-file delimiter max-args max-procs max-chars process-slot-var", fed=True),
+    "parallel": Wrapper(
+        "aIjnNLdSC", "jobs arg-file max-args delimiter colsep joblog results sshlogin workdir tmpdir timeout", fed=True
+    ),
+}
+
+TRANSPARENT: Final = frozenset({"timeout", "nice", "ionice", "nohup", "time", "stdbuf", "command", "builtin"})
+"""Wrappers that add nothing to what they run: an allow rule need not name them."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+
+
+class Prefix:
+    """The words of a wrapper before what it runs, read one by one; that begins `at` a word."""
+
+    def __init__(self, words: tuple[str, ...], wrapper: Wrapper) -> None:
+        self.words, self.wrapper, self.name = words, wrapper, program(words)
+        self.at, self.operands = 1, wrapper.operands
+        self.assignments: list[str] = []
+        self.ending = ""  # the option behind which something else than a command stands
+        self.value = ""  # of that option
+        self.doubtful = False  # an option is not known: it may take the next word
+        self.ended = False
+        while self.at < len(words) and not self.ended:
+            self._take(words[self.at])
+
+    def _take(self, word: str) -> None:
+        if word == "--" or (word == "-" and self.name == "env"):
+            self.at += 1
+            self.ended = not self.wrapper.assignments and not self.operands
+        elif (word.startswith("-") and len(word) > 1) or (word.startswith("+") and self.wrapper.detached):
+            self.at += 1
+            self._take_long(word) if word.startswith("--") else self._take_letters(word)
+        elif self.wrapper.assignments and self._assigns(word):
+            self.at += 1
+            self.assignments.append(word)
+        elif self.operands:
+            self.at += 1
+            self.operands -= 1
+        else:
+            self.ended = True
+
+    def _take_letters(self, word: str) -> None:
+        ends, later = self.wrapper.ends.split(), self.wrapper.later.split()
+        for letter in dict.fromkeys(word[1:]):
+            option, attached = word[0] + letter, word[word.index(letter, 1) + 1 :]
+            if option in ends:
+                self._end(option, attached)
+                return
+            if option in later:
+                self.ending = option
+            if letter in self.wrapper.valued and not self.wrapper.detached:
+                self.at += not attached
+                return
+            self.at += word.count(letter) if letter in self.wrapper.valued else 0
+        self.doubtful = self.doubtful or UNKNOWN in word
+
+    def _take_long(self, word: str) -> None:
+        name, equals, value = word[2:].partition("=")
+        if f"--{name}" in self.wrapper.ends.split():
+            self._end(f"--{name}", value)
+        elif f"--{name}" in self.wrapper.later.split():
+            self.ending = f"--{name}"
+        elif self.wrapper.flags:
+            self.at += not equals and name not in self.wrapper.flags.split()
+        elif not equals:
+            takes = any(long.startswith(name) for long in self.wrapper.long.split())  # it may be cut short
+            self.at += takes
+            self.doubtful = self.doubtful or not takes
+
+    def _end(self, option: str, attached: str) -> None:
+        self.ending, self.ended = option, True
+        self.value = attached or " ".join(self.words[self.at : self.at + 1])
+
+    def _assigns(self, word: str) -> bool:
+        """Whether a word is an assignment; to `env` and `sudo` whatever has a `=` is, as `a-b=1`."""
+        if self.name == "time":
+            return _ASSIGNMENT.match(word) is not None
+        return "=" in word and not (self.name == "sudo" and word.startswith("/"))
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """The words behind: the command that a wrapper runs."""
+        return self.words[self.at :]
+
+    @property
+    def known(self) -> bool:
+        """Whether all of its words are; the value of a variable doesn't matter."""
+        return not any(UNKNOWN in word and not _ASSIGNMENT.match(word) for word in self.words[1 : self.at])
+
+
+def operand(words: tuple[str, ...], interpreter: Wrapper) -> tuple[str, str | None, str]:
+    """The script among an interpreter's words, or the code given in its place, or the module."""
+    own = Prefix(("", *words), interpreter)
+    if own.ending and own.ending not in interpreter.later.split():
+        return ("", None, own.value) if own.ending == "-m" else ("", own.value, "")
+    first = " ".join(own.rest[:1])
+    if own.ending:
+        return "", first, ""
+    return first if first != "-" else "", None, ""
+
+
+_RUNNER: Final = Wrapper(
+    "pc",
+    "with with-requirements with-editable python project directory env-file extra group index package config "
+    "import-map from cwd",
+    ends="-m --module",
+)
+_RUNNERS_WORDS: Final = """
+uv run, uvx, poetry run, pipenv run, pdm run, hatch run, rye run, pipx run, deno run, bun run, bun, bunx, npx, npm exec,
+npm x, pnpm exec, pnpm dlx, pnpx, yarn exec, yarn dlx, bundle exec, mise exec, doppler run, dotenv run
+"""
+RUNNERS: Final[dict[tuple[str, ...], Wrapper]] = {
+    **{tuple(runner.split()): _RUNNER for runner in _RUNNERS_WORDS.split(",")},
+    ("conda", "run"): Wrapper("np", "name prefix cwd"),
+}
+"""Programs that run a command, or a file of the project, in an environment of their own."""
+_RUNNER_NAMES: Final = frozenset(name for name, *_ in RUNNERS)
+
+
+def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What `uv run ...` and its like run; nothing for other commands. `-m` and a module for Python's."""
+    name = program(words)
+    if name not in _RUNNER_NAMES:
+        return ()
+    own = next((n for n in (2, 1) if (name, *words[1:n]) in RUNNERS and len(words) > n), 0)
+    if not own:
+        return ()
+    prefix = Prefix(words[own - 1 :], RUNNERS[name, *words[1:own]])
+    return ("-m", *prefix.rest) if prefix.ending else prefix.rest
+
+
+# files that a command reads, writes or runs
 
 SUFFIXES: Final = (".sh", ".bash", ".zsh", ".py", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php")
 """What the names of scripts end in."""
 _WRITERS: Final = frozenset({"tee", "touch", "truncate", "rm", "rmdir", "unlink", "mv", "mkdir", "logger", "mktemp"})
 _COPIERS: Final = frozenset({"cp", "install", "ln"})
-_READ_NOTHING: Final = frozenset(
-    {
-        "echo",
-        "printf",
-        "[",
-        "test",
-        "[[",
-        ":",
-        "true",
-        "false",
-        "exit",
-        "return",
-        "kill",
-        "type",
-        "which",
-        "cd",
-        "pushd",
-    }
-    | {"export", "local", "declare", "typeset", "readonly", "unset", "set", "shift", "trap", "read", "ls", "chmod"}
-)
 DECLARES: Final = frozenset({"export", "local", "declare", "typeset", "readonly"})
-PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
-
-
-class InterpreterOptions(msgspec.Struct, frozen=True):
-    """How an interpreter's options are told from its script."""
-
-    valued: str = ""  # short ones that take a value
-    code: str = ""  # short ones whose value is the program itself
-    long: frozenset[str] = frozenset()  # long ones that take the next word
-    long_code: frozenset[str] = frozenset()
-
-
-INTERPRETERS: Final[dict[str, InterpreterOptions]] = {
-    **dict.fromkeys(SHELLS, InterpreterOptions("oO", "c", frozenset({"--rcfile", "--init-file"}))),
-    "python": InterpreterOptions("WXm", "c"),
-    "node": InterpreterOptions(
-        "rC", "ep", frozenset({"--require", "--import", "--loader", "--conditions"}), frozenset({"--eval", "--print"})
-    ),
-    "ruby": InterpreterOptions("IrCE", "e"),
-    "perl": InterpreterOptions("IM", "eE"),
-    "php": InterpreterOptions("dc", "r"),
-    **dict.fromkeys(("lua", "luajit", "Rscript", "osascript", "julia"), InterpreterOptions("l", "e")),
-    **dict.fromkeys(("pwsh", "powershell"), InterpreterOptions("", "cC")),
-    **dict.fromkeys(("tsx", "ts-node", "tclsh"), InterpreterOptions()),
-    **dict.fromkeys((".", "source"), InterpreterOptions()),
-}
+_READ_NOTHING_WORDS: Final = """
+echo printf [ test [[ : true false exit return kill type which cd pushd unset set shift trap read ls chmod
+"""
+_READ_NOTHING: Final = DECLARES.union(_READ_NOTHING_WORDS.split())
 READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
 """Programs that are told what to do by the file after `-f`."""
 RUNS_PROJECT: Final[dict[str, tuple[str, ...]]] = {
@@ -81,22 +317,12 @@ RUNS_PROJECT: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("docker", "podman"), ()),
 }
 """Programs that run code of the project by themselves, and the files of the project in which that is written."""
-LOADS: Final = frozenset(
-    {
-        "BASH_ENV",
-        "ENV",
-        "ZDOTDIR",
-        "PYTHONSTARTUP",
-        "PYTHONHOME",
-        "PYTHONUSERBASE",
-        "NODE_OPTIONS",
-        "NODE_PATH",
-        "RUBYOPT",
-        "RUBYLIB",
-    }
-    | {"PERL5LIB", "PERLLIB", "PERL5OPT", "LUA_PATH", "LUA_INIT", "CLASSPATH", "JAVA_TOOL_OPTIONS", "LD_PRELOAD"}
-    | {"LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "PATH", "GIT_CONFIG_GLOBAL", "GIT_EXEC_PATH", "GIT_SSH_COMMAND"}
-)
+_LOADS_WORDS: Final = """
+BASH_ENV ENV ZDOTDIR PYTHONSTARTUP PYTHONHOME PYTHONUSERBASE NODE_OPTIONS NODE_PATH RUBYOPT RUBYLIB PERL5LIB PERLLIB
+PERL5OPT LUA_PATH LUA_INIT CLASSPATH JAVA_TOOL_OPTIONS LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES PATH
+GIT_CONFIG_GLOBAL GIT_EXEC_PATH GIT_SSH_COMMAND
+"""
+LOADS: Final = frozenset(_LOADS_WORDS.split())
 """Variables that tell programs which files to load or run, or where to look for them."""
 _GIVE: Final = frozenset({"cat", "tac", "head", "tail", "sort", "ls", "find", "fd", "run-parts", "parallel", "xargs"})
 _PRINT: Final = frozenset({"echo", "printf"})
@@ -109,41 +335,12 @@ def program(words: tuple[str, ...]) -> str:
     return words[0].rpartition("/")[2] if words else ""
 
 
-def said(command: SimpleCommand) -> tuple[str, ...]:
+def said(command: "SimpleCommand") -> tuple[str, ...]:
     """The words of a command that may give variables their values: `X=1`, and what `export` and its like are told."""
     return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 
 
-def operand(words: tuple[str, ...], options: InterpreterOptions) -> tuple[str, str | None, str]:
-    """The script among an interpreter's words, or the code given in its place, or the module."""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
-        following = words[at] if at < len(words) else ""
-        if word == "--":
-            return following, None, ""
-        if word == "-" or word[:1] not in ("-", "+"):
-            return word if word != "-" else "", None, ""
-        if word.startswith("--"):
-            if word.partition("=")[0] in options.long_code:
-                return "", following, ""
-            at += word in options.long
-            continue
-        for place, letter in enumerate(word[1:], 2):
-            value = word[place:] or following
-            if letter in options.code:
-                # a shell takes its text from the next word, whatever letters follow
-                return "", value, ""
-            if letter in options.valued:
-                if letter == "m":
-                    return "", None, value
-                at += not word[place:]
-                break
-    return "", None, ""
-
-
-def runs_what_it_is_given(command: SimpleCommand) -> bool:
+def runs_what_it_is_given(command: "SimpleCommand") -> bool:
     """Whether a command runs a file or a text that only shows when it runs: `xargs sh`, `... | sh`, `"$f"`."""
     name = program(command.words)
     if not command.words or UNKNOWN in command.words[0] or name in ("run-parts", "parallel"):

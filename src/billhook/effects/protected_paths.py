@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Protected(msgspec.Struct, frozen=True):
+class Protected(msgspec.Struct, frozen=True, eq=False):
     """What must not be changed unseen. All paths are absolute, and need not exist."""
 
     files: tuple[str, ...] = ()  # our configuration in all layers, and approved scripts

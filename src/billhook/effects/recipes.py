@@ -8,11 +8,17 @@ from typing import Final
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.places import World, absolute
+from billhook.effects.line_files import LARGEST_FILE
+from billhook.effects.programs import Options
+from billhook.effects.run import Run
+from billhook.effects.table import word_set
+from billhook.effects.values import EMPTY, Value
 
-LARGEST: Final = 64 * 1024
 _ASSIGNMENT = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?+]|::)?=[ \t]*(.*)$", re.M)
 _REFERENCE = re.compile(r"\$[({](\w+)[)}]")
+_MAKE_VALUES: Final = word_set("-C --directory -f --file --makefile -E --eval -I --include-dir -o --old-file -W")
+_MAKE_DRY: Final = word_set("-n --dry-run --just-print --recon --help --version")
+_MOST_RULES: Final = 32  # of one makefile
 _PACKAGE_RUNNERS: Final = frozenset({"npm", "pnpm", "yarn", "bun"})
 _OWN_VERBS: Final = frozenset({"test", "start", "stop", "restart"})
 
@@ -29,57 +35,61 @@ class NoFiles:
     def names(self, folder: str) -> list[str]:
         return []
 
-    def read(self, path: str, limit: int = LARGEST) -> str | None:
+    def read(self, path: str, limit: int = 0) -> str | None:
         return None
 
 
 NO_FILES: Final = NoFiles()
 
 
-def texts(command: Command, world: World, cwd: str) -> Iterator[tuple[str, str]]:
+def texts(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
     """Each line that the command would run, with how it is reached."""
     if command.name in ("make", "gmake"):
-        yield from _make(command, world, cwd)
+        yield from _make(command, run)
     elif command.name in _PACKAGE_RUNNERS:
-        yield from _package(command, world, cwd)
+        yield from _package(command, run)
     elif command.name == "just":
-        yield from _just(command, world, cwd)
+        yield from _just(command, run)
 
 
-def _first(names: tuple[str, ...], folder: str, world: World) -> str:
-    found = (world.fs.read(f"{folder}/{name}", LARGEST) for name in names)
+def _first(names: tuple[str, ...], folder: str, run: Run) -> str:
+    found = (run.world.fs.read(f"{folder}/{name}", LARGEST_FILE) for name in names)
     return next((text for text in found if text), "")
 
 
-def _make(command: Command, world: World, cwd: str) -> Iterator[tuple[str, str]]:
-    args, folder, file, targets, told = list(command.args), cwd, "", [], ""
-    if {"-n", "--dry-run", "--just-print", "--recon", "--help", "--version"} & set(args):
+def _make(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
+    options = Options(command.args, _MAKE_VALUES)
+    if options.has(*_MAKE_DRY):
         return
-    while args:
-        word = args.pop(0)
-        if word in ("-C", "-f", "--directory", "--file") and args:
-            folder, file = (
-                (absolute(args.pop(0), cwd, world), file) if word in ("-C", "--directory") else (folder, args.pop(0))
-            )
-        elif word.startswith(("--eval=", "-E")):
-            told = word.partition("=")[2] or "".join(args[:1])
-        elif not word.startswith("-") and "=" not in word:
-            targets.append(word)
-    if file in ("-", "/dev/stdin"):
-        text = command.stdin or ""
-    else:
-        text = _first((file,) if file else ("GNUmakefile", "makefile", "Makefile"), folder, world)
-    text = f"{told}\n{text}\n"
-    given = dict(word.split("=", 1) for word in command.args if "=" in word and not word.startswith("-"))
+    makefile = _makefile(options, run)
+    if "remote" in makefile.origins:
+        yield command.name, makefile
+        return
+    told = "\n".join(options.values("-E", "--eval"))
+    if "$(shell " in told:  # it runs while the file is read
+        yield command.name, Value(_for_shell(told, {}))
+    text = f"{told}\n{makefile.text}\n"
+    given = dict(word.split("=", 1) for word in options.operands if "=" in word)
     variables = dict(_ASSIGNMENT.findall(text)) | given
-    for target in targets or _default(text):
-        for line in _recipe(text, target, 4):
-            yield (
-                target,
-                _REFERENCE.sub(lambda found: _value(found[1], variables), line.replace("$$", "\ue000")).replace(
-                    "\ue000", "$"
-                ),
-            )
+    for target in [word for word in options.operands if "=" not in word] or _default(text):
+        for line in _recipe(text, target, set()):
+            yield target, Value(_for_shell(line, variables))
+
+
+def _makefile(options: Options, run: Run) -> Value:
+    folder = run.path("".join(options.values("-C", "--directory")[-1:]) or ".")
+    named = options.values("-f", "--file", "--makefile")
+    if not named:
+        return Value(_first(("GNUmakefile", "makefile", "Makefile"), folder, run))
+    if named[0] in ("-", "/dev/stdin"):
+        return run.files.contents(run.fed or EMPTY)
+    return run.files.contents(run.files.content(posixpath.join(folder, named[0])))
+
+
+def _for_shell(line: str, variables: dict[str, str]) -> str:
+    """A line of a recipe as the shell gets it."""
+    line = line.replace("$(shell ", "$$(").replace("$$", "\ue000")
+    return _REFERENCE.sub(lambda found: _value(found[1], variables), line).replace("\ue000", "$")
 
 
 def _default(text: str) -> list[str]:
@@ -92,26 +102,29 @@ def _value(name: str, variables: dict[str, str]) -> str:
     return value if "$" not in value else UNKNOWN
 
 
-def _recipe(text: str, target: str, depth: int) -> Iterator[str]:
-    """The lines of a rule, those of the rules it depends on first."""
+def _recipe(text: str, target: str, done: set[str]) -> Iterator[str]:
+    """The lines of a rule, those of the rules it depends on first; each rule runs once."""
+    if target in done or len(done) >= _MOST_RULES:
+        return
+    done.add(target)
     found = re.search(rf"^{re.escape(target)}[ \t]*:(?!=)([^\n]*)\n((?:[\t ][^\n]*\n?|\n)*)", text, re.M)
-    if not found or not depth:
+    if not found:
         return
     needs, _, inline = found[1].partition(";")
     for needed in needs.split()[:8]:
-        yield from _recipe(text, needed, depth - 1)
+        yield from _recipe(text, needed, done)
     lines = f"{inline}\n{found[2]}".replace("\\\n", " ").split("\n")
     yield from (line.strip().lstrip("@-+") for line in lines if line.strip())
 
 
-def _package(command: Command, world: World, cwd: str) -> Iterator[tuple[str, str]]:
+def _package(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
     words = [word for word in command.args if not word.startswith("-")]
     runs = words[:1] in (["run"], ["run-script"])
     name = " ".join(words[1:2]) if runs else " ".join(words[:1])
     if not name or not (runs or name in _OWN_VERBS or command.name in ("yarn", "pnpm", "bun")):
         return
     try:
-        found = msgspec.json.decode(_first(("package.json",), cwd, world) or "{}")
+        found = msgspec.json.decode(_first(("package.json",), run.state.cwd, run) or "{}")
     except (msgspec.DecodeError, RecursionError):
         return
     scripts = found.get("scripts") if isinstance(found, dict) else None
@@ -120,15 +133,15 @@ def _package(command: Command, world: World, cwd: str) -> Iterator[tuple[str, st
     for key in (f"pre{name}", name, f"post{name}"):
         line = scripts.get(key)
         if isinstance(line, str):
-            yield f"{command.name} run {key}", line
+            yield f"{command.name} run {key}", Value(line)
 
 
-def _just(command: Command, world: World, cwd: str) -> Iterator[tuple[str, str]]:
-    text = _first(("justfile", "Justfile", ".justfile"), cwd, world)
+def _just(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
+    text = _first(("justfile", "Justfile", ".justfile"), run.state.cwd, run)
     first = re.search(r"^@?([A-Za-z_][\w-]*)[^\n:=]*:(?!=)", text, re.M)
     default = [first[1]] if first and not command.args else []
     for name in default or [word for word in command.args if not word.startswith("-")][:4]:
         found = re.search(rf"^@?{re.escape(name)}\b[^\n:]*:(?!=)[^\n]*\n((?:[\t ]+[^\n]*\n?|\n)*)", text, re.M)
         for line in found[1].split("\n") if found else ():
             if line.strip():
-                yield f"just {name}", re.sub(r"\{\{[^}]*\}\}", UNKNOWN, line.strip().lstrip("@-"))
+                yield f"just {name}", Value(re.sub(r"\{\{[^}]*\}\}", UNKNOWN, line.strip().lstrip("@-")))

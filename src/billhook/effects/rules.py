@@ -1,191 +1,19 @@
-"""Permission rules such as `Bash(terraform destroy *)`, for conditions and for the agent's permissions.
-
-Their patterns are matched without backtracking, over a command's text and over paths. No regular expression is made
-from what a user wrote, so no pattern can take more than time linear in the text (times the pattern's length where the
-text has unknown parts).
-"""
+"""Permission rules such as `Bash(terraform destroy *)`, for conditions and for the agent's permissions."""
 
 import functools
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from billhook.core import client_env, tools
-from billhook.core import tools as spellings
 from billhook.core.errors import RuleError
 from billhook.effects import shell
 from billhook.effects.effect import UNKNOWN
-
-S = TypeVar("S")
-
-
-class Glob(msgspec.Struct, frozen=True):
-    """A pattern whose only sign is `*`: any text, nothing included. `\\*` is a star, `\\\\` a backslash."""
-
-    pieces: tuple[str, ...]  # the literal stretches between the stars
-
-    def matches(self, text: str) -> bool:
-        """Whether the whole text matches. An unknown part is matched by a star alone."""
-        first, *middle = self.pieces
-        if not middle:
-            return text == first
-        last = middle.pop()
-        if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
-            return False
-        at, end = len(first), len(text) - len(last)
-        for piece in middle:
-            at = text.find(piece, at, end)
-            if at < 0:
-                return False
-            at += len(piece)
-        return True
-
-    def may_match(self, text: str) -> bool:
-        """Whether some value of the unknown parts would make the text match; `text` without any is simply matched."""
-        known, unknown, _ = text.partition(UNKNOWN)
-        if not unknown:
-            return self.matches(text)
-        first = self.pieces[0]
-        shared = min(len(known), len(first))
-        if known[:shared] != first[:shared] or (len(self.pieces) == 1 and len(known) > len(first)):
-            return False
-        return self._simulate(text)
-
-    def _simulate(self, text: str) -> bool:
-        """Run the pattern as an automaton; bit i of `state`: the first i signs of the pattern are used up."""
-        places, stars, size = _automaton(self.pieces)
-        every = (1 << (size + 1)) - 1
-        state = _past_stars(1, stars)
-        for char in text:
-            if char == UNKNOWN:
-                state = every & ~((state & -state) - 1)  # whatever lies ahead of the rearmost place
-            else:
-                state = _past_stars((state & stars) | ((state & places.get(char, 0)) << 1), stars)
-            if not state:
-                return False
-        return bool(state >> size & 1)
-
-
-def glob(pattern: str) -> Glob:
-    """Read a pattern."""
-    pieces, piece = [], []
-    signs = iter(pattern)
-    for char in signs:
-        if char == "\\":
-            after = next(signs, "")
-            piece.append(after if after in ("*", "\\") else char + after)
-        elif char == "*":
-            pieces.append("".join(piece))
-            piece = []
-        else:
-            piece.append(char)
-    return Glob((*pieces, "".join(piece)))
-
-
-@functools.lru_cache(maxsize=1024)
-def _automaton(pieces: tuple[str, ...]) -> tuple[dict[str, int], int, int]:
-    places: dict[str, int] = {}
-    stars = at = 0
-    for number, piece in enumerate(pieces):
-        if number:
-            stars |= 1 << at
-            at += 1
-        for char in piece:
-            places[char] = places.get(char, 0) | 1 << at
-            at += 1
-    return places, stars, at
-
-
-def _past_stars(state: int, stars: int) -> int:
-    """A star may match nothing: the place after it is reached as well, and that may be a star again."""
-    while (more := state | (state & stars) << 1) != state:
-        state = more
-    return state
-
-
-ANY_DEPTH: Final = "**"
-
-
-def path_matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
-    """Whether a path's segments match: `**` is any number of them, `*`, `?` and `[...]` stay within one."""
-    return _two_pointers(pattern, path, ANY_DEPTH, segment_matches)
-
-
-def _two_pointers(signs: Sequence[S], items: Sequence[str], star: str, fits: Callable[[S, str], bool]) -> bool:
-    """Whether items match signs, of which `star` is any number of items: no recursion, one place to go back to."""
-    at = place = 0
-    retry, resume = -1, 0
-    while place < len(items):
-        if at < len(signs) and signs[at] == star:
-            retry, resume = at, place
-            at += 1
-        elif at < len(signs) and fits(signs[at], items[place]):
-            at += 1
-            place += 1
-        elif retry >= 0:
-            resume += 1
-            at, place = retry + 1, resume
-        else:
-            return False
-    return all(sign == star for sign in signs[at:])
-
-
-@functools.lru_cache(maxsize=4096)
-def _segment(pattern: str) -> tuple[str | tuple[bool, frozenset[str], tuple[tuple[str, str], ...]], ...]:
-    """One segment as signs: `*`, `?`, a literal as `=x`, or a class as (negated, characters, ranges)."""
-    signs: list[str | tuple[bool, frozenset[str], tuple[tuple[str, str], ...]]] = []
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char == "\\" and at + 1 < len(pattern):
-            signs.append("=" + pattern[at + 1])
-            at += 2
-            continue
-        close = pattern.find("]", at + 2) if char == "[" else -1
-        if close > 0:
-            inside = pattern[at + 1 : close]
-            negated = inside[:1] in ("!", "^") and len(inside) > 1
-            signs.append((negated, *_class(inside[negated:])))
-            at = close + 1
-            continue
-        if not (char == "*" and signs and signs[-1] == "*"):
-            signs.append(char if char in "*?" else "=" + char)
-        at += 1
-    return tuple(signs)
-
-
-def _class(inside: str) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-    single: set[str] = set()
-    ranges: list[tuple[str, str]] = []
-    at = 0
-    while at < len(inside):
-        if inside[at + 1 : at + 2] == "-" and at + 2 < len(inside):
-            ranges.append((inside[at], inside[at + 2]))
-            at += 3
-        else:
-            single.add(inside[at])
-            at += 1
-    return frozenset(single), tuple(ranges)
-
-
-def segment_matches(pattern: str, text: str) -> bool:
-    """Whether one segment of a path matches; two pointers, no recursion."""
-    return _two_pointers(_segment(pattern), text, "*", _fits)
-
-
-def _fits(sign: str | tuple[bool, frozenset[str], tuple[tuple[str, str], ...]], char: str) -> bool:
-    if isinstance(sign, str):
-        return sign == "?" or sign == "=" + char
-    negated, single, ranges = sign
-    return (char in single or any(low <= char <= high for low, high in ranges)) != negated
-
-
-# Permission rules such as `Bash(terraform destroy *)`, for conditions and for the agent's permissions.
-
+from billhook.effects.patterns import ANY_DEPTH, Glob, glob, path_matches
 
 EDITS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch"})
 """`Edit` speaks for every tool that edits files."""
@@ -249,7 +77,7 @@ def covers(rules: Iterable[Rule], tool_name: str, tool_input: object, cwd: str |
     rules = [rule for rule in rules if rule.names(tool_name)]
     if not rules or not isinstance(tool_input, Mapping):
         return False
-    if tools.is_shell(tool_name) and spellings.lines(tool_input) != [tool_input.get("command")]:
+    if tools.is_shell(tool_name) and tools.lines(tool_input) != [tool_input.get("command")]:
         return False
     specifiers = [rule.specifier for rule in rules if rule.specifier is not None and not _everything(rule.specifier)]
     if len(specifiers) < len(rules):
@@ -314,7 +142,7 @@ def _kind(tool_name: str) -> str:
         return "shell"
     if name in EDITS or name in READS:
         return "path"
-    return name if name == "WebFetch" else "field" if name in FIELDS else ""
+    return "value" if name == "WebFetch" or name in FIELDS else ""
 
 
 # shell commands
@@ -331,7 +159,7 @@ def _command_globs(specifier: str) -> tuple[Glob, ...]:
 
 
 def _shell_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    lines = spellings.lines(tool_input)
+    lines = tools.lines(tool_input)
     if not lines:
         return True
     for line in lines:
@@ -509,14 +337,26 @@ def _literal(segment: str) -> str:
 # addresses and the rest
 
 
-def _fetch_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    host = _host(tool_input.get("url"))
-    return host is None or _domain(specifier).matches(host)
+def _value_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    value = _value(name, tool_input)
+    return value is None or _value_glob(name, specifier).matches(value)
 
 
-def _fetch_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    host = _host(tool_input.get("url"))
-    return host is not None and any(_domain(specifier).matches(host) for specifier in specifiers)
+def _value_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
+    value = _value(name, tool_input)
+    return value is not None and any(_value_glob(name, specifier).matches(value) for specifier in specifiers)
+
+
+def _value(name: str, tool_input: Mapping[str, object]) -> str | None:
+    """The one value of a call that its specifier is about; None where it can't be told."""
+    if name == "WebFetch":
+        return _host(tool_input.get("url"))
+    value = tool_input.get(FIELDS[name])
+    return value if isinstance(value, str) else None
+
+
+def _value_glob(name: str, specifier: str) -> Glob:
+    return _domain(specifier) if name == "WebFetch" else glob(specifier)
 
 
 def _domain(specifier: str) -> Glob:
@@ -545,16 +385,6 @@ def _ascii(host: str) -> str | None:
         return host.encode("idna").decode()
     except UnicodeError:
         return None
-
-
-def _field_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    value = tool_input.get(FIELDS[name])
-    return not isinstance(value, str) or glob(specifier).matches(value)
-
-
-def _field_covers(specifiers: list[str], name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    value = tool_input.get(FIELDS[name])
-    return isinstance(value, str) and any(glob(specifier).matches(value) for specifier in specifiers)
 
 
 def _other_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
@@ -588,12 +418,10 @@ def _other_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obj
 _STRIKES: Final[dict[str, Callable[[str, str, Mapping[str, object], str | None], bool]]] = {
     "shell": _shell_strikes,
     "path": _path_strikes,
-    "WebFetch": _fetch_strikes,
-    "field": _field_strikes,
+    "value": _value_strikes,
 }
 _COVERS: Final[dict[str, Callable[[list[str], str, Mapping[str, object], str | None], bool]]] = {
     "shell": _shell_covers,
     "path": _path_covers,
-    "WebFetch": _fetch_covers,
-    "field": _field_covers,
+    "value": _value_covers,
 }

@@ -6,6 +6,7 @@ tree-sitter-bash needs seconds for 16 KiB of `a|a|a|` (quadratic, and it can't b
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -40,6 +41,8 @@ _RESERVED: Final = frozenset(
 )
 _CLOSERS: Final = {"${": "}", '"${': "}", '"${-': "}", "$[": "]", "(": ")"}
 _LONGEST_SHOWN: Final = 2_000  # of a command's text, which is shown to people
+_LONGEST_KEPT: Final = 4_096
+_MOST_KEPT: Final = 64
 _ARITHMETIC: Final = frozenset({"((", "(", "$["})
 _GLOB: Final = frozenset("*?[")
 
@@ -106,11 +109,23 @@ class ParsedScript(msgspec.Struct):
     items: list[Item] = []
 
 
+_recent: dict[str, ParsedScript] = {}
+"""Rules and the interpreter read the same line, one after the other."""
+
+
 def read(text: str, max_steps: int = MAX_STEPS) -> ParsedScript:
     """Read `text` as a shell would. Never raises; time is linear in the text, at most `max_steps` tokens are read."""
+    kept = _recent.get(text)
+    if kept is not None and kept.steps < max_steps:
+        return kept
     reader = _ScriptReader(text, max_steps)
     reader.run()
-    return ParsedScript(reader.commands, reader.backticks, reader.complete, reader.steps, reader.items)
+    found = ParsedScript(reader.commands, reader.backticks, reader.complete, reader.steps, reader.items)
+    if len(text) <= _LONGEST_KEPT and found.steps < max_steps:
+        if len(_recent) >= _MOST_KEPT:
+            _recent.clear()
+        _recent[text] = found
+    return found
 
 
 def read_text(text: str, max_steps: int = MAX_STEPS) -> RawWord:
@@ -145,6 +160,17 @@ def ansi_c(text: str) -> str:
     return _ESCAPE.sub(replace, text).partition("\0")[0]
 
 
+def _shown(tokens: Sequence[str | Expansion]) -> str:
+    """A word as text: one UNKNOWN for expansions in a row."""
+    parts: list[str] = []
+    for token in tokens:
+        if isinstance(token, str):
+            parts.append(token)
+        elif parts[-1:] != [UNKNOWN]:
+            parts.append(UNKNOWN)
+    return "".join(parts)
+
+
 def _trimmed(text: str) -> str:
     """A command as written, without what separates it from the next."""
     text = text.rstrip(" \t\n;&|")
@@ -162,11 +188,10 @@ class _Frame:
         self.cases = 0
         self.piped = False
         self.before: ScriptCommand | None = None
-        self.parts: list[str] | None = None  # the word being read
+        self.tokens: list[str | Expansion] | None = None  # the word being read, in its parts
         self.modes: list[str] = []  # the quotes and expansions open in that word
         self.start = 0
         self.items: list[Item] = []
-        self.tokens: list[str | Expansion] = []  # the same word in its parts
         self.opened: Expansion | None = None  # the `${` or `$((` that is being read, how deep, and where it began
         self.opened_depth = self.opened_at = 0
         self.begin = -1  # where the command began
@@ -223,13 +248,12 @@ class _ScriptReader:
     def expand(self) -> str:
         """Read the whole text as the lines of a here-document and return them, expansions as UNKNOWN."""
         frame = self.frames[0]
-        frame.parts, frame.modes = [], ["heredoc"]
+        frame.tokens, frame.modes = self.tokens, ["heredoc"]
         self.loop()
         self.complete = self.complete and self.at >= self.end and len(self.frames) == 1 and frame.modes == ["heredoc"]
         while len(self.frames) > 1:
             self.end_command(self.frames.pop(), "")
-        self.tokens = frame.tokens
-        return "".join(frame.parts)
+        return _shown(self.tokens)
 
     def loop(self) -> None:
         while self.at < self.end and self.steps < self.max_steps:
@@ -246,21 +270,17 @@ class _ScriptReader:
 
     # words
 
-    def add(self, frame: _Frame, text: str) -> None:
-        if frame.parts is None:
-            frame.parts, frame.start, frame.tokens = [], self.at, []
+    def add(self, frame: _Frame, token: str | Expansion) -> None:
+        if frame.tokens is None:
+            frame.tokens, frame.start = [], self.at
             frame.quoted = frame.globbed = frame.braced = False
             if frame.begin < 0:
                 frame.begin = self.at
-        frame.parts.append(text)
-        frame.tokens.append(text)
+        frame.tokens.append(token)
 
     def unknown(self, frame: _Frame, expansion: Expansion | None = None) -> None:
-        if frame.parts is None or frame.parts[-1:] != [UNKNOWN]:
-            self.add(frame, UNKNOWN)
-            frame.tokens.pop()
         if frame.opened is None:  # else it is part of that expansion, which is read again when its value is needed
-            frame.tokens.append(expansion or Expansion("number"))
+            self.add(frame, expansion or Expansion("number"))
 
     def open(self, frame: _Frame, closer: str, length: int, state: str = "command") -> list[Item]:
         self.frames.append(_Frame(closer, state))
@@ -309,7 +329,7 @@ class _ScriptReader:
         elif char == UNKNOWN:
             self.unknown(frame)
             self.at += 1
-        elif char == "#" and frame.parts is None:
+        elif char == "#" and frame.tokens is None:
             newline = text.find("\n", at)
             self.at = self.end if newline < 0 else newline
         elif char in "<>" or text.startswith("&>", at):
@@ -463,12 +483,12 @@ class _ScriptReader:
             self.at += 1
 
     def finish_word(self, frame: _Frame) -> None:
-        if frame.parts is None:
+        if frame.tokens is None:
             return
-        text = "".join(frame.parts)
         raw = tuple(frame.tokens)
+        text = _shown(raw)
         bare = not frame.quoted and UNKNOWN not in text
-        frame.parts = frame.opened = None
+        frame.tokens = frame.opened = None
         if frame.redirect:
             self.finish_redirect(frame, text, raw)
             return
@@ -567,11 +587,11 @@ class _ScriptReader:
             self.finish_word(frame)
             self.at += 1
             return
-        parts = frame.parts
-        named = parts is not None and not (frame.redirect or frame.quoted) and text[at] != "&"
-        if named and _DESCRIPTOR.fullmatch("".join(parts or ())):
-            frame.descriptor = "".join(parts or ())
-            frame.parts = None
+        named = frame.tokens is not None and not (frame.redirect or frame.quoted) and text[at] != "&"
+        number = _shown(frame.tokens or ())
+        if named and _DESCRIPTOR.fullmatch(number):
+            frame.descriptor = number
+            frame.tokens = None
         else:
             self.finish_word(frame)
             frame.descriptor = ""
@@ -657,17 +677,17 @@ class _ScriptReader:
     # commands
 
     def parenthesis(self, frame: _Frame) -> None:
-        text, at, parts = self.text, self.at, frame.parts
+        text, at, begun = self.text, self.at, frame.tokens is not None
         at_command = frame.state == "command" and frame.at_command
         if frame.state in ("pattern", "test"):
             self.finish_word(frame)
             self.at += 1
-        elif parts is not None and not frame.redirect and text[at - 1] == "=" and _ASSIGNMENT.match(text, frame.start):
+        elif begun and not frame.redirect and text[at - 1] == "=" and _ASSIGNMENT.match(text, frame.start):
             array = Expansion("array")
             self.unknown(frame, array)
             self.open(frame, ")", 1, "array")
             array.words = self.frames[-1].head
-        elif text.startswith("((", at) and parts is None and (frame.state == "for" or at_command):
+        elif text.startswith("((", at) and not begun and (frame.state == "for" or at_command):
             if frame.state == "command":
                 self.emit(frame)
                 frame.state = "arithmetic"

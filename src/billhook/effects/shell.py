@@ -137,10 +137,8 @@ class _Unwrapping:
 
     def add(self, command: script.ScriptCommand, via: tuple[str, ...], wraps: bool) -> None:
         redirects = tuple(Redirect(redirect.operator, redirect.target) for redirect in command.redirects)
-        simple = SimpleCommand(command.words, command.assignments, redirects, via)
-        if wraps and wrappers.transparent(simple.words):
-            simple = msgspec.structs.replace(simple, transparent=True)
-        self.found.setdefault(simple)
+        transparent = wraps and wrappers.transparent(command.words)
+        self.found.setdefault(SimpleCommand(command.words, command.assignments, redirects, via, transparent))
 
 
 @functools.lru_cache(maxsize=1024)

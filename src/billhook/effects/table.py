@@ -1,70 +1,28 @@
 """How the tables of programs are written and read: a program is a row, a row is a few words.
 
 A family (`families/*.py`) lists its programs in `ROWS`. What a row can't express is a small function that gets the
-`Call` and yields effects; it stands in the family's `READERS` under the program's name.
+`Call` and yields effects; it is in the family's `READERS` under the program's name (`readers` makes them of a table).
 """
 
 import functools
-import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Final, Literal
 
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
-from billhook.effects.places import World, absolute, has_pattern, resolved, scope_of
+from billhook.effects.places import World, absolute, has_pattern, is_device, is_stream, resolved, scope_of
+from billhook.effects.programs import Options
 
 Operands = Literal["all", "first", "last", "rest", "none"]
-_WHOLE: Final = frozenset({"--force", "--delete", "--prune", "--list", "--recursive", "--no-verify"})
-"""Options that are whole although others begin with them: `--force` is not `--force-create`."""
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
 _DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
 _PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
+_THROWAWAY: Final = frozenset({"test", "tests", "testing", "tmp", "temp", "scratch", "memory", "e2e"})
 _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
-
-
-class Options:
-    """A command's words told apart: its options with their values, and its operands."""
-
-    __slots__ = ("names", "operands", "options")
-
-    def __init__(self, words: Sequence[str], valued: frozenset[str] = frozenset()) -> None:
-        self.options: list[tuple[str, str]] = []  # ("-r", ""), ("--out", "x"); letters one by one
-        self.operands: list[str] = []
-        rest = iter(words)
-        for word in rest:
-            if word == "--":
-                self.operands += rest
-            elif word.startswith("--") or (word in valued and len(word) > 1):
-                name, equals, value = word.partition("=")
-                self.options.append((name, value if equals or name not in valued else next(rest, "")))
-            elif word.startswith("-") and len(word) > 1:
-                self._letters(word, valued, rest)
-            else:
-                self.operands.append(word)
-        self.names = {name for name, _ in self.options}
-
-    def _letters(self, word: str, valued: frozenset[str], rest: Iterator[str]) -> None:
-        name, equals, value = word.partition("=")
-        if equals:  # `-auto-approve=true`
-            self.options.append((name, value))
-        self.options.append((word, ""))  # `-delete`: a long option of programs that use one dash
-        for place, letter in enumerate(word[1:], 2):
-            if f"-{letter}" in valued:
-                self.options.append((f"-{letter}", word[place:] or next(rest, "")))
-                return
-            self.options.append((f"-{letter}", ""))
-
-    def has(self, *names: str) -> bool:
-        """Whether an option was given; a long one may be cut short, as GNU programs accept it."""
-        return not self.names.isdisjoint(names) or any(
-            len(option) > 4 and option[:2] == "--" and any(name.startswith(option) for name in names)
-            for option in self.names - _WHOLE
-        )
-
-    def values(self, *names: str) -> list[str]:
-        return [value for option, value in self.options if option in names and value]
 
 
 class ProgramCall:
@@ -94,18 +52,58 @@ class ProgramCall:
     def has(self, *names: str) -> bool:
         return self.options.has(*names)
 
+    def given(self, options: str) -> bool:
+        """Whether one of the options was given, which a table has as one text; `always` is given always."""
+        return bool(options) and (options == "always" or self.options.has(*word_set(options)))
+
+    def values(self, options: str) -> list[str]:
+        """The values of options that a table has as one text."""
+        return self.options.values(*options.split()) if options else []
+
     def with_values(self, valued: str) -> "ProgramCall":
         """The same call, its words read with other options that take a value."""
-        return ProgramCall(self.command, self.world, self.scopes, frozenset(valued.split()))
+        return ProgramCall(self.command, self.world, self.scopes, word_set(valued))
 
     def with_words(self, words: tuple[str, ...], valued: str = "") -> "ProgramCall":
         """The same command with other words."""
         command = msgspec.structs.replace(self.command, args=words)
-        return ProgramCall(command, self.world, self.scopes, frozenset(valued.split()))
+        return ProgramCall(command, self.world, self.scopes, word_set(valued))
+
+    @property
+    def assignments(self) -> tuple[str, ...]:
+        """Variables set for the command, or for the wrapper that runs it: `RAILS_ENV=test bundle exec rails ...`."""
+        command = self.command
+        if not command.via or command.assignments:
+            return command.assignments
+        words = command.text.split()
+        return tuple(takewhile(lambda word: "=" in word and word.partition("=")[0].isidentifier(), words))
+
+    def is_throwaway(self, names: Iterable[str]) -> bool:
+        """Whether the names are those of a test's database, or of a file in a temporary folder."""
+        names = [*names, *self.assignments]
+        paths = (path for name in names if name.startswith(("/", "~", ".")) for path in self.paths(name))
+        in_temp = any(scope_of(path, self.scopes) == "temp" for path in paths)
+        return in_temp or not _THROWAWAY.isdisjoint(parts_of(names))
 
     def paths(self, word: str) -> list[str]:
         """A word as absolute paths, one for each folder that the command may run in."""
         return list(dict.fromkeys(absolute(word, cwd, self.world) for cwd in (self.command.cwd, *self.command.folders)))
+
+    def is_stream(self, word: str) -> bool:
+        """Whether what is written to a word is kept nowhere."""
+        return any(map(is_stream, self.paths(word)))
+
+    def put(self, word: str, *, emptied: bool = False, keeps: bool = False) -> Iterator[Effect]:
+        """A file that the program fills: `overwrite` where one is there already, unless its content is kept."""
+        if word == "-" or self.is_stream(word):
+            return
+        for effect in self.on_path("write", word):
+            path = effect.target
+            if is_device(path):
+                yield self.effect("device", path, scope="system", certain=effect.certain)
+            else:
+                there = emptied or UNKNOWN in path or has_pattern(path) or self.world.fs.kind(path) not in ("", "dir")
+                yield msgspec.structs.replace(effect, kind="overwrite" if there and not keeps else "write")
 
     def on_path(
         self,
@@ -149,7 +147,7 @@ class ProgramCall:
     ) -> Effect:
         """An effect of this command."""
         command = self.command
-        if kind in _DESTROYING and names_production((target, *command.args, *command.assignments)):
+        if kind in _DESTROYING and names_production((target, *command.args, *self.assignments)):
             weight = "heavy"
         if not (certain and command.certain):
             why = why or command.why or "it depends on a value that the call doesn't show"
@@ -167,21 +165,33 @@ class ProgramCall:
         )
 
 
-Call = ProgramCall  # what the tables call it
+Call = ProgramCall  # what the tables call it; `billhook.session` has a `Call` of its own
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One program, or one subcommand of it, and the effect that it has."""
+    """One program, or one subcommand of it, and the effect that it has.
+
+    Where a field lists options or words, `--prune=now` is an option with that value, however it is spelled, and
+    `*` stands for any text: `--vacuum-*`, `docker://*`.
+    """
 
     words: str
-    """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`."""
+    """The program and the operands that select the subcommand, `|` between alternatives: `kubectl delete|drain`.
+
+    `*` is any one operand, and a target: `service * stop`, `skopeo copy * docker://*`."""
     kind: Kind
     targets: Operands = "rest"  # which operands, those of `words` left out, are what it acts on
     files: bool = False  # the targets are paths
-    needs: str = ""  # only with one of these options
+    skip: int = 0  # operands before the targets: the owner of `chown`
+    instead: str = ""  # options that take the place of these: `chown --reference=x`
+    keeps: str = ""  # it overwrites the files that are there, unless one of these options is given: `tee -a`
+    named_by: str = ""  # the targets are the values of these options instead
+    throwaway: bool = False  # light for a test's database, as every test run throws it away
+    noun: str = ""  # what the targets are, where their names don't tell: `package`
+    needs: str = ""  # only with one of these options; `-d & -f`: with one of each side
     dry: str = ""  # harmless with one of these options: dry runs, `--help`
     heavy: str = ""  # heavy with one of these options or words: `--force -y production`
-    light: str = ""  # light with one of these
+    light: str = ""  # light with one of these, even then
     recursive: str = ""  # acts on what is below as well with one of these options; `always`
     values: str = ""  # options that take the next word as their value
     scope: Scope = "unknown"  # of targets that are no paths
@@ -201,42 +211,67 @@ def apply_row(row: Row, call: Call) -> Iterator[Effect]:
     """The effects of a command by one row; none where the row is about another subcommand, or the options spare it."""
     if row.values:
         call = call.with_values(row.values)
-    selected = _selected(row, call.operands)
-    if selected is None or not _applies(row, call):
+    left = _operands_left(row, call.operands)
+    if left is None or not _applies(row, call):
         return
-    targets = _targets(row.targets, call.operands[selected:])
+    skipped = 0 if call.given(row.instead) else row.skip
+    values = call.options.values
+    targets = values(*row.named_by.split()) if row.named_by else _targets(row.targets, left[skipped:])
     recursive = row.recursive == "always" or _given(row.recursive, call)
-    weight: Weight = "heavy" if _given(row.heavy, call) else "light" if _given(row.light, call) else row.weight
+    weight: Weight = "light" if _given(row.light, call) else "heavy" if _given(row.heavy, call) else row.weight
+    if row.throwaway and call.is_throwaway([*targets, *(value for _, value in call.options.options)]):
+        weight = "light"
     if row.files:
         for word in filter(None, targets):
-            given = None if weight == "normal" else weight  # a path tells its own weight: one file, or all below it
-            yield from call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete", weight=given)
+            yield from _on_file(row, call, word, recursive, weight)
     else:
-        yield call.effect(row.kind, " ".join(targets), scope=row.scope, weight=weight, recursive=recursive)
+        target = " ".join([row.noun, *targets]).lstrip()
+        yield call.effect(row.kind, target, scope=row.scope, weight=weight, recursive=recursive)
 
 
-def _selected(row: Row, operands: list[str]) -> int | None:
-    """How many operands the row's own words take; None where they differ."""
+def _on_file(row: Row, call: Call, word: str, recursive: bool, weight: Weight) -> Iterator[Effect]:
+    if row.keeps:
+        return call.put(word, keeps=call.given(row.keeps))
+    given = None if weight == "normal" else weight  # a path tells its own weight: one file, or all below it
+    return call.on_path(row.kind, word, recursive=recursive, itself=row.kind == "delete", weight=given)
+
+
+def _operands_left(row: Row, operands: list[str]) -> list[str] | None:
+    """The operands without those that the row's own words take; None where they differ."""
     wanted = row.words.split()[1:]
     if len(operands) < len(wanted):
         return None
-    if all(operand in choice.split("|") for operand, choice in zip(operands, wanted, strict=False)):
-        return len(wanted)
-    return None
+    chosen = list(zip(operands, wanted, strict=False))
+    if not all(operand in choice.split("|") or _fits(operand, choice) for operand, choice in chosen):
+        return None
+    return [operand for operand, choice in chosen if "*" in choice] + operands[len(wanted) :]
+
+
+def _fits(operand: str, choice: str) -> bool:
+    return "*" in choice and fnmatchcase(operand, choice)
 
 
 def _applies(row: Row, call: Call) -> bool:
     if not (_HELP - word_set(row.values)).isdisjoint(call.before_dashes) or _given(row.dry, call):
         return False
-    return not row.needs or _given(row.needs, call)
+    return not row.needs or all(_given(words, call) for words in row.needs.split("&"))
 
 
 def _given(words: str, call: Call) -> bool:
     """Whether one of the words is an option of the call, or any of its words."""
     if not words:
         return False
-    wanted = word_set(words)
-    return call.has(*wanted) or not wanted.isdisjoint(call.before_dashes) or not wanted.isdisjoint(_names(call))
+    wanted, patterns = _plain_and_patterns(words)
+    if call.has(*wanted) or not wanted.isdisjoint(_names(call)):
+        return True
+    given = [*call.operands, *(f"{option}={value}" for option, value in call.options.options)] if patterns else ()
+    return any(fnmatchcase(word, pattern) for word in given for pattern in patterns)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain_and_patterns(words: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    patterns = tuple(word for word in words.split() if "*" in word or "=" in word)
+    return word_set(words) - frozenset(patterns), patterns
 
 
 def _names(call: Call) -> Iterator[str]:
@@ -258,6 +293,15 @@ def rows_by_program(rows: Sequence[Row]) -> dict[str, tuple[Row, ...]]:
     return found
 
 
+def readers(table: Mapping[str, Reader]) -> dict[str, Reader]:
+    """The readers of a family by program; they are not called where the program only prints its help."""
+    return {name: _unless_help(reader) for names, reader in table.items() for name in names.split()}
+
+
+def _unless_help(reader: Reader) -> Reader:
+    return lambda call: iter(()) if call.wants_help else reader(call)
+
+
 def parts_of(words: Iterable[str]) -> frozenset[str]:
     """The parts of names: `db`, `prod` of `db-prod`. A word with blanks is a text, such as SQL, and no name."""
     names = (word for word in words if word and not any(blank in word for blank in " \n\t"))
@@ -266,7 +310,3 @@ def parts_of(words: Iterable[str]) -> frozenset[str]:
 
 def names_production(words: Iterable[str]) -> bool:
     return not _PRODUCTION.isdisjoint(parts_of(words))
-
-
-def basename(word: str) -> str:
-    return posixpath.basename(word)

@@ -12,63 +12,57 @@ from billhook.core.lazy import later
 from billhook.effects import archives, rules
 from billhook.effects.effect import Kind
 from billhook.effects.families import is_known
-from billhook.effects.programs import INTERPRETERS, PYTHON
-from billhook.effects.wrappers import SHELLS, WRAPPERS
+from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS
+from billhook.effects.table import word_set
 
 if TYPE_CHECKING:
     import shlex
 else:
     shlex = later("shlex")
 
-_DESTROYS = re.compile(r"(?:^|_)(?:delete|destroy|drop|terminate|purge|wipe|truncate|teardown)(?:_|$)")
-_INFRASTRUCTURE_WORDS = """
+_DESTROYS: Final = word_set("delete destroy drop terminate purge wipe truncate teardown")
+_INFRASTRUCTURE: Final = word_set("""
 cluster instance instances stack namespace deployment server vm service project resource function app environment volume
 network zone node pod droplet machine organization
-"""
-_INFRASTRUCTURE: Final = frozenset(_INFRASTRUCTURE_WORDS.split())
-_DATA_WORDS = """
+""")
+_DATA: Final = word_set("""
 repository repo database table bucket collection index schema branch snapshot backup dataset object objects documents
 records rows topic queue keyspace release workspace
-"""
-_DATA: Final = frozenset(_DATA_WORDS.split())
-_READ_ONLY = (
-    "WebFetch WebSearch TodoWrite TodoRead Task Agent Skill SlashCommand ExitPlanMode EnterPlanMode AskUserQuestion "
-    "BashOutput TaskOutput KillShell KillBash TaskStop ToolSearch ListMcpResources ReadMcpResource "
-    "ListMcpResourcesTool ReadMcpResourceTool TaskCreate TaskUpdate TaskList TaskGet LSP"
-)
-READ_ONLY: Final = rules.READS | frozenset(_READ_ONLY.split())  # tools that write no file of their input
-
-_READING = """
+""")
+READ_ONLY: Final = rules.READS | word_set("""
+WebFetch WebSearch TodoWrite TodoRead Task Agent Skill SlashCommand ExitPlanMode EnterPlanMode AskUserQuestion
+BashOutput TaskOutput KillShell KillBash TaskStop ToolSearch ListMcpResources ReadMcpResource
+ListMcpResourcesTool ReadMcpResourceTool TaskCreate TaskUpdate TaskList TaskGet LSP
+""")
+"""Tools that write no file of their input."""
+_READING: Final = word_set("""
 analyze blame browse cat check compare count describe diagnostics diff directory exists explain fetch find get glob grep
 has head hover info inspect is list load log lookup navigate open outline parse preview query read resolve retrieve
 review screenshot search select show stat status summarize tail think tree validate view
-"""
-_READING_WORDS: Final = frozenset(_READING.split())
-_WRITING = """
+""")
+_WRITING: Final = word_set("""
 add append apply commit copy create delete edit exec execute format insert install make modify move patch push put
 remove rename replace restore run save set sync trash truncate unlink update upload write
-"""
-_WRITING_WORDS: Final = frozenset(_WRITING.split())
+""")
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _REMOVING = re.compile(r"delete|remove|move|rename|rmdir|unlink|trash|clean", re.I)
 _COPIED = re.compile(r"(?:source|src|from)", re.I)
 _LONGEST_NAME: Final = 4096
 _MAX_LINES: Final = 200
-_LINE_KEYS: Final = frozenset({"command", "cmd", "script", "commands", "shell", "bash"})
-_CODE_KEYS: Final = frozenset({"code", "source", "expression", "python", "javascript"})
-_PATCH_KEYS: Final = frozenset({"patch", "diff", "input", "patches", "diffs"})
-_FILE_WORDS = """
+_LINE_KEYS: Final = word_set("command cmd script commands shell bash")
+_CODE_KEYS: Final = word_set("code source expression python javascript")
+_PATCH_KEYS: Final = word_set("patch diff input patches diffs")
+_OF_A_FILE: Final = word_set("""
 path paths file files filename filenames filepath filepaths target targets dest destination source sources src dst
 uri uris url urls dir directory folder
-"""
-_OF_A_FILE: Final = frozenset(_FILE_WORDS.split())
+""")
 _WRITES = ("write", "edit", "delete", "remove", "move", "rename", "patch", "save", "put", "upload", "copy", "append")
-_RUNS_WORDS = "exec execute shell bash terminal cmd command process stdin keys tmux pty ssh"
-_RUNS: Final = frozenset(_RUNS_WORDS.split())
-
-
+_RUNS: Final = word_set("exec execute shell bash terminal cmd command process stdin keys tmux pty ssh")
+_PATCHES: Final = word_set("patch diff apply")
 _STATEMENTS: Final = ("sql", "query", "statement", "queries")
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "file")
+_OF_THE_INDEX: Final = word_set("add stage unstage commit push fetch tag")
+_OF_THE_TREE: Final = word_set("checkout switch restore reset stash merge rebase pick revert pull clean")
 
 
 class ToolInput(msgspec.Struct):
@@ -164,11 +158,10 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
 
 def _destroyed(name: str) -> Kind | None:
     """`mcp__github__delete_repository`: what a name says that it destroys."""
-    verb = name.rpartition("__")[2].lower().replace("-", "_")
-    if not _DESTROYS.search(verb):
+    words = set(_words(name.rpartition("__")[2]))
+    if words.isdisjoint(_DESTROYS):
         return None
-    nouns = set(verb.split("_"))
-    return "destroy-infra" if nouns & _INFRASTRUCTURE else "destroy-data" if nouns & _DATA else None
+    return "destroy-infra" if words & _INFRASTRUCTURE else "destroy-data" if words & _DATA else None
 
 
 # every string of an input by what it may be
@@ -186,14 +179,14 @@ class NamedFiles(msgspec.Struct):
 def writes_by_name(tool: str) -> bool:
     """Whether the name of a tool speaks of writing files: `save_file`, but not `create_issue`."""
     words = _words(tool)
-    return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= words
+    return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= set(words)
 
 
 def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
     """Every string of the input by what it may be; `shell`: each may be a line that is run."""
     words = _words(tool)
-    runs = shell or not words.isdisjoint(_RUNS)
-    patches = not words.isdisjoint({"patch", "diff", "apply"})
+    runs = shell or not _RUNS.isdisjoint(words)
+    patches = not _PATCHES.isdisjoint(words)
     found = NamedFiles()
     for key, text in _strings(given):
         if runs or key in _LINE_KEYS:
@@ -204,7 +197,7 @@ def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False
             found.sure += archives.patched(text)
         if "\n" not in text and len(text) <= _LONGEST_NAME:
             one_word = "/" in text and " " not in text  # in prose and lines it is only spoken of
-            about_files = one_word or not _words(key).isdisjoint(_OF_A_FILE)
+            about_files = one_word or not _OF_A_FILE.isdisjoint(_words(key))
             (found.sure if about_files else found.bare).append(from_address(text))
     found.sure += _in_two_fields(tool, given, found)
     lines = list(dict.fromkeys((*found.lines, *_argument_lists(given))))
@@ -223,8 +216,9 @@ def from_address(text: str) -> str:
     return unquote(path if path.startswith("/") else "/" + path.partition("/")[2])
 
 
-def _words(name: str) -> set[str]:
-    return {word.lower() for word in _NAME_WORDS.findall(name[:_LONGEST_NAME])}
+def _words(name: str) -> list[str]:
+    """The words of a name, in `snake_case` and in `camelCase`."""
+    return [word.lower() for word in _NAME_WORDS.findall(name[:_LONGEST_NAME])]
 
 
 def _in_two_fields(tool: str, given: Mapping[str, object], found: NamedFiles) -> list[str]:
@@ -264,10 +258,16 @@ def _argument_lists(given: Mapping[str, object]) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield from _with_arguments(value)
         words = list_of_words(value)
-        if words and (key in _LINE_KEYS or key in tools.ARGUMENTS or _is_program(words[0])):
+        if words and key in _LINE_KEYS:
+            yield from _as_lines(words)
+        elif words and (key in tools.ARGUMENTS or _is_program(words[0])):
             yield shlex.join(words)
-            if key in _LINE_KEYS and posixpath.basename(words[0]) not in SHELLS:
-                yield " ".join(words)
+
+
+def _as_lines(words: list[str]) -> list[str]:
+    """A list of words as a line; also as a shell would read them, unless they start a shell themselves."""
+    line = shlex.join(words)
+    return [line] if posixpath.basename(words[0]) in SHELLS else list(dict.fromkeys((line, " ".join(words))))
 
 
 def _with_arguments(value: Mapping[str, object]) -> Iterator[str]:
@@ -303,34 +303,25 @@ def _object(text: str) -> Mapping[str, object]:
 
 
 def _lines(name: str, given: Mapping[str, object]) -> list[str]:
-    """The lines that a shell tool may run; a list also as a shell would read its words."""
-    words = list_of_words(given.get("command"))
-    if not words:
-        command = tools.command_of(name, given)
-        return [] if command is None else [command]
-    if posixpath.basename(words[0]) in SHELLS:
-        return [shlex.join(words)]
-    return list(dict.fromkeys((shlex.join(words), " ".join(words))))
+    """The lines that a shell tool may run."""
+    if words := list_of_words(given.get("command")):
+        return _as_lines(words)
+    command = tools.command_of(name, given)
+    return [] if command is None else [command]
 
 
 def _only_reads(name: str) -> bool:
     """Whether the name of a tool says that it only reads: `mcp__files__read_file`, `mcp__git__git_diff`."""
-    verbs = [word.lower() for word in _NAME_WORDS.findall(name.rpartition("__")[2][:200])]
+    verbs = _words(name.rpartition("__")[2])
     first = verbs[1:2] if len(verbs) > 1 and f"__{verbs[0]}__" in name.lower() else verbs[:1]
     if "git" in verbs and verbs[-1] in _OF_THE_INDEX:
         return True
-    return not _READING_WORDS.isdisjoint(first) and _WRITING_WORDS.isdisjoint(verbs)
-
-
-_OF_THE_INDEX: Final = frozenset({"add", "stage", "unstage", "commit", "push", "fetch", "tag"})
-_OF_THE_TREE: Final = frozenset(
-    {"checkout", "switch", "restore", "reset", "stash", "merge", "rebase", "pick", "revert", "pull", "clean"}
-)
+    return not _READING.isdisjoint(first) and _WRITING.isdisjoint(verbs)
 
 
 def _git_line(name: str, given: Mapping[str, object]) -> tuple[str, str]:
     """The git command that a tool such as `mcp__git__git_checkout` stands for, and the folder it runs in."""
-    verbs = [word.lower() for word in _NAME_WORDS.findall(name[:200])]
+    verbs = _words(name)
     verb = next((word for word in verbs if word in _OF_THE_TREE), "")
     if "git" not in verbs or not verb:
         return "", ""

@@ -27,7 +27,7 @@ from billhook.core.events import Block, Event, parse
 from billhook.core.hook import Context, Hook, SessionInfo
 from billhook.core.lazy import later
 from billhook.engine.background import Background
-from billhook.engine.plan import Plan
+from billhook.engine.plan import EventList, Plan
 from billhook.engine.progress import Audience, Listener
 from billhook.engine.step import Step, failure
 
@@ -99,9 +99,6 @@ def _log(error: BaseException, verdict: Verdict) -> None:
     import logging
 
     logging.getLogger("billhook").error("an observer failed on verdict %s", verdict.id, exc_info=error)
-
-
-# One event in, one verdict out:
 
 
 _FOREVER = float("inf")
@@ -182,9 +179,8 @@ class Engine:
         if type(event) in self._idle:
             return Verdict(event)
         wanted = self._lists.get(type(event))
-        if wanted is None:  # the first of its kind, or a dict
-            event = event if isinstance(event, Event) else parse(event)
-            wanted = self._plan.list_for(event)
+        if wanted is None:
+            event, wanted = self._first_of_kind(event)
         steps = wanted.known.get(wanted.target_of(event)) or wanted.steps(event)
         began = now = _now()
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
@@ -192,12 +188,8 @@ class Engine:
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
         if self.parallel:
             return await self._fire_in_waves(steps, ctx, outcomes, began)
-        over: Skipped | None = None
-        stopped, rewritten_by, spoken = False, 0, outcomes != []
+        rewritten_by, silent = 0, not outcomes
         for step in steps:
-            if over is not None and (stopped or not step.always):
-                outcomes.append(step.skipped(over))
-                continue
             asked = now
             if step.without_await is None or asked >= ends:
                 said = step.call(ctx, asked)
@@ -216,18 +208,18 @@ class Engine:
                 outcomes.append((step, asked, now))
                 continue
             outcomes.append(said)
-            answer, spoken = said.answer, True
-            if answer.decision is _DENY or answer.stop:
-                over, stopped = over or _ended_by(said), stopped or answer.stop
-            elif over is None and answer.rewrites and _rewrite(ctx, answer):
+            silent = False
+            if said.answer.objects:
+                now = await self._end_run(steps[steps.index(step) + 1 :], ctx, outcomes, said)
+                break
+            if said.answer.rewrites and _rewrite(ctx, said.answer):
                 rewritten_by = steps.index(step)
-        if rewritten_by and over is None:
-            now = await self._run_again(steps[:rewritten_by], ctx, outcomes)
-        took, closes = (now - began) * 1e3, self._closes or (ctx.shared is not None and ctx.shared.id)  # it is reserved
-        if not (spoken or closes):
-            return Verdict(event, outcomes, took)
-        verdict = fold(event, outcomes, self.combine, took)
-        return await self._close(verdict, ctx) if closes else verdict
+        else:
+            if rewritten_by:
+                now = await self._run_again(steps[:rewritten_by], ctx, outcomes)
+        if silent and not self._closes and (ctx.shared is None or not ctx.shared.id):
+            return Verdict(event, outcomes, (now - began) * 1e3)
+        return await self._close(fold(event, outcomes, self.combine, (now - began) * 1e3), ctx)
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
@@ -240,6 +232,11 @@ class Engine:
         except RuntimeError:
             return drive.run(self.fire(event, deadline=deadline))
         return drive.run_aside(self.fire(event, deadline=deadline))
+
+    def _first_of_kind(self, given: Any) -> tuple[Event, EventList]:
+        """The event and its steps, for a dict and for an event of a kind that was not met before."""
+        event = given if isinstance(given, Event) else parse(given)
+        return event, self._plan.list_for(event)
 
     def _settle_idle(self) -> None:
         """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
@@ -297,6 +294,18 @@ class Engine:
         if rewriters and over is None:
             await self._run_again([step for step in steps if step is not rewriters[-1]], ctx, outcomes)
         return await self._close(fold(event, outcomes, self.combine, (_now() - began) * 1e3), ctx)
+
+    async def _end_run(
+        self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
+    ) -> float:
+        """After a deny only the hooks that `always` run do, after a stop none. Returns when that was done."""
+        why, stopped = _ended_by(objection), objection.answer.stop
+        for step in rest:
+            runs = step.always and not stopped
+            outcome = await _run(step, ctx) if runs else step.skipped(why)
+            stopped = stopped or outcome.answer.stop
+            outcomes.append(outcome)
+        return _now()
 
     async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
         """A gate that judged an input which a later hook then rewrote judges the final one, too. When that was done."""

@@ -59,7 +59,7 @@ class Step:
         self.run = ToldOfFailures(run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else run
         self.timeout = row.timeout_for(event_name) if hook.timeout is None else hook.timeout
         self.matcher = compile_matcher(hook.match, row.matching, event_name)
-        self.waits = hook.background or _is_async(self.run)  # it may have to be waited for
+        self.waits = hook.background or is_async(self.run)  # it may have to be waited for
         keeps_time = getattr(run, "keeps_time", False)  # its `run` keeps `ctx.deadline` itself
         self.may_answer_later = hook.background or (keeps_time and hook.dialect == "spec")
         self.when_late: OnFailure | None = getattr(run, "when_late", None)
@@ -371,7 +371,7 @@ def _too_late(event: Event) -> Reply:
     return Reply(status=Status.FAILED, error=error)
 
 
-def _is_async(run: Handler) -> bool:
+def is_async(run: Handler) -> bool:
     function = run if hasattr(run, "__code__") else type(run).__call__
     code = getattr(function, "__code__", None)
     return code is None or bool(code.co_flags & _CO_COROUTINE)

@@ -13,7 +13,7 @@ from billhook.cli.events import query
 from billhook.cli.events.table import EventRow, Table, joined, minimal
 from billhook.cli.group import LazyCommands
 from billhook.cli.options import flag, words
-from billhook.cli.screen import filled, hint, note, picked, progress, report, say, shown_path
+from billhook.cli.screen import filled, hint, note, picked, report, say, shown_path
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line, suggest, visible
@@ -69,8 +69,7 @@ def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool
         return _follow(logs, part, printer)
     if not in_json and not part.given:
         part = msgspec.structs.replace(part, limit=IN_THE_TABLE)
-    with progress("reading the log", prints=in_json and part.end is None) as bar:
-        shown = printer.show(logs, logs.chosen(part, bar))
+    shown = printer.show(logs, logs.chosen(part))
     printer.count(logs, shown, part, filters=filters != query.Filters())
     return 0
 

@@ -1,23 +1,19 @@
-"""`billhook events verify`: is the log as it was written?"""
+"""`billhook events verify` and `export`: is the log as it was written, and its own lines."""
 
-import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import click
 
-from billhook.cli.events import counted_records, show_nothing
+from billhook.cli.events import show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.table import width
 from billhook.cli.options import flag, loaded, option
-from billhook.cli.screen import filled, note, picked, progress, report, say, say_json, shown_path, with_shown_paths
+from billhook.cli.screen import filled, note, picked, report, shown_path, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
-from billhook.store.log.reader import LogEntry
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
 
 _SHOWN = 20  # findings on the screen; `--json` has more
@@ -61,8 +57,7 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
         heads = [one.head for one in exported(Path(target), reader.folder)] if target else []
         heads += [printed] if printed else []
     expected = max(heads, key=lambda head: head.seq, default=None)
-    with progress("checking the log") as bar:
-        found = verify(reader.folder, reader.root, progress=bar, expected=heads)
+    found = verify(reader.folder, reader.root, expected=heads)
     if found.ok and wants_head and found.head is not None:
         try:
             export_head(reader.folder, reader.root, found.head)
@@ -139,17 +134,13 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
     "export",
     epilog="""\b
 Examples:
-  billhook events export --output audit.jsonl
-  billhook events export jolly-squid --since 1d | gzip > session.jsonl.gz
-  billhook events export --decision deny --output denied.jsonl --force""",
+  (umask 077; billhook events export > audit.jsonl)
+  billhook events export jolly-squid --since 1d | gzip > session.jsonl.gz""",
 )
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @filter_options
 @slice_options("all")
-@option("--output", "-o", "FILE", "Write there, for nobody else to read (0600); `-` is the screen.")
-@flag("--force", "Replace a file that is there.")
-@flag("--json", "as_json", "With --output, say what was written as one line of JSON.")
-def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, as_json: bool) -> int:
+def export_verb(filters: Filters, part: Slice) -> int:
     """Print the records as they stand in the log, byte for byte, one JSON object a line, oldest first.
 
     Without filters the whole log of this project, with its notes about itself, so that the chain of hashes can be
@@ -159,63 +150,14 @@ def export_verb(filters: Filters, part: Slice, output: str | None, force: bool, 
     if not logs.count():
         return show_nothing(logs, in_json=True)
     whole = filters == Filters() and part.end is None and not part.offset
-    with _target(output, force) as stream, progress("exporting the log", prints=output in (None, "-")) as bar:
-        done = _write(logs.chosen(part, bar, notes=whole), stream)
-    _report(done, output, logs.foreign, as_json=as_json)
-    return 0
-
-
-def _write(entries: Iterable[LogEntry], stream: IO[bytes]) -> dict[str, int]:
-    """Write the lines; what that was, as it is reported."""
-    done = {"records": 0, "bytes": 0, "with_side_files": 0}
-    for entry in entries:
-        done["records"] += 1
-        done["bytes"] += stream.write(entry.line + b"\n")
-        done["with_side_files"] += entry.record.side is not None
-    stream.flush()
-    return done
-
-
-def _report(done: dict[str, int], output: str | None, foreign: int | None, *, as_json: bool) -> None:
-    to_file = output not in (None, "-")
-    if as_json and to_file:
-        say_json({"output": os.path.abspath(output or ""), **done, "skipped": foreign})
-    elif to_file:
-        say(visible(f"wrote {counted_records(done['records'])}, {done['bytes']:,} bytes, to {output}"))
-    if aside := done["with_side_files"]:
+    aside = 0
+    for entry in logs.chosen(part, notes=whole):
+        sys.stdout.buffer.write(entry.line + b"\n")
+        aside += entry.record.side is not None
+    sys.stdout.buffer.flush()
+    if aside:
         what = "1 record has a part" if aside == 1 else f"{aside} records have parts"
         note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")
-    if foreign:
-        note(f"skipped {counted(foreign, 'line')} that billhook did not write")
-
-
-@contextmanager
-def _target(output: str | None, force: bool) -> Iterator[IO[bytes]]:
-    """Where to write. A file appears when it is whole; what is there is replaced only by force."""
-    if output in (None, "-"):
-        yield sys.stdout.buffer
-        return
-    assert output is not None
-    if os.path.lexists(output) and not force:
-        raise UsageError(f"`{output}` is there already", hint="--force replaces it")
-    if os.path.isdir(output) and not os.path.islink(output):
-        raise UsageError(f"`{output}` is a folder", hint="name a file in it")
-    folder = os.path.dirname(os.path.abspath(output))
-    temporary = os.path.join(folder, f".billhook-export-{os.urandom(6).hex()}")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with open(os.open(temporary, flags, 0o600), "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        put = os.replace if force else os.link  # a link fails where somebody else's file has appeared meanwhile
-        try:
-            put(temporary, output)
-        except PermissionError:  # a file system without hard links
-            os.rename(temporary, output)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"--output {output}: {why}", hint="name a file in a folder that you can write") from None
-    finally:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
+    if logs.foreign:
+        note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
+    return 0

@@ -18,7 +18,6 @@ import msgspec
 from billhook.cli import times
 from billhook.cli.options import flag, option
 from billhook.cli.options import words as split
-from billhook.cli.screen import Progress
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision
 from billhook.core.errors import UsageError
@@ -121,25 +120,25 @@ class Logs:
         """Records met so far that could not be looked at whole."""
         return sum(len(reader.unread) for reader in self.readers)
 
-    def forward(self, progress: Progress | None = None, *, notes: bool = False) -> Iterator[LogEntry]:
+    def forward(self, *, notes: bool = False) -> Iterator[LogEntry]:
         """Oldest first."""
         notes = notes or self._notes
-        each = [reader.forward(wanted, progress, notes=notes) for reader, wanted in self._wanted]
+        each = [reader.forward(wanted, notes=notes) for reader, wanted in self._wanted]
         return self._kept(_merged(each, newest_first=False))
 
-    def backward(self, progress: Progress | None = None) -> Iterator[LogEntry]:
+    def backward(self) -> Iterator[LogEntry]:
         """Newest first; no more is read than is asked for."""
-        each = [reader.backward(wanted, progress, notes=self._notes) for reader, wanted in self._wanted]
+        each = [reader.backward(wanted, notes=self._notes) for reader, wanted in self._wanted]
         return self._kept(_merged(each, newest_first=True))
 
-    def chosen(self, part: Slice, progress: Progress | None = None, *, notes: bool = False) -> Iterator[LogEntry]:
+    def chosen(self, part: Slice, *, notes: bool = False) -> Iterator[LogEntry]:
         """The part that is wanted, oldest first. Without `--first`, what is left out is counted from the newest."""
         if part.first is not None:
-            return islice(self.forward(progress), part.offset, part.end)
+            return islice(self.forward(), part.offset, part.end)
         if part.end is not None:
-            newest = list(islice(self.backward(progress), part.offset, part.end))
+            newest = list(islice(self.backward(), part.offset, part.end))
             return iter(newest[::-1])
-        return _all_but_last(self.forward(progress, notes=notes), part.offset)
+        return _all_but_last(self.forward(notes=notes), part.offset)
 
     def followed(self, newest: Slice) -> Iterator[LogEntry]:
         """The newest, and then what comes, for ever. UsageError for more than one log."""

@@ -13,7 +13,7 @@ from billhook.cli import times
 from billhook.cli.events import Printer, format_options, query
 from billhook.cli.events.table import EventRow, Table, about, cells, coloured, cut, told, turn, width, word
 from billhook.cli.options import option
-from billhook.cli.screen import filled, hint, progress, say, shown_path, word_of
+from billhook.cli.screen import filled, hint, say, shown_path, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
@@ -57,8 +57,7 @@ def search_verb(words: tuple[str, ...], filters: query.Filters, part: query.Slic
     where = query.here()
     logs = query.chosen(msgspec.structs.replace(filters, text=text), where)
     printer = Printer(where, in_json=in_json, minimal=minimal)
-    with progress("searching the log") as bar:
-        found = list(logs.chosen(part, bar))
+    found = list(logs.chosen(part))
     if in_json or minimal:
         printer.show(logs, found)
     elif found:
@@ -158,7 +157,7 @@ def show_verb(id_: str, in_json: bool) -> int:
     if problem:
         say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
-        hint(f"`billhook explain {record.id}` says which hook decided, and what differs today")
+        hint(f"`billhook explain {record.id}` says which hook decided, and what would happen today")
     return 0
 
 

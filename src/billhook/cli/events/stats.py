@@ -13,7 +13,7 @@ from billhook.cli import times
 from billhook.cli.events import query, show_list, show_nothing
 from billhook.cli.events.table import TRUST, aligned
 from billhook.cli.options import flag, option
-from billhook.cli.screen import Progress, note, progress, report, shown_path, width
+from billhook.cli.screen import note, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
 from billhook.config.history import budget_of
@@ -65,8 +65,7 @@ def list_verb(everywhere: bool, since: str | None, until: str | None, last: int 
     """Show the sessions of this project: name, id, when, how many events, and how many of them were denied or let
     pass because a hook failed. The newest is last."""
     where = query.here()
-    with progress("reading the log") as bar:
-        found, foreign = sessions(where, Wanted(since=since, until=until), bar, everywhere=everywhere)
+    found, foreign = sessions(where, Wanted(since=since, until=until), everywhere=everywhere)
     if not found and not foreign and not where.reader().bytes:
         return show_nothing(query.Logs({}, where), in_json=in_json)
     return show_list(
@@ -74,14 +73,12 @@ def list_verb(everywhere: bool, since: str | None, until: str | None, last: int 
     )
 
 
-def sessions(
-    where: query.LogScope, wanted: Wanted, bar: Progress | None, *, everywhere: bool
-) -> tuple[list[Summary], int | None]:
+def sessions(where: query.LogScope, wanted: Wanted, *, everywhere: bool) -> tuple[list[Summary], int | None]:
     """The sessions in the order of their newest record; and the lines that are none of ours, where that is known."""
     names, found = query.SessionNames(where), dict[tuple[str, str], Summary]()
     readers = query.every_log(where) if everywhere else [where.reader()]
     for reader in readers:
-        for entry in reader.forward(wanted, bar):
+        for entry in reader.forward(wanted):
             record = entry.record
             if record.event == TRUST or (not everywhere and record.project != where.project):
                 continue
@@ -145,8 +142,7 @@ def files_verb(filters: query.Filters, last: int | None, in_json: bool) -> int:
     logs = query.chosen(msgspec.structs.replace(filters, events=filters.events or tuple(_TELLING)), query.here())
     if not logs.count():
         return show_nothing(logs, in_json=in_json)
-    with progress("reading the log") as bar:
-        found = touched(logs.whole(entry) for entry in logs.forward(bar) if entry.record.event in _TELLING)
+    found = touched(logs.whole(entry) for entry in logs.forward() if entry.record.event in _TELLING)
     return show_list(found, _files_table, last, in_json=in_json, thing="file")
 
 
@@ -213,17 +209,16 @@ class Stats:
         self.decisions: Counter[str] = Counter()
         self.failed_open, self.first, self.last = 0, "", ""
         tally = Tally()
-        with progress("counting") as bar:
-            for entry in logs.forward(bar):
-                record = entry.record
-                self.events[record.event] += 1
-                self.decisions[record.decision] += 1
-                self.failed_open += record.failed_open
-                self.first, self.last = self.first or record.time, record.time
-                outside = record.side is not None and "outcomes" in record.side.fields
-                for said in (logs.whole(entry) if outside else record).outcomes:
-                    if hook is None or called(said.hook, hook):
-                        tally.add(said)
+        for entry in logs.forward():
+            record = entry.record
+            self.events[record.event] += 1
+            self.decisions[record.decision] += 1
+            self.failed_open += record.failed_open
+            self.first, self.last = self.first or record.time, record.time
+            outside = record.side is not None and "outcomes" in record.side.fields
+            for said in (logs.whole(entry) if outside else record).outcomes:
+                if hook is None or called(said.hook, hook):
+                    tally.add(said)
         self.hooks: tuple[HookStats, ...] = tally.stats()  # the slowest first
 
 

@@ -31,7 +31,7 @@ from billhook.core.events import Block
 from billhook.core.text import Finding, nearest
 from billhook.effects import shell
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.wrappers import SHELLS
+from billhook.effects.programs import SHELLS
 from billhook.runners.spawn import diagnose
 
 LARGEST: Final = 256 * 1024  # bytes of a script that are looked at
@@ -395,7 +395,7 @@ def lint_module(hook: Declared) -> Iterator[Finding]:
             yield _no_module(hook, parts, place)
     elif place.file and not place.open:
         missing = list(_no_function(hook, module, wanted, place))
-        yield from missing or _unusable(hook, module, function, place, roots)
+        yield from missing or _unusable(hook, module, function, place)
 
 
 def _follow(parts: list[str], roots: tuple[str, ...]) -> Place:
@@ -454,29 +454,16 @@ def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iter
     yield finding(hook, "BH401", "action", f"`{module}` has no `{wanted}`", hint)
 
 
-def _unusable(hook: Declared, module: str, function: str, place: Place, roots: tuple[str, ...]) -> Iterator[Finding]:
-    """A source that Python can't read, an import of what is not there, a function that takes something else."""
-    source = text_of(place.file) or ""
-    parsed = _parsed(source)
-    interpreter = isinstance(hook.action, Python) and hook.action.interpreter
+def _unusable(hook: Declared, module: str, function: str, place: Place) -> Iterator[Finding]:
+    """A source that Python can't read, or a function that takes something else."""
+    parsed = _parsed(text_of(place.file) or "")
     if isinstance(parsed, SyntaxError):
-        if not interpreter:  # which may be a later Python
+        if isinstance(hook.action, Python) and not hook.action.interpreter:  # which may be a later Python
             message = f"`{module}` can't be imported: {parsed.msg} ({place.file}:{parsed.lineno})"
             yield finding(hook, "BH405", "action", message, "fix the syntax")
-    elif parsed is not None:
-        imports = [] if interpreter else list(_imports(parsed))
-        for name in dict.fromkeys(imported.partition(".")[0] for imported, _ in imports):
-            if name not in _OF_WORKERS and not _follow([name], (*roots, *place.folders)).found and not _installed(name):
-                hint = f"install it for {sys.executable}, or name another Python as `interpreter:`"
-                message = f"`{module}` can't be imported: it imports `{name}`, which is not installed"
-                yield finding(hook, "BH405", "action", message, hint)
-        for imported, names in imports:
-            for missing in _missing_names(imported, names, roots):
-                message = f"`{module}` can't be imported: `{imported}` has no `{missing}`"
-                yield finding(hook, "BH405", "action", message, f"fix the import in {place.file}")
-        if problem := _signature_problem(parsed, function):
-            hint = "it takes `(event)`, `(event, ctx)` or `(ctx)`"
-            yield finding(hook, "BH405", "action", f"`{module}:{function}` can't be called: {problem}", hint)
+    elif parsed is not None and (problem := _signature_problem(parsed, function)):
+        hint = "it takes `(event)`, `(event, ctx)` or `(ctx)`"
+        yield finding(hook, "BH405", "action", f"`{module}:{function}` can't be called: {problem}", hint)
 
 
 @functools.lru_cache(maxsize=64)
@@ -490,28 +477,6 @@ def _parsed(source: str) -> ast.Module | SyntaxError | None:
         return None if "\ufffd" in source else error
     except Exception:
         return None
-
-
-def _imports(module: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    """The modules that are always imported (not inside `try`, `if` or a function), and the names from them."""
-    if any(isinstance(node, ast.Expr | ast.Assign) and "path" in ast.dump(node) for node in module.body):
-        return  # the source changes where modules are looked for
-    for node in module.body:
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, []) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module, [alias.name for alias in node.names]
-
-
-def _missing_names(module: str, imported: list[str], roots: tuple[str, ...]) -> list[str]:
-    """Names that are imported from a file of ours that does not have them."""
-    parts = module.split(".")
-    place = _follow(parts, roots) if imported and parts[0] not in _OF_WORKERS else Place(0)
-    if place.found < len(parts) or not place.file or place.open:
-        return []
-    names = _names_of(text_of(place.file) or "")
-    absent = [] if names is None else [name for name in imported if name not in {*names, "*"}]
-    return [name for name in absent if not _follow([name], place.folders).found]
 
 
 def _signature_problem(module: ast.Module, name: str) -> str:

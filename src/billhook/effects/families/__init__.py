@@ -11,7 +11,7 @@ from billhook.effects.effect import Command, Effect, Scope
 from billhook.effects.places import World
 from billhook.effects.table import Call, Reader, Row, apply_row, rows_by_program
 
-FAMILIES: Final = ("files", "git", "network", "packages", "databases", "cloud", "containers", "system")
+FAMILIES: Final = ("reading", "files", "git", "network", "packages", "databases", "cloud", "containers", "system")
 
 
 @functools.cache

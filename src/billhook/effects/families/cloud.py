@@ -16,10 +16,13 @@ _DESTROYS: Final = word_set(
 _READS: Final = word_set("""
     describe list ls get show plan diff view status logs help create update set add new init deploy up apply
     start run push pull cp sync mv config login auth whoami open completion version search comment edit merge close
-    checkout review rerun watch clone invoke tail ssh exec
+    checkout review rerun watch clone invoke tail ssh exec read
     """)
-_FORCED: Final = ("-y", "--yes", "-f", "--force", "-q", "--quiet", "--auto-approve", "--no-prompts", "--confirm")
-_DRY: Final = ("--dry-run", "--dryrun", "--help", "-h")
+_FORCED: Final = (
+    "-y", "--yes", "-f", "--force", "-q", "--quiet", "--auto-approve", "--no-prompts", "--confirm",
+    "--force-delete-without-recovery",
+)  # fmt: skip
+_DRY: Final = ("--dry-run", "--dryrun", "--preview-only", "--help", "-h")
 _AZURE: Final = "-n --name -g --resource-group --subscription -o --output -l --location --ids --query"
 _HUB: Final = "-R --repo --hostname -X --method -H --header -f -F --field --raw-field --jq -t --input -b --body --title"
 _GOOGLE: Final = "--project --zone --region --format --account --configuration --filter --location --cluster"
@@ -42,12 +45,15 @@ _CLOUDS: Final[Mapping[str, str]] = {
     "firebase": "-P --project --token",
     "supabase": "--project-ref --workdir",
     **dict.fromkeys(word_set("ibmcloud openstack civo vultr-cli scw exo eksctl kops argocd flux istioctl velero"), ""),
-    **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb pulumi render upcloud aliyun"), ""),
+    **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb pulumi render upcloud aliyun copilot zappa"), ""),
+    **dict.fromkeys(word_set("chalice pscale neonctl atlas turso rbd gluster op bw rpk barman rabbitmqadmin"), ""),
     "gh": _HUB,
     "glab": _HUB,
 }
 # groups whose deletes touch this machine's settings alone, or cost nothing
-_TRIFLES: Final = word_set("config configurations auth alias extension label cache run-cache completion context search")
+_TRIFLES: Final = word_set(
+    "config configurations auth alias extension label cache run-cache completion context search help api"
+)
 _RELEASES: Final = frozenset({"release"})  # packages.py
 
 
@@ -69,28 +75,12 @@ def _destroyed(call: Call, target: str, kind: Kind = "destroy-infra") -> Effect:
     return call.effect(kind, target, scope="remote", weight=weight)
 
 
-def _api(call: Call) -> Iterator[Effect]:
-    """`gh api -X DELETE path`."""
-    call = call.with_values(_CLOUDS[call.command.name])
-    if call.operands[:1] == ["api"] and "DELETE" in [word.upper() for word in call.options.values("-X", "--method")]:
-        yield call.effect("destroy-infra", " ".join(call.operands[1:2]), scope="remote")
-
-
-def _hub(call: Call) -> Iterator[Effect]:
-    yield from _api(call)
-    if call.operands[:1] != ["api"]:
-        yield from _cloud(call)
-
-
 _AWS: Final = "--profile --region --output --query --endpoint-url --color --ca-bundle"
-_AWS_DESTROYS: Final = (
-    "delete-",
-    "terminate-",
-    "remove-",
-    "deregister-",
-    "batch-delete-",
-    "purge-",
-    "schedule-key-deletion",
+_AWS_DESTROYS: Final = tuple(
+    word_set("""
+    delete- terminate- remove- deregister- batch-delete- purge- schedule-key-deletion release-address close-account
+    stop-logging
+    """)
 )
 _AWS_TRIFLES: Final = ("remove-tags", "delete-tags", "delete-message", "remove-permission")
 _DATA: Final = frozenset({"s3", "s3api", "dynamodb", "rds", "backup", "efs", "redshift", "docdb"})
@@ -117,56 +107,43 @@ def _s3(call: Call, operation: str, target: str) -> Iterator[Effect]:
         yield call.effect("destroy-data", target, scope="remote", weight="light")
 
 
-def _storage(call: Call) -> Iterator[Effect]:
-    """gsutil: one object is a trifle, a bucket or a tree is not."""
-    operands = call.with_values("-h -o -i").operands
-    verb = operands[0] if operands else ""
-    many = call.has("-r", "-R", "-a") or any("*" in word for word in operands)
-    if verb == "rb" or (verb == "rm" and many) or (verb == "rsync" and call.has("-d") and not call.has("-n")):
-        yield _destroyed(call, " ".join(operands[1:]), "destroy-data")
-
-
 _KUBE: Final = """
--n --namespace --context --cluster --kubeconfig -l --selector -f --filename -o --output --grace-period --timeout
--s --server --user --token --as --replicas --field-selector -k --kustomize -c --container
+-n --namespace --context --cluster --kubeconfig -l --selector -o --output --grace-period --timeout
+-s --server --user --token --as --replicas --field-selector -c --container
 """
-_LOCAL_CLUSTERS: Final = ("kind-", "minikube", "k3d-", "docker-desktop", "rancher-desktop", "colima", "orbstack")
+_K: Final = "kubectl|oc|k|kubecolor"
+_KUBE_DRY: Final = "--dry-run=client --dry-run=server --dry-run=true --dry-run="
+_KUBE_FORCED: Final = "--force --all-namespaces -A --grace-period=0"
+_LOCAL_CLUSTERS: Final = """
+--context=kind-* --context=minikube* --context=k3d-* --context=docker-desktop --context=rancher-desktop
+--context=colima* --context=orbstack
+"""
 
 
-def _kubectl(call: Call) -> Iterator[Effect]:
-    call = call.with_values(_KUBE)
-    verb, *rest = call.operands or [""]
-    dry = [value for option, value in call.options.options if option == "--dry-run"]
-    if (dry and dry != ["none"]) or call.has("--help"):
-        return
-    values = call.options.values
-    light = verb == "cordon" or (verb == "rollout" and rest[:1] == ["undo"])
-    emptied = verb == "scale" and values("--replicas") == ["0"]
-    replaced = (verb == "replace" and call.has("--force")) or (verb == "apply" and call.has("--prune"))
-    if not (light or emptied or replaced or verb in ("delete", "drain")):
-        return
-    forced = verb == "delete" and (call.has("--force", "--all-namespaces", "-A") or values("--grace-period") == ["0"])
-    local = any(context.startswith(_LOCAL_CLUSTERS) for context in values("--context"))
-    weight: Weight = "light" if light or local else "heavy" if forced else "normal"
-    yield call.effect("destroy-infra", " ".join([*rest, *values("-f", "--filename")]), scope="remote", weight=weight)
+def _kube(words: str, needs: str = "", heavy: str = "", weight: Weight = "normal") -> Row:
+    return Row(
+        words, "destroy-infra", needs=needs, dry=_KUBE_DRY, heavy=heavy, light=_LOCAL_CLUSTERS, values=_KUBE,
+        weight=weight, scope="remote",
+    )  # fmt: skip
 
 
-_TERRAFORM: Final = "-var -var-file -target -state -chdir -lock-timeout -parallelism"
+_TERRAFORM: Final = "-var -var-file -target -state -chdir -lock-timeout -parallelism -replace"
 _ASKS: Final = "-auto-approve --auto-approve -force --force --terragrunt-non-interactive --non-interactive"
 _T: Final = "terraform|tofu|terragrunt"
+_DELETES: Final = "-X=DELETE -X=delete --method=DELETE --method=delete"
+_ANSIBLE: Final = "-i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars"
 
 
-def _row(words: str, needs: str = "", weight: Weight = "normal", heavy: str = _ASKS, values: str = _TERRAFORM) -> Row:
-    return Row(
-        words,
-        "destroy-infra",
-        needs=needs,
-        heavy=heavy,
-        dry="--dry-run -help",
-        values=values,
-        weight=weight,
-        scope="remote",
-    )
+def _row(
+    words: str,
+    needs: str = "",
+    weight: Weight = "normal",
+    heavy: str = _ASKS,
+    values: str = _TERRAFORM,
+    dry: str = "--dry-run -help",
+    kind: Kind = "destroy-infra",
+) -> Row:
+    return Row(words, kind, needs=needs, heavy=heavy, dry=dry, values=values, weight=weight, scope="remote")
 
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -174,6 +151,10 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("borg delete|prune"),
     _row("restic forget", "--prune"),
     _row("restic prune"),
+    _row("duplicity remove-older-than|remove-all-but-n-full|remove-all-inc-of-but-n-full", "--force", heavy=""),
+    _row("gsutil rb", kind="destroy-data", values="-h -o -i", heavy=""),
+    _row("gsutil rm", "-r -R -a *[*]*", kind="destroy-data", values="-h -o -i", heavy=""),
+    _row("gsutil rsync", "-d", kind="destroy-data", values="-h -o -i", heavy="", dry="-n"),
     _row(f"{_T} destroy"),
     _row("terragrunt destroy-all"),
     _row("terragrunt run-all|run destroy"),
@@ -183,22 +164,50 @@ ROWS: Final[tuple[Row, ...]] = (
     _row(f"{_T} state rm|push"),
     _row(f"{_T} workspace delete"),
     _row(f"{_T} force-unlock"),
-    _row(f"{_T} taint", weight="light"),
+    _row(f"{_T} taint"),
+    _row(f"{_T} apply", "-replace=*"),
+    _kube(f"{_K} delete", heavy=_KUBE_FORCED),
+    _kube(f"{_K} drain|cordon"),
+    _kube("oc adm drain|cordon|prune"),
+    _kube(f"{_K} scale", "--replicas=0"),
+    _kube(f"{_K} replace", "--force"),
+    _kube(f"{_K} apply", "--prune"),
+    _kube(f"{_K} patch", "*finalizers*null*"),
+    _kube(f"{_K} rollout undo", weight="light"),
     _row("helm uninstall|delete|del|un", heavy="", values="-n --namespace --kube-context --kubeconfig --timeout"),
-    _row("helm rollback", weight="light", heavy="", values="-n --namespace --kube-context --kubeconfig --timeout"),
-    _row("nomad job|system|namespace stop|gc|delete", "-purge", heavy=""),
+    _row("helm rollback", heavy="", values="-n --namespace --kube-context --kubeconfig --timeout"),
+    _row("nomad stop", "-purge", heavy=""),
+    _row("nomad job stop", "-purge", heavy=""),
+    _row("nomad namespace|volume|quota delete", heavy=""),
+    _row("nomad node drain", "-enable", heavy=""),
+    _row("consul acl token|policy|role delete"),
+    _row("consul services deregister"),
+    _row("consul leave|force-leave"),
+    _row("vault operator seal"),
+    _row("vault lease revoke", "-prefix -force"),
+    _row("vault auth|audit disable"),
+    _row("vault policy|namespace delete"),
+    _row("ceph osd purge|destroy", heavy="--yes-i-really-mean-it"),
+    _row("ceph osd pool delete|rm", heavy="--yes-i-really-really-mean-it"),
+    _row("ipmitool power off|cycle|reset", values="-H -U -P -I"),
+    _row("ipmitool chassis power off|cycle|reset", values="-H -U -P -I"),
+    _row("ansible", "-a=*state=absent* --args=*state=absent* -m=reboot", values=_ANSIBLE, dry="-C --check"),
     _row("azd down", heavy="--force --purge"),
     _row("railway down", heavy="-y --yes"),
-    _row("heroku pg:reset|pg:killall|redis:reset", heavy="--confirm -c", values="-a --app"),
+    _row("aws ecs update-service", "--desired-count=0", values=f"{_AWS} --desired-count"),
+    _row("gcloud services disable", heavy="-q --quiet --force", values=_GOOGLE),
+    _row("az deployment group|sub|mg create", "--mode=Complete", heavy="", values=f"{_AZURE} --mode -f"),
+    _row("fly|flyctl scale count", "0 *=0", heavy="-y --yes", values="-a --app"),
+    _row("vercel alias rm|remove", heavy="-y --yes"),
+    _row("heroku ps:scale", "*=0", heavy="", values="-a --app"),
+    _row("heroku pg:reset|pg:killall|redis:reset|repo:reset", heavy="--confirm -c", values="-a --app"),
     _row("pulumi state delete", heavy="--force -y --yes"),
     _row("firebase hosting:disable|database:remove", heavy="-f --force -y", values="-P --project"),
+    _row("gh|glab api", _DELETES, heavy="", values=_HUB),
     _row("gh repo archive|rename", heavy="-y --yes"),
     _row("gh repo edit", "--visibility", heavy="", values="--description --homepage -d -h"),
 )
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(_CLOUDS, _cloud),
-    **dict.fromkeys(("gh", "glab"), _hub),
     "aws": _aws,
-    "gsutil": _storage,
-    **dict.fromkeys(("kubectl", "oc", "k", "kubecolor"), _kubectl),
 }

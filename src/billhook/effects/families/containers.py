@@ -11,6 +11,11 @@ _D: Final = "docker|podman|nerdctl"
 _DOCKER: Final = "-H --host --context --config --log-level"
 _COMPOSE: Final = "--file --project-name -p --profile --env-file --project-directory --rmi -t --timeout"
 
+_RUN: Final = "-v --volume --mount --device " + _DOCKER
+_HOST: Final = "-v=/:* --volume=/:* --device=/dev/sd* --device=/dev/nvme* --device=/dev/vd* --privileged"
+_SOCKET: Final = "-v=*/docker.sock:* --volume=*/docker.sock:* --mount=*/docker.sock*"
+_ROOT: Final = "--mount=*source=/ --mount=*source=/,* --mount=*src=/ --mount=*src=/,*"
+
 
 def _row(
     words: str,
@@ -25,8 +30,14 @@ def _row(
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    _row(f"{_D} rm|rmi|kill"),
-    _row(f"{_D} container|image|network|pod|machine|buildx|builder rm|remove|prune|kill"),
+    _row(f"{_D} rm|rmi|kill", dry="-v --volumes"),
+    _row(f"{_D} container|image|network|pod|buildx|builder rm|remove|prune|kill", dry="-v --volumes"),
+    _row(f"{_D} rm", "normal", needs="-v --volumes"),
+    _row(f"{_D} container rm|remove", "normal", needs="-v --volumes"),
+    # a container that gets the host's root folder, a disk or the socket can do what root can
+    Row(f"{_D} run|create", "privilege", needs=f"{_HOST} {_SOCKET} {_ROOT}", values=_RUN, scope="system"),
+    _row("podman machine rm|reset", "normal"),
+    _row("docker service scale", "normal", needs="*=0"),
     _row(f"{_D} volume rm|remove|prune", "normal"),
     _row(f"{_D} system prune", "normal", needs="--volumes"),
     _row(f"{_D} system prune", dry="--volumes"),
@@ -38,6 +49,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("kind|minikube|k3d|k3s delete", kind="destroy-infra"),
     _row("k3d cluster delete", kind="destroy-infra"),
     _row("colima|limactl|multipass|orb delete", "normal", heavy="-p --purge"),
+    _row("multipass purge", "normal"),
+    _row("wsl", "normal", needs="--unregister"),
     _row("vagrant destroy", "normal"),
     _row("vagrant box remove|prune"),
     _row("virsh undefine", "normal", heavy="--remove-all-storage", values="-c --connect", kind="destroy-infra"),
@@ -47,32 +60,19 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("qm|pct destroy", "normal", heavy="--purge --destroy-unreferenced-disks", kind="destroy-infra"),
     _row("lxc|incus delete|rm", "normal", heavy="-f --force", kind="destroy-infra"),
     _row("lxc|incus storage|volume delete", "normal", kind="destroy-infra"),
+    _row("lxc|incus storage volume|bucket delete", "normal", kind="destroy-infra"),
     _row("lxc-destroy", "normal", heavy="-f --force -s", kind="destroy-infra"),
 )  # fmt: skip
 
 
 def _compose(call: Call) -> Iterator[Effect]:
-    """`compose down`: with `-v` the data of its volumes is gone."""
-    call = call.with_values(_COMPOSE + (" -f" if "down" not in call.operands[:2] else ""))
+    """`compose down` and `compose rm`: with `-v` the data of their volumes is gone."""
+    call = call.with_values(_COMPOSE + (" -f" if not {"down", "rm"}.intersection(call.operands[:2]) else ""))
     operands = call.operands[call.operands[:1] == ["compose"] :]
     if call.has("--dry-run", "--help") or not {"down", "rm"}.intersection(operands[:2]):
         return
-    volumes = "down" in operands[:2] and call.has("-v", "--volumes")
+    volumes = call.has("-v", "--volumes")
     yield call.effect("destroy-container", " ".join(operands[1:]), weight="normal" if volumes else "light")
-
-
-def _runs(call: Call) -> Iterator[Effect]:
-    """A container that gets the host's root folder or a disk can do what root can."""
-    if call.operands[:1] and call.operands[0] in ("run", "create"):
-        call = call.with_values("-v --volume --mount --device " + _DOCKER)
-        mounted = [value.partition(":")[0] for value in call.options.values("-v", "--volume")]
-        fields = [field.split("=") for value in call.options.values("--mount") for field in value.split(",")]
-        mounted += [field[1] for field in fields if field[0] in ("source", "src") and len(field) == 2]
-        disks = [
-            value for value in call.options.values("--device") if value.startswith(("/dev/sd", "/dev/nvme", "/dev/vd"))
-        ]
-        if "/" in mounted or disks:
-            yield call.effect("privilege", "/", scope="system")
 
 
 def _copy(call: Call) -> Iterator[Effect]:
@@ -98,8 +98,6 @@ def _docker(call: Call) -> Iterator[Effect]:
         for value in call.with_values(_DOCKER + " -o --output -t -f").options.values("-o", "--output"):
             fields = dict(field.partition("=")[::2] for field in value.split(","))
             yield from call.on_path("write", fields.get("dest", value), recursive=True)
-    else:
-        yield from _runs(call)
 
 
 READERS: Final[Mapping[str, Reader]] = {

@@ -8,11 +8,9 @@ import msgspec
 
 from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.families.network import is_here
-from billhook.effects.places import scope_of
-from billhook.effects.table import Call, Reader, Row, parts_of, word_set
+from billhook.effects.table import Call, Reader, Row, word_set
 
 LARGEST_SQL: Final = 256 * 1024
-_THROWAWAY: Final = frozenset({"test", "tests", "testing", "tmp", "temp", "scratch", "memory", "e2e"})
 
 # ----- SQL ------------------------------------------------------------------------------------------------------------
 
@@ -27,7 +25,9 @@ _SQL = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _BEFORE: Final = frozenset({"BEGIN", "DO", "$$", "THEN", "ELSE", "LOOP"})
-_DROPPED: Final = word_set("DATABASE SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET")
+_DROPPED: Final = word_set(
+    "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES"
+)
 _NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
 _KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
 _ALWAYS = re.compile(r"(?:\(*(?:1|TRUE|(\w+)=\1)\)*)(?:RETURNING.*)?")
@@ -62,8 +62,10 @@ def destroyed(words: list[str]) -> str | None:
         return _name(rest)
     if verb == "UPDATE" and "SET" in rest and _is_everywhere(rest):
         return _name(rest)
-    if verb == "ALTER" and rest[:1] == ["TABLE"] and _drops_column(rest):
+    if verb == "ALTER" and rest[:1] == ["TABLE"] and (_drops_column(rest) or _deletes_all(rest)):
         return _name(rest)
+    if words[:2] in (["RESET", "MASTER"], ["PURGE", "BINARY"]):
+        return "binary logs"
     cypher = verb == "MATCH" and "DELETE" in rest and _is_everywhere(rest)
     return "nodes" if cypher else None
 
@@ -85,6 +87,11 @@ def _drops_column(words: list[str]) -> bool:
     return any(following and following[0] not in _KEPT_COLUMNS for following in after)
 
 
+def _deletes_all(words: list[str]) -> bool:
+    """`ALTER TABLE t DELETE WHERE 1`, as ClickHouse has it."""
+    return "DELETE" in words[2:3] and _is_everywhere(words)
+
+
 def effects_of_sql(call: Call, text: str, database: Iterable[str] = ()) -> Iterator[Effect]:
     """What a text of SQL destroys in a database, of which names, hosts or paths are given."""
     names = [word for word in database if word]
@@ -94,17 +101,8 @@ def effects_of_sql(call: Call, text: str, database: Iterable[str] = ()) -> Itera
             yield _destroy(call, target or words[0].lower(), names)
 
 
-def _destroy(call: Call, target: str, names: Iterable[str] = (), weight: Weight = "normal") -> Effect:
-    names = [target, *names, *call.command.assignments]
-    if any(
-        scope_of(path, call.scopes) == "temp"
-        for name in names
-        if name.startswith(("/", "~", "."))
-        for path in call.paths(name)
-    ):
-        weight = "light"
-    if not _THROWAWAY.isdisjoint(parts_of(names)):
-        weight = "light"
+def _destroy(call: Call, target: str, names: Iterable[str] = ()) -> Effect:
+    weight: Weight = "light" if call.is_throwaway([target, *names]) else "normal"
     return call.effect("destroy-data", target, scope="remote", weight=weight, certain=UNKNOWN not in target)
 
 
@@ -169,8 +167,16 @@ def _sql_client(call: Call) -> Iterator[Effect]:
 # ----- programs with a language of their own --------------------------------------------------------------------------
 
 _STRINGS = re.compile(r"""'[^'\n]*'|"[^"\n]*"|//[^\n]*""")
-_MONGO = re.compile(r"\.(?:dropDatabase|drop)\(\s*\)|\.(?:deleteMany|remove|deleteOne)\(\s*\{\s*\}|\.dropAllUsers\(")
+_MONGO = re.compile(
+    r"\.(?:dropDatabase|drop|dropUser|dropAllUsers|shutdownServer)\(|\{\s*(?:dropDatabase|drop|shutdown)\s*:"
+    r"|\.(?:deleteMany|remove|deleteOne)\(\s*\{\s*\}"
+)
 _REDIS: Final = "-h -p -a -n -u -s --user --pass -r -i"
+_REDIS_LOSSES: Final = (
+    "FLUSHALL ", "FLUSHDB ", "SHUTDOWN ", "REPLICAOF ", "SLAVEOF ", "CLUSTER RESET ", "MODULE LOAD ", "DEBUG SEGFAULT ",
+    "CONFIG SET DIR ", "CONFIG SET DBFILENAME ", "CONFIG SET SAVE ", "CONFIG SET APPENDONLY NO ",
+)  # fmt: skip
+"""What empties a server, ends it, takes another one's data, or lets it write files where they run."""
 
 
 def _mongo(call: Call) -> Iterator[Effect]:
@@ -191,99 +197,101 @@ def _redis(call: Call) -> Iterator[Effect]:
     call = call.with_values(_REDIS)
     for words in (call.operands, *(line.split() for line in (call.command.stdin or "").splitlines())):
         verb = words[0].upper() if words else ""
-        scripted = verb in ("EVAL", "SCRIPT") and "flush" in " ".join(words).lower()
+        line = " ".join([*words, ""]).upper()
+        scripted = verb == "EVAL" and "FLUSH" in line
         many = verb in ("DEL", "UNLINK") and any(UNKNOWN in word or "*" in word for word in words)
-        if verb in ("FLUSHALL", "FLUSHDB") or scripted or many:
+        lost = line.startswith(_REDIS_LOSSES) and not line.endswith(" NO ONE ")
+        if lost or scripted or many:
             yield _destroy(call, verb, call.options.values("-h", "-u"))
 
 
+_DATABASE_PORT = re.compile(r":(?:9200|5984|6333|8086|8983)(?:/|$)")  # Elasticsearch, CouchDB, Qdrant, InfluxDB, Solr
+
+
 def _http_delete(call: Call) -> Iterator[Effect]:
-    """A request that deletes. On this machine it is a developer's own server."""
+    """A request that deletes. On this machine it is a developer's own server, unless a database listens there."""
     call = call.with_values("-X --request --method -H --header -u --user -o --output -d --data --data-raw -A -b --json")
     methods = [*call.options.values("-X", "--request", "--method"), *call.operands[:1]]
     address = next((word for word in call.operands if "/" in word or "." in word or ":" in word), "")
     if "DELETE" in (method.upper() for method in methods) or "/_delete_by_query" in address:
-        yield call.effect("destroy-data", address, scope="remote", weight="light" if is_here(address) else "normal")
+        own = (is_here(address) or address.startswith((":", "/"))) and _DATABASE_PORT.search(address) is None
+        yield call.effect("destroy-data", address, scope="remote", weight="light" if own else "normal")
 
 
-def _named(call: Call) -> Iterator[Effect]:
-    """dropdb and its like: a test's database is thrown away by every test run."""
-    call = call.with_values("-h --host -p --port -U --username -u --user --maintenance-db -P -d --dbname")
-    operands, options = call.operands, call.options
-    verb = _DROPPERS[call.command.name]
-    if (verb and verb not in operands) or call.has("--help"):
-        return
-    targets = [word for word in operands if word != verb] or [""]
-    forced: Weight = "heavy" if call.has("-f", "--force") else "normal"
-    yield from (_destroy(call, word, options.values("-h", "--host"), forced) for word in targets)
+# ----- programs that drop a database by a task or by its name ---------------------------------------------------------
+
+_RAILS: Final = "db:drop db:drop:all db:reset db:purge db:truncate_all db:migrate:reset db:schema:load db:seed:replant"
+_FORCED: Final = "-f --force -y --yes --noinput --no-input --no-interaction"
+_PRINTED: Final = "--dry-run --pretend --dump --dump-sql"
+_SERVER: Final = "-h --host -p --port -U --username -u --user --maintenance-db -P -d --dbname"
 
 
-_DROPPERS: Final = {"dropdb": "", "dropuser": "", "pg_dropcluster": "", "mysqladmin": "drop"}
-
-# ----- tasks of frameworks --------------------------------------------------------------------------------------------
-
-_TASKS: Final[Mapping[str, str]] = {
-    "rails rake": "db:drop db:drop:all db:reset db:purge db:truncate_all db:migrate:reset db:schema:load",
-    "php artisan": "migrate:fresh migrate:reset migrate:refresh db:wipe",
-    "php console symfony": "doctrine:database:drop doctrine:schema:drop d:d:d",
-    "python python3 py manage.py django-admin": "flush reset_db sqlreset",
-    "sequelize sequelize-cli": "db:drop db:migrate:undo:all",
-    "typeorm mikro-orm": "schema:drop migration:fresh schema:fresh",
-    "mix": "ecto.drop ecto.reset ash.reset",
-    "flyway": "clean",
-    "liquibase": "dropAll drop-all",
-    "dbmate": "drop",
-}
-"""Programs, and the tasks of theirs that throw a database away."""
-
-_SCRIPTS: Final = frozenset({"artisan", "manage.py", "console"})
-_FORCED: Final = ("-f", "--force", "-y", "--yes", "--noinput", "--no-input", "--no-interaction")
-
-
-def _task(call: Call) -> Iterator[Effect]:
-    """A task of a framework; its environment is named by a variable, or by an option."""
-    name, words = call.command.name, call.operands
-    interpreted = name in ("php", "python", "python3", "py")
-    if interpreted:
-        if not words or words[0].rpartition("/")[2] not in _SCRIPTS:
-            return
-        words = words[1:2]
-    for programs, tasks in _TASKS.items():
-        found = [word for word in words if name in programs.split() and word in tasks.split()]
-        if found and not call.has("--help", "--dry-run", "--pretend") and not (name == "rake" and call.has("-n")):
-            environment = [value for _, value in call.options.options] + [word for word in words if "=" in word]
-            weight: Weight = "heavy" if call.has(*_FORCED) else "normal"
-            yield _destroy(call, found[0], environment, weight)
-            return
-
-
-def _row(
-    words: str, needs: str = "", heavy: str = "-f --force -y --yes", values: str = "", weight: Weight = "normal"
-) -> Row:
+def _task(words: str, needs: str = "", values: str = "", dry: str = _PRINTED) -> Row:
     return Row(
-        words, "destroy-data", needs=needs, heavy=heavy, dry="--dry-run", values=values, weight=weight, scope="remote"
+        words, "destroy-data", "all", needs=needs, heavy=_FORCED, dry=dry, values=values, throwaway=True, scope="remote"
     )
 
 
+def _row(
+    words: str, needs: str = "", heavy: str = "-f --force -y --yes", values: str = "", dry: str = "--dry-run"
+) -> Row:
+    return Row(words, "destroy-data", needs=needs, heavy=heavy, dry=dry, values=values, scope="remote")
+
+
 ROWS: Final[tuple[Row, ...]] = (
+    _task("dropdb|dropuser|pg_dropcluster", values=_SERVER),
+    _task("mysqladmin drop", values=_SERVER),
+    _task("rails", _RAILS),
+    _task("rake", _RAILS, dry="-n --dry-run"),
+    _task("php *artisan migrate:fresh|migrate:reset|migrate:refresh|db:wipe"),
+    _task("artisan migrate:fresh|migrate:reset|migrate:refresh|db:wipe"),
+    _task("php *console doctrine:database:drop|doctrine:schema:drop|d:d:d"),
+    _task("console doctrine:database:drop|doctrine:schema:drop|d:d:d"),
+    _task("symfony console doctrine:database:drop|doctrine:schema:drop|d:d:d"),
+    _task("python|python3|py *manage.py flush|reset_db|sqlreset"),
+    _task("manage.py|django-admin|django flush|reset_db|sqlreset"),
+    _task("sequelize|sequelize-cli", "db:drop db:migrate:undo:all"),
+    _task("typeorm|typeorm-ts-node-commonjs|typeorm-ts-node-esm|mikro-orm", "schema:drop migration:fresh schema:fresh"),
+    _task("mix ecto.drop|ecto.reset|ash.reset"),
+    _task("flyway", "clean"),
+    _task("liquibase", "dropAll drop-all"),
+    _task("dbmate", "drop"),
+    _row("mvn|mvnw", "flyway:clean liquibase:dropAll"),
+    _row("gradle|gradlew", "flywayClean dropAll"),
     _row("pg_restore", "-c --clean", values="-d --dbname -h --host -U -p -F -j -n -t -T -L", heavy=""),
+    _row("pg_resetwal|pg_resetxlog", heavy="", dry="-n --dry-run"),
+    Row("mysqladmin shutdown", "kill", values="-u --user -h --host -P --port", scope="remote"),
+    _row("pgbackrest stanza-delete"),
+    _row("wal-g delete", "--confirm", heavy=""),
     _row("mongorestore", "--drop", heavy=""),
+    _row("nodetool decommission|removenode|assassinate|clearsnapshot", values="-h -p -u -pw", heavy=""),
     _row("prisma migrate reset", values="--schema"),
     _row("prisma db push", "--force-reset --accept-data-loss", values="--schema"),
     _row("knex migrate:rollback", "--all -a", values="--env --knexfile"),
-    _row("alembic downgrade base", values="-c --config -x"),
-    _row("goose reset"),
+    _row("alembic downgrade base", values="-c --config -x", dry="--sql"),
+    _row("python|python3|py *manage.py migrate * zero", dry="--plan"),
+    _row("manage.py|django-admin migrate * zero", dry="--plan"),
+    _row("goose reset|down-to", values="-dir -table"),
+    _row("goose * * reset|down-to", values="-dir -table"),
+    _row("mix ecto.rollback", "--all", heavy=""),
+    _row("dbt run|build|seed", "--full-refresh -f", heavy=""),
+    _row("atlas schema clean", heavy="--auto-approve", values="-u --url"),
     _row("flask db downgrade base"),
     _row("drizzle-kit push", "--force", heavy=""),
     _row("supabase db reset", heavy="--linked --db-url"),
     _row("diesel|sqlx database|db reset|drop", values="--database-url --source"),
     _row("migrate drop", values="-path -database -source"),
+    _row("migrate down", "-all", heavy="", values="-path -database -source"),
+    _row("supabase stop", "--no-backup", heavy=""),
     _row("wp db reset|drop|clean"),
     _row("drush sql:drop|sql-drop"),
     _row("bq rm", "-r -f --recursive --force -d -t", heavy=""),
     _row("influx delete"),
     _row("influx bucket|org delete"),
     _row("kafka-topics|kafka-topics.sh", "--delete", values="--bootstrap-server --topic --zookeeper"),
+    _row("kafka-consumer-groups|kafka-consumer-groups.sh", "--delete", values="--bootstrap-server --group"),
+    _row("kafka-delete-records|kafka-delete-records.sh", values="--bootstrap-server --offset-json-file"),
+    _row("etcdctl member remove", heavy=""),
     _row("etcdctl del", "--prefix --from-key --range", heavy="", values="--endpoints --cacert --cert --key --user"),
     _row("consul kv delete", "-recurse", heavy=""),
     _row("vault delete", heavy="-force"),
@@ -291,13 +299,11 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("vault kv destroy|delete", heavy="-force", values="-mount -versions -address -namespace"),
     _row("vault kv metadata delete", values="-mount"),
     _row("rabbitmqctl delete_queue|delete_vhost|reset|force_reset|purge_queue|delete_user", values="-n -p"),
-    _row("nats stream rm|purge|delete"),
+    _row("nats stream|kv rm|del|delete|purge"),
 )
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(_CLIENTS, _sql_client),
     **dict.fromkeys(("mongosh", "mongo"), _mongo),
     **dict.fromkeys(("redis-cli", "valkey-cli", "keydb-cli"), _redis),
     **dict.fromkeys(("curl", "http", "https", "xh", "xhs", "wget"), _http_delete),
-    **dict.fromkeys(_DROPPERS, _named),
-    **dict.fromkeys((name for names in _TASKS for name in names.split()), _task),
 }

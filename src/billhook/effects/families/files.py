@@ -1,26 +1,27 @@
 """Programs that delete, overwrite, write, move, re-permission or read files, and those that wipe disks."""
 
-import functools
 import itertools
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from billhook.effects.archives import LARGEST_PATCH, patched, unpacked
-from billhook.effects.effect import UNKNOWN, Effect, Kind, Weight
-from billhook.effects.families.reading import READS, echo, is_device, is_stream, only_names, pass_on, read, read_file
+from billhook.effects.effect import UNKNOWN, Effect, Weight
+from billhook.effects.families.reading import only_names, pass_on, read_file
 from billhook.effects.families.sed import sed_script
-from billhook.effects.outputs import find_names
-from billhook.effects.places import has_pattern
-from billhook.effects.rules import segment_matches
-from billhook.effects.table import Call, Reader, Row, basename
+from billhook.effects.listings import find_names
+from billhook.effects.patterns import segment_matches
+from billhook.effects.places import has_pattern, is_device
+from billhook.effects.table import Call, Reader, Row, readers
 
 _LVM: Final = "lvremove|vgremove|pvremove|lvreduce|vgreduce"
 _ERASE_DRIVE: Final = "--security-erase --security-erase-enhanced --sanitize-block-erase --trim-sector-ranges"
 _PARTITION: Final = "mklabel mktable mkpart rm resizepart resize rescue"
+
+_INSTALL_VALUES: Final = "-t -S -m -o -g --target-directory --suffix --mode --owner --group"
 
 ROWS: Final[tuple[Row, ...]] = (
     Row("rm|grm", "delete", files=True, recursive="-r -R --r --re --recursive"),
@@ -31,8 +32,11 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("gio trash", "delete", files=True, weight="light"),
     Row("touch|gtouch", "write", files=True, values="-d -t -r --date --time --reference"),
     Row("mkdir|gmkdir", "write", files=True, values="-m --mode"),
+    Row("install|ginstall", "write", files=True, needs="-d --directory", values=_INSTALL_VALUES),
     Row("mkfifo|mktemp", "write", files=True, values="-m --mode -p --suffix --tmpdir"),
     Row("fallocate", "write", files=True, values="-l -o --length --offset"),
+    Row("cpio", "write", "first", files=True, needs="-p --pass-through", recursive="always", values="-D -R -E"),
+    Row("tee|gtee|sponge", "overwrite", files=True, keeps="-a --append"),
     # compressed or rewritten in place: the content is kept in another form
     Row("gzip|gunzip|bzip2|bunzip2|xz|unxz|lzma|zstd|unzstd|lz4|compress|uncompress|pigz|brotli", "write", files=True,
         dry="-c --stdout --to-stdout -t --test -l --list -k --keep", values="-S --suffix -o -T"),
@@ -51,6 +55,10 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("rename|prename", "write", files=True, dry="-n --nono --no-act"),
     Row("ed|ex", "write", files=True, values="-p -c"),
     Row("vi|vim|nvim|emacs|nano", "write", files=True, values="-c --cmd -u -S --eval -l --load", dry="-R"),
+    Row("chown|chgrp|chcon|gchown", "permissions", files=True, skip=1, instead="--reference",
+        recursive="-R --recursive", values="--reference --from"),
+    Row("setfacl", "permissions", files=True, dry="--test", recursive="-R --recursive",
+        values="-m -M -x -X --modify --remove --set --set-file --restore -t -u -r -l"),
     # disks: what they hold is lost, whatever their name
     Row("wipefs", "device", needs="-a --all -o --offset", dry="-n --no-act", scope="system"),
     Row("fdisk|cfdisk|gdisk|cgdisk", "device", dry="-l --list -s -x --list-details -V -v", scope="system"),
@@ -82,22 +90,9 @@ ROWS: Final[tuple[Row, ...]] = (
 )  # fmt: skip
 
 
-def put_file(call: Call, word: str, *, emptied: bool = False, keeps: bool = False) -> Iterator[Effect]:
-    """A file that a program fills: `overwrite` where one is there already, unless the program keeps its content."""
-    if is_stream(call, word):
-        return
-    for effect in call.on_path("write", word):
-        path = effect.target
-        if is_device(path):
-            yield call.effect("device", path, scope="system", certain=effect.certain)
-        else:
-            there = emptied or UNKNOWN in path or has_pattern(path) or call.world.fs.kind(path) not in ("", "dir")
-            yield msgspec.structs.replace(effect, kind="overwrite" if there and not keeps else "write")
-
-
 # Copying and moving.
 
-_PUT_VALUES: Final = "-t -S -m -o -g --target-directory --suffix --mode --owner --group"
+_COPY_VALUES: Final = "-t -S --target-directory --suffix"
 _KEEPS: Final = ("-n", "--no-clobber", "-b", "--backup")
 
 
@@ -115,7 +110,7 @@ def _destination(call: Call) -> tuple[list[str], str, bool]:
 
 def _below(folder: str, word: str) -> str:
     """A word as seen from a folder that an option names."""
-    return word if word.startswith("~") else posixpath.join(folder, word)
+    return word if word.startswith("~") or folder == "." else posixpath.join(folder, word)
 
 
 def _is_folder(call: Call, word: str) -> bool:
@@ -125,9 +120,9 @@ def _is_folder(call: Call, word: str) -> bool:
 
 def _arrives(call: Call, source: str, target: str, *, into: bool, keeps: bool, deep: bool = True) -> Iterator[Effect]:
     """What a source that is copied or moved does to its target."""
-    if is_stream(call, target):
+    if call.is_stream(target):
         return
-    name = basename(source.rstrip("/"))
+    name = posixpath.basename(source.rstrip("/"))
     several = name in ("", ".", "..") or has_pattern(name) or UNKNOWN in name
     if (into and several) or (deep and (several or _is_folder(call, source))):
         made = tuple(_copied(call, source, within="", deep=deep))
@@ -136,7 +131,7 @@ def _arrives(call: Call, source: str, target: str, *, into: bool, keeps: bool, d
         yield from (msgspec.structs.replace(effect, names=made) for effect in effects)
         return
     word = posixpath.join(target, name) if into else target
-    yield from put_file(call, word, emptied=source == "/dev/null", keeps=keeps)
+    yield from call.put(word, emptied=source == "/dev/null", keeps=keeps)
 
 
 _MOST_COPIED: Final = 500
@@ -145,7 +140,7 @@ _MOST_COPIED: Final = 500
 def _copied(call: Call, source: str, *, within: str, deep: bool) -> Iterator[str]:
     """What a copy of a folder or of all that a pattern matches makes, by its path inside the target."""
     fs, (path, *_) = call.world.fs, call.paths(source)
-    folder, pattern = posixpath.split(path) if has_pattern(basename(path)) else (path, "")
+    folder, pattern = posixpath.split(path) if has_pattern(posixpath.basename(path)) else (path, "")
     if UNKNOWN in path or has_pattern(folder):
         yield UNKNOWN
         return
@@ -166,9 +161,9 @@ def _copied(call: Call, source: str, *, within: str, deep: bool) -> Iterator[str
 
 
 def _cp(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-t -S --target-directory --suffix" if call.command.name != "install" else _PUT_VALUES)
-    if call.command.name == "install" and call.has("-d", "--directory"):
-        yield from (effect for word in call.operands for effect in call.on_path("write", word))
+    installs = call.command.name in ("install", "ginstall")
+    call = call.with_values(_INSTALL_VALUES if installs else _COPY_VALUES)
+    if installs and call.has("-d", "--directory"):  # it makes folders: a row
         return
     sources, target, into = _destination(call)
     below, keeps = call.has("-r", "-R", "-a", "--recursive", "--archive"), call.has(*_KEEPS)
@@ -180,13 +175,13 @@ def _cp(call: Call) -> Iterator[Effect]:
 
 def _to_model(call: Call, target: str) -> bool:
     """Whether a target is the command's own output, and that is shown."""
-    return call.command.shown and is_stream(call, target) and basename(target) != "null"
+    return call.command.shown and call.is_stream(target) and posixpath.basename(target) != "null"
 
 
 def _mv(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-t -S --target-directory --suffix")
+    call = call.with_values(_COPY_VALUES)
     sources, target, into = _destination(call)
-    lost, keeps = is_stream(call, target), call.has(*_KEEPS)
+    lost, keeps = call.is_stream(target), call.has(*_KEEPS)
     for source in sources:
         yield from _leaves(call, source, lost=lost)
         yield from _arrives(call, source, target, into=into, keeps=keeps)
@@ -208,13 +203,13 @@ def _leaves(call: Call, source: str, *, lost: bool) -> Iterator[Effect]:
 
 def _ln(call: Call) -> Iterator[Effect]:
     """The name that is made; what it points to is neither read nor written."""
-    call = call.with_values("-t -S --target-directory --suffix")
+    call = call.with_values(_COPY_VALUES)
     sources, target, into = _destination(call)
     if len(call.operands) == 1 and not sources:
         sources, target, into = call.operands, ".", True
     replaces = call.has("-f", "--force") and not call.has("-b", "--backup")
     for source in sources:
-        word = posixpath.join(target, basename(source.rstrip("/"))) if into else target
+        word = posixpath.join(target, posixpath.basename(source.rstrip("/"))) if into else target
         for effect in call.on_path("write", word, itself=True):
             lost = replaces and call.world.fs.kind(effect.target) == "file"
             yield msgspec.structs.replace(effect, kind="overwrite" if lost else "write")
@@ -265,28 +260,21 @@ def _transfer(call: Call, sources: Sequence[str], target: str) -> Iterator[Effec
     elif target.endswith("/") or _is_folder(call, target) or call.command.name == "rsync":
         made = [UNKNOWN] if len(local) < len(sources) else []
         for source in local:
-            within = "" if source.endswith(("/", ".")) else basename(source)
+            within = "" if source.endswith(("/", ".")) else posixpath.basename(source)
             made += [within, *_copied(call, source, within=within, deep=True)]
         effects = call.on_path("write", target, recursive=True)
         yield from (msgspec.structs.replace(effect, names=tuple(filter(None, made))) for effect in effects)
     else:
-        yield from put_file(call, target)
+        yield from call.put(target)
 
 
 # Programs that write what they name.
 
 
-def _tee(call: Call) -> Iterator[Effect]:
-    appends = call.has("-a", "--append")
-    for word in call.operands:
-        yield from put_file(call, word, keeps=appends)
-    yield from pass_on(call, prints=call.command.shown and call.command.name != "sponge")
-
-
 def _truncate(call: Call) -> Iterator[Effect]:
     call = call.with_values("-s -r --size --reference")
     grows = any(size.startswith((">", "+", "%")) for size in call.options.values("-s", "--size"))
-    return (effect for word in call.operands for effect in put_file(call, word, emptied=True, keeps=grows))
+    return (effect for word in call.operands for effect in call.put(word, emptied=True, keeps=grows))
 
 
 def _shred(call: Call) -> Iterator[Effect]:
@@ -296,7 +284,7 @@ def _shred(call: Call) -> Iterator[Effect]:
         if removes and not any(map(is_device, call.paths(word))):
             yield from call.on_path("delete", word, weight="normal")
         else:
-            yield from put_file(call, word, emptied=True)
+            yield from call.put(word, emptied=True)
 
 
 def _dd(call: Call) -> Iterator[Effect]:
@@ -306,7 +294,7 @@ def _dd(call: Call) -> Iterator[Effect]:
         yield from read_file(call, given["if"], prints=printed)
     if "of" in given:
         keeps = "notrunc" in given.get("conv", "") or "append" in given.get("oflag", "")
-        yield from put_file(call, given["of"], emptied=not keeps, keeps=keeps)
+        yield from call.put(given["of"], emptied=not keeps, keeps=keeps)
 
 
 def _sed(call: Call) -> Iterator[Effect]:
@@ -317,7 +305,7 @@ def _sed(call: Call) -> Iterator[Effect]:
     files = call.operands if scripts or call.has("-f", "--file") else call.operands[1:]
     for script in scripts or ([] if call.has("-f", "--file") else call.operands[:1]):
         written, runs = sed_script(script)
-        yield from (effect for word in written for effect in put_file(call, word))
+        yield from (effect for word in written for effect in call.put(word))
         if runs:
             yield call.effect("run-opaque", script, certain=False, why="sed runs text as a command")
     prints = call.command.shown and not in_place and not only_names(call)
@@ -342,23 +330,6 @@ def _in_place(call: Call) -> Iterator[Effect]:
         edits, files = "inplace" in call.options.values("-i", "--include"), call.operands[1:]
     for word in files if edits else ():
         yield from call.on_path("write", word)
-
-
-def _sort(call: Call) -> Iterator[Effect]:
-    call = call.with_values(READS["sort"].values)
-    for word in call.options.values("-o", "--output")[-1:]:
-        yield from put_file(call, word, keeps=word in call.operands)  # `sort -o x x` sorts in place
-
-
-def _to_second(call: Call) -> Iterator[Effect]:
-    """uniq, xxd: the second operand is written."""
-    call = call.with_values("-f -s -w -c -l -g -o -n" if call.command.name == "xxd" else "-f -s -w")
-    if not call.operands:
-        yield from pass_on(call, prints=call.command.shown)
-    for word in call.operands[:1]:
-        yield from read_file(call, word, prints=call.command.shown and len(call.operands) == 1)
-    for word in call.operands[1:2]:
-        yield from put_file(call, word)
 
 
 def _split(call: Call) -> Iterator[Effect]:
@@ -421,7 +392,7 @@ def _curl(call: Call) -> Iterator[Effect]:
     if call.has("-O", "--remote-name", "--remote-name-all"):
         targets += [_name_of(url) for url in [*call.operands, *call.options.values("--url")]]
     for word in targets:
-        yield from put_file(call, _below(folder, word)) if word != "-" else ()
+        yield from call.put(_below(folder, word))
     for url in call.operands:
         if url.startswith("file://"):
             yield from read_file(call, url[7:], prints=call.command.shown and not targets)
@@ -436,96 +407,111 @@ def _wget(call: Call) -> Iterator[Effect]:
     if not documents and not call.has("--spider", "-O"):
         folder = (call.options.values("-P", "--directory-prefix") or [""])[-1]
         # a file that is there already is kept: the new one gets a number
-        yield from (e for url in call.operands for e in put_file(call, _below(folder, _name_of(url)), keeps=True))
+        yield from (e for url in call.operands for e in call.put(_below(folder, _name_of(url)), keeps=True))
     for word in documents + call.options.values("-o", "--output-file"):
-        yield from put_file(call, word) if word != "-" else ()
+        yield from call.put(word)
 
 
 def _name_of(url: str) -> str:
     path = url.partition("?")[0].partition("://")[2] or url
-    return basename(path) if "/" in path else "index.html"
+    return posixpath.basename(path) if "/" in path else "index.html"
 
 
 # Archives.
+
+
+class Archiver(msgspec.Struct, frozen=True):
+    """How a program packs and unpacks files. Each field lists options; `always`: it needs none of them."""
+
+    unpacks: str = ""
+    packs: str = ""
+    archive: str = ""  # they name the archive; without any it is the first operand
+    folder: str = ""  # they name the folder to work in
+    values: str = ""  # they take the next word
+    prints: str = ""  # nothing is written with one of these
+    replaces: str = ""  # files that are there are overwritten
+    creates: str = ""  # an archive that is there is overwritten
+    removes: str = ""  # what was packed is deleted
+    flat: str = ""  # the members' folders are left out
+    bare: bool = False  # the first word is letters without a dash: `tar czf x`
+
 
 _TAR_VALUES: Final = (
     "-f -C -T -X -b -g -I -H -V -K -N --file --directory --exclude --exclude-from --files-from --strip-components "
     "--transform --xform --use-compress-program --format --owner --group --mode --mtime"
 )
+_TAR: Final = Archiver(
+    "-x --extract --get", "-c -r -u -A --create --append --update --concatenate", "-f --file", "-C --directory",
+    _TAR_VALUES, prints="-O --to-stdout", replaces="--overwrite -U --unlink-first --recursive-unlink",
+    creates="-c --create", removes="--remove-files", bare=True,
+)  # fmt: skip
+_ARCHIVERS: Final = {
+    "tar": _TAR, "gtar": _TAR, "bsdtar": _TAR,
+    "unzip": Archiver("always", folder="-d", values="-d -x -P", prints="-l -p -t -v -z -Z -c", replaces="-o",
+        flat="-j"),
+    "zip": Archiver(packs="always", values="-b -n -P -s -t -x -i --exclude --include", removes="-m --move"),
+    "cpio": Archiver("-i --extract", "-o --create", "-F --file -O", "-D --directory",
+        "-D -F -O -E -H -M -I -C -R --directory --file", "-t --list", "-u --unconditional", "always"),
+    "ar": Archiver("-x", "-r -q -d -m -s", prints="-t -p", bare=True),
+}  # fmt: skip
 
 
-def _tar(call: Call) -> Iterator[Effect]:
-    call = call.with_words(_tar_words(call.command.args), _TAR_VALUES)
-    folder = (call.options.values("-C", "--directory") or ["."])[-1]
-    members = [_below(folder, member) for member in call.operands]
-    if call.has("-x", "--extract", "--get"):
-        if not call.has("-O", "--to-stdout"):
-            lost = call.has("--overwrite", "-U", "--unlink-first", "--recursive-unlink")
-            archives, strip = call.options.values("-f", "--file"), _number(call, "--strip-components", otherwise=0)
-            yield from _unpacks(call, "overwrite" if lost else "write", folder, archives, strip, call.operands)
+def _archive(call: Call) -> Iterator[Effect]:
+    how = _ARCHIVERS[call.command.name]
+    call = call.with_words(_dashed(call.command.args, how.values) if how.bare else call.command.args, how.values)
+    folder = [".", *call.values(how.folder)][-1]
+    first = 0 if how.archive else 1
+    archives, members = call.values(how.archive) + call.operands[:first], call.operands[first:]
+    if call.given(how.prints) or not (archives or how.archive):
         return
-    if not call.has("-c", "-r", "-u", "-A", "--create", "--append", "--update", "--concatenate"):
-        return
-    removes, creates = call.has("--remove-files"), call.has("-c", "--create")
+    if call.given(how.unpacks):
+        strip = None if call.given(how.flat) else _number(call, "--strip-components", otherwise=0)
+        yield from _unpacks(call, call.given(how.replaces), folder, archives, strip, members)
+    elif call.given(how.packs):
+        packed = _packed(call, how, [_below(folder, member) for member in members])
+        kept, here = not call.given(how.creates), [word for word in archives if not is_remote(word)]
+        put = (effect for word in here for effect in call.put(word, keeps=kept))
+        yield from itertools.chain(packed, put) if how.archive else itertools.chain(put, packed)
+
+
+def _dashed(words: tuple[str, ...], values: str) -> tuple[str, ...]:
+    """`tar czf a.tgz x` as `tar -c -z -f a.tgz x`: letters without a dash take their values in their order."""
+    if not words or words[0].startswith("-"):
+        return words
+    found, rest = [], iter(words[1:])
+    for letter in dict.fromkeys(words[0]):
+        found.append("-" + letter)
+        if f"-{letter}" in values.split():
+            found.append(next(rest, ""))
+    return (*found, *rest)
+
+
+def _packed(call: Call, how: Archiver, members: list[str]) -> Iterator[Effect]:
+    removes = call.given(how.removes)
     if removes:
-        lists = [path for word in call.options.values("-T", "--files-from") for path in call.paths(word)]
+        lists = [path for word in call.values("-T --files-from") for path in call.paths(word)]
         members += [line for path in lists for line in (call.world.fs.read(path) or "").splitlines()[:_MOST_COPIED]]
     for word in members:
         yield from read_file(call, word, prints=False, below=True)
         yield from call.on_path("delete", word, recursive=True) if removes else ()
-    for word in call.options.values("-f", "--file"):
-        if word != "-" and not is_remote(word):
-            yield from put_file(call, word, keeps=not creates)
 
 
 def _unpacks(
-    call: Call, kind: Kind, folder: str, archives: Sequence[str], strip: int | None, members: Sequence[str]
+    call: Call, lost: bool, folder: str, archives: Sequence[str], strip: int | None, members: Sequence[str]
 ) -> Iterator[Effect]:
     """What an archive puts into a folder: the members that are named, or all that can be read of it."""
     names = [each for member in members for each in (member, f"{member}/{UNKNOWN}")]
     if not members:
-        names = [name for path in _input_files(call, archives) for name in unpacked(path, strip)]
-    for effect in call.on_path(kind, folder, recursive=True):
+        named = [name for each in archives if each != "-" for name in (each, f"{each}.zip")]
+        names = [name for path in _input_files(call, named) for name in unpacked(path, strip)]
+    for effect in call.on_path("overwrite" if lost else "write", folder, recursive=True):
         yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))
 
 
 def _python_archive(call: Call) -> Iterator[Effect]:
     """`python -m zipfile -e x.zip d`, `python -m tarfile -e x.tar d`."""
     if call.has("-e", "--extract"):
-        yield from _unpacks(call, "overwrite", (*call.operands[1:2], ".")[0], call.operands[:1], 0, ())
-
-
-def _tar_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """`tar czf a.tgz x` as `tar -c -z -f a.tgz x`: letters without a dash take their values in their order."""
-    if not words or words[0].startswith("-"):
-        return words
-    found, rest = [], iter(words[1:])
-    for letter in words[0]:
-        found.append("-" + letter)
-        if letter in "fCTXbgIHVKN":
-            found.append(next(rest, ""))
-    return (*found, *rest)
-
-
-def _unzip(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-d -x -P")
-    if call.operands and not call.has("-l", "-p", "-t", "-v", "-z", "-Z", "-c"):
-        folder = (call.options.values("-d") or ["."])[-1]
-        archives = [name for each in call.operands[:1] for name in (each, each + ".zip")]
-        strip = None if call.has("-j") else 0
-        yield from _unpacks(
-            call, "overwrite" if call.has("-o") else "write", folder, archives, strip, call.operands[1:]
-        )
-
-
-def _zip(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-b -n -P -s -t -x -i --exclude --include")
-    for word in call.operands[:1]:
-        yield from put_file(call, word, keeps=True) if word != "-" else ()
-    below, moves = call.has("-r", "--recurse-paths"), call.has("-m", "--move")
-    for word in call.operands[1:]:
-        yield from read_file(call, word, prints=False, below=below)
-        yield from call.on_path("delete", word, recursive=True) if moves else ()
+        yield from _unpacks(call, True, (*call.operands[1:2], ".")[0], call.operands[:1], 0, ())
 
 
 def _seven_zip(call: Call) -> Iterator[Effect]:
@@ -533,30 +519,12 @@ def _seven_zip(call: Call) -> Iterator[Effect]:
     verb, rest = " ".join(words[:1]), [word for word in words[1:] if not word.startswith("-")]
     if verb in ("x", "e"):
         folder = next((word[2:] for word in words if word.startswith("-o")), ".") or "."
-        yield from _unpacks(call, "overwrite" if "-aoa" in words else "write", folder, rest[:1], 0, ())
+        yield from _unpacks(call, "-aoa" in words, folder, rest[:1], 0, ())
     elif verb in ("a", "u", "d", "rn"):
-        yield from (effect for word in rest[:1] for effect in put_file(call, word, keeps=True))
+        yield from (effect for word in rest[:1] for effect in call.put(word, keeps=True))
         for word in rest[1:] if verb in ("a", "u") else []:
             yield from read_file(call, word, prints=False, below=True)
             yield from call.on_path("delete", word, recursive=True) if "-sdel" in words else ()
-
-
-def _cpio(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-D -F -O -E -H -M -I -C -R --directory --file")
-    folder = (call.options.values("-D", "--directory") or ["."])[-1]
-    if call.has("-p", "--pass-through"):
-        folder = _below(folder, (call.operands or ["."])[0])
-    if call.has("-p", "--pass-through") or (call.has("-i", "--extract") and not call.has("-t", "--list")):
-        kept = not call.has("-u", "--unconditional")
-        yield from _unpacks(call, "write" if kept else "overwrite", folder, (), 0, ())
-    for word in call.options.values("-O") + (call.options.values("-F", "--file") if call.has("-o", "--create") else []):
-        yield from put_file(call, word)
-
-
-def _ar(call: Call) -> Iterator[Effect]:
-    words = call.command.args
-    if words and "t" not in words[0] and "p" not in words[0]:
-        yield from call.on_path("write", words[1] if "x" not in words[0] and len(words) > 1 else ".")
 
 
 # Searching.
@@ -578,7 +546,7 @@ def _find(call: Call) -> Iterator[Effect]:
             yield from call.on_path("delete", start, recursive=True, names=names, weight=weight)
     for option, word in itertools.pairwise(tests):
         if option in ("-fprint", "-fprint0", "-fprintf", "-fls"):
-            yield from put_file(call, word)
+            yield from call.put(word)
 
 
 # Permissions.
@@ -609,11 +577,6 @@ def _permissions(call: Call, paths: Sequence[str], opens: bool = False) -> Itera
             yield msgspec.structs.replace(effect, weight="normal") if wide else effect
 
 
-def _chown(call: Call) -> Iterator[Effect]:
-    call = call.with_values("--reference --from")
-    return _permissions(call, call.operands if call.has("--reference") else call.operands[1:])
-
-
 def _attributes(call: Call) -> Iterator[Effect]:
     """chattr, chflags, setcap: what changes comes first, with any sign before it."""
     words = call.command.args
@@ -621,11 +584,6 @@ def _attributes(call: Call) -> Iterator[Effect]:
     call = call.with_words(signed, "-v -p")
     named = call.operands if len(signed) < len(words) else call.operands[1:]
     return _permissions(call, named, opens=True)
-
-
-def _setfacl(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-m -M -x -X --modify --remove --set --set-file --restore -t -u -r -l")
-    return _permissions(call, call.operands) if not call.has("--test") else iter(())
 
 
 # Disks.
@@ -647,43 +605,14 @@ def _make_filesystem(call: Call) -> Iterator[Effect]:
         if word.startswith(UNKNOWN):
             yield call.effect("device", word, scope="system", certain=False)
         else:
-            yield from put_file(call, word, emptied=True)
+            yield from call.put(word, emptied=True)
 
 
-def _unless_help(reader: Reader) -> Reader:
-    """The same reader for calls that ask for more than the program's help."""
-
-    @functools.wraps(reader)
-    def read(call: Call) -> Iterator[Effect]:
-        return iter(()) if call.wants_help else reader(call)
-
-    return read
-
-
-def _both(*readers: Reader) -> Callable[[Call], Iterator[Effect]]:
-    return lambda call: (effect for reader in readers for effect in reader(call))
-
-
-_SPECIAL: Final[Mapping[str, Reader]] = {
-    "echo printf": echo, "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
-    "tee gtee sponge": _tee, "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd": _dd,
-    "sed gsed": _sed, "uniq xxd json.tool": _to_second, "split csplit": _split, "patch gpatch": _patch, "curl": _curl,
-    "wget": _wget, "tar gtar bsdtar": _tar, "unzip": _unzip, "zip": _zip, "7z 7za 7zz": _seven_zip, "cpio": _cpio,
-    "ar": _ar, "find gfind": _find, "apply_patch applypatch": _apply_patch, "zipfile tarfile": _python_archive,
-    "perl ruby": _in_place, "chmod gchmod": _chmod, "chown chgrp chcon gchown": _chown,
-    "chattr chflags setcap": _attributes, "setfacl": _setfacl, _MAKERS: _make_filesystem,
-}  # fmt: skip
-
-
-def _readers() -> dict[str, Reader]:
-    special = {name: reader for names, reader in _SPECIAL.items() for name in names.split()}
-    found = {name: _unless_help(read) for name in READS} | {n: _unless_help(r) for n, r in special.items()}
-    for name in ("sort", "gsort"):
-        found[name] = _unless_help(_both(read, _sort))
-    for name in ("awk", "gawk"):
-        found[name] = _unless_help(_both(read, _in_place))
-    found["split"] = _unless_help(_both(read, _split))
-    return found
-
-
-READERS: Final[Mapping[str, Reader]] = _readers()
+READERS: Final[Mapping[str, Reader]] = readers({
+    "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
+    "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd": _dd, "sed gsed": _sed, "split csplit": _split,
+    "patch gpatch": _patch, "curl": _curl, "wget": _wget, " ".join(_ARCHIVERS): _archive,
+    "7z 7za 7zz": _seven_zip, "find gfind": _find, "apply_patch applypatch": _apply_patch,
+    "zipfile tarfile": _python_archive, "perl ruby awk gawk": _in_place, "chmod gchmod": _chmod,
+    "chattr chflags setcap": _attributes, _MAKERS: _make_filesystem,
+})  # fmt: skip

@@ -15,8 +15,9 @@ import msgspec
 from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.families.files import patch_effects
 from billhook.effects.places import absolute, has_pattern, scope_of
+from billhook.effects.programs import Options
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Call, Options, Reader, Row, apply_row, rows_by_program
+from billhook.effects.table import Call, Reader, Row, apply_row, rows_by_program
 
 UNTRACKED: Final = "untracked files"
 IGNORED: Final = "ignored files"
@@ -25,6 +26,12 @@ UNTRACKED_AND_IGNORED: Final = "untracked and ignored files"
 _DRY: Final = "-n --dry-run"
 _PAUSED: Final = "--abort --continue --skip --quit --edit-todo --show-current-patch"
 _MESSAGES: Final = "-m -F -C -c -t --message --file --author --date --reuse-message --reedit-message --fixup --squash"
+_OUT: Final = "-o --output-directory"
+_ELSEWHERE: Final = "--prefix -n --no-create"
+_REMOTES: Final = "-r --remotes"  # what a fetch brings back
+_BRANCHES: Final = "-u --set-upstream-to --contains --merged --sort --format --points-at"
+_SPARES_NONE: Final = "--expire*=now --expire*=all --expire*=0 --expire*=0.* --expire*=1.s* --expire*=1.m*"
+"""Dates that spare no entry of the reflog; other ones remove what is old."""
 _CLONES: Final = (
     "-b --branch -o --origin --depth -c --config --reference --template --filter -j --jobs -u --upload-pack"
 )
@@ -35,6 +42,10 @@ _VERBS: Final = rows_by_program(
         Row("rm", "discard", "all", files=True, needs="-f --force", dry=f"{_DRY} --cached", recursive="always"),
         Row("switch", "discard", "none", needs="-f --force --discard-changes", values="-c -C", recursive="always"),
         Row("worktree remove", "discard", "first", files=True, needs="-f --force", recursive="always"),
+        Row("read-tree", "discard", "none", needs="-u & --reset", dry=_DRY, recursive="always"),
+        Row("checkout-index", "discard", "none", needs="-f --force & -a --all", dry=_ELSEWHERE, recursive="always"),
+        Row("checkout-index", "discard", "all", files=True, needs="-f --force", dry=f"{_ELSEWHERE} -a --all",
+            recursive="always"),
         # history
         Row("commit", "rewrite-history", "none", needs="--amend", dry="--dry-run", values=_MESSAGES, weight="light"),
         Row("rebase", "rewrite-history", "none", dry=_PAUSED, weight="light"),
@@ -44,9 +55,17 @@ _VERBS: Final = rows_by_program(
         Row("lfs migrate import|export", "rewrite-history", "none"),
         Row("switch", "rewrite-history", "none", needs="-C --force-create", values="-C -c", weight="light"),
         Row("checkout", "rewrite-history", "none", needs="-B", values="-B -b", weight="light"),
+        Row("branch", "rewrite-history", "all", needs="-f --force -M -C", dry=f"{_REMOTES} -D -d --delete",
+            values=_BRANCHES, weight="light"),
         # the ways back
         Row("stash drop|clear", "drop-recovery"),
+        Row("branch", "drop-recovery", "all", needs="-D", dry=_REMOTES, values=_BRANCHES),
+        Row("branch", "drop-recovery", "all", needs="-d --delete & -f --force", dry=_REMOTES, values=_BRANCHES),
         Row("reflog delete", "drop-recovery", dry=_DRY),
+        Row("reflog drop", "drop-recovery", heavy="--all"),
+        Row("reflog expire", "drop-recovery", "none", needs=_SPARES_NONE, dry=_DRY, heavy="--all",
+            values="--expire --expire-unreachable"),
+        Row("gc", "drop-recovery", "none", needs="--prune=now --prune=all"),
         Row("prune", "drop-recovery", "none", dry=_DRY),
         Row("tag", "drop-recovery", "all", needs="-d --delete", weight="light"),
         Row("update-ref", "drop-recovery", "first", needs="-d", values="-m"),
@@ -56,19 +75,26 @@ _VERBS: Final = rows_by_program(
         Row("init", "write", "all", files=True, values="-b --initial-branch --template --separate-git-dir"),
         Row("mv", "overwrite", "last", files=True, needs="-f --force", dry=_DRY),
         Row("bundle create", "overwrite", "first", files=True),
+        Row("diff|log|show", "overwrite", files=True, named_by="--output", values="--output"),
+        Row("archive", "overwrite", files=True, named_by="-o --output", values="-o --output --format --prefix"),
+        Row("format-patch", "write", files=True, named_by=_OUT, values=_OUT),
     )
-)
+)  # fmt: skip
 
 ROWS: Final[tuple[Row, ...]] = (
     Row("git-filter-repo", "rewrite-history", "none", dry="--analyze --dry-run", heavy="--force -f", scope="project"),
     Row("bfg", "rewrite-history", "none", scope="project"),
+    Row("java", "rewrite-history", "none", needs="-jar=*bfg*.jar", values="-jar", scope="project"),
+    Row("gh repo sync", "force-push", needs="--force", values="-b --branch -s --source", scope="remote"),
     # Jujutsu keeps a log of operations: only that log can be lost
     Row("jj abandon", "rewrite-history", weight="light", scope="project"),
     Row("jj op|operation abandon", "drop-recovery", scope="project"),
     Row("jj util gc", "drop-recovery", "none", needs="--expire --expire=now", scope="project"),
+    Row("jj git push", "force-push", "none", needs="--deleted", dry="--dry-run", scope="remote"),
     Row("jj git push", "push", "none", dry="--dry-run", weight="light", scope="remote"),
     Row("hg update|up|checkout|co", "discard", "none", needs="-C --clean", scope="project"),
     Row("hg revert", "discard", files=True, needs="--no-backup -C", dry=_DRY, recursive="always"),
+    Row("hg revert", "discard", "none", needs="-a --all & --no-backup -C", dry=_DRY, scope="project"),
     Row("hg purge|clean", "discard", "none", dry="-p --print", scope="project"),
     Row("hg strip|debugstrip|rollback", "rewrite-history", "none", dry=_DRY, scope="project"),
     Row("hg rebase|histedit", "rewrite-history", "none", dry="--abort --continue", weight="light", scope="project"),
@@ -84,8 +110,6 @@ ROWS: Final[tuple[Row, ...]] = (
 
 _GENERAL: Final = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env")
 _PROTECTED: Final = ("main", "master", "trunk", "develop", "production", "prod", "stable")
-_OUTPUTS: Final = {"diff": "--output", "log": "--output", "show": "--output", "archive": "-o --output"}
-_OUT: Final = "-o --output-directory"
 _MOST_ALIASES: Final = 8  # an alias may name another one
 
 
@@ -143,11 +167,6 @@ def _by_verb(call: Call, verb: str, settings: Mapping[str, str]) -> Iterator[Eff
         inner = _without_verb(call, valued)
         if not {("-h", ""), ("--help", "")}.intersection(inner.options.options):
             yield from read(inner)
-    inner = _without_verb(call, "-o --output --format --prefix")
-    for path in inner.options.values(*_OUTPUTS.get(verb, "").split()):
-        yield from inner.on_path("overwrite", path)
-    for path in _without_verb(call, _OUT).options.values(*_OUT.split()) if verb == "format-patch" else ():
-        yield from call.on_path("write", path)
     now = ("gc.pruneexpire", "gc.reflogexpire", "gc.reflogexpireunreachable")
     if verb == "gc" and any(settings.get(name) in ("now", "all") for name in now):
         yield call.effect("drop-recovery")
@@ -270,48 +289,15 @@ def _clean(call: Call, *, forced: bool = False) -> Iterator[Effect]:
     yield from _discarded(call, call.operands, why=why)
 
 
-def _checkout_index(call: Call) -> Iterator[Effect]:
-    if call.has("-f", "--force") and not call.has("--prefix", "-n", "--no-create"):
-        yield from _discarded(call, () if call.has("-a", "--all") else call.operands)
-
-
-def _read_tree(call: Call) -> Iterator[Effect]:
-    if call.has("-u") and call.has("--reset") and not call.has("-n", "--dry-run"):
-        yield from _discarded(call, ())
-
-
 def _submodule(call: Call) -> Iterator[Effect]:
     if call.operands[:1] in (["deinit"], ["update"]) and call.has("-f", "--force"):
         yield from _discarded(call, call.operands[1:])
-
-
-def _branch(call: Call) -> Iterator[Effect]:
-    if call.has("-r", "--remotes"):  # what a fetch brings back
-        return
-    if call.has("-D") or (call.has("-d", "--delete") and call.has("-f", "--force")):
-        yield call.effect("drop-recovery", " ".join(call.operands))
-    elif call.has("-f", "--force", "-M", "-C"):
-        yield call.effect("rewrite-history", " ".join(call.operands), weight="light")
 
 
 def _clone(call: Call) -> Iterator[Effect]:
     source, target = (*call.operands[:2], "", "")[:2]
     if source:
         yield from call.on_path("write", target or posixpath.basename(source.rstrip("/")).removesuffix(".git"))
-
-
-def _reflog(call: Call) -> Iterator[Effect]:
-    """`reflog expire`: old entries only, unless a date is given that spares none."""
-    dates = call.options.values("--expire", "--expire-unreachable")
-    if call.operands[:1] != ["expire"] or call.has("-n", "--dry-run"):
-        return
-    if any(date in ("now", "all", "0") or date.startswith(("0.", "1.s", "1.m")) for date in dates):
-        yield call.effect("drop-recovery", weight="heavy" if call.has("--all") else "normal")
-
-
-def _gc(call: Call) -> Iterator[Effect]:
-    if any(date in ("now", "all") for date in call.options.values("--prune")):
-        yield call.effect("drop-recovery")
 
 
 def _update_ref(call: Call) -> Iterator[Effect]:
@@ -415,13 +401,8 @@ _READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "checkout": ("-b -B --orphan --conflict", _checkout),
     "restore": ("-s --source --conflict", _restore),
     "clean": ("-e --exclude", _clean),
-    "checkout-index": ("", _checkout_index),
-    "read-tree": ("", _read_tree),
     "submodule": ("--reference --depth -j --jobs", _submodule),
-    "branch": ("-u --set-upstream-to --contains --merged --sort --format --points-at", _branch),
     "clone": (_CLONES, _clone),
-    "reflog": ("--expire --expire-unreachable", _reflog),
-    "gc": ("", _gc),
     "update-ref": ("-m", _update_ref),
     "apply": ("-p -C --directory --exclude --include", _patch),
     "am": ("-p -C --directory --exclude --include", _patch),

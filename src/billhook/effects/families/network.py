@@ -58,7 +58,8 @@ def _is_secret(call: Call, files: Iterable[str]) -> bool:
     command = call.command
     if {"secret", "environment"} & (command.origins | command.fed):
         return True
-    return any(is_secret_file(path) for word in (*files, *command.reads) for path in call.paths(word))
+    paths = (path for word in (*files, *command.reads) for path in call.paths(word))
+    return any(is_secret_file(path) or is_secret_file(f"{path}/file") for path in paths)  # a folder of secrets as well
 
 
 def is_here(address: str) -> bool:
@@ -178,7 +179,19 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("rclone deletefile", "destroy-data", dry="-n --dry-run", values=_RCLONE, scope="remote", weight="light"),
     Row("s3cmd del", "destroy-data", needs="--recursive -r --force -f", dry="-n --dry-run", scope="remote"),
     Row("s3cmd rb", "destroy-data", dry="-n --dry-run", scope="remote"),
+    Row("s3cmd sync", "destroy-data", "last", needs="--delete-removed", dry="-n --dry-run", scope="remote"),
+    Row("s5cmd rm", "destroy-data", needs="*[*]*", dry="--dry-run", scope="remote"),
     Row("mc rb|rm", "destroy-data", needs="--recursive -r --force", dry="--dry-run --fake", scope="remote"),
+    Row("mc mirror", "destroy-data", "last", needs="--remove", dry="--dry-run --fake", scope="remote"),
+    Row("azcopy remove|rm", "destroy-data", needs="--recursive", dry="--dry-run", scope="remote"),
+    Row("azcopy sync", "destroy-data", "last", needs="--delete-destination=true", dry="--dry-run", scope="remote"),
+    Row("b2 delete-bucket", "destroy-data", scope="remote"),
+    Row("b2 bucket delete", "destroy-data", scope="remote"),
+    # a terminal of this machine for others
+    Row("tmate|upterm|sshx|ttyd|gotty", "remote-shell", "none", dry="-V", scope="remote"),
+    Row("ngrok tcp 22", "remote-shell", scope="remote"),
+    Row("chisel client", "remote-shell", "first", needs="R:*", scope="remote"),
+    Row("deno|bun run", "run-remote", "first", needs="http://* https://*", scope="remote"),
 )  # fmt: skip
 READERS: Final[Mapping[str, Reader]] = {
     "curl": _curl,
@@ -187,7 +200,7 @@ READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(("sftp", "ftp", "lftp"), _ftp),
     **dict.fromkeys(("nc", "ncat", "netcat", "nc.traditional", "nc.openbsd"), _nc),
     "socat": _socat,
-    "ssh": _ssh,
+    **dict.fromkeys(("ssh", "autossh"), _ssh),
     **dict.fromkeys(word_set("dig nslookup host drill ping telnet whois openssl sendmail"), _carries_secret),
     **dict.fromkeys(("aws", "gsutil", "gcloud", "rclone", "mc"), _bucket),
     **dict.fromkeys({words.split()[0] for words in _SENDERS}, _send),

@@ -1,4 +1,4 @@
-"""What a text of Python does: literal calls, found in its syntax tree with the values that the text shows.
+"""What code does, from its syntax tree: that of Python, into which `code.py` puts other languages as well.
 
 Nothing is run. Values are followed through variables, string operations, paths, loops over lists and functions of the
 text itself; code of imported modules is not looked at.
@@ -6,695 +6,431 @@ text itself; code of imported modules is not looked at.
 
 import ast
 import base64
-import binascii
 import codecs
+import functools
+import math
+import operator
 import posixpath
-import shlex
+import re
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Union
+from importlib import import_module
+from typing import Any, Final
 
-import msgspec
-
-from billhook.effects.effect import UNKNOWN, Effect, Kind, Weight
-from billhook.effects.families.databases import effects_of_sql
-from billhook.effects.families.network import is_here
-from billhook.effects.places import absolute
-from billhook.effects.secret_files import is_secret_file
+from billhook.effects.effect import UNKNOWN
+from billhook.effects.families.code_actions import DEEPEST, LARGEST_CODE, CodeReader, Seen, origins_of, text_of
+from billhook.effects.families.languages import Language
 from billhook.effects.table import Call, word_set
 
-Value = Union[str, bytes, int, tuple["Value", ...], None]  # noqa: UP007, `|` takes no forward reference
-
-LARGEST_CODE: Final = 64 * 1024
 MOST_STEPS: Final = 50_000  # nodes that are looked at; a text of 64 KiB that computes needs fewer
-MOST_ITEMS: Final = 32
-DEEPEST: Final = 4
-_SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
-_HARMLESS_DEVICES: Final = ("/dev/null", "/dev/std", "/dev/tty", "/dev/zero", "/dev/fd", "/dev/shm")
+MOST_ROUNDS: Final = 32  # of a loop
+LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
+NOTHING: Final = Seen()
+_OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
+_NAMESPACES: Final = ("builtins.", "__builtins__.", "sys.modules.")  # what they hold has a name of its own
+_HOMES: Final = ("os.environ.HOME", "process.env.HOME", "Dir.home")
+_CODECS: Final = word_set("utf-8 utf8 ascii latin-1 hex base64 rot13 rot_13")  # others may make very much of little
 
-_ON_FILES: Final[Mapping[str, tuple[tuple[Kind, int], ...]]] = {
-    **dict.fromkeys(("os.remove", "os.unlink", "os.rmdir", "os.removedirs", "shutil.rmtree"), (("delete", 0),)),
-    **dict.fromkeys(("os.rename", "os.replace", "os.renames", "shutil.move"), (("delete", 0), ("overwrite", 1))),
-    **dict.fromkeys(("shutil.copy", "shutil.copy2", "shutil.copyfile"), (("overwrite", 1),)),
-    **dict.fromkeys(("shutil.copytree", "os.symlink", "os.link"), (("write", 1),)),
-    **dict.fromkeys(("os.chmod", "os.chown", "shutil.chown", "os.lchmod"), (("permissions", 0),)),
-    **dict.fromkeys(("os.mkdir", "os.makedirs", "os.mkfifo"), (("write", 0),)),
-    "os.truncate": (("overwrite", 0),),
-}
-"""Functions, and what they do to the paths at which places of their arguments."""
+# ----- functions that only compute
 
-_METHODS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys(("unlink", "rmdir", "rmtree"), "delete"),
-    **dict.fromkeys(("write_text", "write_bytes"), "overwrite"),
-    **dict.fromkeys(("touch", "symlink_to", "hardlink_to"), "write"),
-    "chmod": "permissions",
-}
-"""Methods of a path."""
-
-_SHELL_TEXT: Final = word_set("os.system os.popen subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
-                              "asyncio.create_subprocess_shell")  # fmt: skip
-_PROCESS: Final = word_set("subprocess.run subprocess.call subprocess.Popen subprocess.check_call "
-                           "subprocess.check_output pty.spawn")  # fmt: skip
-_SPREAD: Final = word_set("os.execl os.execlp os.execle os.spawnl os.spawnlp asyncio.create_subprocess_exec")
-_LISTED: Final = word_set("os.execv os.execvp os.execve os.execvpe os.spawnv os.spawnvp os.posix_spawn os.posix_spawnp")
-_DECODES: Final = word_set("b64decode urlsafe_b64decode decodebytes a2b_base64 fromhex unhexlify decode decompress")
-_STARRED: Final = word_set("shutil.rmtree shutil.move os.remove os.unlink os.system os.popen pathlib.Path")
-_RUN_CODE: Final = word_set("exec eval code.interact runpy.run_string")
-_REMOTE: Final = word_set("requests.get requests.post requests.request httpx.get httpx.post urllib.request.urlopen "
-                          "urllib.urlopen urllib2.urlopen urllib.request.urlretrieve")  # fmt: skip
-_SENDS: Final = word_set("requests.post requests.put requests.patch httpx.post httpx.put httpx.patch requests.request")
-_SENDING_METHODS: Final = word_set("send sendall sendto sendmail send_message storbinary storlines")
-_PRINTS: Final = word_set("print sys.stdout.write sys.stderr.write pprint.pprint")
-_DROPS: Final = word_set("drop_all drop_database flushall flushdb dropDatabase")
-_SOCKETS: Final = word_set("socket.socket socket.create_connection")
-_ATTACHES: Final = word_set("os.dup2 pty.spawn fileno")
-_OPENS: Final = word_set("open io.open codecs.open gzip.open")
-_TEMPORARY: Final = word_set("tempfile.mkdtemp tempfile.mktemp tempfile.TemporaryDirectory tempfile.NamedTemporaryFile")
+_PURE: Final = word_set("""
+    base64.b64decode base64.urlsafe_b64decode base64.decodebytes base64.b32decode base64.b16decode base64.b85decode
+    binascii.unhexlify binascii.a2b_hex binascii.a2b_base64 zlib.decompress gzip.decompress shlex.split shlex.quote
+    posixpath.join posixpath.dirname posixpath.basename builtins.bytes.fromhex builtins.bytearray.fromhex builtins.chr
+    builtins.str builtins.sorted builtins.list builtins.tuple builtins.reversed
+    builtins.str.join builtins.str.replace builtins.str.strip builtins.str.lower builtins.str.upper builtins.str.split
+""")
+"""They are called with the values that the text shows."""
 
 
-def _text(value: Value) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return value if isinstance(value, str) else UNKNOWN if value is None else str(value)
+def _joined(*parts: Any) -> str:
+    return posixpath.join(*map(text_of, parts)) if parts else "."
 
 
-def _data(value: Value) -> bytes:
-    return value if isinstance(value, bytes) else _text(value).encode("latin-1")
+def _same(value: Any = "", *_: Any) -> Any:
+    return value
 
 
-def _join(*parts: Value) -> str:
-    return posixpath.join(*map(_text, parts)) if parts else "."
-
-
-def _inflate(data: Value, *_: Value) -> Value:
-    return zlib.decompressobj(47).decompress(_data(data), LARGEST_CODE)
-
-
-def _decode(data: Value, codec: Value = "utf-8", *_: Value) -> Value:
+def _decode(data: Any, codec: Any = "utf-8", *_: Any) -> Any:
     if codec in ("rot13", "rot_13"):
-        return codecs.encode(_text(data), "rot13")
-    found: object = codecs.decode(_data(data), _text(codec)) if codec in ("hex", "base64") else _text(data)
-    return found if isinstance(found, str | bytes) else None
+        return codecs.encode(text_of(data), "rot13")
+    return codecs.decode(data if isinstance(data, bytes) else data.encode(), codec) if codec in _CODECS else None
 
 
-def _octets(value: Value = b"", *_: Value) -> Value:
-    if isinstance(value, tuple):
-        return bytes(item for item in value if isinstance(item, int))
-    return None if isinstance(value, int) else _data(value)
+def _decode_longest(*args: Any) -> Any:
+    """`atob("...")`, `Buffer.from("...", "hex")`, `pack("H*", "...")`: the longest argument is the data."""
+    data = max((text_of(arg) for arg in args), key=len)
+    try:
+        return bytes.fromhex(data)
+    except ValueError:
+        return base64.b64decode(data)
 
 
-_DECODERS: Final[Mapping[str, Callable[..., Value]]] = {
-    **dict.fromkeys(
-        ("base64.b64decode", "base64.urlsafe_b64decode", "base64.decodebytes", "binascii.a2b_base64"),
-        lambda data, *_: base64.b64decode(_data(data).replace(b"-", b"+").replace(b"_", b"/")),
-    ),
-    "base64.b32decode": lambda data, *_: base64.b32decode(_data(data)),
-    "base64.b16decode": lambda data, *_: base64.b16decode(_data(data)),
-    "base64.b85decode": lambda data, *_: base64.b85decode(_data(data)),
-    **dict.fromkeys(("bytes.fromhex", "bytearray.fromhex"), lambda data: bytes.fromhex(_text(data))),
-    **dict.fromkeys(("binascii.unhexlify", "binascii.a2b_hex"), lambda data: binascii.unhexlify(_data(data))),
-    "codecs.decode": _decode,
-    "zlib.decompress": _inflate,
-    "gzip.decompress": _inflate,
-    "chr": lambda number: chr(number) if isinstance(number, int) else None,
-    "marshal.loads": lambda *_: None,
-    "pickle.loads": lambda *_: None,
-}
-_same: Callable[..., Value] = lambda value="", *_: _text(value)
-_items: Callable[..., Value] = lambda value=(): value if isinstance(value, tuple) else tuple(_text(value))
-_COMPUTED: Final[Mapping[str, Callable[..., Value]]] = {
-    **_DECODERS,
-    **dict.fromkeys(("os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath"), _join),
-    **dict.fromkeys(("os.path.expanduser", "os.path.abspath", "os.path.realpath", "os.path.normpath"), _same),
-    **dict.fromkeys(("str", "os.fspath", "compile", "shlex.quote", "sys.intern"), _same),
-    "os.path.expandvars": lambda path: _text(path).replace("${HOME}", "~").replace("$HOME", "~"),
-    "os.path.dirname": lambda path: posixpath.dirname(_text(path)),
-    "pathlib.Path.home": lambda: "~",
-    **dict.fromkeys(("os.getcwd", "pathlib.Path.cwd"), lambda: "."),
-    **dict.fromkeys(("os.getenv", "os.environ.get"), lambda name, *_: "~" if name == "HOME" else None),
-    **dict.fromkeys(_TEMPORARY, lambda *_: "/tmp/" + UNKNOWN),
-    "tempfile.gettempdir": lambda: "/tmp",
-    **dict.fromkeys(("glob.glob", "glob.iglob"), lambda pattern, *_: (_text(pattern),)),
-    "os.listdir": lambda *_: ("*",),
-    "os.scandir": lambda folder=".": (_join(folder, "*"),),
-    "os.walk": lambda folder, *_: ((_text(folder), ("*",), ("*",)),),
-    **dict.fromkeys(("bytes", "bytearray"), _octets),
-    **dict.fromkeys(("list", "tuple", "set", "sorted", "iter"), _items),
-    "reversed": lambda value: _items(value)[::-1],  # type: ignore[index]
-    "shlex.split": lambda text: tuple(shlex.split(_text(text))),
-}
-"""Functions whose value follows from their arguments."""
-
-
-def _replace(text: Value, old: Value, new: Value, *_: Value) -> Value:
-    # bounded: two short texts can make a very long one
-    return None if len(_text(text)) * len(_text(new)) > 1 << 22 else _text(text).replace(_text(old), _text(new))
-
-
-def _joined(text: Value, items: Value) -> Value:
-    parts = [_text(item) for item in items] if isinstance(items, tuple) else [*_text(items)]
-    return None if len(parts) * len(_text(text)) > 1 << 22 else _text(text).join(parts)
-
-
-def _formatted(text: Value, *values: Value) -> Value:
+def _formatted(text: Any, *values: Any) -> str:
     """`%s` and `{}` replaced in their order; no widths, which could ask for gigabytes."""
-    found = _text(text).replace("{}", "%s").replace("{0}", "%s")
+    found = text_of(text).replace("{}", "%s").replace("{0}", "%s")
     for value in values:
-        found = found.replace("%s", _text(value), 1)
+        found = found.replace("%s", text_of(value), 1)
     return found
 
 
-_TEXT_METHODS: Final[Mapping[str, Callable[..., Value]]] = {
-    "decode": _decode,
-    "encode": lambda text, *_: _data(text),
-    "join": _joined,
-    "format": _formatted,
-    "replace": _replace,
-    "strip": lambda text, *_: _text(text).strip(),
-    "lower": lambda text: _text(text).lower(),
-    "split": lambda text, sep=None, *_: tuple(_text(text).split(None if sep is None else _text(sep))),
-    "joinpath": _join,
-    **dict.fromkeys(("expanduser", "resolve", "absolute", "as_posix", "copy"), _same),
-    "glob": lambda folder, pattern: (_join(folder, pattern),),
-    "rglob": lambda folder, pattern: (_join(folder, "**", pattern),),
-    "iterdir": lambda folder: (_join(folder, "*"),),
+_RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
+    ("pathlib.Path pathlib.PurePath pathlib.PosixPath .joinpath", _joined),
+    ("os.path.expanduser os.path.abspath os.path.realpath os.path.normpath os.fspath compile sys.intern", _same),
+    (".expanduser .resolve .absolute .as_posix .copy .toString .trim .to_s .chomp", _same),
+    ("glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname File sprintf", _same),
+    ("parse Meta.parse path.expand Path.expand get-childitem gci ls dir get-item", _same),
+    ("codecs.decode .decode", _decode),
+    ("atob Buffer.from Base64.decode64 Base64.strict_decode64 Base64.urlsafe_decode64 decode64", _decode_longest),
+    (".unpack .unpack1 .pack pack decode_base64 base64_decode hex2bin", _decode_longest),
+    ("Base.decode64 Base.decode16 .decodeBase64 .decodeHex", _decode_longest),
+    (".encode", lambda text, *_: text.encode()),
+    (".format", _formatted),
+    ("bytes bytearray", lambda value=b"", *_: bytes(value) if isinstance(value, tuple | bytes) else value),
+    ("c", lambda *items: sum(map(_tuple, items), ())),
+    ("os.path.expandvars", lambda path: path.replace("${HOME}", "~").replace("$HOME", "~")),
+    ("os.getenv os.environ.get", lambda name, *_: "~" if name == "HOME" else None),
+    ("pathlib.Path.home homedir System.user_home", lambda: "~"),
+    ("os.getcwd pathlib.Path.cwd", lambda: "."),
+    ("tempfile.gettempdir", lambda: "/tmp"),
+    ("tempfile.mkdtemp tempfile.mktemp tempfile.TemporaryDirectory", lambda *_: "/tmp/" + UNKNOWN),
+    ("tempfile.NamedTemporaryFile", lambda *_: "/tmp/" + UNKNOWN),
+    ("glob.glob glob.iglob", lambda pattern, *_: (pattern,)),
+    ("os.listdir", lambda *_: ("*",)),
+    ("os.scandir .iterdir", lambda folder=".": (_joined(folder, "*"),)),
+    (".glob", lambda folder, pattern: (_joined(folder, pattern),)),
+    (".rglob", lambda folder, pattern: (_joined(folder, "**", pattern),)),
+    ("os.walk", lambda folder, *_: ((folder, ("*",), ("*",)),)),
+)
+"""Functions, and how their value follows from their arguments; before a name with a dot stands the first."""
+
+
+@functools.cache
+def _functions() -> Mapping[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
+    for name in _PURE:
+        module, _, function = name.partition(".")
+        known_as = name.replace("posixpath.", "os.path.").replace("builtins.str.", ".").removeprefix("builtins.")
+        found[known_as] = operator.attrgetter(function)(import_module(module))
+    return found | {name: compute for names, compute in _RULES for name in names.split()}
+
+
+def _result(compute: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """What a function makes of values; None where it fails, or would make too much."""
+    sizes = sorted(map(_size, args))
+    if max(sum(sizes), math.prod(sizes[-2:])) > LARGEST_RESULT:
+        return None
+    try:
+        found = compute(*map(_plain, args))
+    except Exception:  # the code's own arguments: whatever a function makes of them, it is no value
+        return None
+    if isinstance(found, bytes) and any(arg is None or (isinstance(arg, str) and UNKNOWN in arg) for arg in args):
+        return None
+    return found if isinstance(found, str | bytes | int | None) else tuple(found)
+
+
+def _size(value: Any) -> int:
+    return sum(map(_size, value)) if isinstance(value, tuple) else len(value) if isinstance(value, str | bytes) else 1
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else UNKNOWN if value is None else value
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _added(left: Any, right: Any) -> Any:
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        return _tuple(left) + _tuple(right)
+    return left + right if isinstance(left, bytes) else text_of(left) + text_of(right)
+
+
+_OPERATORS: Final[Mapping[type[ast.operator], Callable[..., Any]]] = {
+    ast.Add: _added,
+    ast.Div: _joined,
+    ast.Mod: lambda left, right: _formatted(left, *_tuple(right)),
+    ast.Mult: lambda left, times: left * times if isinstance(left, str) and times <= LARGEST_CODE else None,
 }
-"""Methods of texts and paths, the receiver first."""
 
 
-class PythonReader:
-    """One text of Python, and all that it does."""
+class PythonReader(CodeReader):
+    """One text, and all that it does."""
 
-    def __init__(self, call: Call, args: Sequence[str]) -> None:
-        self.call = call
-        self.effects: list[Effect] = []
-        self.shell: list[str] = []
-        self.understood = True
-        self._values: dict[str, Value] = {"sys.argv": ("", *args)}
-        self._names: dict[str, str] = {}  # what a name stands for: `o` for `os`, `s` for `os.system`
-        self._origins: dict[str, frozenset[str]] = {}
+    def __init__(self, language: Language, call: Call, args: Sequence[str]) -> None:
+        super().__init__(language, call)
+        self.operands = args
+        self._variables = {"sys.argv": Seen(("", *args)), **dict.fromkeys(_HOMES, Seen("~"))}
         self._functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-        self._called: set[str] = set()
-        self._secrets: list[str] = []
-        self._databases: list[str] = []
-        self._steps = self._depth = 0
-        self._certain = True
-        self._folder = ""
+        self._entered: set[str] = set()
+        self._steps = 0
+        self._returned = NOTHING
 
-    def read(self, text: str) -> None:
-        """Read a whole text."""
-        try:
-            self._run(text)
-            self._certain = False  # callbacks and methods: whether they run is not shown
-            for name in [name for name in self._functions if name not in self._called]:
-                self._enter(name, [])
-        except (RecursionError, MemoryError):
-            self.understood = False
-        if self._called & _SOCKETS and self._called & _ATTACHES:
-            self._add(self.call.effect("remote-shell", scope="remote"))
-
-    def _run(self, text: str) -> None:
-        if len(text) > LARGEST_CODE or self._depth > DEEPEST:
-            self.understood = False
-            return
+    def run(self, text: str) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tree = ast.parse(text.strip())
+                tree = self.parse(text.strip())
         except (SyntaxError, ValueError):
             self.understood = False
             return
-        self._depth += 1
-        self._children(tree)
-        self._depth -= 1
+        self._eval(tree)
+        if self.depth == 0:
+            self.certain = False  # callbacks and methods: whether they run is not shown
+            for name in [name for name in self._functions if name not in self._entered]:
+                self._enter(name, [])
 
-    def _add(self, effect: Effect) -> None:
-        self.effects.append(effect)
+    def parse(self, text: str) -> ast.AST:
+        """A text as a tree of Python."""
+        return ast.parse(text)
 
-    # ----- statements, in their order
-
-    def _children(self, node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
-            self._visit(child)
-
-    def _visit(self, node: ast.AST) -> None:
+    def _eval(self, node: ast.AST | None) -> Seen:
+        """Note what a node does; the value that it has."""
         self._steps += 1
-        if self._steps > MOST_STEPS:
-            self.understood = False
-            return
-        visit = getattr(self, f"_on_{type(node).__name__.lower()}", self._children)
-        visit(node)
+        if node is None or self._steps > MOST_STEPS:
+            self.understood = self.understood and node is None
+            return NOTHING
+        visit = getattr(self, f"_of_{type(node).__name__.lower()}", self._children)
+        seen: Seen = visit(node)
+        too_long = isinstance(seen.value, str | bytes | tuple) and len(seen.value) > LARGEST_CODE
+        return seen._replace(value=None) if too_long else seen
 
-    def _on_import(self, node: ast.Import) -> None:
+    def _children(self, node: ast.AST) -> Seen:
+        return Seen(origins=origins_of([self._eval(child) for child in ast.iter_child_nodes(node)]))
+
+    # ----- statements
+
+    def _of_import(self, node: ast.Import) -> Seen:
         for alias in node.names:
             first = alias.name.split(".")[0]
-            self._names[alias.asname or first] = alias.name if alias.asname else first
+            self._variables[alias.asname or first] = self._named(alias.name if alias.asname else first)
+        return NOTHING
 
-    def _on_importfrom(self, node: ast.ImportFrom) -> None:
+    def _of_importfrom(self, node: ast.ImportFrom) -> Seen:
+        known = (name.rpartition(".") for name in (*self.calls, *_functions()))
+        every = [name for module, _, name in known if module == node.module]
         for alias in node.names:
-            self._names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-            if alias.name == "*":
-                known = (name.rpartition(".") for name in _SHELL_TEXT | _PROCESS | _SPREAD | _LISTED | _STARRED)
-                self._names |= {name: f"{module}.{name}" for module, _, name in known if module == node.module}
+            for name in every if alias.name == "*" else [alias.name]:
+                self._variables[alias.asname or name] = self._named(f"{node.module}.{name}")
             self.understood = self.understood and alias.name != "*"
+        return NOTHING
 
-    def _on_assign(self, node: ast.Assign) -> None:
-        self._visit(node.value)
+    def _of_assign(self, node: ast.Assign) -> Seen:
+        seen = self._eval(node.value)
         for target in node.targets:
-            self._bind(target, node.value)
+            self._bind(target, seen)
+        return seen
 
-    def _on_annassign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self._visit(node.value)
-            self._bind(node.target, node.value)
+    def _of_namedexpr(self, node: ast.NamedExpr | ast.AnnAssign) -> Seen:
+        return self._bind(node.target, self._eval(node.value))
 
-    def _on_namedexpr(self, node: ast.NamedExpr) -> None:
-        self._visit(node.value)
-        self._bind(node.target, node.value)
+    def _of_augassign(self, node: ast.AugAssign) -> Seen:
+        return self._bind(node.target, self._of_binop(ast.BinOp(node.target, ast.Add(), node.value)))
 
-    def _on_augassign(self, node: ast.AugAssign) -> None:
-        self._visit(node.value)
-        key = self._dotted(node.target)
-        value = _text(self._values.get(key)) + _text(self._value(node.value))
-        self._set(node.target, value, self._origins_of(node.value) | self._origins.get(key, frozenset()))
+    def _of_withitem(self, node: ast.withitem) -> Seen:
+        return self._bind(node.optional_vars, self._eval(node.context_expr))
 
-    def _on_withitem(self, node: ast.withitem) -> None:
-        self._visit(node.context_expr)
-        if node.optional_vars is not None:
-            self._bind(node.optional_vars, node.context_expr)
-
-    def _on_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def _of_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Seen:
         self._functions[node.name] = node
+        return NOTHING
 
-    _on_asyncfunctiondef = _on_functiondef
+    def _of_return(self, node: ast.Return) -> Seen:
+        self._returned = self._eval(node.value)
+        return self._returned
 
-    def _on_for(self, node: ast.For | ast.AsyncFor) -> None:
-        self._visit(node.iter)
-        for item in self._each(node.iter):
-            self._set(node.target, item, self._origins_of(node.iter))
+    def _of_for(self, node: ast.For | ast.AsyncFor) -> Seen:
+        for item in self._each(self._eval(node.iter))[:MOST_ROUNDS]:
+            self._bind(node.target, item)
             for statement in node.body:
-                self._visit(statement)
+                self._eval(statement)
+        return NOTHING
 
-    _on_asyncfor = _on_for
+    def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Seen:
+        return self._listed(list(self._comprehended(node.elt, node.generators)))
 
-    def _on_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> None:
-        for generator in node.generators:
-            self._visit(generator.iter)
-        for item in self._each(node.generators[0].iter):
-            self._set(node.generators[0].target, item, frozenset())
-            self._visit(node.elt)
+    def _comprehended(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> Iterator[Seen]:
+        if not generators:
+            yield self._eval(element)
+            return
+        for item in self._each(self._eval(generators[0].iter)):
+            self._bind(generators[0].target, item)
+            yield from self._comprehended(element, generators[1:])
 
-    _on_generatorexp = _on_setcomp = _on_listcomp
+    _of_annassign, _of_asyncfunctiondef, _of_asyncfor = _of_namedexpr, _of_functiondef, _of_for
+    _of_generatorexp = _of_setcomp = _of_listcomp
 
-    def _each(self, node: ast.expr) -> Sequence[Value]:
-        items = self._value(node)
-        return items[:MOST_ITEMS] if isinstance(items, tuple) and items else (None,)
+    def _each(self, seen: Seen) -> list[Seen]:
+        """The items of a value; one that is not known where they don't show, or are added later."""
+        items = seen.value if isinstance(seen.value, bytes) else _tuple(seen.value)
+        self._steps += len(items)
+        return [Seen(item, "", seen.origins) for item in items or (None,)]
 
-    def _bind(self, target: ast.expr, node: ast.expr) -> None:
-        name = self._dotted(node)
-        known = name and (isinstance(node, ast.Attribute | ast.Call) or name in (*self._names.values(), "open"))
-        if isinstance(target, ast.Name):
-            self._names.pop(target.id, None)
-            if known and self._value(node) is None:
-                self._names[target.id] = name
-        self._set(target, self._value(node), self._origins_of(node))
-
-    def _set(self, target: ast.expr, value: Value, origins: frozenset[str]) -> None:
+    def _bind(self, target: ast.AST | None, seen: Seen) -> Seen:
         if isinstance(target, ast.Tuple | ast.List):
-            parts = value if isinstance(value, tuple) and len(value) == len(target.elts) else (None,) * len(target.elts)
-            for inner, part in zip(target.elts, parts, strict=True):
-                self._set(inner, part, origins)
-        elif isinstance(target, ast.Name | ast.Attribute):
-            key = self._dotted(target)
-            self._values[key], self._origins[key] = value, origins
+            items = self._each(seen)
+            for place, inner in enumerate(target.elts):
+                known = len(items) == len(target.elts)
+                self._bind(inner, items[place] if known else Seen(origins=seen.origins))
+        elif target is not None:
+            name = self._key(target)
+            unknown = seen.value is None and not seen.name
+            self._variables[name] = seen._replace(name=name) if unknown else seen  # its attributes need its name
+        return seen
+
+    def _key(self, node: ast.AST) -> str:
+        """The name under which a variable is kept: `a.b` for `a.b` and `a["b"]`."""
+        if isinstance(node, ast.Attribute):
+            return f"{self._key(node.value)}.{node.attr}"
+        if isinstance(node, ast.Subscript):
+            return f"{self._key(node.value)}.{self._eval(node.slice).text}"
+        return node.id if isinstance(node, ast.Name) else ""
 
     # ----- values
 
-    def _dotted(self, node: ast.AST) -> str:
-        """The name of a function or module, whatever way it is reached: `os.system`; "" where it has none."""
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            return ""
-        if isinstance(node, ast.Name):
-            return self._names.get(node.id, node.id)
-        if isinstance(node, ast.Attribute):
-            base = self._dotted(node.value)
-            return f"{base}.{node.attr}".removeprefix("builtins.").removeprefix("__builtins__.") if base else ""
-        if isinstance(node, ast.Call):
-            name, args = self._dotted(node.func), node.args
-            if name in ("__import__", "importlib.import_module", "importlib.__import__") and args:
-                return _text(self._value(args[0]))
-            if name == "getattr" and len(args) > 1:
-                return f"{self._dotted(args[0])}.{_text(self._value(args[1]))}".removeprefix("__builtins__.")
-            return self._dotted(args[0]) + ".__dict__" if name == "vars" and args else ""
-        if isinstance(node, ast.Subscript):
-            base = self._dotted(node.value)
-            if base.endswith(".__dict__"):
-                return f"{base.removesuffix('.__dict__')}.{_text(self._value(node.slice))}"
-            return f"os.environ[{_text(self._value(node.slice))}]" if base == "os.environ" else ""
-        return ""
+    def _named(self, name: str) -> Seen:
+        """A module, a function or a variable by its whole name."""
+        for prefix in _NAMESPACES:
+            name = name.removeprefix(prefix)
+        if name in _OPAQUE_MODULES:
+            self.understood = False
+        return self._variables.get(name, Seen(name=name))
 
-    def _value(self, node: ast.AST | None) -> Value:
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            return None
-        compute = getattr(self, f"_of_{type(node).__name__.lower()}", None)
-        value: Value = compute(node) if compute else None
-        return None if isinstance(value, str | bytes | tuple) and len(value) > LARGEST_CODE else value
+    def _attribute(self, seen: Seen, name: str) -> Seen:
+        if name == "__dict__" or (name == "path" and not seen.name):  # `path` of an entry of os.scandir
+            return seen
+        if name == "parent":
+            return seen._replace(value=posixpath.dirname(seen.text))
+        found = self._named(f"{seen.name}.{name}") if seen.name else NOTHING
+        return found._replace(origins=found.origins | seen.origins)
 
-    def _of_constant(self, node: ast.Constant) -> Value:
+    def _of_constant(self, node: ast.Constant) -> Seen:
         if isinstance(node.value, int) and abs(node.value) > 1 << 32:
-            return None  # no index and no character; writing it out may take long
-        return node.value if isinstance(node.value, str | bytes | int) else None
+            return NOTHING  # no index and no character; writing it out may take long
+        return Seen(node.value) if isinstance(node.value, str | bytes | int) else NOTHING
 
-    def _of_name(self, node: ast.Name) -> Value:
-        return self._values.get(self._names.get(node.id, node.id))
+    def _of_name(self, node: ast.Name) -> Seen:
+        return self._named(node.id)
 
-    def _of_attribute(self, node: ast.Attribute) -> Value:
-        if node.attr == "parent":
-            return posixpath.dirname(_text(self._value(node.value)))
-        if node.attr == "path":  # of an entry of os.scandir
-            return self._value(node.value)
-        return self._values.get(self._dotted(node))
+    def _of_attribute(self, node: ast.Attribute) -> Seen:
+        return self._attribute(self._eval(node.value), node.attr)
 
-    def _of_joinedstr(self, node: ast.JoinedStr) -> Value:
-        return "".join(_text(self._value(part)) for part in node.values)
+    def _of_joinedstr(self, node: ast.JoinedStr) -> Seen:
+        parts = [self._eval(part) for part in node.values]
+        known = sum(_size(part.value) for part in parts) <= LARGEST_CODE
+        return Seen("".join(part.text for part in parts) if known else None, "", origins_of(parts))
 
-    def _of_formattedvalue(self, node: ast.FormattedValue) -> Value:
-        return _text(self._value(node.value))
+    def _of_formattedvalue(self, node: ast.FormattedValue | ast.Await) -> Seen:
+        return self._eval(node.value)
 
-    def _of_tuple(self, node: ast.Tuple | ast.List | ast.Set) -> Value:
-        found: list[Value] = []
-        for item in node.elts:
-            value = self._value(item.value if isinstance(item, ast.Starred) else item)
-            found += value if isinstance(item, ast.Starred) and isinstance(value, tuple) else [value]
-        return tuple(found)
+    def _of_list(self, node: ast.Tuple | ast.List | ast.Set) -> Seen:
+        return self._listed(self._items(node.elts))
 
-    _of_list = _of_set = _of_tuple
+    _of_await, _of_tuple, _of_set = _of_formattedvalue, _of_list, _of_list
 
-    def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
-        items = self._value(node.generators[0].iter)
-        found = []
-        for item in items if isinstance(items, tuple | bytes | str) else ():
-            self._set(node.generators[0].target, item, frozenset())
-            found.append(self._value(node.elt))
-        return tuple(found) if found else None
+    def _items(self, nodes: Sequence[ast.expr]) -> list[Seen]:
+        found: list[Seen] = []
+        for node in nodes:
+            found += self._each(self._eval(node.value)) if isinstance(node, ast.Starred) else [self._eval(node)]
+        return found
 
-    _of_generatorexp = _of_listcomp
+    def _of_boolop(self, node: ast.BoolOp | ast.IfExp) -> Seen:
+        """The first of several values that is known."""
+        nodes = [node.body, node.orelse, node.test] if isinstance(node, ast.IfExp) else node.values
+        parts = [self._eval(each) for each in nodes]
+        return next((part for part in parts if part.value), NOTHING)._replace(origins=origins_of(parts))
 
-    def _of_ifexp(self, node: ast.IfExp) -> Value:
-        return self._value(node.body)
+    _of_ifexp = _of_boolop
 
-    def _of_boolop(self, node: ast.BoolOp) -> Value:
-        return next((value for part in node.values if (value := self._value(part))), None)
+    def _of_unaryop(self, node: ast.UnaryOp) -> Seen:
+        seen = self._eval(node.operand)
+        return seen._replace(value=_result(operator.neg, [seen.value]) if isinstance(node.op, ast.USub) else None)
 
-    def _of_namedexpr(self, node: ast.NamedExpr) -> Value:
-        return self._value(node.value)
+    def _of_binop(self, node: ast.BinOp) -> Seen:
+        left, right = self._eval(node.left), self._eval(node.right)
+        compute = _OPERATORS.get(type(node.op), lambda *_: None)
+        return Seen(_result(compute, [left.value, right.value]), "", origins_of([left, right]))
 
-    def _of_binop(self, node: ast.BinOp) -> Value:
-        left, right = self._value(node.left), self._value(node.right)
-        if isinstance(node.op, ast.Div):
-            return _join(left, right)
-        if isinstance(node.op, ast.Mod) and isinstance(left, str):
-            return _formatted(left, *(right if isinstance(right, tuple) else (right,)))
-        if isinstance(node.op, ast.Mult) and isinstance(left, str) and isinstance(right, int):
-            return left * right if len(left) * right <= LARGEST_CODE else None
-        if not isinstance(node.op, ast.Add):
-            return None
-        if isinstance(left, tuple) or isinstance(right, tuple):
-            return (*(left if isinstance(left, tuple) else (left,)), *(right if isinstance(right, tuple) else (right,)))
-        if isinstance(left, bytes) and isinstance(right, bytes):
-            return left + right
-        return _text(left) + _text(right) if isinstance(left, str) or isinstance(right, str) else None
+    def _of_slice(self, node: ast.Slice) -> Seen:
+        return Seen(slice(*(self._eval(part).value for part in (node.lower, node.upper, node.step))))
 
-    def _of_subscript(self, node: ast.Subscript) -> Value:
-        if self._dotted(node) == "os.environ[HOME]":
-            return "~"
-        value, place = self._value(node.value), node.slice
-        if isinstance(place, ast.Slice):
-            return self._sliced(value, place)
-        index = self._value(place)
-        if isinstance(value, str | tuple) and isinstance(index, int) and -len(value) <= index < len(value):
-            return value[index]
-        return None
+    def _of_subscript(self, node: ast.Subscript) -> Seen:
+        base, index = self._eval(node.value), self._eval(node.slice).value
+        if base.name and isinstance(index, str):
+            return self._attribute(base, index)  # `vars(os)["system"]`
+        return base._replace(value=_result(operator.getitem, [base.value, index]) if base.value else None)
 
-    def _sliced(self, value: Value, place: ast.Slice) -> Value:
-        """`text[::-1]` and `argv[1:]`; other steps are not needed."""
-        backwards = isinstance(place.step, ast.UnaryOp)
-        first, last = (self._value(part) for part in (place.lower, place.upper))
-        if not isinstance(first, int | None) or not isinstance(last, int | None):
-            return None
-        if not isinstance(value, str | bytes | tuple):
-            return None
-        return value[first:last:-1] if backwards else value[first:last]
-
-    def _of_call(self, node: ast.Call) -> Value:
-        name, func = self._dotted(node.func), node.func
-        compute = _COMPUTED.get(name)
-        args: list[Value] = []
-        if compute is None and isinstance(func, ast.Attribute):
-            if func.attr in ("read", "read_text", "readline"):
-                return self._content(func.value)
-            compute, args = _TEXT_METHODS.get(func.attr), [self._value(func.value)]
-        if name == "map" and len(node.args) == 2:
-            return self._mapped(_COMPUTED.get(self._dotted(node.args[0])), self._value(node.args[1]))
-        return self._computed(compute, args + [self._value(arg) for arg in node.args]) if compute else None
-
-    def _mapped(self, compute: Callable[..., Value] | None, items: Value) -> Value:
-        if compute is None or not isinstance(items, tuple | bytes):
-            return None
-        return tuple(self._computed(compute, [item]) for item in items)
-
-    @staticmethod
-    def _computed(compute: Callable[..., Value], args: list[Value]) -> Value:
-        try:
-            return compute(*args)
-        except Exception:  # the code's own arguments: whatever a decoder or a method makes of them, it is no value
-            return None
-
-    def _content(self, opened: ast.expr) -> Value:
-        """The text of a file that the code reads, where it is there to read."""
-        path = self._value(opened.args[0]) if isinstance(opened, ast.Call) and opened.args else self._value(opened)
-        return self.call.world.fs.read(self._path(path), LARGEST_CODE) if isinstance(path, str) else None
-
-    def _path(self, path: Value) -> str:
-        return absolute(_text(path), self.call.command.cwd, self.call.world)
-
-    def _origins_of(self, node: ast.AST) -> frozenset[str]:
-        """Where a value comes from: "remote", "decoded", "secret"."""
-        found: set[str] = set()
-        for inner in ast.walk(node):
-            self._steps += 1
-            if self._steps > MOST_STEPS:
-                break
-            if isinstance(inner, ast.Name | ast.Attribute):
-                found |= self._origins.get(self._dotted(inner), frozenset())
-            elif isinstance(inner, ast.Call):
-                found |= self._origins_of_call(inner)
-        return frozenset(found)
-
-    def _origins_of_call(self, node: ast.Call) -> set[str]:
-        name, method = self._dotted(node.func), node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if name in _REMOTE or method in ("recv", "urlopen"):
-            return {"remote"}
-        if name in _DECODERS and name != "chr":
-            return {"decoded"}
-        path = node.args[0] if name in _OPENS and node.args else None
-        if isinstance(node.func, ast.Attribute) and method.startswith("read_"):
-            path = node.func.value
-        return {"secret"} if path is not None and is_secret_file(self._path(self._value(path))) else set()
+    def _listed(self, items: list[Seen]) -> Seen:
+        """A list of values; what lists in it hold must be plain, as lists of lists of lists can be very large."""
+        values = tuple(item.value for item in items)
+        inner = [leaf for value in values if isinstance(value, tuple) for leaf in value]
+        self._steps += len(inner)
+        return Seen(None if any(isinstance(leaf, tuple) for leaf in inner) else values, "", origins_of(items))
 
     # ----- calls
 
-    def _on_call(self, node: ast.Call) -> None:
-        self._children(node)
-        name = self._dotted(node.func)
-        method = node.func.attr if isinstance(node.func, ast.Attribute) else name
-        self._called |= {name, method} & (_SOCKETS | _ATTACHES)
-        if name in self._functions or (method in self._functions and "." in (name or ".")):
-            self._enter(method, node.args)
-        elif name in _ON_FILES:
-            self._on_files(name, node)
-        elif name == "os.open":  # its flags are numbers
-            self.understood = False
-        elif name in _OPENS or method == "open":
-            self._on_open(name, node)
-        elif not self._on_process(name, node) and not self._on_data(name, method, node):
-            self._on_method(method, node)
+    def _of_call(self, node: ast.Call) -> Seen:
+        function, before = node.func, list[Seen]()
+        if isinstance(function, ast.Attribute):
+            before = [self._eval(function.value)]
+            name, method = self._attribute(before[0], function.attr).name, function.attr
+        else:
+            name = method = self._eval(function).name
+        args = self._items(node.args)
+        named = {keyword.arg or "": self._eval(keyword.value) for keyword in node.keywords}
+        if name in self._functions or (method in self._functions and before):
+            return self._enter(method, args)
+        found = self._looked_up(name, [*before, *args])
+        return self._call(name, method, before, args, named) if found is None else found
 
-    def _enter(self, name: str, args: Sequence[ast.expr]) -> None:
-        """Read the body of a function of the text, its parameters bound."""
-        function = self._functions[name]
-        self._called.add(name)
-        if self._depth > DEEPEST:
-            return
-        parameters = [p for p in function.args.args if p.arg not in ("self", "cls")]
-        for parameter, arg in zip(parameters, [*args, *[None] * len(parameters)], strict=False):
-            self._values[parameter.arg] = self._value(arg) if arg is not None else None
-            self._origins[parameter.arg] = self._origins_of(arg) if arg is not None else frozenset()
-        self._depth += 1
+    def _call(self, name: str, method: str, before: list[Seen], args: list[Seen], named: Mapping[str, Seen]) -> Seen:
+        seen = Seen(origins=origins_of([*before, *args, *named.values()]))
+        names = [(name, args), (self._last_part(method), args)]
+        names[1:1] = [(f".{method}", [*before, *args])] if before else []
+        for each, given in names:
+            if each in self.calls and self._is_meant(each, given):
+                seen = self.act(self.calls[each], given, named, method)
+                break
+        for each, given in names:
+            if each in _functions():
+                return seen._replace(value=_result(_functions()[each], [arg.value for arg in given]))
+        return seen
+
+    def _last_part(self, name: str) -> str:
+        """`rmSync` of `fs.rmSync`. In Python the module decides, except for clients of a cloud."""
+        if self.language.name != "python":
+            return name.rpartition(".")[2]
+        return f"boto3.{name.partition('_')[0]}_" if "boto3" in self._variables else ""
+
+    def _is_meant(self, name: str, args: list[Seen]) -> bool:
+        """Whether a call is the listed one: `"a".replace("b", "c")` moves no file, `/a/.exec(b)` runs nothing."""
+        if name in (".rename", ".replace"):
+            return len(args) == 2 and isinstance(args[0].value, str)
+        return self.calls[name] not in ("run", "fork") or re.search(self.language.processes, self.text) is not None
+
+    def _looked_up(self, name: str, args: list[Seen]) -> Seen | None:
+        """Modules and functions that are found by their names, and functions that are called for every item."""
+        if name in ("globals", "locals"):
+            return Seen(name="builtins")
+        if name in ("__import__", "importlib.import_module", "importlib.__import__") and args:
+            return self._named(args[-1].text)
+        if name == "getattr" and len(args) > 1:
+            return self._attribute(args[0], args[1].text)
+        if name == "map" and len(args) == 2:
+            return self._listed([self._call(args[0].name, "", [], [item], {}) for item in self._each(args[1])])
+        return args[0] if name == "vars" and args else None
+
+    def _enter(self, name: str, args: list[Seen]) -> Seen:
+        """Evaluate the body of a function of the text, its parameters bound."""
+        self._entered.add(name)
+        if self.depth > DEEPEST:
+            return NOTHING
+        function, self._returned = self._functions[name], NOTHING
+        parameters = [each.arg for each in function.args.args if each.arg not in ("self", "cls")]
+        for place, parameter in enumerate(parameters):
+            self._variables[parameter] = args[place] if place < len(args) else NOTHING
+        self.depth += 1
         for statement in function.body:
-            self._visit(statement)
-        self._depth -= 1
-
-    def _argument(self, node: ast.Call, place: int) -> ast.expr | None:
-        named = [k.value for k in node.keywords if k.arg in ("path", "src", "dst", "file", "name", "args", "cmd")]
-        given = [*node.args, *named]
-        return given[place] if place < len(given) else None
-
-    def _act(self, kind: Kind, path: Value, *, recursive: bool = False) -> None:
-        word = _text(path)
-        if kind in ("overwrite", "write") and self._path(word).startswith("/dev/"):
-            if self._path(word).startswith(_HARMLESS_DEVICES):
-                return
-            kind = "device"
-        self.effects += self.call.on_path(
-            kind,
-            word,
-            recursive=recursive,
-            itself=kind == "delete",
-            certain=self._certain,
-            weight="normal" if kind == "device" else None,
-        )
-
-    def _on_files(self, name: str, node: ast.Call) -> None:
-        for kind, place in _ON_FILES[name]:
-            self._act(kind, self._value(self._argument(node, place)), recursive=name == "shutil.rmtree")
-
-    def _on_open(self, name: str, node: ast.Call) -> None:
-        args = list(node.args)
-        if name not in _OPENS and isinstance(node.func, ast.Attribute):
-            args.insert(0, node.func.value)  # Path("x").open("w")
-        path = self._value(args[0]) if args else None
-        given = [k.value for k in node.keywords if k.arg == "mode"] + args[1:2]
-        mode = _text(self._value(given[0])) if given else "r"
-        if "w" in mode:
-            self._act("overwrite", path)
-        elif set("ax+") & set(mode):
-            self._act("write", path)
-        else:
-            self._reads(path)
-
-    def _reads(self, path: Value) -> None:
-        if path is not None and is_secret_file(self._path(path)):
-            self._secrets.append(_text(path))
-            self.effects += self.call.on_path("read-secret", _text(path), weight="light", certain=self._certain)
-        elif path is not None:
-            self._act("read", path)
-
-    def _on_method(self, method: str, node: ast.Call) -> None:
-        """A method of a path; the receiver is one wherever it has such a method."""
-        if not isinstance(node.func, ast.Attribute):
-            return
-        receiver = self._value(node.func.value)
-        if method in _METHODS:
-            self._act(_METHODS[method], receiver, recursive=method == "rmtree")
-        elif method in ("read_text", "read_bytes"):
-            self._reads(receiver)
-        elif method in ("rename", "replace") and len(node.args) == 1 and isinstance(receiver, str):
-            self._act("delete", receiver)
-            self._act("overwrite", self._value(node.args[0]))
-        elif method in ("extractall", "extract"):
-            self._act("write", self._value(self._argument(node, 0)) if node.args or node.keywords else ".")
-
-    # ----- what runs something
-
-    def _on_process(self, name: str, node: ast.Call) -> bool:
-        if name in _RUN_CODE:
-            self._on_code(node)
-        elif name == "os.chdir":
-            self._change_folder(self._value(self._argument(node, 0)))
-        elif name in ("os.kill", "os.killpg"):
-            everything = isinstance(node.args[:1] and node.args[0], ast.UnaryOp)
-            self._add(self.call.effect("kill", weight="heavy" if everything else "light", certain=self._certain))
-        elif name in _SHELL_TEXT | _PROCESS | _SPREAD | _LISTED:
-            self._starts(name, node)
-        elif name.startswith(("ctypes.", "cffi.")):
-            self.understood = False
-        else:
-            return False
-        return True
-
-    def _starts(self, name: str, node: ast.Call) -> None:
-        values = [self._value(arg) for arg in node.args] or [self._value(self._argument(node, 0))]
-        if name.startswith(("os.spawn",)):
-            del values[:1]
-        if name in _SPREAD and name.startswith("os."):
-            values = [(values[0] if values else None, *values[2:])]
-        elif name in _SPREAD:
-            values = [tuple(values)]
-        elif name in _LISTED and len(values) > 1 and isinstance(values[1], tuple):
-            values = [(values[0], *values[1][1:])]
-        command = values[0] if values else None
-        if any(k.arg == "shell" for k in node.keywords) and isinstance(command, tuple) and command:
-            command = command[0]
-        self._runs(command, node)
-
-    def _runs(self, command: Value, node: ast.Call) -> None:
-        origins = frozenset().union(*(self._origins_of(arg) for arg in node.args))
-        words = [_text(word) for word in command] if isinstance(command, tuple) else []
-        text = shlex.join(words) if words else _text(command)
-        if text.strip(UNKNOWN + "' "):
-            self.shell.append(self._folder + text)
-            given = [self._value(k.value) for k in node.keywords if k.arg == "input"]
-            if given and given[0] and posixpath.basename("".join(text.split()[:1])) in _SHELLS:
-                self.shell.append(self._folder + _text(given[0]))
-            return
-        self.understood = False
-        if "remote" in origins:
-            self._add(self.call.effect("run-remote", scope="remote", certain=self._certain))
-
-    def _on_code(self, node: ast.Call) -> None:
-        code = self._value(node.args[0]) if node.args else None
-        origins = self._origins_of(node.args[0]) if node.args else frozenset()
-        if isinstance(code, str | bytes) and UNKNOWN not in _text(code):
-            if any(getattr(each, "attr", "") in _DECODES for each in ast.walk(node.args[0])):
-                self._add(self.call.effect("run-opaque", certain=self._certain, why="the code is decoded first"))
-            self._run(_text(code))
-            return
-        self.understood = False
-        kind: Kind = "run-remote" if "remote" in origins else "run-opaque"
-        self._add(self.call.effect(kind, certain=self._certain and bool(origins), why="the code is computed"))
-
-    def _change_folder(self, path: Value) -> None:
-        command = msgspec.structs.replace(self.call.command, cwd=self._path(path), folders=())
-        self.call = Call(command, self.call.world, self.call.scopes, frozenset())
-        self._folder = f"cd {shlex.quote(command.cwd)} && "
-
-    # ----- what sends or destroys data
-
-    def _on_data(self, name: str, method: str, node: ast.Call) -> bool:
-        if name in _PRINTS:
-            if self._leaks(node):
-                self.effects += self._shown()
-        elif name in _SENDS or name in _REMOTE or method in _SENDING_METHODS:
-            self._sends(name, node)
-        elif method in ("connect", "create_engine") and node.args:
-            self._databases.append(_text(self._value(node.args[0])))
-        elif method in ("execute", "executescript", "executemany") and node.args:
-            self.effects += effects_of_sql(self.call, _text(self._value(node.args[0])), self._databases)
-        elif method in _DROPS:
-            self._add(self.call.effect("destroy-data", method, scope="remote", certain=self._certain))
-        elif method.startswith(("delete_", "terminate_")) and "boto3" in self._names:
-            self._add(self.call.effect("destroy-infra", method, scope="remote", certain=self._certain))
-        else:
-            return False
-        return True
-
-    def _leaks(self, node: ast.Call) -> bool:
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        return any("secret" in self._origins_of(arg) for arg in given)
-
-    def _shown(self) -> Iterator[Effect]:
-        for path in self._secrets:
-            weight: Weight = "normal" if self.call.command.shown else "light"
-            yield from self.call.on_path("read-secret", path, weight=weight, certain=self._certain)
-
-    def _sends(self, name: str, node: ast.Call) -> None:
-        leaks = self._leaks(node)
-        address = _text(self._value(node.args[0])) if node.args else UNKNOWN
-        sends = name in _SENDS or any(keyword.arg in ("data", "json", "files") for keyword in node.keywords)
-        if (leaks or sends) and not is_here(address):
-            weight: Weight = "heavy" if leaks or "secret" in self.call.command.origins else "light"
-            self._add(self.call.effect("upload", address, scope="remote", weight=weight, certain=self._certain))
+            self._eval(statement)
+        self.depth -= 1
+        return self._returned

@@ -11,29 +11,7 @@ import msgspec
 from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.places import has_pattern
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.table import Call, word_set
-
-_HARMLESS_DEVICES: Final = tuple(
-    word_set("""
-    null zero full random urandom tty pts/ ptmx std fd/ shm/ console tcp/ udp/ cu. dri/ snd/ video input/ kvm net/ log
-    fuse usb serial i2c spi gpio kmsg mqueue
-    """)
-)
-
-
-def is_device(path: str) -> bool:
-    """Whether writing to a path reaches a disk, the memory or the kernel's emergency keys; terminals don't count."""
-    if path in ("/proc/sysrq-trigger", "/proc/kcore"):
-        return True
-    return path.startswith("/dev/") and len(path) > 5 and not path[5:].startswith(_HARMLESS_DEVICES)
-
-
-def is_stream(call: Call, word: str) -> bool:
-    """Whether a word is `/dev/null`, a terminal or a descriptor: what is written there is kept nowhere."""
-    return any(
-        path.startswith("/dev/") and not is_device(path) and not path.startswith("/dev/shm/")
-        for path in call.paths(word)
-    )
+from billhook.effects.table import Call, Reader, readers
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -42,10 +20,13 @@ class Reading(msgspec.Struct, frozen=True):
     skip: int = 0  # operands before the files: a pattern, a program
     values: str = ""  # options that take the next word
     instead: str = ""  # options that take the place of the skipped operands: `grep -e x`
+    before: str = ""  # words that may stand before all other operands: `yq eval`
+    only_first: bool = False  # the first file is read, others are not
     files: str = ""  # options whose values are files to read
     filters: str = ""  # options whose values say which files below a folder are read
     below: str = ""  # options with which folders are read; `always`
     quiet: str = ""  # options with which no content is printed; `always`
+    output: str = ""  # options whose values are files that get the output; `second`: the second operand
 
 
 _GREP: Final = Reading(
@@ -71,10 +52,17 @@ _READING_TABLE: Final = {
     "grep egrep fgrep ggrep zgrep": _GREP,
     "rg ag ack ugrep": _RG,
     "awk gawk mawk nawk": Reading(1, "-F -v -f -e -i --assign --file --field-separator --source", "-f -e --file"),
-    "jq gojq jaq": Reading(1, "--indent -f --from-file -L", "-f --from-file"),
-    "yq tomlq xq": Reading(1, "-p -o -f --file -I --indent --input-format --output-format", quiet="-i"),
+    "jq gojq jaq": Reading(
+        1, "--indent -f --from-file -L --arg:2 --argjson:2 --slurpfile:2 --rawfile:2", "-f --from-file"),
+    "yq tomlq xq": Reading(
+        1, "-p -o -f --file -I --indent --input-format --output-format", before="e eval ea eval-all", quiet="-i"),
     "cut": Reading(values="-d -f -c -b --delimiter --fields --output-delimiter"),
-    "sort gsort": Reading(values="-k -t -o -S -T --key --field-separator --output", quiet="-o -c --output --check"),
+    "sort gsort": Reading(
+        values="-k -t -o -S -T --key --field-separator --output", quiet="-c --check",
+        output="-o --output"),
+    "uniq": Reading(values="-f -s -w", output="second"),
+    "xxd": Reading(values="-f -s -w -c -l -g -o -n", output="second"),
+    "json.tool": Reading(values="--indent", output="second"),
     "paste": Reading(values="-d --delimiters"),
     "join column": Reading(values="-1 -2 -o -j -a -s -c -e --separator"),
     "fold": Reading(values="-w --width"),
@@ -83,11 +71,11 @@ _READING_TABLE: Final = {
     "cmp": Reading(quiet="always"),
     "od": Reading(values="-A -j -N -t -w -S"),
     "strings": Reading(values="-n -t -e --bytes"),
-    "base64 base32 gbase64": Reading(values="-w -b -i -o --wrap --input", files="-i --input", quiet="-o"),
-    "iconv": Reading(values="-f -t -o --from-code --to-code", quiet="-o"),
-    "openssl": Reading(9, "-in -out -k -pass -passin -passout", files="-in", quiet="-out -noout -pubout"),
-    "source .": Reading(quiet="always"),
-    "split": Reading(values="-b -l -n -a -C --bytes --lines", quiet="always"),
+    "base64 base32 gbase64": Reading(values="-w -b -i -o --wrap --input", files="-i --input", output="-o"),
+    "iconv": Reading(values="-f -t -o --from-code --to-code --output", output="-o --output"),
+    "openssl": Reading(9, "-in -out -k -pass -passin -passout", files="-in", quiet="-noout -pubout", output="-out"),
+    "source .": Reading(only_first=True, quiet="always"),
+    "split": Reading(values="-b -l -n -a -C --bytes --lines", only_first=True, quiet="always"),
 }  # fmt: skip
 READS: Final[Mapping[str, Reading]] = {name: how for names, how in _READING_TABLE.items() for name in names.split()}
 
@@ -96,61 +84,41 @@ _ECHO: Final = ("echo", "printf")
 _NAME_ONLY = re.compile(r"\^(?:\[\^=\]|\[[\w-]+\]|\\w)[*+]=?")
 
 
-def read(call: Call) -> Iterator[Effect]:
+def _read(call: Call) -> Iterator[Effect]:
     """cat, grep, jq and the like: the files that they name, and a secret that they are fed."""
     how = READS[call.command.name]
-    call = _plain(call).with_values(how.values)
-    files = call.operands if _any(call, how.instead) else call.operands[how.skip :]
-    files = files[:1] if call.command.name in ("source", ".", "split") else files
-    files = files + call.options.values(*how.files.split())
-    prints = _prints(call, how)
-    below = how.below == "always" or _any(call, how.below)
+    call = call.with_values(how.values)
+    files, written = _files(call, how)
+    prints = call.command.shown and not written and not call.given(how.quiet) and not only_names(call)
+    below = call.given(how.below)
     if not files and below and not _has_input(call):
         files = ["."]
     for word in files:
         yield from read_file(call, word, prints=prints, below=below)
-    for name in call.options.values(*how.filters.split()):
+    for name in call.values(how.filters):
         if below and not name.startswith("!") and is_secret_file(name):
             yield call.effect("read-secret", name, scope="project", weight="normal" if prints else "light")
     if not files or "-" in files:
         yield from pass_on(call, prints=prints)
+    for word in written[-1:]:
+        yield from call.put(word, keeps=word in files)  # `sort -o x x` sorts in place
 
 
-def _plain(call: Call) -> Call:
-    """`jq --arg NAME VALUE` and `yq eval` without these words, so that the filter is the first operand."""
-    words = call.command.args
-    if call.command.name == "yq" and words[:1] and words[0] in ("e", "eval", "ea", "eval-all"):
-        return call.with_words(words[1:])
-    if call.command.name not in ("jq", "gojq", "jaq"):
-        return call
-    found, rest = [], iter(words)
-    for word in rest:
-        if word in ("--arg", "--argjson", "--slurpfile", "--rawfile"):
-            next(rest, ""), next(rest, "")
-        else:
-            found.append(word)
-    return call.with_words(tuple(found))
+def _files(call: Call, how: Reading) -> tuple[list[str], list[str]]:
+    """The files that are read, and those that get the output."""
+    words = call.operands
+    if how.before and words and words[0] in how.before.split():
+        words = words[1:]
+    words = words if call.given(how.instead) else words[how.skip :]
+    if how.output == "second":
+        return words[:1], words[1:2]
+    return (words[:1] if how.only_first else words) + call.values(how.files), call.values(how.output)
 
 
 def pass_on(call: Call, *, prints: bool) -> Iterator[Effect]:
     """A secret on standard input, or among the words of `echo`, that a program prints."""
     if prints and "secret" in (call.command.origins if call.command.name in _ECHO else call.command.fed):
         yield call.effect("read-secret")
-
-
-def echo(call: Call) -> Iterator[Effect]:
-    """`echo $(cat .env)`: harmless unless its words are a secret's content."""
-    return pass_on(call, prints=call.command.shown)
-
-
-def _prints(call: Call, how: Reading) -> bool:
-    """Whether what is read reaches the model."""
-    quiet = how.quiet == "always" or _any(call, how.quiet)
-    return call.command.shown and not quiet and not only_names(call)
-
-
-def _any(call: Call, options: str) -> bool:
-    return bool(options) and call.has(*options.split())
 
 
 def _has_input(call: Call) -> bool:
@@ -173,7 +141,7 @@ def only_names(call: Call) -> bool:
 
 def read_file(call: Call, word: str, *, prints: bool, below: bool = False) -> Iterator[Effect]:
     """A file that is read; `prints`: its content would reach the model."""
-    if word in ("-", "") or is_stream(call, word):
+    if word in ("-", "") or call.is_stream(word):
         return
     weight: Weight = "normal" if prints else "light"
     for effect in call.on_path("read", word):
@@ -196,3 +164,12 @@ def _is_secret(call: Call, word: str, path: str) -> bool:
         return False
     found = (each for each in call.world.fs.names(folder) if each[0] != "." or name[0] == ".")
     return any(is_secret_file(f"{folder}/{each}", home) for each in found if fnmatchcase(each, name))
+
+
+def _filter(call: Call) -> Iterator[Effect]:
+    """`echo $(cat .env)`, `tee`: harmless unless what they print is a secret's content."""
+    return pass_on(call, prints=call.command.shown)
+
+
+ROWS: Final = ()
+READERS: Final[Mapping[str, Reader]] = readers({" ".join(READS): _read, "echo printf tee gtee": _filter})

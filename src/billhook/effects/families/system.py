@@ -1,6 +1,5 @@
 """Programs that end processes, change services, users, firewalls and the kernel, and places that run at start-up."""
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -18,6 +17,13 @@ _FIREWALLD_CHANGES: Final = (
     "--set-default-zone --set-target --panic-on --direct"
 )
 
+_LASTING: Final = (
+    "systemctl enable|disable|mask|unmask|reenable|preset|preset-all|link|edit|revert|set-default|add-wants|"
+    "add-requires|set-property|set-environment"
+)
+_SYSTEMCTL: Final = "-H -M -t -p -n -o --root --type --property --state --host --machine"
+_SPACES: Final = "-n --namespace"
+
 ROWS: Final[tuple[Row, ...]] = (
     # power: every process ends
     Row("shutdown", "kill", dry="-c -k --show", scope="system", weight="heavy"),
@@ -25,51 +31,106 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("init|telinit 0|1|6|s|S", "kill", scope="system", weight="heavy"),
     Row("systemctl|loginctl poweroff|reboot|halt|kexec|soft-reboot|rescue|emergency|isolate", "kill", scope="system",
         weight="heavy"),
-    Row("systemctl|loginctl suspend|hibernate|hybrid-sleep|kill|terminate-user|kill-user|terminate-session", "kill",
-        scope="system"),
+    Row("systemctl|loginctl suspend|hibernate|hybrid-sleep|kill", "kill", scope="system"),
+    Row("loginctl terminate-user|kill-user|terminate-session|kill-session|terminate-seat", "kill", scope="system"),
+    # processes
+    Row("fuser", "kill", "all", needs="-k --kill", dry="-m --mount", values=_SPACES, weight="light"),
+    Row("fuser", "kill", "all", needs="-k --kill & -m --mount", values=_SPACES),
+    Row("pm2 kill", "kill", scope="home"),
+    Row("pm2 stop|delete|del all", "kill", scope="home"),
     # services
     Row("systemctl stop", "kill", scope="system", light="--user", values="-H -M -t -p"),
     Row("systemctl restart|try-restart|reload-or-restart", "kill", scope="system", weight="light"),
     Row("systemctl start|reload|daemon-reexec", "persist", scope="system", weight="light", light="--user"),
+    Row(_LASTING, "persist", dry="--user", values=_SYSTEMCTL, scope="system"),
+    Row(_LASTING, "persist", needs="--user", values=_SYSTEMCTL, scope="home"),
+    Row("systemd-run", "persist", "none", needs="--on-* --timer-*", dry="--user", scope="system"),
+    Row("systemd-run", "persist", "none", needs="--on-* --timer-* & --user", scope="home"),
+    Row("service|rc-service * stop", "kill", scope="system"),
+    Row("service|rc-service * restart|force-reload", "kill", scope="system", weight="light"),
+    Row("service|rc-service * start|reload", "persist", scope="system", weight="light"),
     Row("rc-update add|del|delete", "persist", scope="system"),
     Row("update-rc.d|chkconfig", "persist", needs="on off enable disable defaults remove --add --del", scope="system"),
     Row("launchctl load|bootstrap|enable|submit|setenv|config", "persist", scope="home"),
     Row("launchctl unload|bootout|remove|disable|kill|stop|reboot", "kill", scope="home"),
     Row("atrm", "kill", weight="light", scope="home"),
+    Row("at", "kill", needs="-d -r", weight="light", scope="home"),
+    Row("at *", "persist", dry="-d -r -l -c -V", values="-f -q -t", scope="home"),
+    Row("at", "persist", "none", needs="-t", dry="-l -c -V", values="-f -q -t", scope="home"),
+    Row("batch", "persist", "none", dry="-l -c -V", scope="home"),
     # users
     Row("useradd|adduser|userdel|deluser|usermod|newusers|chpasswd|vipw|vigr", "persist", scope="system"),
     Row("groupadd|addgroup|groupdel|delgroup|groupmod|gpasswd|groupmems", "persist", scope="system"),
-    Row("passwd|chage", "persist", dry="-S --status -l --list", scope="system"),
+    Row("passwd", "persist", dry="-S --status", scope="system"),
+    Row("chage", "persist", dry="-l --list", scope="system"),
     Row("visudo", "persist", dry="-c --check -V", scope="system"),
     Row("chsh", "persist", dry="-l --list-shells", scope="home"),
     Row("sysadminctl", "persist", needs="-addUser -deleteUser -resetPasswordFor", scope="system"),
+    Row("dseditgroup", "persist", dry="-o=read -o=checkmember", values="-o", scope="system"),
     Row("dscl", "persist", needs="-create -delete -passwd -append -change", scope="system"),
-    Row("hostnamectl|timedatectl|localectl set-hostname|hostname|set-time|set-timezone|set-ntp|set-locale|set-keymap",
-        "persist", scope="system", weight="light"),
+    Row("timedatectl|localectl set-timezone|set-locale|set-keymap", "persist", scope="system", weight="light"),
+    Row("hostnamectl set-hostname", "persist", scope="system"),
+    Row("hostnamectl hostname *", "persist", scope="system"),
+    # the clock, and what is kept about the past
+    Row("timedatectl set-time|set-ntp", "persist", scope="system"),
+    Row("date", "persist", needs="-s --set", values="-d --date -f --file -r --reference", scope="system"),
+    Row("date [0-1][0-9][0-3][0-9]*", "persist", values="-d --date -f --file -r --reference", scope="system"),
+    Row("hwclock", "persist", needs="--set", dry="--test", scope="system"),
+    Row("journalctl", "delete", "none", noun="journal", needs="--vacuum-*", recursive="always", scope="system"),
+    Row("logrotate", "write", noun="logs of", needs="-f --force", dry="-d --debug", values="-s -m -l", scope="system"),
+    Row("history", "overwrite", "none", noun="history", needs="-w", scope="home"),
+    Row("snapper delete|rm|rollback", "delete", noun="snapshots", scope="outside"),
+    Row("timeshift", "delete", "none", noun="snapshots", needs="--delete --delete-all", scope="outside"),
+    Row("tmutil delete|deletelocalsnapshots|deleteinprogress|disable", "delete", noun="backups", scope="outside"),
+    # keys, passwords and settings of the user
+    Row("gpg|gpg2", "delete", "all", noun="secret key", needs="--delete-secret-*", dry="-n --dry-run", scope="home"),
+    Row("security delete-*", "delete", noun="keychain", scope="home"),
+    Row("secret-tool clear", "delete", noun="secret", scope="home"),
+    Row("pass rm|remove|delete", "delete", noun="password", scope="home"),
+    Row("defaults delete|remove", "delete", noun="settings", scope="home"),
+    Row("dconf reset", "delete", noun="settings", needs="-f", scope="home"),
+    Row("gsettings reset-recursively", "delete", noun="settings", scope="home"),
     # firewalls, access control and the kernel
-    Row("iptables|ip6tables|ebtables|arptables", "permissions", needs=_FIREWALL_CHANGES, scope="system"),
+    Row("iptables|ip6tables|ebtables|arptables|iptables-legacy|iptables-nft|ip6tables-legacy|ip6tables-nft",
+        "permissions", needs=_FIREWALL_CHANGES, scope="system"),
+    Row("ipset", "permissions", "all", needs="destroy flush del -X -F", scope="system"),
     Row("iptables-restore|ip6tables-restore", "permissions", dry="-t --test", scope="system"),
     Row("nft flush|delete|add|insert|replace|destroy", "permissions", dry="-c --check", scope="system"),
     Row("nft", "permissions", needs="-f --file", dry="-c --check", scope="system"),
-    Row("ufw disable|reset|allow|deny|delete|default|enable|insert|limit|reject|logging", "permissions",
+    Row("ufw disable|reset|allow|deny|delete|default|enable|insert|limit|reject|logging|route", "permissions",
         dry="--dry-run", scope="system"),
     Row("firewall-cmd", "permissions", needs=_FIREWALLD_CHANGES, scope="system"),
     Row("pfctl", "permissions", needs="-d -F -f -e", dry="-n", scope="system"),
     Row("setenforce 0|permissive|Permissive", "permissions", scope="system"),
+    Row("setsebool", "permissions", scope="system"),
     Row("aa-teardown|aa-disable|aa-complain|aa-remove-unknown", "permissions", scope="system"),
     Row("apparmor_parser", "permissions", needs="-R --remove", scope="system"),
+    Row("xattr", "permissions", files=True, needs="-d -c", recursive="-r", values="-d -p -w"),
     Row("spctl", "permissions", needs="--master-disable --global-disable --disable", scope="system"),
     Row("csrutil|fdesetup disable|clear", "permissions", scope="system"),
     Row("auditctl", "permissions", needs="-D -e -d", scope="system"),
     Row("rmmod|insmod", "permissions", scope="system"),
+    Row("sysctl", "permissions", "all", needs="-w --write -p --load --system [!-]*=*", scope="system"),
     Row("modprobe", "permissions", needs="-r --remove", dry="-n --dry-run", scope="system"),
     Row("ip route|rule flush|del|delete", "permissions", scope="system"),
     Row("ip addr|address|a|link flush|del|delete", "permissions", scope="system"),
     Row("ip link|l set", "permissions", needs="down", scope="system"),
     Row("route del|delete|flush", "permissions", scope="system"),
-    Row("ifconfig|ifdown", "permissions", needs="down -a", scope="system"),
+    Row("ifconfig", "permissions", needs="down -a", scope="system"),
+    Row("ifdown", "permissions", dry="--no-act -n", scope="system"),
     Row("nmcli networking|radio off", "permissions", scope="system"),
     Row("nmcli radio all|wifi off", "permissions", scope="system"),
+    Row("nmcli device|dev|d|connection|con|c disconnect|down|delete|del", "permissions", scope="system"),
+    Row("rfkill block", "permissions", scope="system"),
+    # what starts the machine, and its disks
+    Row("bootctl remove", "device", scope="system"),
+    Row("update-initramfs", "device", needs="-d", scope="system"),
+    Row("mokutil", "permissions", needs="--disable-validation --reset --delete", scope="system"),
+    Row("nvram", "permissions", needs="-c -d", scope="system"),
+    Row("pvcreate|vgcfgrestore", "device", dry="-t --test", scope="system"),
+    Row("mdadm", "device", needs="--create -C", scope="system"),
+    Row("zpool export|offline|remove|detach|split", "device", dry="-n", scope="system"),
+    Row("dmsetup remove|remove_all|wipe_table", "device", scope="system"),
     Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
 )  # fmt: skip
 
@@ -85,6 +146,7 @@ _BROAD: Final = word_set(
     """
 )
 """Names that other work of the user runs under, too."""
+_FOUND_BY_NAME = re.compile(r"\b(?:pgrep|pidof)\s+(?:-\S+\s+)*[\"']?([\w./-]+)")
 _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""})
 
 
@@ -99,7 +161,8 @@ def _kill(call: Call) -> Iterator[Effect]:
         words = words[1:]
     for word in (word for word in words if word != "--"):
         everything = word in ("-1", "1", "--1")
-        weight: Weight = "heavy" if everything else "light"
+        named = _FOUND_BY_NAME.search(call.command.text) if UNKNOWN in word else None  # `kill $(pgrep -f node)`
+        weight: Weight = "heavy" if everything else _weight_of_name(named[1], user=False) if named else "light"
         yield call.effect(
             "kill", word, scope="system" if everything else "unknown", weight=weight, certain=UNKNOWN not in word
         )
@@ -112,7 +175,7 @@ _KILLALL_VALUES: Final = "-u -s -o -y -n -Z --signal --user --older-than --young
 def _kill_by_name(call: Call) -> Iterator[Effect]:
     """pkill, killall, skill: light for the name of one program, normal for one that others run under as well."""
     words = call.command.args
-    if not words or {"-0", "-l", "--list", "-V"} & set(words):
+    if not words or call.wants_help or {"-0", "-l", "--list", "-V"} & set(words):
         return
     named = tuple(word for word in words if not _SIGNAL.fullmatch(word))
     valued = _PKILL_VALUES if call.command.name == "pkill" else _KILLALL_VALUES
@@ -134,72 +197,26 @@ def _weight_of_name(name: str, user: bool) -> Weight:
     return "normal" if plain in _BROAD or len(plain) < 3 or UNKNOWN in name else "light"
 
 
-def _fuser(call: Call) -> Iterator[Effect]:
-    """`fuser -k 3000/tcp` ends what listens there; with -m, all that use a file system."""
-    call = call.with_values("-n --namespace")
-    if call.has("-k", "--kill"):
-        yield call.effect("kill", " ".join(call.operands), weight="normal" if call.has("-m", "--mount") else "light")
-
-
 # Services and times.
-
-_LASTING: Final = word_set(
-    "enable disable mask unmask reenable preset preset-all link edit revert set-default add-wants add-requires "
-    "set-property set-environment"
-)
-
-
-def _systemctl(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-H -M -t -p -n -o --root --type --property --state --host --machine")
-    verb, units = " ".join(call.operands[:1]), " ".join(call.operands[1:])
-    if verb in _LASTING:
-        yield call.effect("persist", units, scope="home" if call.has("--user") else "system")
-
-
-def _service(call: Call) -> Iterator[Effect]:
-    """`service NAME VERB`."""
-    verb, unit = " ".join(call.operands[1:2]), " ".join(call.operands[:1])
-    if verb in ("stop", "restart", "force-reload"):
-        yield call.effect("kill", unit, scope="system", weight="normal" if verb == "stop" else "light")
-    elif verb in ("start", "reload"):
-        yield call.effect("persist", unit, scope="system", weight="light")
 
 
 def _crontab(call: Call) -> Iterator[Effect]:
     call = call.with_values("-u -T -x")
-    if call.has("-l", "-V", "-T"):
+    if call.wants_help or call.has("-l", "-V", "-T"):
         return
     has_input = call.command.piped or call.command.stdin is not None or call.command.reads
     if call.operands or call.has("-r", "-e", "-i") or "-" in call.command.args or has_input:
         yield call.effect("persist", "crontab", scope="system" if call.options.values("-u") else "home")
 
 
-def _at(call: Call) -> Iterator[Effect]:
-    call = call.with_values("-f -q -t")
-    if call.has("-d", "-r"):
-        yield call.effect("kill", " ".join(call.operands), scope="home", weight="light")
-    elif not call.has("-l", "-c", "-V") and (call.operands or call.options.options or call.command.name == "batch"):
-        yield call.effect("persist", "at", scope="home")
-
-
-def _systemd_run(call: Call) -> Iterator[Effect]:
-    """A timer that outlives the call; without one, it only runs a command."""
-    if any(option.startswith(("--on-", "--timer-")) for option, _ in call.options.options):
-        yield call.effect("persist", "timer", scope="home" if call.has("--user") else "system")
-
-
 # The kernel, mounts and privileges.
-
-
-def _sysctl(call: Call) -> Iterator[Effect]:
-    loads = call.has("-w", "--write", "-p", "--load", "--system")
-    if loads or any("=" in word for word in call.operands):
-        yield call.effect("permissions", " ".join(call.operands), scope="system")
 
 
 def _mount(call: Call) -> Iterator[Effect]:
     """Mounts over the system's own folders, or their end; a place of one's own is normal work."""
     call = call.with_values("-t -o -O -L -U --types --options --source --target")
+    if call.wants_help:
+        return
     if call.has("-a", "--all"):
         if call.command.name == "umount":
             yield call.effect("permissions", "/", scope="system", recursive=True)
@@ -217,23 +234,12 @@ def _privilege(call: Call) -> Iterator[Effect]:
         yield call.effect("privilege", scope="system", weight="light")
 
 
-def _unless_help(reader: Reader) -> Reader:
-    """The same reader for calls that ask for more than the program's help; `kill` and `sudo` only know it as first."""
-
-    @functools.wraps(reader)
-    def read(call: Call) -> Iterator[Effect]:
-        return iter(()) if call.wants_help and reader not in (_privilege, _kill) else reader(call)
-
-    return read
-
-
-_SPECIAL: Final[Mapping[str, Reader]] = {
-    "kill": _kill, "pkill killall skill": _kill_by_name, "fuser": _fuser, "systemctl": _systemctl,
-    "service rc-service": _service, "crontab": _crontab, "at batch": _at, "systemd-run": _systemd_run,
-    "sysctl": _sysctl, "mount umount": _mount, "sudo doas su pkexec run0 gsudo sudoedit": _privilege,
-}  # fmt: skip
 READERS: Final[Mapping[str, Reader]] = {
-    name: _unless_help(reader) for names, reader in _SPECIAL.items() for name in names.split()
+    "kill": _kill,
+    **dict.fromkeys(("pkill", "killall", "skill"), _kill_by_name),
+    "crontab": _crontab,
+    **dict.fromkeys(("mount", "umount"), _mount),
+    **dict.fromkeys(("sudo", "doas", "su", "pkexec", "run0", "gsudo", "sudoedit"), _privilege),
 }
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, NamedTuple, Never
 
+import msgspec
+
 from billhook.core import strictjson
 from billhook.core.lazy import pattern
 from billhook.store import files
@@ -166,7 +168,8 @@ def _read(file: int, start: int, stop: int) -> bytes:
 
 # The log that is written to:
 
-
+_NOTHING_YET: Final = sha256()
+_encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 MAX_BYTES: Final = 64 << 20  # how long a file of the log grows before the next one is begun
 _OPEN_AT_ONCE: Final = 8  # logs of one process that keep their descriptors
 _LOOK_AGAIN: Final = 0.25  # seconds after which a writer makes sure that its file is still the one at the path
@@ -176,6 +179,15 @@ _QUICK: Final = 128 << 10
 _TRIES: Final = 30
 _new: Final = tuple.__new__  # what `Appended` does itself, with one call less: the log is written to at every event
 _let_others_run: Final[Callable[[], object]] = getattr(os, "sched_yield", lambda: sleep(0))
+
+
+def make_line(seq: int, prev: str, body: bytes) -> tuple[bytes, str]:
+    """A line with its newline, and its hash. `body` is a JSON object that is not empty, encoded."""
+    text = b'{"v":1,"seq":%d,"prev":"%b",%b' % (seq, prev.encode(), body[1:-1])
+    hashed = _NOTHING_YET.copy()  # quicker than to make one
+    hashed.update(text)
+    digest = hashed.hexdigest()
+    return text + b',"hash":"%b"}\n' % digest.encode(), digest
 
 
 class Appended(NamedTuple):
@@ -210,7 +222,7 @@ class EventLog:
         self._roomy = self._full - LARGEST_LINE  # a file that is not longer has room for any line
         self.sync = sync
         self._lock = _QuickLock(folder / LOCK, root)
-        self._seal = record.make_line
+        self._seal = make_line
         self._turn = [True]
         """Empty while a thread of this process is at work: who takes the one thing out has the turn. Quicker than a
         lock, and as atomic."""
@@ -229,12 +241,20 @@ class EventLog:
         `content` has the fields of `record.Record` without those that the log itself gives: v, seq, prev, note, side
         and hash. What makes the line longer than `record.LARGEST_LINE` goes to a side file.
         """
-        body = strictjson.encode(content)
-        if not 2 < len(body) <= LARGEST_BODY:
-            if not content:
-                raise StoreError("an empty record", place=str(self.path))
-            body = record.moved(content, self._keep_side)
+        try:
+            body = _encode(content)
+        except (TypeError, ValueError, OverflowError):  # a lone surrogate, an integer beyond 64 bits
+            body = b""
+        if not 2 < len(body) <= LARGEST_BODY or not body.isascii():
+            body = self._fitted(content)
         return _new(Appended, self.append_encoded(body))
+
+    def _fitted(self, content: Mapping[str, Any]) -> bytes:
+        """A record that is not encoded as easily as most: its text in ASCII, its largest fields in a side file."""
+        if not content:
+            raise StoreError("an empty record", place=str(self.path))
+        body = strictjson.encode(content)
+        return body if len(body) <= LARGEST_BODY else record.moved(content, self._keep_side)
 
     def append_encoded(self, body: bytes) -> tuple[int, str]:
         """Add one record that is encoded already: a JSON object, not empty, on one line of ASCII that is not too long.
@@ -312,7 +332,7 @@ class EventLog:
 
     def _note(self, body: bytes, before: bytes = b"") -> None:
         """Add a line about the log itself; `before` closes what stands at its end."""
-        line, digest = record.make_line(self._seq + 1, self._hash, body)
+        line, digest = make_line(self._seq + 1, self._hash, body)
         written = write(self._file, before + line)
         if written != len(before + line):
             self._take_back(written, len(before + line))

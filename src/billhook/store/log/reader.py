@@ -167,8 +167,6 @@ def _after_line(file: int, offset: int) -> tuple[int, bool]:
 
 # The files of an event log as they are at one moment, for a reader while others write:
 
-Progress = Callable[[int, int], object]  # called now and then while a log is read: bytes done, bytes in all
-
 
 class LogFile(NamedTuple):
     """One file of a log while it is open."""
@@ -266,8 +264,8 @@ class _Scan:
         self.foreign = 0  # lines met so far that are no records
         self._blocks = 0
 
-    def steps(self, log: LogFiles, *, newest_first: bool) -> Iterator[tuple[int, Iterator[LogEntry]]]:
-        """The log in steps: how many bytes each has, and the wanted records in it."""
+    def found(self, log: LogFiles, *, newest_first: bool) -> Iterator[LogEntry]:
+        """The wanted records of a log."""
         names = log.names[::-1] if newest_first else log.names
         for number, batch in enumerate(self._batches(names, newest_first)):
             with ExitStack() as held:
@@ -276,14 +274,14 @@ class _Scan:
                 for file in files:
                     if file.descriptor in places:
                         begins = places[file.descriptor][:: -1 if newest_first else 1]
-                        yield file.size, self.entries(lines_at(file.descriptor, begins), file)
+                        yield from self.entries(lines_at(file.descriptor, begins), file)
                         continue
                     if newest_first:
                         blocks = backward(file.descriptor, file.size, closed=file.closed)
                     else:
                         blocks = forward(file.descriptor, closed=file.closed)
                     for block in blocks:
-                        yield len(block.data), self.in_block(block, file, newest_first=newest_first)
+                        yield from self.in_block(block, file, newest_first=newest_first)
 
     def _batches(self, names: Sequence[str], newest_first: bool) -> list[Sequence[str]]:
         """Which files are looked at together. From the end we mostly stop soon: there the first file comes alone."""
@@ -375,22 +373,18 @@ class LogReader:
         """The size of all its files."""
         return sum(sizes(self.folder, self.root).values())
 
-    def forward(
-        self, wanted: Wanted = ALL, progress: Progress | None = None, *, notes: bool = False
-    ) -> Iterator[LogEntry]:
+    def forward(self, wanted: Wanted = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
         """The wanted records, oldest first. `notes`: also those about the log itself."""
-        return self._entries(self._scan(wanted, notes), progress, newest_first=False)
+        return self._entries(self._scan(wanted, notes), newest_first=False)
 
-    def backward(
-        self, wanted: Wanted = ALL, progress: Progress | None = None, *, notes: bool = False
-    ) -> Iterator[LogEntry]:
+    def backward(self, wanted: Wanted = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
         """The wanted records, newest first. No more is read than what the caller comes to see."""
-        return self._entries(self._scan(wanted, notes), progress, newest_first=True)
+        return self._entries(self._scan(wanted, notes), newest_first=True)
 
     def find(self, id_prefix: str, *, notes: bool = False) -> LogEntry | None:
         """The record whose id begins so. Raises StoreError when there are several."""
         found: LogEntry | None = None
-        with closing(self._entries(self._scan(ALL, notes, id_prefix), None, newest_first=True)) as entries:
+        with closing(self._entries(self._scan(ALL, notes, id_prefix), newest_first=True)) as entries:
             for entry in entries:
                 if len(id_prefix) >= _ID_DIGITS:
                     return entry
@@ -422,16 +416,10 @@ class LogReader:
         query = Query(wanted, self._filled, notes=notes, id_prefix=id_prefix, side_files=side_files)
         return _Scan(query, self)
 
-    def _entries(
-        self, scan: _Scan, progress: Progress | None, *, newest_first: bool
-    ) -> Generator[LogEntry, None, None]:
-        done, total = 0, 0 if progress is None else self.bytes
+    def _entries(self, scan: _Scan, *, newest_first: bool) -> Generator[LogEntry, None, None]:
         with open_log_files(self.folder, self.root) as log:
-            for size, entries in () if log is None else scan.steps(log, newest_first=newest_first):
-                yield from entries
-                done += size
-                if progress is not None:
-                    progress(min(done, total), total)
+            if log is not None:
+                yield from scan.found(log, newest_first=newest_first)
         if scan.query.looks_at_all:
             self.skipped = scan.foreign
 

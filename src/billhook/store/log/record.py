@@ -27,7 +27,6 @@ ROOM = 200  # more than what the chain adds to a record: version, number, two ha
 _HEAD = pattern(START + rb'([1-9][0-9]{0,17}),"prev":"((?:[0-9a-f]{64})?)",(?:"note":"([a-z]+)",)?')
 _TAIL = pattern(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
-_NOTHING_YET = sha256()
 
 
 class LineEnds(NamedTuple):
@@ -53,15 +52,6 @@ def is_whole(line: bytes) -> bool:
     """Whether the hash of a line (without its newline) is the hash of this line."""
     text = line[:-_TAIL_BYTES]
     return line[-_TAIL_BYTES:] == b',"hash":"%b"}' % sha256(text).hexdigest().encode()
-
-
-def make_line(seq: int, prev: str, body: bytes) -> tuple[bytes, str]:
-    """A line with its newline, and its hash. `body` is a JSON object that is not empty, encoded."""
-    text = b'{"v":1,"seq":%d,"prev":"%b",%b' % (seq, prev.encode(), body[1:-1])
-    hashed = _NOTHING_YET.copy()  # quicker than to make one
-    hashed.update(text)
-    digest = hashed.hexdigest()
-    return text + b',"hash":"%b"}\n' % digest.encode(), digest
 
 
 def note(kind: str, reason: str, detail: Mapping[str, Any] | None = None) -> bytes:

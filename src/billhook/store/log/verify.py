@@ -17,7 +17,7 @@ from billhook.store import files
 from billhook.store.files import StoreError, locked
 from billhook.store.log import record as lines
 from billhook.store.log.eventlog import CURRENT, LOCK, fragment, last_of, rotated_names
-from billhook.store.log.reader import LogFile, Progress, end_of_lines, forward, open_log_files, sizes
+from billhook.store.log.reader import LogFile, end_of_lines, forward, open_log_files
 from billhook.store.log.record import LineEnds, Side
 
 MOST_FINDINGS: Final = 1000  # more are counted, and not listed
@@ -75,12 +75,12 @@ class Verified(NamedTuple):
         return not self.findings
 
 
-def verify(folder: Path, root: Path, *, progress: Progress | None = None, expected: Iterable[Head] = ()) -> Verified:
+def verify(folder: Path, root: Path, *, expected: Iterable[Head] = ()) -> Verified:
     """Read the whole log of a folder, the full files first. `expected` are heads that it must contain.
 
     Only reads, and may be done while others write. Raises StoreError for a log that can't be read.
     """
-    walk = _LogWalk(folder, root, progress or (lambda done, total: None), expected)
+    walk = _LogWalk(folder, root, expected)
     with open_log_files(folder, root) as log:
         for opened in () if log is None else map(log.opened, log.names):
             with opened as file:
@@ -119,8 +119,8 @@ class _Foreign(NamedTuple):
 class _LogWalk:
     """One look at a log from its first line to its last."""
 
-    def __init__(self, folder: Path, root: Path, progress: Progress, expected: Iterable[Head]) -> None:
-        self.folder, self.root, self.progress = folder, root, progress
+    def __init__(self, folder: Path, root: Path, expected: Iterable[Head]) -> None:
+        self.folder, self.root = folder, root
         self.expected: dict[int, set[str]] = {}
         for head in expected:
             self.expected.setdefault(head.seq, set()).add(head.hash)
@@ -130,7 +130,6 @@ class _LogWalk:
         self.rewritten = False
         self.findings: list[Broken] = []
         self.configs: set[bytes] = set()  # hashes of configurations that were looked at
-        self.done, self.total = 0, sum(sizes(folder, root).values())
 
     def file(self, file: LogFile) -> None:
         """The next file of the log."""
@@ -143,8 +142,6 @@ class _LogWalk:
                 self._line(start, line)
             if block.lost:
                 self._line(block.offset - 1, None)
-            self.done += len(block.data)
-            self.progress(self.done, max(self.done, self.total))
         self._settle(None, b"", size)
 
     def _size(self) -> int:

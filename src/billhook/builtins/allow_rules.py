@@ -1,5 +1,6 @@
 """The permission rules with which a user allows one call that the guard stops."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from billhook.core import tools
@@ -12,7 +13,7 @@ _MOST_RULES: Final = 3
 _LONGEST: Final = 200
 
 
-def allow_rules(event: Event) -> tuple[str, ...]:
+def rules_for(event: Event) -> tuple[str, ...]:
     """Rules that allow exactly this call; none where no rule can, such as for a line with a redirection."""
     name = tools.canonical(getattr(event, "tool_name", ""))
     given = getattr(event, "tool_input", None)
@@ -26,6 +27,12 @@ def allow_rules(event: Event) -> tuple[str, ...]:
     except RuleError:
         return ()
     return rules if allows else ()
+
+
+def how_to_allow(rules: Sequence[str], place: str) -> str:
+    """What to tell the user: the rules, and where they are added; nothing where no rule allows the call."""
+    named = " and ".join(f"`{rule}`" for rule in rules)
+    return f"To allow it, the user can add {named} to {place}." if rules else ""
 
 
 def _commands(line: str) -> list[str]:

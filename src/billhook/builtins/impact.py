@@ -1,0 +1,166 @@
+"""The impact of an effect: what it would really destroy, by a look at the disk before the guard decides.
+
+Only what can change a decision is looked up: whether git can restore what is deleted, whether there is uncommitted work
+to discard, which branch a push is for. Nothing that a repository configures runs for that.
+"""
+
+import fnmatch
+import os
+import posixpath
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from billhook.core import client_env
+from billhook.effects import gitstate
+from billhook.effects.effect import UNKNOWN, Effect
+from billhook.effects.families import git
+from billhook.effects.places import base_of, has_pattern, inside
+from billhook.effects.table import word_set
+
+_JUNK: Final = word_set(
+    """
+    *.pyc *.pyo *.o *.obj *.log *.tmp *.temp *.bak *.swp *.swo *~ *.orig *.rej *.class *.cache *.coverage *.egg-info
+    .DS_Store Thumbs.db *.map *.tsbuildinfo *.profraw *.gcda *.gcno core nohup.out __pycache__ node_modules *.pid
+    .coverage*
+    """
+)
+"""Names of files that programs make again."""
+_EVERYTHING: Final = word_set("* ** ?* .* *.* .[!.]* .??* .[a-z]*")
+_INTERNALS: Final = word_set("HEAD config index packed-refs objects refs logs modules")
+_MOST_SHOWN: Final = 50
+Impact = tuple[Effect, tuple[str, ...]]
+
+
+def impact_of(effect: Effect, cwd: str) -> Impact | None:
+    """An effect with the weight that it has here and now, and the files that would be lost; None if it does nothing."""
+    look = _LOOKS.get(effect.kind)
+    return look(effect, cwd) if look and effect.weight != "heavy" else (effect, ())
+
+
+def _heavy(effect: Effect, *lost: str) -> Impact:
+    return replace(effect, weight="heavy"), lost
+
+
+# files
+
+
+def _delete(effect: Effect, cwd: str) -> Impact:
+    """Deleting, re-permissioning: everything at once is heavy, and so is what git can't restore."""
+    if _takes_all(effect) and _holds_work(effect.target, cwd):
+        return _heavy(replace(effect, scope="outside") if effect.scope == "temp" else effect)
+    if effect.scope == "home" and _takes_all(effect) and _is_top(base_of(effect.target)):
+        return _heavy(effect)
+    if effect.scope == "project" and UNKNOWN not in effect.target:
+        return _in_project(effect, cwd)
+    return effect, ()
+
+
+def _takes_all(effect: Effect) -> bool:
+    """Whether nothing below the target is spared."""
+    every = not has_pattern(effect.target) or posixpath.basename(effect.target) in _EVERYTHING
+    return effect.recursive and not effect.names and every
+
+
+def _holds_work(target: str, cwd: str) -> bool:
+    """Whether the project or the home folder is somewhere below, and not the target itself."""
+    base = base_of(target).rstrip("/") + "/"
+    found = gitstate.repository(cwd)
+    places = (found[0] if found else cwd, client_env.expanduser("~"))
+    return UNKNOWN not in target and any(each.startswith(base) for each in places)
+
+
+def _is_top(folder: str) -> bool:
+    """Whether it is the home folder, or one of its top folders."""
+    home = client_env.expanduser("~").rstrip("/")
+    return inside(folder, [home]) and folder.count("/") <= home.count("/") + 1
+
+
+def _in_project(effect: Effect, cwd: str) -> Impact:
+    base = base_of(effect.target)
+    found = gitstate.repository(base) or gitstate.repository(cwd)
+    root = found[0] if found else cwd
+    if inside(effect.target, [f"{root}/.git"]):
+        is_internal = _is_internal(effect.target[len(root) + 5 :].lstrip("/"))
+        return _heavy(effect) if is_internal else (effect, ())
+    light = effect.weight == "light" or os.path.islink(effect.target)
+    if effect.kind != "delete" or not effect.recursive or light:
+        return effect, ()
+    lost, doubt = _lost(effect, root, found is not None)
+    if lost or (base == root and _takes_all(effect)):
+        return _heavy(effect, *lost)
+    # too large to look at in time: there may be work
+    return _heavy(replace(effect, certain=False, why=doubt)) if doubt else (effect, ())
+
+
+def _is_internal(path: str) -> bool:
+    """Whether a path below `.git` is what the repository consists of; hooks, locks and messages are routine."""
+    first = path.partition("/")[0]
+    return not path.endswith(".lock") and (first in _INTERNALS or has_pattern(first) or not path)
+
+
+def _lost(effect: Effect, root: str, in_git: bool) -> tuple[tuple[str, ...], str]:
+    """The files that would be gone for good, and why there may be more of them."""
+    wanted = effect.names or ((posixpath.basename(effect.target),) if has_pattern(effect.target) else ())
+    if wanted and all(_matches(name, _JUNK) for name in wanted):
+        return (), ""
+    base = base_of(effect.target)
+    generated = not gitstate.GENERATED.isdisjoint(base.split("/")) or not os.path.lexists(base)
+    if not in_git:
+        return () if generated or wanted else (base,), ""
+    work = gitstate.uncommitted(root, [base] if base != root else [], untracked=True)
+    names = dict.fromkeys((*work.modified, *work.staged, *work.untracked))
+    kept = [name for name in names if not wanted or any(_matches(part, wanted) for part in name.split("/"))]
+    found = [name for name in kept if not _matches(posixpath.basename(name), _JUNK)]
+    return tuple(found[:_MOST_SHOWN]), "" if generated else work.why
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, each) for each in patterns)
+
+
+# git
+
+
+def _discard(effect: Effect, cwd: str) -> Impact | None:
+    """Nothing is discarded where there is nothing to lose."""
+    found = gitstate.repository(cwd)
+    if effect.weight == "light" or found is None or effect.scope not in ("project", "unknown", "temp"):
+        return effect, ()
+    paths = [path for path in effect.target.split(" ") if path.startswith("/")]
+    cleans = effect.why in (git.UNTRACKED, git.IGNORED, git.UNTRACKED_AND_IGNORED)
+    work = gitstate.uncommitted(found[0], paths, untracked=cleans, ignored=cleans and effect.why != git.UNTRACKED)
+    lost = work.untracked if cleans else [*work.modified, *work.staged]
+    if lost:
+        return effect, tuple(dict.fromkeys(lost))[:_MOST_SHOWN]
+    if not cleans and paths and not any(has_pattern(path) or os.path.lexists(path) for path in paths):
+        return replace(effect, certain=False, why="no such file is known here"), ()
+    return None if work.certain else (replace(effect, certain=False, why=work.why), ())
+
+
+def _force_push(effect: Effect, cwd: str) -> Impact:
+    """The branch decides: a default branch is everybody's."""
+    found = gitstate.repository(cwd)
+    if found is None or (not effect.target and " -C" in effect.cause):  # another repository is not looked up
+        return effect, ()
+    branch = effect.target or gitstate.current_branch(found[0])
+    named = replace(effect, target=branch)
+    return _heavy(named) if branch in gitstate.default_branches(found[0]) else (named, ())
+
+
+def _drop_recovery(effect: Effect, cwd: str) -> Impact | None:
+    found = gitstate.repository(cwd)
+    if found and "stash" in effect.cause.split() and not gitstate.has_stash(found[0]):
+        return None
+    return effect, ()
+
+
+_LOOKS: Final[dict[str, Callable[[Effect, str], Impact | None]]] = {
+    "delete": _delete,
+    "overwrite": _delete,
+    "permissions": _delete,
+    "discard": _discard,
+    "force-push": _force_push,
+    "drop-recovery": _drop_recovery,
+}

@@ -219,6 +219,21 @@ def test_by_path(place: Place, word: str) -> None:
     assert not hooks(place).exists()
 
 
+def test_a_recipe_with_a_script_waits(place: Place) -> None:
+    """The script was not shown, so `trust` shows it; escape sequences of a recipe do nothing."""
+    place.file("run.sh", "#!/bin/sh\ntrue\n", 0o755)
+    text = (
+        OURS.replace("deny: Not today", "run: ./run.sh")
+        .replace("Nobody", '"\\e[2JNobody')
+        .replace("Fridays", 'Fridays"')
+    )
+    place.file("ours/one.yaml", text)
+    done = place.alone("add", "ours/one.yaml", "--yes")
+
+    assert done.code == 0 and "`billhook trust` shows them" in done.out and "\x1b" not in done.out
+    assert place.run("trust").code == 1
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "title: x\n", "title: x\npurpose: y\nhooks: {a: {events: Stop, inject: x}}\n", "\x00", "a: &a [*a]",

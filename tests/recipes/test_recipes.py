@@ -228,7 +228,7 @@ def test_event_log_is_lines_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     scratch = Scratch(tmp_path, added(RECIPES["event-log"]), monkeypatch)
     for command in ("ls", "printf 'a\nb' > '$x'"):
         scratch.fire(scratch.event({"bash": command}))
-    lines = (scratch.project / ".billhook" / "events.jsonl").read_text().splitlines()
+    lines = (scratch.project / ".billhook" / "events.log").read_text().splitlines()
 
     assert [json.loads(line)["tool_input"]["command"] for line in lines] == ["ls", "printf 'a\nb' > '$x'"]
 

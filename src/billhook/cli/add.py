@@ -141,7 +141,7 @@ def _text(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
 
 
 def _described(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
-    yield f"{recipe.name}: {recipe.title}"
+    yield visible(f"{recipe.name}: {recipe.title}")
     for name, one in recipe.parameters.items():
         value = recipe.values(given)[name]
         shown = ",".join(value) if isinstance(value, list) else str(value)
@@ -229,13 +229,25 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     if not change.agreed(f"add this to {change.shown}?"):
         return 1
     change.write(after)
-    waiting = [one for one in change.entries({*hooks}) if one.pending]
-    record_trust(
-        "approved", [approve_entry(one, change.config.root, "by `billhook add`") for one in waiting], change.config
+    left = _approve(change, {*hooks}, of_project="/" in recipe.source)
+    approved = (
+        f"; {', '.join(left)} runs files of the project: `billhook trust` shows them" if left else ", and approved"
     )
-    lines = [f"added to {change.shown}, and approved", "", "see it work:", f"  {done['show']}"]
-    report(change.as_json, lines, {**done, "added": True})
+    lines = [f"added to {change.shown}{approved}", "", "see it work:", f"  {visible(str(done['show']))}"]
+    report(change.as_json, lines, {**done, "added": True, "approved": not left})
     return 0
+
+
+def _approve(change: RecipeFile, names: set[str], *, of_project: bool) -> list[str]:
+    """Approve what was shown and added; the names of hooks that wait, because their files were not shown."""
+    waiting = [one for one in change.entries(names) if one.pending]
+    prints = [one.consent.fingerprint for one in waiting]
+    hidden = [of_project and found is not None and bool(found.files) for found in prints]
+    shown = [one for one, unseen in zip(waiting, hidden, strict=True) if not unseen]
+    record_trust(
+        "approved", [approve_entry(one, change.config.root, "by `billhook add`") for one in shown], change.config
+    )
+    return [visible(one.declared.name) for one in waiting if one not in shown]
 
 
 def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:

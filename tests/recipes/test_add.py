@@ -9,7 +9,7 @@ import yaml
 from inline_snapshot import snapshot
 
 from billhook.config import edit_yaml
-from billhook.config.recipes import shipped
+from billhook.config.recipes import find, shipped
 from billhook.core.errors import UsageError
 from cli.place import Place
 from recipes.cases import Scratch
@@ -237,14 +237,17 @@ def test_a_recipe_with_a_script_waits(place: Place) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "title: x\n", "title: x\npurpose: y\nhooks: {a: {events: Stop, inject: x}}\n", "\x00", "a: &a [*a]",
-     OURS + "script: x\n", OURS.replace("title: ", "title: [x] #")],
+     OURS + "script: x\n", OURS.replace("title: ", "title: [x] #"), OURS.replace("{bash: ./deploy now}", "{event: x}"),
+     "title: x\npurpose: y\nhooks:\n- {name: a}\n"],
 )  # fmt: skip
-def test_not_a_recipe(place: Place, text: str) -> None:
-    """Exit code 2, with the file and a hint."""
-    place.file("ours/one.yaml", text)
-    done = place.alone("add", "ours/one.yaml", "--yes")
+def test_not_a_recipe(tmp_path: Path, text: str) -> None:
+    """The file is named, with a hint."""
+    file = tmp_path / "one.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="not a recipe") as caught:
+        find(str(file))
 
-    assert done.code == 2 and "ours/one.yaml: not a recipe" in done.err and "hint:" in done.err
+    assert caught.value.place == str(file) and caught.value.hint
 
 
 def test_json(place: Place) -> None:

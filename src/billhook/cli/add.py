@@ -66,11 +66,8 @@ def verb(
     chosen = [one for name in names for one in recipes.find(name)]
     given = _given(settings, chosen)
     if printing:
-        report(
-            as_json,
-            ["\n".join(_text(one, given)) for one in chosen],
-            *({**_data(one), "text": "\n".join(_text(one, given))} for one in chosen),
-        )
+        texts = ["\n".join(_text(one, given)) for one in chosen]
+        report(as_json, texts, *({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True)))
         return 0
     refuse_agents("add", _CHANGES, "--print")
     change = RecipeFile(user, yes, as_json)
@@ -162,12 +159,14 @@ class RecipeFile:
     def __init__(self, user: bool, yes: bool, as_json: bool) -> None:
         self.user, self.yes, self.as_json = user, yes, as_json
         self.config = load_config(builtins=False)
-        folder, names = (
-            (Path(sources.user_files()[-2]).parent, sources.user_files()[-2:]) if user else self._of_project()
-        )
+        folder, names = self._of_user() if user else self._of_project()
         there = [name for name in names if os.path.lexists(folder / name)]
         self.path, self.root = folder / (there or names)[0], folder
         self.before = files.read_bytes(self.path, _LARGEST, root=self.root)
+
+    def _of_user(self) -> tuple[Path, list[str]]:
+        names = [name for name in sources.user_files() if name.endswith((".yaml", ".yml"))]
+        return Path(names[0]).parent, names
 
     def _of_project(self) -> tuple[Path, list[str]]:
         yaml = [name for name in sources.PROJECT_FILES if name.endswith((".yaml", ".yml"))]

@@ -159,6 +159,10 @@ def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
     )
     if plain(made.texts) != {key: said[key] for key in made.texts}:
         raise ValueError("`hooks` and `tests` must be in lines of their own")
+    if not all(isinstance(said[key], list if key == "tests" else dict) for key in made.texts):
+        raise ValueError("`hooks` must be a mapping, and `tests` a list")
+    if made.show and not isinstance(event_of(made.show).get("hook_event_name"), str):
+        raise ValueError("`show` names no event")
     return made
 
 
@@ -250,5 +254,5 @@ def event_of(case: Mapping[str, Any]) -> dict[str, Any]:
         return {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": given}
     if "prompt" in case:
         return {"hook_event_name": "UserPromptSubmit", "prompt": case["prompt"]}
-    event: dict[str, Any] = dict(case["event"])
-    return event
+    event = case.get("event")
+    return dict(event) if isinstance(event, dict) else {}

@@ -433,3 +433,12 @@ verdict   deny
 reason    blocked by a PreToolUse hook
 -- exit 1
 """)
+
+
+@pytest.mark.parametrize("verb", ["add", "remove"])
+def test_help_of_recipes(verb: str) -> None:
+    """Examples, and what the exit codes mean."""
+    screen = billhook(verb, "--help").screen
+
+    assert f"    billhook {verb} no-commits-to-main" in screen
+    assert "Exit code: 0 " in screen and "--json" in screen and "--user" in screen

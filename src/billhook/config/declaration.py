@@ -126,7 +126,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     def as_data(self) -> dict[str, Any]:
         """What is set, by the names that screens and records have for it."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
+        data: dict[str, Any] = {key: value for key, value in msgspec.to_builtins(self).items() if value}
         if len(self.rules) == 1:
             data["if"] = self.rules[0]
         if self.paths.read == self.paths.write != ():

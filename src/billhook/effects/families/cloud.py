@@ -45,7 +45,7 @@ _CLOUDS: Final[Mapping[str, str]] = {
     "firebase": "-P --project --token",
     "supabase": "--project-ref --workdir",
     **dict.fromkeys(word_set("ibmcloud openstack civo vultr-cli scw exo eksctl kops argocd flux istioctl velero"), ""),
-    **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb pulumi render upcloud aliyun copilot zappa"), ""),
+    **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb pulumi render upcloud aliyun zappa"), ""),
     **dict.fromkeys(word_set("chalice pscale neonctl atlas turso rbd gluster op bw rpk barman rabbitmqadmin"), ""),
     "gh": _HUB,
     "glab": _HUB,

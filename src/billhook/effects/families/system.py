@@ -23,6 +23,7 @@ _LASTING: Final = (
 )
 _SYSTEMCTL: Final = "-H -M -t -p -n -o --root --type --property --state --host --machine"
 _SPACES: Final = "-n --namespace"
+_KEYGEN: Final = "-l -y -e -i -R -F -L -B -H -Y -p -c -K -D -s"  # it reads keys, or changes one in place
 
 ROWS: Final[tuple[Row, ...]] = (
     # power: every process ends
@@ -88,6 +89,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("secret-tool clear", "delete", noun="secret", scope="home"),
     Row("pass rm|remove|delete", "delete", noun="password", scope="home"),
     Row("defaults delete|remove", "delete", noun="settings", scope="home"),
+    Row("ssh-keygen", "overwrite", files=True, named_by="-f", keeps="-A", dry=_KEYGEN, values="-f -t -b -C -N -P -O"),
     Row("dconf reset", "delete", noun="settings", needs="-f", scope="home"),
     Row("gsettings reset-recursively", "delete", noun="settings", scope="home"),
     # firewalls, access control and the kernel
@@ -122,13 +124,19 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("nmcli radio all|wifi off", "permissions", scope="system"),
     Row("nmcli device|dev|d|connection|con|c disconnect|down|delete|del", "permissions", scope="system"),
     Row("rfkill block", "permissions", scope="system"),
+    Row("tc qdisc add|del|delete|replace|change", "permissions", scope="system", weight="light"),
     # what starts the machine, and its disks
     Row("bootctl remove", "device", scope="system"),
     Row("update-initramfs", "device", needs="-d", scope="system"),
     Row("mokutil", "permissions", needs="--disable-validation --reset --delete", scope="system"),
     Row("nvram", "permissions", needs="-c -d", scope="system"),
     Row("pvcreate|vgcfgrestore", "device", dry="-t --test", scope="system"),
-    Row("mdadm", "device", needs="--create -C", scope="system"),
+    Row("mdadm", "device", needs="--create -C --remove --stop -S", scope="system"),
+    Row("lvresize", "device", needs="-L=-* --size=-* -l=-*", values="-L --size -l --extents", scope="system"),
+    Row("ddrescue * /dev/*", "device", scope="system"),
+    Row("nwipe|scrub /dev/*", "device", scope="system"),
+    Row("asr restore", "device", "none", needs="--erase -erase", values="--source --target", scope="system"),
+    Row("grub-mkconfig|grub2-mkconfig", "overwrite", files=True, named_by="-o --output", values="-o --output"),
     Row("zpool export|offline|remove|detach|split", "device", dry="-n", scope="system"),
     Row("dmsetup remove|remove_all|wipe_table", "device", scope="system"),
     Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
@@ -146,6 +154,7 @@ _BROAD: Final = word_set(
     """
 )
 """Names that other work of the user runs under, too."""
+_EVERY_PROCESS = re.compile(r"\bps\s+-?(?:aux|ax|ef|e|A)\w*\s*\|\s*awk\s+['\"]\s*\{")
 _FOUND_BY_NAME = re.compile(r"\b(?:pgrep|pidof)\s+(?:-\S+\s+)*[\"']?([\w./-]+)")
 _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""})
 
@@ -160,7 +169,7 @@ def _kill(call: Call) -> Iterator[Effect]:
     elif words[0] != "--" and words[0].startswith("-") and len(words) > 1:
         words = words[1:]
     for word in (word for word in words if word != "--"):
-        everything = word in ("-1", "1", "--1")
+        everything = word in ("-1", "1", "--1") or (UNKNOWN in word and _EVERY_PROCESS.search(call.command.text))
         named = _FOUND_BY_NAME.search(call.command.text) if UNKNOWN in word else None  # `kill $(pgrep -f node)`
         weight: Weight = "heavy" if everything else _weight_of_name(named[1], user=False) if named else "light"
         yield call.effect(

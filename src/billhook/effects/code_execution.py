@@ -34,6 +34,8 @@ _MOST_LINES: Final = 16  # that a program in another language runs
 def run_interpreter(command: Command, fields: list[Value], run: Run) -> Value | None:
     """Visit the code of a shell or another interpreter; None where the command is none, or something else as well."""
     name = command.name
+    if name == "node" and command.args[:1] == ("--run",):  # a script of package.json
+        return None
     language = "python" if PYTHON.fullmatch(name) else name
     printed: Value | None = None
     if name in _SHELL_PROGRAMS:
@@ -53,7 +55,7 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
     interpreter = run.interpreter
     if "remote" in value.origins:  # the whole pipeline is what runs it
         whole = msgspec.structs.replace(command, text=run.pipeline or command.text)
-        interpreter.add(whole, "run-remote", whole.text, scope="remote")
+        interpreter.add(whole, "run-remote", whole.text, scope="remote", certain="fetched" not in value.origins)
         return Value(UNKNOWN, value.origins)
     path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
     if path and "decoded" not in value.origins:
@@ -72,7 +74,7 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
 def run_file(word: str, language: str, command: Command, run: Run, args: tuple[str, ...] = ()) -> Value:
     """A file that a program runs: one that the line wrote, or one that can be read. "": its name or text tells."""
     path = run.path(word)
-    written = run.files.written.get(path)
+    written = run.files.made(path)
     if written is not None:
         return run_code(language or _language(path, written.text), written, command, run.inside(command.name), args)
     return _disk_file(path, language, command, run.inside(command.name), args)

@@ -38,8 +38,9 @@ def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
 
 def _runner(command: Command, run: Run) -> Value | None:
     """`uv run`, `npx` and their like: what they run is a command."""
-    words = programs.run_by((command.program, *command.args)) if command.name not in JAVASCRIPT else ()
-    if not words:
+    words = programs.run_by((command.program, *command.args))
+    own = command.name in JAVASCRIPT and programs.INSTALLED.isdisjoint(words[:1])  # a script that it runs itself
+    if not words or own:
         return None
     if words[0].startswith(URL):
         run.interpreter.add(command, "run-remote", words[0], scope="remote")
@@ -66,7 +67,7 @@ def _other(command: Command, fields: list[Value], run: Run) -> Value | None:
     found = wrappers.inside(ScriptCommand((command.program, *command.args), command.assignments, stdin, piped))
     if found.commands or found.texts:
         return _wrapped(command, found, fields, run)
-    return _remote(command, run) if command.name == "ssh" else None
+    return _remote(command, run)
 
 
 def _program_file(command: Command, run: Run) -> None:

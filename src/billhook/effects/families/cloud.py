@@ -60,7 +60,9 @@ _RELEASES: Final = frozenset({"release"})  # packages.py
 
 def _cloud(call: Call) -> Iterator[Effect]:
     """The first word that is a verb decides; a verb may be the last part of a word: `apps:destroy`."""
-    call = call.with_values(_CLOUDS[call.command.name])
+    call = call.with_words(
+        call.before_dashes, _CLOUDS[call.command.name]
+    )  # what `op run -- ...` runs is no word of its own
     operands = call.operands
     for place, word in enumerate(operands[:6]):
         verb = word.rpartition(":")[2]
@@ -199,7 +201,12 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("ceph osd pool delete|rm", heavy="--yes-i-really-really-mean-it"),
     _row("ipmitool power off|cycle|reset", values="-H -U -P -I"),
     _row("ipmitool chassis power off|cycle|reset", values="-H -U -P -I"),
-    _row("ansible", "-a=*state=absent* --args=*state=absent* -m=reboot", values=_ANSIBLE, dry="-C --check"),
+    _row(
+        "ansible",
+        "-a=*state=absent* --args=*state=absent* -m=reboot -a=reboot* -a=shutdown*",
+        values=_ANSIBLE,
+        dry="-C --check",
+    ),
     _row("azd down", heavy="--force --purge"),
     _row("railway down", heavy="-y --yes"),
     _row("aws s3api put-bucket-acl|put-object-acl", "--acl=public-*", kind="permissions", values=f"{_AWS} --acl"),

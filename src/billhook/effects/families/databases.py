@@ -95,6 +95,8 @@ def _deletes_all(words: list[str]) -> bool:
 def effects_of_sql(call: Call, text: str, database: Iterable[str] = ()) -> Iterator[Effect]:
     """What a text of SQL destroys in a database, of which names, hosts or paths are given."""
     names = [word for word in database if word]
+    if len(text) > LARGEST_SQL:
+        yield call.effect("run-opaque", certain=False, why="the SQL is too long to be read")
     for words in statements(text):
         target = destroyed(words)
         if target is not None:
@@ -162,6 +164,12 @@ def _sql_client(call: Call) -> Iterator[Effect]:
         return  # a database in memory
     for text in written:
         yield from effects_of_sql(call, text, [*names, *values(*client.database.split())])
+
+
+def _framework(call: Call) -> Iterator[Effect]:
+    """`manage.py dbshell` and `rails dbconsole` hand what they read to the client of the database."""
+    if {"dbshell", "dbconsole"}.intersection(call.operands[:2]):
+        yield from effects_of_sql(call, call.command.stdin or "")
 
 
 # ----- programs with a language of their own --------------------------------------------------------------------------
@@ -312,6 +320,7 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(_CLIENTS, _sql_client),
+    **dict.fromkeys(("python", "python3", "manage.py", "django-admin", "rails"), _framework),
     **dict.fromkeys(("mongosh", "mongo"), _mongo),
     **dict.fromkeys(("redis-cli", "valkey-cli", "keydb-cli", "nc", "ncat", "netcat"), _redis),
     **dict.fromkeys(("curl", "http", "https", "xh", "xhs", "wget"), _http_delete),

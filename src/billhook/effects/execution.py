@@ -21,7 +21,7 @@ _OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gd
 _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  # which give their commands elsewhere
 _FOLDER_OPTIONS: Final = word_set("-C --chdir -D")
 _LIST_OPTIONS: Final = word_set("-a --arg-file")
-_LISTED = re.compile(f"remote|decoded|{PROCESSES}")  # origins of a list that matter for what is run with it
+_LISTED = re.compile(f"remote|decoded|secret|{PROCESSES}")  # origins of a list that matter for what is run with it
 _MOST_INNER: Final = 4  # commands or texts of one wrapper
 _MOST_ITEMS: Final = 16  # of a list, for each of which a command runs
 
@@ -116,7 +116,9 @@ def _values(words: tuple[str, ...], origins: frozenset[str], command: Command, r
     whole = origins  # of a word that is not known at all
     if command.name in ("xargs", "parallel") and run.fed is not None:
         whole = frozenset(filter(_LISTED.match, run.fed.origins))
-    return [Value(word, whole if word == UNKNOWN else origins if UNKNOWN in word else NOTHING) for word in words]
+    return [
+        Value(word, whole if word == UNKNOWN else origins | whole if UNKNOWN in word else NOTHING) for word in words
+    ]
 
 
 def _moved(command: Command, run: Run) -> State:

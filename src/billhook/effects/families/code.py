@@ -130,10 +130,14 @@ class _Parser:
     def _expression(self) -> ast.expr:
         """A value: its parts put together."""
         parts: list[ast.expr] = []
-        while (token := self._token).text not in _ENDS:
+        while (token := self._token).text not in _ENDS or self._is_method(token):
             self._at += 1
             self._part(token, parts)
         return parts[0] if len(parts) == 1 else ast.JoinedStr(parts)
+
+    def _is_method(self, token: _Token) -> bool:
+        """`x.then` is no keyword."""
+        return token.kind == "name" and self._at > 0 and self._tokens[self._at - 1].text == "."
 
     def _part(self, token: _Token, parts: list[ast.expr]) -> None:
         if token.kind == "name":

@@ -23,7 +23,6 @@ _LASTING: Final = (
 )
 _SYSTEMCTL: Final = "-H -M -t -p -n -o --root --type --property --state --host --machine"
 _SPACES: Final = "-n --namespace"
-_KEYGEN: Final = "-l -y -e -i -R -F -L -B -H -Y -p -c -K -D -s"  # it reads keys, or changes one in place
 
 ROWS: Final[tuple[Row, ...]] = (
     # power: every process ends
@@ -89,7 +88,6 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("secret-tool clear", "delete", noun="secret", scope="home"),
     Row("pass rm|remove|delete", "delete", noun="password", scope="home"),
     Row("defaults delete|remove", "delete", noun="settings", scope="home"),
-    Row("ssh-keygen", "overwrite", files=True, named_by="-f", keeps="-A", dry=_KEYGEN, values="-f -t -b -C -N -P -O"),
     Row("dconf reset", "delete", noun="settings", needs="-f", scope="home"),
     Row("gsettings reset-recursively", "delete", noun="settings", scope="home"),
     # firewalls, access control and the kernel
@@ -243,8 +241,19 @@ def _privilege(call: Call) -> Iterator[Effect]:
         yield call.effect("privilege", scope="system", weight="light")
 
 
+_NO_NEW_KEY: Final = "-l -y -e -i -R -F -L -B -H -Y -p -c -K -D -s"  # it reads keys, or changes one in place
+
+
+def _ssh_keygen(call: Call) -> Iterator[Effect]:
+    """A new key is harmless where there was none."""
+    call = call.with_values("-f -t -b -C -N -P -O")
+    for word in [] if call.given(_NO_NEW_KEY) else call.options.values("-f"):
+        yield from (effect for effect in call.put(word) if effect.kind == "overwrite")
+
+
 READERS: Final[Mapping[str, Reader]] = {
     "kill": _kill,
+    "ssh-keygen": _ssh_keygen,
     **dict.fromkeys(("pkill", "killall", "skill"), _kill_by_name),
     "crontab": _crontab,
     **dict.fromkeys(("mount", "umount"), _mount),

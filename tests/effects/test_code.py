@@ -330,3 +330,20 @@ def test_hostile_python_does_nothing(text: str) -> None:
     """No value is computed that is much larger than the text, and nothing is raised."""
     effects, shell, _ = read("python", text)
     assert (effects, shell) == ([], [])
+
+
+@pytest.mark.parametrize("language", ["python", "node", "ruby", "perl", "php", "awk"])
+@pytest.mark.parametrize(
+    ("padding", "found"),
+    [("a(1)\n" * 2_000, []), ("a(1)\n" * 20_000, ["run-opaque:unknown"])],
+)
+def test_long_code_is_read_or_called_opaque(language: str, padding: str, found: list[str]) -> None:
+    """What follows a long text still counts; what is too long is never taken for harmless."""
+    run = {"python": "import os; os.system('id')", "node": "require('child_process').execSync('id')"}
+    effects, shell, _ = read(language, padding + run.get(language, 'system("id")'))
+    assert (effects, shell) == (found, [] if found else ["id"])
+
+
+def test_code_that_takes_too_many_steps_is_opaque() -> None:
+    text = "a = [1, 2, 3]\nfor x in a:\n  for y in a:\n    for z in a:\n" + "      b(x, y, z)\n" * 3_000
+    assert "run-opaque:unknown" in read("python", text)[0]

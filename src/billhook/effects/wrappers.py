@@ -337,6 +337,12 @@ def _other_user(command: ScriptCommand) -> InnerCommands:
     return InnerCommands(complete=not (command.piped or _stdin(command) or UNKNOWN in "".join(words) or name == "sg"))
 
 
+def _capsh(command: ScriptCommand) -> InnerCommands:
+    """What follows `--` are the words of a shell."""
+    words = command.words
+    return InnerCommands([_like(command, ("bash", *words[words.index("--") + 1 :]))] if "--" in words else [])
+
+
 _ESCAPES_WORDS: Final = "vi vim nvim view ex less more gdb lldb psql mysql mariadb sqlite3 expect ipython ftp sftp"
 _PROGRAM = re.compile(r"\bPROGRAM\s+'([^']*)'", re.I)
 """What `COPY t FROM PROGRAM '...'` runs, on the machine of the server."""
@@ -611,6 +617,7 @@ _READ: Final[dict[str, Callable[[ScriptCommand], InnerCommands]]] = {
     **dict.fromkeys((".", "source"), _source),
     **dict.fromkeys(WRAPPERS, _wrapped),
     **dict.fromkeys(SHELLS, _shell),
+    "capsh": _capsh,
     "eval": _eval,
     "git": _git,
     "screen": _screen,

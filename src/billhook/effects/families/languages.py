@@ -129,14 +129,14 @@ CALLS: Final[Mapping[str, str]] = {
         File.foreach IO.read IO.readlines file_get_contents readfile slurp readLines julia:read""",
     "content": ".read .readline",
     "run": """
-        os.system os.popen python:.system pty.spawn commands.getoutput
+        os.system os.popen pty.spawn commands.getoutput
         asyncio.create_subprocess_shell asyncio.create_subprocess_exec
         subprocess.run subprocess.call subprocess.Popen subprocess.check_call subprocess.check_output
         subprocess.getoutput subprocess.getstatusoutput os.execl os.execlp os.execle os.execv os.execvp os.execve
         os.execvpe os.posix_spawn os.posix_spawnp system exec execSync spawn spawnSync execFile execFileSync
         Deno.Command popen capture2 capture2e capture3 shell_exec passthru proc_open pcntl_exec os.execute io.popen
         system2 r:shell System.cmd System.shell os.cmd groovy:.execute awk:|""",
-    "spawn": "os.spawnl os.spawnlp os.spawnle os.spawnv os.spawnvp os.spawnve",
+    "spawn": "python:.system os.spawnl os.spawnlp os.spawnle os.spawnv os.spawnvp os.spawnve",
     "code": """
         python:exec eval code.interact runpy.run_string runInThisContext runInNewContext instance_eval class_eval
         php:assert loadstring lua:load lua:dofile include_string Code.eval_string Eval.me evaluate pwsh:iex

@@ -27,7 +27,13 @@ MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
 NOTHING: Final = Seen()
 _OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
-_NAMESPACES: Final = ("builtins.", "__builtins__.", "sys.modules.")  # what they hold has a name of its own
+_NAMESPACES: Final = (
+    "builtins.",
+    "__builtins__.",
+    "sys.modules.",
+    "globalThis.",
+    "global.",
+)  # what they hold has a name of its own
 _HOMES: Final = ("os.environ.HOME", "process.env.HOME", "Dir.home")
 _CODECS: Final = word_set("utf-8 utf8 ascii latin-1 hex base64 rot13 rot_13")  # others may make very much of little
 
@@ -79,6 +85,7 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     ("os.path.expanduser os.path.abspath os.path.realpath os.path.normpath os.fspath compile sys.intern", _same),
     (".expanduser .resolve .absolute .as_posix .copy .toString .trim .to_s .chomp", _same),
     ("glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname File sprintf text sqlalchemy.text", _same),
+    ("escapeshellarg Shellwords.escape Shellwords.shellescape", _same),
     ("parse Meta.parse path.expand Path.expand get-childitem gci ls dir get-item", _same),
     ("codecs.decode .decode", _decode),
     ("atob Buffer.from Base64.decode64 Base64.strict_decode64 Base64.urlsafe_decode64 decode64", _decode_longest),
@@ -415,6 +422,8 @@ class PythonReader(CodeReader):
         """Whether a call is the listed one: `"a".replace("b", "c")` moves no file, `/a/.exec(b)` runs nothing."""
         if name in (".rename", ".replace"):
             return len(args) == 2 and isinstance(args[0].value, str)
+        if name == ".system":
+            return len(args) > 1  # `platform.system()`
         if name == ".delete" and self.language.name == "python":
             return args[0].name.endswith((".objects", ".objects.all", ".query"))
         return self.calls[name] not in ("run", "fork") or re.search(self.language.processes, self.text) is not None

@@ -157,7 +157,8 @@ def _fed_words(command: Command, words: tuple[str, ...], run: Run) -> Iterator[t
 
 def _read_lists(command: Command, run: Run) -> str:
     """What `xargs` and its like read: files that they name, or standard input; "" where it is not known."""
-    words = Options(command.args, _LIST_OPTIONS).values("-a", "--arg-file")
+    own = programs.Prefix(command.words, programs.WRAPPERS[command.name])
+    words = Options(own.words[1 : own.at], _LIST_OPTIONS).values("-a", "--arg-file")
     if "::::" in command.args:
         words += command.args[command.args.index("::::") + 1 :]
     given = run.fed or UNKNOWN_VALUE

@@ -135,10 +135,10 @@ def test_python(text: str, effects: list[str], shell: list[str]) -> None:
         ("import sys; exec(sys.stdin.read())", ["run-opaque:unknown"]),
         ("import subprocess, sys; subprocess.run(x)", []),
         ("from os import *\nremove('/etc/passwd')", ["delete:system:light"]),
-        ("import ctypes; ctypes.CDLL(None).system(b'id')", []),
+        ("import ctypes; ctypes.CDLL(None).printf(b'id')", []),
         ("def broken(:", []),
         ("a = " + "(" * 5000, []),
-        ("x = 1\n" * 40_000, []),
+        ("x = 1\n" * 40_000, ["run-opaque:unknown"]),
         ("a\0b", []),
     ],
 )
@@ -286,7 +286,8 @@ def test_other_languages(language: str, text: str, effects: list[str], shell: li
 @pytest.mark.parametrize(
     ("language", "text", "effects"),
     [
-        ("node", "fetch('http://x.example').then(r => r.text()).then(eval)", []),
+        ("node", "fetch('http://x.example').then(r => r.text()).then(eval)", ["run-remote:remote"]),
+        ("node", "fetch('http://x.example').then(r => r.text()).then(console.log)", []),
         ("node", "eval(process.argv[1])", ["run-opaque:unknown"]),
         ("php", "eval(base64_decode($_POST['x']));", ["run-opaque:unknown"]),
         ("php", "eval(file_get_contents('http://x.example'));", ["run-remote:remote"]),
@@ -308,7 +309,8 @@ def test_long_texts_end(language: str, text: str) -> None:
 @pytest.mark.parametrize("text", ["'" * 65_001, '"\\' * 30_000, "`" * 60_001, "q{" * 30_000, "/*" * 30_000])
 @pytest.mark.parametrize("language", ["node", "ruby", "perl"])
 def test_open_quotes_do_nothing(language: str, text: str) -> None:
-    assert read(language, text)[0] == []
+    """At most there are too many of them to look at."""
+    assert read(language, text)[0] in ([], ["run-opaque:unknown"])
 
 
 @pytest.mark.parametrize(
@@ -330,3 +332,20 @@ def test_hostile_python_does_nothing(text: str) -> None:
     """No value is computed that is much larger than the text, and nothing is raised."""
     effects, shell, _ = read("python", text)
     assert (effects, shell) == ([], [])
+
+
+@pytest.mark.parametrize("language", ["python", "node", "ruby", "perl", "php", "awk"])
+@pytest.mark.parametrize(
+    ("padding", "found"),
+    [("a(1)\n" * 2_000, []), ("a(1)\n" * 20_000, ["run-opaque:unknown"])],
+)
+def test_long_code_is_read_or_called_opaque(language: str, padding: str, found: list[str]) -> None:
+    """What follows a long text still counts; what is too long is never taken for harmless."""
+    run = {"python": "import os; os.system('id')", "node": "require('child_process').execSync('id')"}
+    effects, shell, _ = read(language, padding + run.get(language, 'system("id")'))
+    assert (effects, shell) == (found, [] if found else ["id"])
+
+
+def test_code_that_takes_too_many_steps_is_opaque() -> None:
+    text = "a = [1, 2, 3]\nfor x in a:\n  for y in a:\n    for z in a:\n" + "      b(x, y, z)\n" * 3_000
+    assert "run-opaque:unknown" in read("python", text)[0]

@@ -179,3 +179,9 @@ def test_large_texts_are_cut() -> None:
     """SQL is read up to a bound, in one pass."""
     assert len(list(statements("SELECT '" + "a" * 1_000_000))) == 1
     assert len(list(statements("/* " * 500_000))) == 0
+
+
+def test_sql_that_is_too_long_is_opaque() -> None:
+    """Its end is not read."""
+    assert outcome("psql", stdin="select 1;\n" * 30_000 + "drop table x") == ["run-opaque:unknown"]
+    assert outcome("psql", stdin="select 1;\n" * 3_000 + "drop table x") == LOST

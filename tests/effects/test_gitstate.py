@@ -567,3 +567,12 @@ def test_rules_that_take_too_long_hide_nothing(repo: Path) -> None:
     write(repo, **{"a" * 200: "", "d/" * 90 + "y": ""})
     found = work(repo, deadline_ms=500)
     assert (sorted(found.untracked), found.certain) == ([".gitignore", "a" * 200, "d/"], False)
+
+
+def test_ignored_files_alone(repo: Path) -> None:
+    """`git clean -X` leaves the other untracked files alone."""
+    write(repo, _d_gitignore=".env\n", _d_env="secret")
+    commit(repo)
+    write(repo, notes="mine")
+    found = uncommitted(str(repo), untracked=True, ignored=True, only_ignored=True, deadline_ms=ENOUGH)
+    assert found.untracked == [".env"]

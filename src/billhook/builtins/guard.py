@@ -235,6 +235,8 @@ def harmless(name: str, given: object) -> bool:
     words = line.split(" ")
     if words[0] not in _TELLERS or not all(words) or "".join(words).strip(_WORD + ",:=@./"):
         return False
+    if words[0] == "date":
+        return len(words) == 1  # `date -s` sets the clock
     return words[0] != "git" or _git_tells(words)
 
 

@@ -130,7 +130,8 @@ def _discard(effect: Effect, cwd: str) -> Impact | None:
         return effect, ()
     paths = [path for path in effect.target.split(" ") if path.startswith("/")]
     cleans = effect.why in (git.UNTRACKED, git.IGNORED, git.UNTRACKED_AND_IGNORED)
-    work = gitstate.uncommitted(found[0], paths, untracked=cleans, ignored=cleans and effect.why != git.UNTRACKED)
+    ignored, only = cleans and effect.why != git.UNTRACKED, effect.why == git.IGNORED
+    work = gitstate.uncommitted(found[0], paths, untracked=cleans, ignored=ignored, only_ignored=only)
     lost = work.untracked if cleans else [*work.modified, *work.staged]
     if lost:
         return effect, tuple(dict.fromkeys(lost))[:_MOST_SHOWN]

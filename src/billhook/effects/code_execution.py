@@ -12,7 +12,7 @@ import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.outputs import output
-from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, kind, operand
+from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, Options, kind, operand
 from billhook.effects.run import Run
 from billhook.effects.transforms import transformed
 from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
@@ -34,10 +34,14 @@ _MOST_LINES: Final = 16  # that a program in another language runs
 def run_interpreter(command: Command, fields: list[Value], run: Run) -> Value | None:
     """Visit the code of a shell or another interpreter; None where the command is none, or something else as well."""
     name = command.name
+    if name == "node" and command.args[:1] == ("--run",):  # a script of package.json
+        return None
     language = "python" if PYTHON.fullmatch(name) else name
     printed: Value | None = None
     if name in _SHELL_PROGRAMS:
         printed = _SHELL_PROGRAMS[name](command, fields, run)
+    elif command.words[:2] in _CONSOLES:
+        _console(command.words, command, fields, run)
     elif language in INTERPRETERS or name in _MORE_INTERPRETERS:
         _interpreter(language, command, fields, run)
     else:
@@ -53,7 +57,7 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
     interpreter = run.interpreter
     if "remote" in value.origins:  # the whole pipeline is what runs it
         whole = msgspec.structs.replace(command, text=run.pipeline or command.text)
-        interpreter.add(whole, "run-remote", whole.text, scope="remote")
+        interpreter.add(whole, "run-remote", whole.text, scope="remote", certain="fetched" not in value.origins)
         return Value(UNKNOWN, value.origins)
     path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
     if path and "decoded" not in value.origins:
@@ -72,7 +76,7 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
 def run_file(word: str, language: str, command: Command, run: Run, args: tuple[str, ...] = ()) -> Value:
     """A file that a program runs: one that the line wrote, or one that can be read. "": its name or text tells."""
     path = run.path(word)
-    written = run.files.written.get(path)
+    written = run.files.made(path)
     if written is not None:
         return run_code(language or _language(path, written.text), written, command, run.inside(command.name), args)
     return _disk_file(path, language, command, run.inside(command.name), args)
@@ -168,12 +172,32 @@ def _interpreter(language: str, command: Command, fields: list[Value], run: Run)
             run_code("shell", run.fed, command, run.inside(command.name, state=run.state.copy()))
     elif path.startswith(URL):
         run.interpreter.add(command, "run-remote", path, scope="remote")
-    elif posixpath.basename(path) == "manage.py" and args[:2] == ("shell", "-c"):
-        run_code(language, _value_of(" ".join(args[2:3]), fields), command, run)
+    elif (posixpath.basename(path), *args[:1]) in _CONSOLES:
+        _console((posixpath.basename(path), *args), command, fields, run)
     elif path not in _STDIN:
         run_file(path, language, command, run, args)
     elif run.fed is not None and _HELP.isdisjoint(command.args):
         run_code(language, run.fed, command, run, args)
+
+
+_CONSOLES: Final[dict[tuple[str, ...], tuple[str, str]]] = {
+    ("manage.py", "shell"): ("python", "-c --command"),
+    ("manage.py", "shell_plus"): ("python", "-c --command"),
+    ("artisan", "tinker"): ("php", "--execute"),
+    **{(name, verb): ("ruby", "") for name in ("rails", "gitlab-rails") for verb in ("runner", "r")},
+    ("wp", "eval"): ("php", ""),
+}
+"""Programs of frameworks that run code: in which language, and behind which options; without any, as an operand."""
+
+
+def _console(words: tuple[str, ...], command: Command, fields: list[Value], run: Run) -> None:
+    language, option = _CONSOLES[words[:2]]
+    options = Options(words[2:], frozenset((option or "-e --environment").split()))
+    for text in (options.values(*option.split()) if option else options.operands)[:1]:
+        if text.endswith((".rb", ".php")):
+            run_file(text, language, command, run)
+        else:
+            run_code(language, _value_of(text, fields), command, run)
 
 
 def _value_of(word: str, fields: list[Value]) -> Value:
@@ -203,7 +227,8 @@ def _program_of(language: str, args: tuple[str, ...]) -> _Program:
     path, code, module = operand(args, INTERPRETERS.get(language) or ALSO_INTERPRET[language])
     if code is None and not is_script:
         return _Program()
-    at = next((args.index(each) for each in (code, path, module) if each and each in args), len(args) - 1)
+    ends = (place for place, word in enumerate(args) if code and word.startswith("-") and word.endswith(code))  # `-pe1`
+    at = next((args.index(each) for each in (code, path, module) if each and each in args), next(ends, len(args) - 1))
     return _Program(path, code, module, args[at + 1 :])
 
 
@@ -220,8 +245,8 @@ def _powershell_program(args: tuple[str, ...]) -> _Program:
 
 def _awk_program(args: tuple[str, ...]) -> _Program:
     for place, word in enumerate(args):
-        if word == "-f":
-            break
+        if word in ("-f", "--file"):
+            return _Program(path=" ".join(args[place + 1 : place + 2]) or "-", args=args[place + 2 :])
         if not word.startswith("-") and (not place or args[place - 1] not in ("-F", "-v")):
             return _Program(code=word, args=args[place + 1 :])
     return _Program()

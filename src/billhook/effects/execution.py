@@ -21,7 +21,7 @@ _OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gd
 _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  # which give their commands elsewhere
 _FOLDER_OPTIONS: Final = word_set("-C --chdir -D")
 _LIST_OPTIONS: Final = word_set("-a --arg-file")
-_LISTED = re.compile(f"remote|decoded|{PROCESSES}")  # origins of a list that matter for what is run with it
+_LISTED = re.compile(f"remote|decoded|secret|{PROCESSES}")  # origins of a list that matter for what is run with it
 _MOST_INNER: Final = 4  # commands or texts of one wrapper
 _MOST_ITEMS: Final = 16  # of a list, for each of which a command runs
 
@@ -38,8 +38,9 @@ def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
 
 def _runner(command: Command, run: Run) -> Value | None:
     """`uv run`, `npx` and their like: what they run is a command."""
-    words = programs.run_by((command.program, *command.args)) if command.name not in JAVASCRIPT else ()
-    if not words:
+    words = programs.run_by((command.program, *command.args))
+    own = command.name in JAVASCRIPT and programs.INSTALLED.isdisjoint(words[:1])  # a script that it runs itself
+    if not words or own:
         return None
     if words[0].startswith(URL):
         run.interpreter.add(command, "run-remote", words[0], scope="remote")
@@ -66,7 +67,7 @@ def _other(command: Command, fields: list[Value], run: Run) -> Value | None:
     found = wrappers.inside(ScriptCommand((command.program, *command.args), command.assignments, stdin, piped))
     if found.commands or found.texts:
         return _wrapped(command, found, fields, run)
-    return _remote(command, run) if command.name == "ssh" else None
+    return _remote(command, run)
 
 
 def _program_file(command: Command, run: Run) -> None:
@@ -115,7 +116,9 @@ def _values(words: tuple[str, ...], origins: frozenset[str], command: Command, r
     whole = origins  # of a word that is not known at all
     if command.name in ("xargs", "parallel") and run.fed is not None:
         whole = frozenset(filter(_LISTED.match, run.fed.origins))
-    return [Value(word, whole if word == UNKNOWN else origins if UNKNOWN in word else NOTHING) for word in words]
+    return [
+        Value(word, whole if word == UNKNOWN else origins | whole if UNKNOWN in word else NOTHING) for word in words
+    ]
 
 
 def _moved(command: Command, run: Run) -> State:
@@ -154,7 +157,8 @@ def _fed_words(command: Command, words: tuple[str, ...], run: Run) -> Iterator[t
 
 def _read_lists(command: Command, run: Run) -> str:
     """What `xargs` and its like read: files that they name, or standard input; "" where it is not known."""
-    words = Options(command.args, _LIST_OPTIONS).values("-a", "--arg-file")
+    own = programs.Prefix(command.words, programs.WRAPPERS[command.name])
+    words = Options(own.words[1 : own.at], _LIST_OPTIONS).values("-a", "--arg-file")
     if "::::" in command.args:
         words += command.args[command.args.index("::::") + 1 :]
     given = run.fed or UNKNOWN_VALUE

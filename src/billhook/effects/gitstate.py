@@ -176,8 +176,11 @@ class _Look:
     def staged(self) -> Iterator[str]:
         return self._git(*_STAGED, self.repo.head())
 
-    def untracked(self, ignored: bool) -> Iterator[str]:
+    def untracked(self, ignored: bool, only_ignored: bool = False) -> Iterator[str]:
         """Files that git doesn't know; a repository inside counts as one. What is generated is left out."""
+        if only_ignored:
+            others = set(self.untracked(ignored=False))
+            return (name for name in self.untracked(ignored=True) if name not in others)
         try:
             return self._git(*_UNTRACKED) if ignored else self._git(*_UNTRACKED, "--exclude-standard")
         except UnreadableError as error:  # too many files, or rules that take too long: rather too much than too little
@@ -204,11 +207,12 @@ def uncommitted(
     *,
     untracked: bool = False,
     ignored: bool = False,
+    only_ignored: bool = False,
     deadline_ms: float = _MILLISECONDS,
 ) -> Work:
     """The work below some paths (files, folders, patterns; none: the whole worktree) that no commit has.
 
-    `ignored` adds what git ignores to the untracked files, but never what is generated.
+    `ignored` adds what git ignores to the untracked files, but never what is generated; `only_ignored` leaves it alone.
     """
     work, end = Work([], [], []), time.monotonic() + deadline_ms / 1000
     names = _relative(root, paths)
@@ -222,7 +226,7 @@ def uncommitted(
     look.fill(work.modified, look.modified)
     look.fill(work.staged, look.staged)
     if untracked:
-        look.fill(work.untracked, lambda: look.untracked(ignored))
+        look.fill(work.untracked, lambda: look.untracked(ignored, only_ignored))
     return work
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.fs import FileSystem, Overlay
 from billhook.effects.outputs import DOWNLOADS, PACKERS, TEMPORARY
+from billhook.effects.places import inside
 from billhook.effects.programs import Options
 from billhook.effects.run import Run
 from billhook.effects.secret_files import is_secret_file
@@ -16,6 +17,8 @@ from billhook.effects.values import Value
 MOST_FILES: Final = 8  # that are read
 LARGEST_FILE: Final = 64 * 1024
 _DOWNLOAD_VALUES: Final = word_set("-o --output -O --output-document -P -d --dir")
+FETCHED: Final = Value(UNKNOWN, frozenset({"remote", "fetched"}))
+"""What comes from a place that may be one's own: a bucket, a host, an archive."""
 _CURL_VALUES: Final = word_set("-o --output --output-dir -H --header -d --data -X -A -u -b -e")
 
 
@@ -25,12 +28,19 @@ class LineFiles:
     def __init__(self, fs: FileSystem) -> None:
         self.overlay = Overlay(fs)
         self.written: dict[str, Value] = {}
+        self.unpacked: list[str] = []  # folders into which the line unpacks what it downloads
         self.left = MOST_FILES
 
     def write(self, path: str, value: Value) -> None:
         """The line writes a file."""
         self.written[path] = value
         self.overlay.written[path] = value.text if value.known else None
+
+    def made(self, path: str) -> Value | None:
+        """What the line wrote to a file, or unpacked as one that was not there before."""
+        if path not in self.written and inside(path, self.unpacked) and not self.overlay.kind(path):
+            return FETCHED
+        return self.written.get(path)
 
     def content(self, path: str) -> Value:
         """What a file holds: what the line wrote, or a reference to the file on the disk."""
@@ -114,9 +124,31 @@ def _downloads(command: Command) -> Iterator[str]:
     options = Options(command.args, _CURL_VALUES if command.name == "curl" else _DOWNLOAD_VALUES)
     named = options.values("-o", "--output", "-O", "--output-document")
     yield from named
-    if not named and (command.name == "wget" or options.has("-O", "--remote-name")):
+    if not named and (command.name in ("wget", "aria2c", "axel") or options.has("-O", "--remote-name")):
         urls = (word for word in options.operands if "/" in word)
         yield from (posixpath.basename(url.rstrip("/").partition("?")[0]) for url in urls)
+
+
+def _unpack(command: Command, printed: Value, run: Run) -> None:
+    """`curl ... | tar xz`: what it unpacks came from there."""
+    if run.fed is not None and "remote" in run.fed.origins:
+        folder = Options(command.args, word_set("-C --directory -d")).values("-C", "--directory", "-d")
+        run.files.unpacked.append(run.path("".join(folder[-1:]) or "."))
+
+
+def _fetch(command: Command, printed: Value, run: Run) -> None:
+    """`scp h:x.sh .`, `aws s3 cp s3://b/x.sh .`, `gh release download -p x.sh`."""
+    if command.args[:2] == ("release", "download"):
+        for word in Options(command.args, word_set("-p --pattern -O --output")).values(
+            "-p", "--pattern", "-O", "--output"
+        ):
+            run.files.written[run.path(word)] = FETCHED
+    source, target = ("", "", *_operands(command))[-2:]
+    if ":" in source and ":" not in target:
+        place = run.path(target)
+        name = posixpath.basename(source.rpartition(":")[2])
+        into = target.endswith(("/", ".")) or run.files.overlay.kind(place) == "dir"
+        run.files.written[posixpath.join(place, name) if into else place] = FETCHED
 
 
 def _pack(command: Command, printed: Value, run: Run) -> None:
@@ -133,6 +165,9 @@ _MAKERS: Final[dict[str, tuple[_Maker, ...]]] = {
     "tee": (_tee,),
     "ln": (_link, _copy),
     **dict.fromkeys(("cp", "mv", "install"), (_copy,)),
-    **dict.fromkeys(DOWNLOADS, (_download,)),
+    **dict.fromkeys(DOWNLOADS | {"axel"}, (_download,)),
     **dict.fromkeys(PACKERS, (_pack,)),
+    "tar": (_pack, _unpack),
+    **dict.fromkeys(("bsdtar", "cpio"), (_unpack,)),
+    **dict.fromkeys(("scp", "rsync", "aws", "gsutil", "gcloud", "gh", "rclone"), (_fetch,)),
 }

@@ -4,6 +4,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from billhook.effects.effect import UNKNOWN, Command
@@ -37,6 +38,8 @@ PROCESSES: Final = "processes:"
 _LIST_PROCESSES: Final = frozenset({"ps", "pgrep", "pidof"})
 _ECHO_OPTION = re.compile(r"-[neE]+")
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
+_TELLING: Final = "*secret* *token* *password* *passwd* *_key* *_pass* *apikey* *database_url* *credential* *private*"
+"""How names of secret variables look."""
 _SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("gpg", "--export-secret-keys --export-secret-key --export-secret-subkeys"),
     ("gcloud auth print-access-token", ""), ("gcloud auth print-identity-token", ""),
@@ -49,10 +52,19 @@ _SECRETS: Final[tuple[tuple[str, str], ...]] = (
     ("aws ssm get-parameters", "--with-decryption"), ("aws ssm get-parameters-by-path", "--with-decryption"),
     ("az keyvault secret show", ""), ("az account get-access-token", ""), ("vault kv get", ""), ("vault read", ""),
     ("gh auth token", ""), ("gh auth status", "-t --show-token"), ("heroku auth:token", ""), ("heroku config", ""),
-    ("heroku config:get", ""), ("doppler secrets", ""), ("bw get", "password item"), ("secret-tool lookup", ""),
-    ("docker exec", "env printenv"),
+    ("heroku config:get", _TELLING), ("doppler secrets", ""), ("bw get", "password item"), ("secret-tool lookup", ""),
+    ("docker exec", "env printenv"), ("printenv", _TELLING), ("kubectl config view", "--raw"),
+    ("terraform state pull", ""), ("terraform output", _TELLING), ("tofu output", _TELLING),
+    ("pulumi config", "--show-secrets"), ("pulumi stack output", "--show-secrets"),
+    ("sops -d", ""), ("sops decrypt", ""), ("sops --decrypt", ""), ("ansible-vault view", ""),
+    ("infisical export", ""), ("infisical secrets get", ""),
+    ("chamber export", ""), ("chamber read", ""), ("bw list", "items"), ("lpass show", ""), ("keyring get", ""),
+    ("git credential fill", ""), ("gcloud auth application-default print-access-token", ""),
+    ("az storage account keys list", ""), ("aws sts get-session-token", ""), ("aws sts assume-role", ""),
+    ("aws iam create-access-key", ""), ("aws ecr get-login-password", ""), ("age -d", ""), ("age --decrypt", ""),
+    ("npm config get", "*_auth* *_password*"),
 )  # fmt: skip
-"""Commands that print secrets: their first words, and words of which one must be there as well."""
+"""Commands that print secrets: their first words, and words of which one must be there as well, in lower case."""
 
 
 def _by_program() -> dict[str, list[tuple[tuple[str, ...], frozenset[str]]]]:
@@ -75,8 +87,9 @@ def prints_input(words: Sequence[str]) -> bool:
 def prints_secret(words: Sequence[str]) -> bool:
     """Whether a command prints what a password store, a key ring or a cloud keeps secret."""
     for begin, needed in _SECRETS_OF.get(words[0], ()):
-        if tuple(words[: len(begin)]) == begin and (not needed or not needed.isdisjoint(words)):
-            return True
+        if tuple(words[: len(begin)]) == begin:
+            rest = [word.lower() for word in words[len(begin) :]]
+            return not needed or any(fnmatchcase(word, pattern) for word in rest for pattern in needed)
     return False
 
 

@@ -71,7 +71,7 @@ class Wrapper(msgspec.Struct, frozen=True):
     """How to find what a wrapper or an interpreter runs among its words."""
 
     valued: str = ""  # short options that take a value, attached or as the next word
-    long: str = ""  # long options that take a value as the next word, separated by blanks
+    long: str = ""  # long options that take a value as the next word, separated by blanks; `bind:2` takes two
     operands: int = 0  # how many words stand before the command: the duration of `timeout`
     ends: str = ""  # options behind which something else than a command stands: `env -S`, `flock -c`, `python -c`
     later: str = ""  # options with which a text follows behind all options: `sh -c -x TEXT`, `sudo -s -u me TEXT`
@@ -83,7 +83,9 @@ class Wrapper(msgspec.Struct, frozen=True):
     joined: bool = False  # the words are joined and given to a shell
 
 
-SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh"})
+SHELLS: Final = frozenset(
+    {"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash", "yash", "posh", "csh", "tcsh"}
+) | {"nu", "elvish", "xonsh"}
 _SHELL: Final = Wrapper("oO", "rcfile init-file init-command", ends="--command", later="-c", detached=True)
 INTERPRETERS: Final[dict[str, Wrapper]] = {
     **dict.fromkeys(SHELLS, _SHELL),
@@ -95,7 +97,8 @@ INTERPRETERS: Final[dict[str, Wrapper]] = {
     **dict.fromkeys(("lua", "luajit", "Rscript", "R", "osascript", "julia", "groovy"), Wrapper("l", ends="-e")),
     "elixir": Wrapper("rS", "require", ends="-e --eval"),
     **dict.fromkeys(("pwsh", "powershell"), Wrapper(ends="-c -C")),
-    **dict.fromkeys(("tsx", "ts-node", "tclsh", ".", "source"), Wrapper()),
+    **dict.fromkeys(("tsx", "ts-node"), Wrapper("rCPO", "require project", ends="-e --eval --print", later="-p")),
+    **dict.fromkeys(("tclsh", ".", "source"), Wrapper()),
 }
 """Programs that run a script, or the text behind an option."""
 ALSO_INTERPRET: Final[dict[str, Wrapper]] = {
@@ -105,7 +108,10 @@ ALSO_INTERPRET: Final[dict[str, Wrapper]] = {
 """Programs that run code among other things: the first operand of most of their calls is no script."""
 PYTHON = re.compile(r"(?:python|pypy)[0-9.]*w?(?:\.exe)?")
 
-_PLAIN: Final = "nohup spawn builtin setsid unbuffer linux32 linux64 busybox toybox firejail entr"
+_PLAIN: Final = """
+nohup spawn builtin setsid unbuffer linux32 linux64 busybox toybox firejail entr chronic catchsegv shx ts tini dumb-init
+"""
+_LOADERS: Final = "ld-linux-x86-64.so.2 ld-linux.so.2 ld-linux-aarch64.so.1 ld-musl-x86_64.so.1 ld-musl-aarch64.so.1"
 WRAPPERS: Final[dict[str, Wrapper]] = {
     **dict.fromkeys(_PLAIN.split(), Wrapper()),
     "sudo": Wrapper(
@@ -149,7 +155,30 @@ WRAPPERS: Final[dict[str, Wrapper]] = {
     "sshpass": Wrapper("pfdP"),
     "rlwrap": Wrapper("bCdfgHilmpPqst"),
     "dbus-run-session": Wrapper("", "config-file dbus-daemon"),
-    "bwrap": Wrapper(optional=True),
+    "bwrap": Wrapper(
+        "",
+        "bind:2 ro-bind:2 dev-bind:2 bind-try:2 ro-bind-try:2 dev-bind-try:2 symlink:2 setenv:2 file:2 bind-data:2 "
+        "ro-bind-data:2 chmod:2 dev proc tmpfs mqueue dir chdir unsetenv hostname uid gid lock-file sync-fd args "
+        "seccomp perms size cap-add cap-drop argv0 info-fd exec-label file-label",
+    ),
+    "numactl": Wrapper("NmiCpP", "cpunodebind membind interleave physcpubind preferred"),
+    "valgrind": Wrapper("", "tool log-file suppressions"),
+    "perf": Wrapper("eoFcpCtuID", "event output pid cpu delay", 1),
+    "cross-env": Wrapper(assignments=True),
+    "cross-env-shell": Wrapper(assignments=True, joined=True),
+    "env-cmd": Wrapper("fre", "file rc-file environments"),
+    "systemd-nspawn": Wrapper("DMiupEU", "directory machine image user bind bind-ro setenv property chdir"),
+    "cgexec": Wrapper("g"),
+    "chpst": Wrapper("uUbe/CnlLmdopfcrt"),
+    **dict.fromkeys(("proxychains", "proxychains4"), Wrapper("f")),
+    **dict.fromkeys(("torsocks", "torify"), Wrapper("uaP", "user pass address port")),
+    "xvfb-run": Wrapper("efnps", "error-file auth-file server-num server-args xauth-protocol wait"),
+    "arch": Wrapper("e", optional=True),
+    "xcrun": Wrapper("", "sdk toolchain"),
+    "sem": Wrapper("j", "jobs id timeout", joined=True),
+    **dict.fromkeys(("gosu", "su-exec", "s6-setuidgid", "setuidgid", "envdir"), Wrapper(operands=1)),
+    **dict.fromkeys(_LOADERS.split(), Wrapper("", "library-path preload argv0 audit")),
+    "wsl": Wrapper("du", "distribution user cd shell-type exec"),
     "proot": Wrapper("rbwq", "rootfs bind cwd"),
     "faketime": Wrapper(operands=1),
     "flatpak-spawn": Wrapper("", "env directory"),
@@ -222,7 +251,7 @@ class Prefix:
             self.at += not equals and name not in self.wrapper.flags.split()
         elif not equals:
             takes = any(long.startswith(name) for long in self.wrapper.long.split())  # it may be cut short
-            self.at += takes
+            self.at += takes + (f"{name}:2" in self.wrapper.long.split())
             self.doubtful = self.doubtful or not takes
 
     def _end(self, option: str, attached: str) -> None:
@@ -265,14 +294,27 @@ _RUNNER: Final = Wrapper(
 )
 _RUNNERS_WORDS: Final = """
 uv run, uvx, poetry run, pipenv run, pdm run, hatch run, rye run, pipx run, deno run, bun run, bun, bunx, npx, npm exec,
-npm x, pnpm exec, pnpm dlx, pnpx, yarn exec, yarn dlx, bundle exec, mise exec, doppler run, dotenv run
+npm x, pnpm exec, pnpm dlx, pnpx, yarn exec, yarn dlx, bundle exec, mise exec, mise x, asdf exec, doppler run, op run,
+infisical run, teller run, dotenv run
 """
+_NIX: Final = "file override-input profile option inputs-from max-jobs cores log-format"
 RUNNERS: Final[dict[tuple[str, ...], Wrapper]] = {
     **{tuple(runner.split()): _RUNNER for runner in _RUNNERS_WORDS.split(",")},
-    ("conda", "run"): Wrapper("np", "name prefix cwd"),
+    **{(name, "run"): Wrapper("np", "name prefix cwd") for name in ("conda", "mamba", "micromamba")},
+    **{
+        (name, "exec"): Wrapper("dn", "duration region", 1) for name in ("aws-vault", "chamber", "saml2aws", "envchain")
+    },
+    **{("nix", verb): Wrapper("f", _NIX, 8, ends="-c --command") for verb in ("develop", "shell")},
+    ("dotenv",): Wrapper("efvp", "file export"),
 }
 """Programs that run a command, or a file of the project, in an environment of their own."""
 _RUNNER_NAMES: Final = frozenset(name for name, *_ in RUNNERS)
+_INSTALLED_WORDS: Final = """
+prisma drizzle-kit typeorm sequelize sequelize-cli knex mikro-orm supabase wrangler vercel netlify firebase sst cdk
+cdktf serverless sls amplify rimraf shx cross-env dotenv tsx ts-node lerna changeset semantic-release release-it np
+"""
+INSTALLED: Final = frozenset(_INSTALLED_WORDS.split())
+"""Programs that a project installs for itself, and that its package manager runs by their names: `pnpm prisma ...`."""
 
 
 def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -282,9 +324,10 @@ def run_by(words: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     own = next((n for n in (2, 1) if (name, *words[1:n]) in RUNNERS and len(words) > n), 0)
     if not own:
-        return ()
+        rest = Prefix(words, Wrapper("CFw", "filter dir cwd workspace")).rest
+        return rest if rest[:1] and rest[0] in INSTALLED else ()
     prefix = Prefix(words[own - 1 :], RUNNERS[name, *words[1:own]])
-    return ("-m", *prefix.rest) if prefix.ending else prefix.rest
+    return ("-m", *prefix.rest) if prefix.ending in ("-m", "--module") else prefix.rest
 
 
 # files that a command reads, writes or runs

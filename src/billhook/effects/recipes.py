@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,6 +21,9 @@ _MAKE_VALUES: Final = word_set("-C --directory -f --file --makefile -E --eval -I
 _MAKE_DRY: Final = word_set("-n --dry-run --just-print --recon --help --version")
 _MOST_RULES: Final = 32  # of one makefile
 _PACKAGE_RUNNERS: Final = frozenset({"npm", "pnpm", "yarn", "bun"})
+_SCRIPT_RUNNERS: Final = frozenset({"run-s", "run-p", "npm-run-all", "npm-run-all2"})
+_PACKAGE_FOLDERS: Final = "--prefix -C --dir --cwd"
+_PACKAGE_VALUES: Final = word_set(f"{_PACKAGE_FOLDERS} --filter -F -w --workspace --run")
 _OWN_VERBS: Final = frozenset({"test", "start", "stop", "restart"})
 
 
@@ -43,13 +47,23 @@ NO_FILES: Final = NoFiles()
 
 
 def texts(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
-    """Each line that the command would run, with how it is reached."""
-    if command.name in ("make", "gmake"):
-        yield from _make(command, run)
-    elif command.name in _PACKAGE_RUNNERS:
-        yield from _package(command, run)
-    elif command.name == "just":
-        yield from _just(command, run)
+    """Each line that the command would run, with how it is reached; it may run in another folder."""
+    folder, found = _lines(command, run)
+    for label, value in found:
+        moved = f"cd {shlex.quote(folder)}\n{value.text}" if folder else value.text
+        yield label, Value(moved, value.origins)
+
+
+def _lines(command: Command, run: Run) -> tuple[str, Iterator[tuple[str, Value]]]:
+    name = command.name
+    if name in ("make", "gmake"):
+        options = Options(command.args, _MAKE_VALUES)
+        return "".join(options.values("-C", "--directory")[-1:]), _make(command, options, run)
+    if name in _PACKAGE_RUNNERS | _SCRIPT_RUNNERS or (name == "node" and "--run" in command.args):
+        options = Options(command.args, _PACKAGE_VALUES)
+        folder = "".join(options.values(*_PACKAGE_FOLDERS.split())[-1:])
+        return folder, _package(command, options, folder, run)
+    return "", _just(command, run) if name == "just" else iter(())
 
 
 def _first(names: tuple[str, ...], folder: str, run: Run) -> str:
@@ -57,8 +71,7 @@ def _first(names: tuple[str, ...], folder: str, run: Run) -> str:
     return next((text for text in found if text), "")
 
 
-def _make(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
-    options = Options(command.args, _MAKE_VALUES)
+def _make(command: Command, options: Options, run: Run) -> Iterator[tuple[str, Value]]:
     if options.has(*_MAKE_DRY):
         return
     makefile = _makefile(options, run)
@@ -70,6 +83,8 @@ def _make(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
         yield command.name, Value(_for_shell(told, {}))
     text = f"{told}\n{makefile.text}\n"
     given = dict(word.split("=", 1) for word in options.operands if "=" in word)
+    if "SHELL" in given:  # it gets every line as its last word
+        yield command.name, Value(given["SHELL"])
     variables = dict(_ASSIGNMENT.findall(text)) | given
     for target in [word for word in options.operands if "=" not in word] or _default(text):
         for line in _recipe(text, target, set()):
@@ -117,23 +132,29 @@ def _recipe(text: str, target: str, done: set[str]) -> Iterator[str]:
     yield from (line.strip().lstrip("@-+") for line in lines if line.strip())
 
 
-def _package(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
-    words = [word for word in command.args if not word.startswith("-")]
-    runs = words[:1] in (["run"], ["run-script"])
-    name = " ".join(words[1:2]) if runs else " ".join(words[:1])
-    if not name or not (runs or name in _OWN_VERBS or command.name in ("yarn", "pnpm", "bun")):
-        return
+def _package(command: Command, options: Options, folder: str, run: Run) -> Iterator[tuple[str, Value]]:
+    names = _script_names(command, options)
     try:
-        found = msgspec.json.decode(_first(("package.json",), run.state.cwd, run) or "{}")
+        found = msgspec.json.decode(_first(("package.json",), run.path(folder or "."), run) or "{}") if names else None
     except (msgspec.DecodeError, RecursionError):
         return
     scripts = found.get("scripts") if isinstance(found, dict) else None
-    if not isinstance(scripts, dict):
-        return
-    for key in (f"pre{name}", name, f"post{name}"):
-        line = scripts.get(key)
+    for key in (each for name in names for each in (f"pre{name}", name, f"post{name}")):
+        line = scripts.get(key) if isinstance(scripts, dict) else None
         if isinstance(line, str):
             yield f"{command.name} run {key}", Value(line)
+
+
+def _script_names(command: Command, options: Options) -> list[str]:
+    """The scripts of package.json that a command runs."""
+    words = options.operands
+    if command.name in _SCRIPT_RUNNERS:
+        return words[:_MOST_RULES]
+    if command.name == "node":
+        return options.values("--run")[:1]
+    if words[:1] in (["run"], ["run-script"]):
+        return words[1:2]
+    return words[:1] if command.name != "npm" or _OWN_VERBS.intersection(words[:1]) else []
 
 
 def _just(command: Command, run: Run) -> Iterator[tuple[str, Value]]:

@@ -14,7 +14,7 @@ _NAMES: Final = word_set(
     .netrc _netrc .pgpass .git-credentials .pypirc .my.cnf .s3cfg .boto .dockercfg .htpasswd .vault-token
     secrets.yml secrets.yaml secrets.json secrets.toml secrets.env production.env prod.env
     credentials.json application_default_credentials.json .credentials.json terraform.tfstate
-    logins.json key4.db cookies.sqlite master.key
+    logins.json key4.db cookies.sqlite master.key .dev.vars kubeconfig
     """
 )
 """Names that are secret in any folder."""
@@ -23,7 +23,8 @@ _TAILS: Final = tuple(
     word_set("""
     .aws/credentials .kube/config .docker/config.json .config/gh/hosts.yml .config/hub .cargo/credentials
     .cargo/credentials.toml .gem/credentials .config/rclone/rclone.conf .terraform.d/credentials.tfrc.json
-    .config/configstore/firebase-tools.json
+    .config/configstore/firebase-tools.json .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
+    sops/age/keys.txt
     """)
 )
 """The last segments of paths that are secret below any folder, so that a container's or a backup's home counts too."""
@@ -35,7 +36,7 @@ _ENDINGS: Final = tuple(word_set(".key .p12 .pfx .jks .keystore .kdbx .ppk .tfst
 _OPEN_SSH: Final = frozenset({"config", "known_hosts", "known_hosts.old", "authorized_keys", "environment"})
 _BROWSERS: Final = ("chrome", "chromium", "brave", "edge", "firefox", "mozilla", "safari", "opera")
 _BROWSER_FILES: Final = frozenset({"Cookies", "Login Data", "Cookies.binarycookies", "Web Data"})
-_KEY = re.compile(r"id_(?:rsa|dsa|ecdsa|ed25519)")
+_KEY = re.compile(r"id_(?:rsa|dsa|ecdsa|ed25519|$)")  # the last: `id_*`
 _ACCOUNT = re.compile(r"(?:service[-_]?account|client[-_]?secret)[^/]*\.json")
 _CERTIFICATE = re.compile(r"cert|chain|public|pubkey|bundle|^(?:root[-_]?)?ca(?:[-_.]|$)")
 _PROCESS = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/environ")
@@ -87,12 +88,16 @@ def _by_folder(path: str, folders: list[str], name: str) -> bool:
         return True
     if name in _BROWSER_FILES:
         return any(browser in path.lower() for browser in _BROWSERS)
+    if path.startswith(("/run/secrets/", "/var/run/secrets/")):
+        return True
     if folders[:2] == ["", "etc"]:
         return _of_system(path, name)
     return not _FOLDERS.isdisjoint(folders) or _PROCESS.fullmatch(path) is not None
 
 
 def _of_system(path: str, name: str) -> bool:
+    if path.startswith("/etc/kubernetes/"):
+        return name.endswith((".conf", ".key"))
     if path.startswith("/etc/ssh/"):
         return name.startswith("ssh_host_") and name.endswith("_key")
     return name in ("shadow", "shadow-", "gshadow", "gshadow-", "krb5.keytab") or path.startswith("/etc/ssl/private/")

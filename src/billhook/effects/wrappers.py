@@ -332,17 +332,26 @@ def _other_user(command: ScriptCommand) -> InnerCommands:
         return _commands(command, Prefix(words, _RUNUSER))
     if texts := _values(words[1:], "-c --command --session-command"):
         return _text(texts[0])
-    # `sg group command` needs no option
+    if name == "sg" and len(words) > 2:  # it needs no option
+        return _text(words[2])
     return InnerCommands(complete=not (command.piped or _stdin(command) or UNKNOWN in "".join(words) or name == "sg"))
 
 
+def _capsh(command: ScriptCommand) -> InnerCommands:
+    """What follows `--` are the words of a shell."""
+    words = command.words
+    return InnerCommands([_like(command, ("bash", *words[words.index("--") + 1 :]))] if "--" in words else [])
+
+
 _ESCAPES_WORDS: Final = "vi vim nvim view ex less more gdb lldb psql mysql mariadb sqlite3 expect ipython ftp sftp"
+_PROGRAM = re.compile(r"\bPROGRAM\s+'([^']*)'", re.I)
+"""What `COPY t FROM PROGRAM '...'` runs, on the machine of the server."""
 _ESCAPE = re.compile(r"(?:\+?:?!|\\!|(?:\.?shell|\.system|system|spawn)\s)\s*(.*)", re.DOTALL)
 
 
 def _escapes(command: ScriptCommand) -> InnerCommands:
     """The lines that a program hands to a shell: `vim -c '!...'`, `gdb -ex 'shell ...'`."""
-    texts = [found[1] for word in command.words[1:] if (found := _ESCAPE.match(word))]
+    texts = [found[1] for word in command.words[1:] if (found := _ESCAPE.match(word) or _PROGRAM.search(word))]
     scripts = _values(command.words[1:], "-c") if program(command.words) == "expect" else []
     return InnerCommands(texts=[*filter(_is_line, scripts)] or texts)
 
@@ -411,6 +420,21 @@ def _screen(command: ScriptCommand) -> InnerCommands:
 # other machines
 
 _SSH: Final = Wrapper("BbcDEeFIiJLlmOopQRSWw", operands=1)
+_ELSEWHERE: Final[dict[str, Wrapper]] = {
+    "ssh": _SSH,
+    "pdsh": Wrapper("wxgtulfRF"),
+    **dict.fromkeys(
+        ("pssh", "parallel-ssh"), Wrapper("hHlptoeOxX", "hosts host user par timeout outdir errdir options")
+    ),
+    "clush": Wrapper("wgxXlftuoB", "user fanout group exclude"),
+    "fab": Wrapper("HiuIc", "hosts user identity"),
+    "salt": Wrapper("tbc", "timeout batch", 2),
+    "salt-ssh": Wrapper("tbc", "timeout", 2),
+    "adb": Wrapper("stHP", operands=1),
+}
+"""Programs that run a line on other machines."""
+_ELSEWHERE_TEXTS: Final = {"gcloud": "--command", "az": "--scripts", "aws": "--parameters"}
+"""Programs that take it as the value of an option."""
 _LOCAL = re.compile(r"(?:[^@]*@)?(?:localhost|ip6-localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?)\.?", re.I)
 
 
@@ -434,8 +458,12 @@ _PROXIES: Final = ("ProxyCommand", "LocalCommand")
 
 
 def remote_words(command: ScriptCommand) -> tuple[str, ...]:
-    """The words that `ssh host ...` runs on another machine."""
-    return Prefix(command.words, _SSH).rest
+    """The words that `ssh host ...` and its like run on other machines."""
+    name = program(command.words)
+    if name in _ELSEWHERE_TEXTS:
+        values = _values(command.words[1:], _ELSEWHERE_TEXTS[name])
+        return tuple(value.removeprefix("commands=").strip("[]\"'") for value in values if _is_line(value))
+    return Prefix(command.words, _ELSEWHERE[name]).rest if name in _ELSEWHERE else ()
 
 
 # containers
@@ -449,13 +477,14 @@ _CONTAINER: Final = Wrapper(
 _CONTAINER_VALUED: Final = frozenset(
     ["--volume", "--mount", "--workdir", "--entrypoint", "--volumes-from", *(f"-{each}" for each in _CONTAINER.valued)]
 )
+_VERBS: Final = ("run", "exec", "create", "debug")
 _INSIDE: Final = "/inside-a-container"  # where paths are put that are those of a container, and none of this machine
 
 
 def _container(command: ScriptCommand) -> InnerCommands:
     """What runs in a container, with the paths that it shares with this machine in this machine's words."""
     words = command.words
-    verb = next((place for place, word in enumerate(words[1:6], 1) if word in ("run", "exec", "create")), 0)
+    verb = next((place for place, word in enumerate(words[1:6], 1) if word in _VERBS), 0)
     own = Prefix(words[verb:], _CONTAINER)
     options = Options(own.words[: own.at], _CONTAINER_VALUED)
     inner = _behind_dashes(own.rest[1:], anywhere=program(words) in ("kubectl", "oc"))
@@ -464,7 +493,9 @@ def _container(command: ScriptCommand) -> InnerCommands:
         return InnerCommands()
     shared = mounts(words)
     here = tuple(_outside(word, shared) for word in inner)
-    if words[verb] != "exec" and not _has_volume(options):  # what is only in a new container ends with it
+    if words[verb] not in ("exec", "debug") and not _has_volume(
+        options
+    ):  # what is only in a new container ends with it
         here = tuple(word.replace(_INSIDE, f"/tmp{_INSIDE}") for word in here)
     for folder in options.values("-w", "--workdir")[-1:]:
         place = _outside(folder, shared)
@@ -586,6 +617,7 @@ _READ: Final[dict[str, Callable[[ScriptCommand], InnerCommands]]] = {
     **dict.fromkeys((".", "source"), _source),
     **dict.fromkeys(WRAPPERS, _wrapped),
     **dict.fromkeys(SHELLS, _shell),
+    "capsh": _capsh,
     "eval": _eval,
     "git": _git,
     "screen": _screen,

@@ -47,6 +47,7 @@ _CLOUDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(word_set("ibmcloud openstack civo vultr-cli scw exo eksctl kops argocd flux istioctl velero"), ""),
     **dict.fromkeys(word_set("serverless sls sam cdk cdktf amplify eb pulumi render upcloud aliyun zappa"), ""),
     **dict.fromkeys(word_set("chalice pscale neonctl atlas turso rbd gluster op bw rpk barman rabbitmqadmin"), ""),
+    **dict.fromkeys(("cf", "juju"), ""),
     "gh": _HUB,
     "glab": _HUB,
 }
@@ -59,13 +60,15 @@ _RELEASES: Final = frozenset({"release"})  # packages.py
 
 def _cloud(call: Call) -> Iterator[Effect]:
     """The first word that is a verb decides; a verb may be the last part of a word: `apps:destroy`."""
-    call = call.with_values(_CLOUDS[call.command.name])
+    call = call.with_words(
+        call.before_dashes, _CLOUDS[call.command.name]
+    )  # what `op run -- ...` runs is no word of its own
     operands = call.operands
     for place, word in enumerate(operands[:6]):
         verb = word.rpartition(":")[2]
         if word in _TRIFLES or word in _RELEASES or (verb in _READS and place > 0) or call.has(*_DRY):
             return
-        if verb in _DESTROYS or verb.startswith(("delete-", "terminate-")):
+        if verb in _DESTROYS or verb.startswith(("delete-", "terminate-", "destroy-")) or verb.endswith("-delete"):
             yield _destroyed(call, " ".join([*operands[:place], *operands[place + 1 :]]))
             return
 
@@ -79,7 +82,7 @@ _AWS: Final = "--profile --region --output --query --endpoint-url --color --ca-b
 _AWS_DESTROYS: Final = tuple(
     word_set("""
     delete- terminate- remove- deregister- batch-delete- purge- schedule-key-deletion release-address close-account
-    stop-logging
+    stop-logging leave-organization disable-key
     """)
 )
 _AWS_TRIFLES: Final = ("remove-tags", "delete-tags", "delete-message", "remove-permission")
@@ -131,6 +134,10 @@ _TERRAFORM: Final = "-var -var-file -target -state -chdir -lock-timeout -paralle
 _ASKS: Final = "-auto-approve --auto-approve -force --force --terragrunt-non-interactive --non-interactive"
 _T: Final = "terraform|tofu|terragrunt"
 _DELETES: Final = "-X=DELETE -X=delete --method=DELETE --method=delete"
+_RESTIC: Final = """
+-r --repo -p --password-file --repository-file -o --option -l --keep-last -H --keep-hourly -d --keep-daily
+-w --keep-weekly -m --keep-monthly -y --keep-yearly --keep-within --keep-tag --tag --host --path -g --group-by
+"""
 _ANSIBLE: Final = "-i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars"
 
 
@@ -149,8 +156,10 @@ def _row(
 ROWS: Final[tuple[Row, ...]] = (
     _row("kubeadm|talosctl|rke2|k3s reset|uninstall", heavy="-f --force"),
     _row("borg delete|prune"),
-    _row("restic forget", "--prune"),
-    _row("restic prune"),
+    _row("restic forget", "--prune", values=_RESTIC),
+    _row("restic forget *", values=_RESTIC, dry="-n --dry-run --prune"),
+    _row("restic prune", values=_RESTIC),
+    _row("restic unlock", "--remove-all", values=_RESTIC),
     _row("duplicity remove-older-than|remove-all-but-n-full|remove-all-inc-of-but-n-full", "--force", heavy=""),
     _row("gsutil rb", kind="destroy-data", values="-h -o -i", heavy=""),
     _row("gsutil rm", "-r -R -a *[*]*", kind="destroy-data", values="-h -o -i", heavy=""),
@@ -187,27 +196,73 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("vault lease revoke", "-prefix -force"),
     _row("vault auth|audit disable"),
     _row("vault policy|namespace delete"),
+    _row("vault token revoke"),
     _row("ceph osd purge|destroy", heavy="--yes-i-really-mean-it"),
     _row("ceph osd pool delete|rm", heavy="--yes-i-really-really-mean-it"),
     _row("ipmitool power off|cycle|reset", values="-H -U -P -I"),
     _row("ipmitool chassis power off|cycle|reset", values="-H -U -P -I"),
-    _row("ansible", "-a=*state=absent* --args=*state=absent* -m=reboot", values=_ANSIBLE, dry="-C --check"),
+    _row(
+        "ansible",
+        "-a=*state=absent* --args=*state=absent* -m=reboot -a=reboot* -a=shutdown*",
+        values=_ANSIBLE,
+        dry="-C --check",
+    ),
     _row("azd down", heavy="--force --purge"),
     _row("railway down", heavy="-y --yes"),
+    _row("aws s3api put-bucket-acl|put-object-acl", "--acl=public-*", kind="permissions", values=f"{_AWS} --acl"),
+    _row("aws route53 change-resource-record-sets", "--change-batch=*DELETE*", values=f"{_AWS} --change-batch"),
+    _row("gcloud storage rsync", "--delete-unmatched-destination-objects", kind="destroy-data", values=_GOOGLE),
     _row("aws ecs update-service", "--desired-count=0", values=f"{_AWS} --desired-count"),
     _row("gcloud services disable", heavy="-q --quiet --force", values=_GOOGLE),
     _row("az deployment group|sub|mg create", "--mode=Complete", heavy="", values=f"{_AZURE} --mode -f"),
     _row("fly|flyctl scale count", "0 *=0", heavy="-y --yes", values="-a --app"),
     _row("vercel alias rm|remove", heavy="-y --yes"),
     _row("heroku ps:scale", "*=0", heavy="", values="-a --app"),
-    _row("heroku pg:reset|pg:killall|redis:reset|repo:reset", heavy="--confirm -c", values="-a --app"),
+    _row("heroku pg:reset|pg:drop|pg:killall|redis:reset|repo:reset", heavy="--confirm -c", values="-a --app"),
     _row("pulumi state delete", heavy="--force -y --yes"),
+    _row("pulumi up|update", "-y --yes -f --skip-preview", heavy="", values="-s --stack -C --cwd -c --config -t"),
+    _row("helmfile destroy|delete", heavy="", values="-f --file -e --environment -n --namespace -l --selector"),
+    _row("fastly * delete", heavy="-y --auto-yes", values="-s --service-id --service-name -t --token --name"),
+    _row("fastly purge", "--all", heavy="", values="-s --service-id --service-name -t --token"),
+    _row("juju kill-controller|remove-application|remove-machine|remove-storage", heavy="--force --no-prompt"),
+    _row("govc *.destroy", heavy=""),
+    _row("govc datastore.rm", heavy=""),
+    _row("stripe * delete", "--live", heavy="-c --confirm"),  # without it, it is the test mode
+    _row("stripe refunds create", "--live", heavy="-c --confirm"),
+    _row("algolia index|indices|objects delete|clear", heavy="-y --confirm"),
+    _row("ldcli * delete", heavy="", values="--project --flag --environment --access-token"),
+    _row("circleci context|runner delete|remove-secret", heavy="-f --force"),
+    _row("jenkins-cli|jenkins-cli.jar delete-*", heavy="", values="-s -auth"),
+    _row("java *jenkins-cli.jar delete-*", heavy="", values="-s -auth"),
+    _row("flarectl dns|zone|firewall delete", heavy=""),
+    _row("splunk clean eventdata|userdata|all|kvstore", heavy="-f"),
+    _row("splunk remove index", heavy=""),
+    _row("doppler projects|environments|configs|secrets delete", heavy="-y --yes"),
+    _row("infisical secrets delete", heavy=""),
+    _row("deck reset", heavy="-f --force"),
+    _row("deck gateway reset", heavy="-f --force"),
+    _row("gitlab-runner unregister", heavy=""),
+    _row("k3s-uninstall.sh|k3s-agent-uninstall.sh|rke2-uninstall.sh|rke2-agent-uninstall.sh", heavy=""),
+    _row("hub delete", heavy="-y --yes"),
+    _row("svn delete|del|remove|rm", "*://*", heavy="", values="-m --message -F --username --password"),
     _row("firebase hosting:disable|database:remove", heavy="-f --force -y", values="-P --project"),
     _row("gh|glab api", _DELETES, heavy="", values=_HUB),
     _row("gh repo archive|rename", heavy="-y --yes"),
+    _row("gh workflow disable", heavy="", values=_HUB),
+    _row("gh ssh-key add", heavy="", kind="persist", values="-t --title --type"),
     _row("gh repo edit", "--visibility", heavy="", values="--description --homepage -d -h"),
 )
+
+
+def _terraform(call: Call) -> Iterator[Effect]:
+    """`TF_CLI_ARGS=-destroy terraform apply`: options that a variable adds."""
+    given = [value for name, _, value in (word.partition("=") for word in call.assignments) if "TF_CLI_ARGS" in name]
+    if "-destroy" in " ".join(given) and call.operands[:1] == ["apply"]:
+        yield _destroyed(call, "TF_CLI_ARGS")
+
+
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(_CLOUDS, _cloud),
+    **dict.fromkeys(_T.split("|"), _terraform),
     "aws": _aws,
 }

@@ -16,6 +16,7 @@ from billhook.effects.effect import Effect
 from billhook.effects.families.code_actions import LARGEST_CODE, Seen
 from billhook.effects.families.languages import Language, calls_of, language_of_program
 from billhook.effects.families.python_code import PythonReader
+from billhook.effects.programs import Options
 from billhook.effects.table import Call, word_set
 
 
@@ -24,11 +25,14 @@ def effects_of_code(
 ) -> tuple[list[Effect], list[str], bool]:
     """Its effects, the shell texts that it runs, and whether all of it was understood."""
     language = language_of_program(program)
-    if len(text) > LARGEST_CODE or language is None:
+    if language is None:
         return [], [], False
+    too_long = call.effect("run-opaque", certain=False, why="the code is too long to be read")
+    if len(text) > LARGEST_CODE:
+        return [too_long], [], False
     reader = _READERS.get(language.name, LiteralReader)(language, call, args)
     reader.read(text)
-    return reader.effects, reader.shell, reader.understood
+    return reader.effects + ([too_long] if reader.gave_up else []), reader.shell, reader.understood
 
 
 # ----- languages with calls
@@ -51,6 +55,9 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INSIDE = re.compile(r"([#$]\{[^}]*\}|(?<!\\)\$[A-Za-z_]\w*)")
 _SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
 _SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
+_ALIASES = re.compile(r"\b(\w+)\s*(?::|\sas\s)\s*(\w+)\s*(?=[,}][^={}()]{0,200}(?:=|from)\s*)")
+"""`const {execSync: e} = ...`, `import {execSync as e} from ...`"""
+_AWK: Final = frozenset({"-v", "-F", "-f"})
 _EACH_LINE = re.compile(r"-[0-9laws]*[np][0-9lawseE]*")
 
 
@@ -58,6 +65,10 @@ class LiteralReader(PythonReader):
     """A text of any other language, as far as its calls are literal."""
 
     def read(self, text: str) -> None:
+        for name, _, value in (word.partition("=") for word in Options(self.call.command.args, _AWK).values("-v")):
+            self._variables |= {name: Seen(_unescaped(value))} if self.language.redirects else {}
+        for name, alias in _ALIASES.findall(text) if self.language.name == "js" else ():
+            self._variables[alias] = Seen(name=name)
         if any(map(_EACH_LINE.fullmatch, self.call.command.args)):  # `perl -ne` prints its files
             for path in self.operands:
                 self.act("read", [Seen(path)], {})
@@ -66,7 +77,7 @@ class LiteralReader(PythonReader):
     def parse(self, text: str) -> ast.AST:
         for does, pattern in self.language.texts.items():
             for found in re.findall(pattern, text):
-                self.act(does, [Seen(_unescaped(found))], {})
+                self.act(does, [Seen(_unescaped(found))], {}, found)
         if _SOCKET.search(text) and _SHELL_PATH.search(text):
             self.act("socket", [], {})
             self.act("attach", [], {})
@@ -119,10 +130,14 @@ class _Parser:
     def _expression(self) -> ast.expr:
         """A value: its parts put together."""
         parts: list[ast.expr] = []
-        while (token := self._token).text not in _ENDS:
+        while (token := self._token).text not in _ENDS or self._is_method(token):
             self._at += 1
             self._part(token, parts)
         return parts[0] if len(parts) == 1 else ast.JoinedStr(parts)
+
+    def _is_method(self, token: _Token) -> bool:
+        """`x.then` is no keyword."""
+        return token.kind == "name" and self._at > 0 and self._tokens[self._at - 1].text == "."
 
     def _part(self, token: _Token, parts: list[ast.expr]) -> None:
         if token.kind == "name":
@@ -131,6 +146,9 @@ class _Parser:
             parts.append(self._literal(token))
         elif token.text in _CLOSING:
             items = self._arguments(_CLOSING[token.text])
+            if token.text == "[" and parts and self._token.text == "(" and (name := _text_of(items)):
+                parts.append(self._called(ast.Attribute(parts.pop(), name), name))  # `x["execSync"](...)`
+                return
             parts += items if token.text != "[" and len(items) <= 1 else [ast.List(items)]
         elif self._language.redirects and token.text in (">", ">>", "|", "|&"):
             self._redirect(token.text, parts)
@@ -163,6 +181,9 @@ class _Parser:
             self._at += 1
             parts.append(ast.NamedExpr(ast.Name(name), self._expression()))
             self._keywords.append(ast.keyword(name, ast.Name(name)))  # it may be a named argument
+        elif name == "as" and parts and self._token.kind == "name":  # `foreach (items as $item)`
+            self._at += 1
+            parts.append(ast.NamedExpr(ast.Name(following.strip("$@")), parts.pop()))
         elif name == "each" and before and self._tokens[self._at + 1 : self._at + 2] == [_Token("sign", "|")]:
             self._loop(parts)
         elif name not in _IGNORED:
@@ -204,7 +225,10 @@ class _Parser:
             parts.append(ast.Call(ast.Name("|"), [parts.pop()], []))
         elif target.kind == "string" and (sign[0] == "|" or before & {"print", "printf"}):
             self._at += 1
-            given = [ast.keyword("input", ast.Constant(self._stdin))] if self._stdin else []
+            printed = [part for part in parts if not isinstance(part, ast.Name)]  # `print` is a name
+            literal = printed and all(isinstance(part, ast.Constant) and part.value for part in printed)
+            text = ast.JoinedStr(printed) if literal else ast.Constant(self._stdin)
+            given = [ast.keyword("input", text)] if literal or self._stdin else []
             name = "|" if sign[0] == "|" else f"print{sign}"
             parts.append(ast.Call(ast.Name(name), [self._literal(target)], given))
 
@@ -217,6 +241,14 @@ class _Parser:
             value = ast.JoinedStr(_interpolated(text[1:-1]))
         in_ticks = token.kind == "ticks" and (self._language.ticks or self._tokens[self._at - 2].text == "$")
         return ast.Call(ast.Name("system"), [value], []) if in_ticks or token.text[:2] in ("%x", "qx") else value
+
+
+def _text_of(items: list[ast.expr]) -> str:
+    """The only item of a list, if it is a text."""
+    item = items[0] if len(items) == 1 else None
+    if isinstance(item, ast.JoinedStr) and len(item.values) == 1:
+        item = item.values[0]
+    return item.value if isinstance(item, ast.Constant) and isinstance(item.value, str) else ""
 
 
 def _interpolated(text: str) -> list[ast.expr]:

@@ -46,6 +46,8 @@ _ORIGINS: Final = {
     "download": frozenset({"remote"}),
     "upload": frozenset({"remote"}),
 }
+_PRINTED = re.compile(r"\bprint\s*\{?\s*\$?\w+\s*\}?\s+(['\"])((?:(?!\1).)*)\1", re.DOTALL)
+"""What perl prints into a handle: `print F "..."`."""
 _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\s*(?:do\b|\{)|\bfor\s*\(\s*;\s*;")
 
 
@@ -112,6 +114,7 @@ class CodeReader:
         self.effects: list[Effect] = []
         self.shell: list[str] = []  # lines that it gives to a shell
         self.understood = self.certain = True
+        self.gave_up = False  # it is too long
         self.depth = 0
         self.text = self._folder = ""
         self._done: set[str] = set()
@@ -156,7 +159,8 @@ class CodeReader:
         recursive = does == "delete_tree" or bool(call.named.get("recursive", Seen()).value)
         for kind, place in _ON_PATHS[does]:
             every = does.startswith("delete") and self.language.bare  # `unlink "a", "b"`
-            given = call.args if every else call.args[place : place + 1]
+            args = [arg for arg in call.args if not arg.text.startswith("-")]  # `rm("-rf", "x")`
+            given = args if every else args[place : place + 1]
             words = call._replace(args=given).words
             for word in words or ([] if place else [UNKNOWN]):
                 self._on_path(kind, word, recursive=recursive)
@@ -181,6 +185,8 @@ class CodeReader:
         """`open(my $f, ">", path)`, `open(F, ">path")`, `open(F, "command |")`."""
         given = call.text(1, "") + call.text(2, "")
         path, mode = given.strip("+<>|- "), "a" if given.startswith(">>") else "w" if given.startswith(">") else "r"
+        if given.startswith("|") and posixpath.basename(path) in _SHELLS:
+            self.shell += [found[2] for found in _PRINTED.finditer(self.text)]
         return self._open("|" + path if "|" in given else path, mode)
 
     def _open(self, path: str, mode: str) -> Seen | None:

@@ -26,7 +26,7 @@ _SQL = re.compile(
 )
 _BEFORE: Final = frozenset({"BEGIN", "DO", "$$", "THEN", "ELSE", "LOOP"})
 _DROPPED: Final = word_set(
-    "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES"
+    "DATABASE MEASUREMENT SCHEMA TABLE USER ROLE TABLESPACE KEYSPACE OWNED DATASET COLLECTION BUCKET SERIES WAREHOUSE"
 )
 _NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
 _KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
@@ -95,6 +95,8 @@ def _deletes_all(words: list[str]) -> bool:
 def effects_of_sql(call: Call, text: str, database: Iterable[str] = ()) -> Iterator[Effect]:
     """What a text of SQL destroys in a database, of which names, hosts or paths are given."""
     names = [word for word in database if word]
+    if len(text) > LARGEST_SQL:
+        yield call.effect("run-opaque", certain=False, why="the SQL is too long to be read")
     for words in statements(text):
         target = destroyed(words)
         if target is not None:
@@ -135,7 +137,7 @@ _CLIENTS: Final[Mapping[str, _SqlClient]] = {
     **dict.fromkeys(("mysql", "mariadb", "mycli"), _MYSQL),
     **dict.fromkeys(("sqlite3", "sqlite", "litecli"), _SQLITE),
     "duckdb": _DUCKDB,
-    "sqlcmd": _SqlClient("-Q -q", "-i", "-U -P -o", database="-S -d"),
+    **dict.fromkeys(("sqlcmd", "osql"), _SqlClient("-Q -q", "-i", "-U -P -o", database="-S -d")),
     **dict.fromkeys(("cockroach", "hive", "beeline", "spark-sql", "impala-shell", "cqlsh", "trino", "presto"), _HIVE),
     **dict.fromkeys(("clickhouse-client", "clickhouse", "clickhouse-local"), _HIVE),
     **dict.fromkeys(("snowsql", "snow"), _SqlClient("-q --query", "-f --filename", "-c -a -u -w", database="-d -h -s")),
@@ -164,17 +166,23 @@ def _sql_client(call: Call) -> Iterator[Effect]:
         yield from effects_of_sql(call, text, [*names, *values(*client.database.split())])
 
 
+def _framework(call: Call) -> Iterator[Effect]:
+    """`manage.py dbshell` and `rails dbconsole` hand what they read to the client of the database."""
+    if {"dbshell", "dbconsole"}.intersection(call.operands[:2]):
+        yield from effects_of_sql(call, call.command.stdin or "")
+
+
 # ----- programs with a language of their own --------------------------------------------------------------------------
 
 _STRINGS = re.compile(r"""'[^'\n]*'|"[^"\n]*"|//[^\n]*""")
 _MONGO = re.compile(
     r"\.(?:dropDatabase|drop|dropUser|dropAllUsers|shutdownServer)\(|\{\s*(?:dropDatabase|drop|shutdown)\s*:"
-    r"|\.(?:deleteMany|remove|deleteOne)\(\s*\{\s*\}"
+    r"|\.(?:deleteMany|remove|deleteOne|updateMany)\(\s*\{\s*\}"
 )
 _REDIS: Final = "-h -p -a -n -u -s --user --pass -r -i"
 _REDIS_LOSSES: Final = (
-    "FLUSHALL ", "FLUSHDB ", "SHUTDOWN ", "REPLICAOF ", "SLAVEOF ", "CLUSTER RESET ", "MODULE LOAD ", "DEBUG SEGFAULT ",
-    "CONFIG SET DIR ", "CONFIG SET DBFILENAME ", "CONFIG SET SAVE ", "CONFIG SET APPENDONLY NO ",
+    "FLUSHALL ", "FLUSHDB ", "FLUSH_ALL ", "SHUTDOWN ", "REPLICAOF ", "SLAVEOF ", "CLUSTER RESET ", "MODULE LOAD ",
+    "DEBUG SEGFAULT ", "CONFIG SET DIR ", "CONFIG SET DBFILENAME ", "CONFIG SET SAVE ", "CONFIG SET APPENDONLY NO ",
 )  # fmt: skip
 """What empties a server, ends it, takes another one's data, or lets it write files where they run."""
 
@@ -213,7 +221,8 @@ def _http_delete(call: Call) -> Iterator[Effect]:
     call = call.with_values("-X --request --method -H --header -u --user -o --output -d --data --data-raw -A -b --json")
     methods = [*call.options.values("-X", "--request", "--method"), *call.operands[:1]]
     address = next((word for word in call.operands if "/" in word or "." in word or ":" in word), "")
-    if "DELETE" in (method.upper() for method in methods) or "/_delete_by_query" in address:
+    deletes = any(part in address for part in ("/_delete_by_query", "/tsdb/delete_series"))
+    if deletes or "DELETE" in (method.upper() for method in methods):
         own = (is_here(address) or address.startswith((":", "/"))) and _DATABASE_PORT.search(address) is None
         yield call.effect("destroy-data", address, scope="remote", weight="light" if own else "normal")
 
@@ -299,11 +308,20 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("vault kv destroy|delete", heavy="-force", values="-mount -versions -address -namespace"),
     _row("vault kv metadata delete", values="-mount"),
     _row("rabbitmqctl delete_queue|delete_vhost|reset|force_reset|purge_queue|delete_user", values="-n -p"),
-    _row("nats stream|kv rm|del|delete|purge"),
+    _row("nats stream|kv|consumer|object rm|del|delete|purge"),
+    _row("dotnet ef database drop", values="-p --project -s --startup-project -c --context"),
+    _row("neo4j-admin database delete"),
+    _row("hdfs|hadoop dfs|fs", "-rm -rmr -expunge", heavy="-skipTrash"),
+    _row("zkCli|zkCli.sh|zkcli deleteall|rmr", values="-server"),
+    _row("memcached-tool * flush_all"),
+    _row("hasura migrate delete", "--all"),
+    _row("hasura metadata clear"),
+    Row("pg_ctl stop", "kill", needs="-m=i* --mode=i*", values="-m --mode -D -l", scope="unknown"),
 )
 READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(_CLIENTS, _sql_client),
+    **dict.fromkeys(("python", "python3", "manage.py", "django-admin", "rails"), _framework),
     **dict.fromkeys(("mongosh", "mongo"), _mongo),
-    **dict.fromkeys(("redis-cli", "valkey-cli", "keydb-cli"), _redis),
+    **dict.fromkeys(("redis-cli", "valkey-cli", "keydb-cli", "nc", "ncat", "netcat"), _redis),
     **dict.fromkeys(("curl", "http", "https", "xh", "xhs", "wget"), _http_delete),
 }

@@ -222,9 +222,9 @@ _RSYNC_VALUES: Final = (
 
 
 def is_remote(word: str) -> bool:
-    """Whether a word names a place on another machine: `host:path`, `rsync://...`."""
+    """Whether a word names a place on another machine: `host:path`, `rsync://...`; `C:` is a disk of Windows."""
     host, colon, _ = word.split("/", 1)[0].partition(":")
-    return bool(colon) and (len(host) > 1 or host == UNKNOWN)
+    return bool(colon and host) and not (len(host) == 1 and host.isupper())
 
 
 def _rsync(call: Call) -> Iterator[Effect]:
@@ -610,8 +610,8 @@ def _make_filesystem(call: Call) -> Iterator[Effect]:
 
 READERS: Final[Mapping[str, Reader]] = readers({
     "cp gcp install ginstall": _cp, "mv gmv": _mv, "ln gln": _ln, "rsync": _rsync, "scp": _scp,
-    "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd": _dd, "sed gsed": _sed, "split csplit": _split,
-    "patch gpatch": _patch, "curl": _curl, "wget": _wget, " ".join(_ARCHIVERS): _archive,
+    "truncate gtruncate": _truncate, "shred gshred": _shred, "dd gdd dcfldd dc3dd": _dd, "sed gsed": _sed,
+    "split csplit": _split, "patch gpatch": _patch, "curl": _curl, "wget": _wget, " ".join(_ARCHIVERS): _archive,
     "7z 7za 7zz": _seven_zip, "find gfind": _find, "apply_patch applypatch": _apply_patch,
     "zipfile tarfile": _python_archive, "perl ruby awk gawk": _in_place, "chmod gchmod": _chmod,
     "chattr chflags setcap": _attributes, _MAKERS: _make_filesystem,

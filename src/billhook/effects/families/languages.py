@@ -26,21 +26,45 @@ class Language(msgspec.Struct, frozen=True):
 
 
 _SLASHES: Final = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+_QUOTE: Final = r"""['"]"""
+_QUOTED: Final = r"""['"]([^'"\n]*)['"]"""
 _TEXT: Final = r'"((?:[^"\\]|\\.)*)"'
 
 LANGUAGES: Final = (
     Language("python", "py pypy ipython"),
-    Language("js", "javascript node nodejs deno bun tsx ts-node", _SLASHES, processes="child_process|Deno|Bun|cluster"),
-    Language("ruby", comment=r"\#[^\n{]*", bare=True, ticks=True),
-    Language("perl", bare=True, ticks=True),
-    Language("php", comment=rf"\#[^\n]*|{_SLASHES}", ticks=True),
+    Language(
+        "js",
+        "javascript node nodejs deno bun tsx ts-node",
+        _SLASHES,
+        processes="child_process|Deno|Bun|cluster",
+        texts={"delete_tree": rf"\brequire\({_QUOTE}rimraf{_QUOTE}\)(?:\.sync)?\(\s*{_QUOTED}"},
+    ),
+    Language(
+        "ruby",
+        comment=r"\#[^\n{]*",
+        bare=True,
+        ticks=True,
+        texts={"drop": r"\b([A-Z]\w*(?:::\w+)*\.(?:destroy_all|delete_all))\b"},
+    ),
+    Language(
+        "perl",
+        bare=True,
+        ticks=True,
+        texts={"delete_tree": rf"\bfind\s*\(\s*sub\s*\{{[^{{}}]*\b(?:unlink|rmdir)\b[^{{}}]*\}}\s*,\s*{_QUOTED}"},
+    ),
+    Language(
+        "php",
+        comment=rf"\#[^\n]*|{_SLASHES}",
+        ticks=True,
+        texts={"drop": r"\b([A-Z]\w*::(?:truncate|query\(\)->delete)|DB::table\([^()]*\)->(?:truncate|delete))\(\)"},
+    ),
     Language("lua", "luajit", comment=r"--[^\n]*"),
     Language("r", "R Rscript"),
     Language("julia", ticks=True),
     Language("elixir", "iex"),
     Language("groovy", comment=_SLASHES),
     Language("pwsh", "powershell"),
-    Language("awk", "gawk mawk nawk", redirects=True),
+    Language("awk", "gawk mawk nawk", redirects=True, texts={"read": rf"\bgetline\s+(?:\w+\s*)?<\s*{_TEXT}"}),
     Language(
         "tcl",
         "tclsh wish",
@@ -76,7 +100,7 @@ CALLS: Final[Mapping[str, str]] = {
         FileUtils.rm_f FileUtils.remove Dir.rmdir Dir.delete Dir.unlink remove-item
         pwsh:ri pwsh:rm pwsh:del pwsh:erase pwsh:rd""",
     "delete_tree": """
-        shutil.rmtree .rmtree rmtree remove_tree rimraf rimrafSync emptyDirSync .deleteDir File.rm_rf rm_rf
+        shutil.rmtree .rmtree rmtree remove_tree rimraf rimrafSync rimraf.sync emptyDirSync .deleteDir File.rm_rf rm_rf
         FileUtils.rm_r FileUtils.rm_rf FileUtils.rmtree FileUtils.remove_dir FileUtils.remove_entry
         FileUtils.remove_entry_secure""",
     "move": """
@@ -101,16 +125,18 @@ CALLS: Final[Mapping[str, str]] = {
     "perl_open": "perl:open",
     "read": """
         .read_text .read_bytes readFileSync readFile readTextFileSync readTextFile Bun.file File.read File.readlines
+        dotenv.dotenv_values dotenv_values
         File.foreach IO.read IO.readlines file_get_contents readfile slurp readLines julia:read""",
     "content": ".read .readline",
     "run": """
-        os.system os.popen pty.spawn commands.getoutput asyncio.create_subprocess_shell asyncio.create_subprocess_exec
+        os.system os.popen pty.spawn commands.getoutput
+        asyncio.create_subprocess_shell asyncio.create_subprocess_exec
         subprocess.run subprocess.call subprocess.Popen subprocess.check_call subprocess.check_output
         subprocess.getoutput subprocess.getstatusoutput os.execl os.execlp os.execle os.execv os.execvp os.execve
         os.execvpe os.posix_spawn os.posix_spawnp system exec execSync spawn spawnSync execFile execFileSync
         Deno.Command popen capture2 capture2e capture3 shell_exec passthru proc_open pcntl_exec os.execute io.popen
         system2 r:shell System.cmd System.shell os.cmd groovy:.execute awk:|""",
-    "spawn": "os.spawnl os.spawnlp os.spawnle os.spawnv os.spawnvp os.spawnve",
+    "spawn": "python:.system os.spawnl os.spawnlp os.spawnle os.spawnv os.spawnvp os.spawnve",
     "code": """
         python:exec eval code.interact runpy.run_string runInThisContext runInNewContext instance_eval class_eval
         php:assert loadstring lua:load lua:dofile include_string Code.eval_string Eval.me evaluate pwsh:iex
@@ -136,7 +162,7 @@ CALLS: Final[Mapping[str, str]] = {
     "connect": ".connect .create_engine",
     "sql": "python:.execute .executescript .executemany",
     "device": "format-volume clear-disk initialize-disk",
-    "drop": ".drop_all .drop_database .flushall .flushdb .dropDatabase",
+    "drop": ".drop_all .drop_database .flushall .flushdb .dropDatabase python:.delete",
     "destroy": "boto3.delete_ boto3.terminate_",
     "socket": "socket.socket socket.create_connection",
     "attach": "os.dup2 .fileno",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from billhook.effects.effect import Effect
@@ -143,6 +144,14 @@ def _ssh(call: Call) -> Iterator[Effect]:
         yield from _upload(call, next(iter(call.operands), ""))
 
 
+def _hub(call: Call) -> Iterator[Effect]:
+    """A comment, an issue or a request that shows a secret to others; `gh secret set` is made for them."""
+    call = call.with_values("-R --repo -F --body-file --notes-file -b --body -t --title")
+    files = call.options.values("-F", "--body-file", "--notes-file")
+    if call.operands[:1] not in (["secret"], ["auth"], ["gist"], ["variable"]) and _is_secret(call, files):
+        yield from _upload(call, " ".join(call.operands[:2]), files)
+
+
 def _carries_secret(call: Call) -> Iterator[Effect]:
     """Programs that send no data, except inside the name that they look up, or on standard input."""
     if (call.command.name != "openssl" or call.operands[:1] == ["s_client"]) and _is_secret(call, ()):
@@ -175,7 +184,8 @@ def _send(call: Call) -> Iterator[Effect]:
 
 _RCLONE: Final = "--config --filter --include --exclude --transfers --bwlimit --max-age --min-age"
 ROWS: Final[tuple[Row, ...]] = (
-    Row("rclone sync|delete|purge|rmdirs", "destroy-data", "last", dry="-n --dry-run", values=_RCLONE, scope="remote"),
+    Row("rclone sync|delete|purge|rmdirs|cleanup|dedupe", "destroy-data", "last", dry="-n --dry-run", values=_RCLONE,
+        scope="remote"),
     Row("rclone deletefile", "destroy-data", dry="-n --dry-run", values=_RCLONE, scope="remote", weight="light"),
     Row("s3cmd del", "destroy-data", needs="--recursive -r --force -f", dry="-n --dry-run", scope="remote"),
     Row("s3cmd rb", "destroy-data", dry="-n --dry-run", scope="remote"),
@@ -204,4 +214,5 @@ READERS: Final[Mapping[str, Reader]] = {
     **dict.fromkeys(word_set("dig nslookup host drill ping telnet whois openssl sendmail"), _carries_secret),
     **dict.fromkeys(("aws", "gsutil", "gcloud", "rclone", "mc"), _bucket),
     **dict.fromkeys({words.split()[0] for words in _SENDERS}, _send),
+    **dict.fromkeys(("gh", "glab"), lambda call: chain(_send(call), _hub(call))),
 }

@@ -17,6 +17,8 @@ _REMOVING: Final = "-o --option -c --config-file -t --target-release --root --in
 _MAVEN: Final = "deploy *:deploy *:deploy-file *:perform *:release"
 _GRADLE: Final = "publish* *:publish* */publish* +publish* uploadArchives *Publish closeAndRelease*"
 
+_OWN: Final = "*://localhost* *://127.0.0.1*"
+
 
 def _row(words: str, values: str = "", dry: str = "--dry-run", needs: str = "", light: str = "") -> Row:
     return Row(words, "publish", dry=dry, needs=needs, light=light, values=values, scope="remote")
@@ -50,6 +52,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _taken_back("anaconda remove"),
     _row("cargo publish", _RUST, dry="--dry-run -n"),
     _row("cargo yank|owner", _RUST, dry="--dry-run --list -l"),
+    _row("cargo +* publish|yank|owner", _RUST, dry="--dry-run -n --list -l"),
     _row("cargo release", _RUST, needs="-x --execute"),
     _row("cargo workspaces|ws publish", _RUST),
     _row("gem push|yank"),
@@ -76,6 +79,7 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("fastlane release|deploy|beta|deliver|supply|pilot|upload_to_testflight|upload_to_app_store"),
     _row("fastlane ios|android|mac release|deploy|beta"),
     _row("eas submit|update"),
+    _row("expo|ko publish"),
     _row("xcrun altool", needs="--upload-app --upload-package"),
     _row("huggingface-cli|hf upload|upload-large-folder"),
     _taken_back("huggingface-cli|hf repo delete"),
@@ -119,5 +123,12 @@ ROWS: Final[tuple[Row, ...]] = (
     _removed("gem uninstall", needs="-I --ignore-dependencies", scope="outside"),
     _removed("pipx uninstall-all", scope="outside"),
     _removed("rustup self uninstall", scope="outside"),
+    _removed("emerge", "-p --pretend", "-C --unmerge -c --depclean"),
+    _removed("nix-env", "--dry-run", "-e --uninstall", "outside"),
+    _removed("conda|mamba|micromamba remove|uninstall", "-d --dry-run", "--all", "outside"),
+    # where every later package comes from: anyone on the way may replace what is not encrypted
+    Row("npm|pnpm|yarn config set registry http://*", "persist", dry=_OWN, scope="home"),
+    Row("npm|pnpm config set registry=http://*", "persist", dry=_OWN, scope="home"),
+    Row("pip|pip3 config set *index-url http://*", "persist", dry=_OWN, scope="home"),
 )
 READERS: Final[Mapping[str, Reader]] = {}

@@ -27,7 +27,13 @@ MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
 NOTHING: Final = Seen()
 _OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
-_NAMESPACES: Final = ("builtins.", "__builtins__.", "sys.modules.")  # what they hold has a name of its own
+_NAMESPACES: Final = (
+    "builtins.",
+    "__builtins__.",
+    "sys.modules.",
+    "globalThis.",
+    "global.",
+)  # what they hold has a name of its own
 _HOMES: Final = ("os.environ.HOME", "process.env.HOME", "Dir.home")
 _CODECS: Final = word_set("utf-8 utf8 ascii latin-1 hex base64 rot13 rot_13")  # others may make very much of little
 
@@ -78,7 +84,8 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     ("pathlib.Path pathlib.PurePath pathlib.PosixPath .joinpath", _joined),
     ("os.path.expanduser os.path.abspath os.path.realpath os.path.normpath os.fspath compile sys.intern", _same),
     (".expanduser .resolve .absolute .as_posix .copy .toString .trim .to_s .chomp", _same),
-    ("glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname File sprintf", _same),
+    ("glob Dir.glob Sys.glob Path.wildcard Pathname.new Pathname File sprintf text sqlalchemy.text", _same),
+    ("escapeshellarg Shellwords.escape Shellwords.shellescape", _same),
     ("parse Meta.parse path.expand Path.expand get-childitem gci ls dir get-item", _same),
     ("codecs.decode .decode", _decode),
     ("atob Buffer.from Base64.decode64 Base64.strict_decode64 Base64.urlsafe_decode64 decode64", _decode_longest),
@@ -188,6 +195,7 @@ class PythonReader(CodeReader):
     def _eval(self, node: ast.AST | None) -> Seen:
         """Note what a node does; the value that it has."""
         self._steps += 1
+        self.gave_up = self.gave_up or self._steps > MOST_STEPS
         if node is None or self._steps > MOST_STEPS:
             self.understood = self.understood and node is None
             return NOTHING
@@ -302,6 +310,8 @@ class PythonReader(CodeReader):
         if name == "parent":
             return seen._replace(value=posixpath.dirname(seen.text))
         found = self._named(f"{seen.name}.{name}") if seen.name else NOTHING
+        if not seen.name and self.language.name == "js":  # `const run = require("child_process").execSync`
+            found = Seen(name=name)
         return found._replace(origins=found.origins | seen.origins)
 
     def _of_constant(self, node: ast.Constant) -> Seen:
@@ -371,15 +381,21 @@ class PythonReader(CodeReader):
 
     def _of_call(self, node: ast.Call) -> Seen:
         function, before = node.func, list[Seen]()
+        if isinstance(function, ast.Lambda):
+            return self._enter_lambda(function, self._items(node.args))
         if isinstance(function, ast.Attribute):
             before = [self._eval(function.value)]
             name, method = self._attribute(before[0], function.attr).name, function.attr
         else:
-            name = method = self._eval(function).name
+            called = self._eval(function)
+            by_text = called.value if self.language.name == "php" and isinstance(called.value, str) else ""
+            name = method = called.name or by_text  # `$f = "system"; $f("...")`
         args = self._items(node.args)
         named = {keyword.arg or "": self._eval(keyword.value) for keyword in node.keywords}
         if name in self._functions or (method in self._functions and before):
             return self._enter(method, args)
+        if method == "then" and args and self.calls.get(args[0].name) == "code":  # `fetch(...).then(eval)`
+            return self.act("code", before, {})
         found = self._looked_up(name, [*before, *args])
         return self._call(name, method, before, args, named) if found is None else found
 
@@ -406,6 +422,10 @@ class PythonReader(CodeReader):
         """Whether a call is the listed one: `"a".replace("b", "c")` moves no file, `/a/.exec(b)` runs nothing."""
         if name in (".rename", ".replace"):
             return len(args) == 2 and isinstance(args[0].value, str)
+        if name == ".system":
+            return len(args) > 1  # `platform.system()`
+        if name == ".delete" and self.language.name == "python":
+            return args[0].name.endswith((".objects", ".objects.all", ".query"))
         return self.calls[name] not in ("run", "fork") or re.search(self.language.processes, self.text) is not None
 
     def _looked_up(self, name: str, args: list[Seen]) -> Seen | None:
@@ -416,9 +436,17 @@ class PythonReader(CodeReader):
             return self._named(args[-1].text)
         if name == "getattr" and len(args) > 1:
             return self._attribute(args[0], args[1].text)
-        if name == "map" and len(args) == 2:
-            return self._listed([self._call(args[0].name, "", [], [item], {}) for item in self._each(args[1])])
+        if name in ("map", "array_map") and len(args) == 2:
+            function = args[0].name or args[0].text
+            return self._listed([self._call(function, "", [], [item], {}) for item in self._each(args[1])])
+        if name.endswith((".objects.all", ".objects")):
+            return Seen(name=name)  # every row of a table
         return args[0] if name == "vars" and args else None
+
+    def _enter_lambda(self, function: ast.Lambda, args: list[Seen]) -> Seen:
+        for parameter, seen in zip(function.args.args, args, strict=False):
+            self._variables[parameter.arg] = seen
+        return self._eval(function.body)
 
     def _enter(self, name: str, args: list[Seen]) -> Seen:
         """Evaluate the body of a function of the text, its parameters bound."""

@@ -150,8 +150,12 @@ def read_file(call: Call, word: str, *, prints: bool, below: bool = False) -> It
         if folder:
             effect = msgspec.structs.replace(effect, recursive=True, weight="normal")  # noqa: PLW2901
         yield effect
-        if _is_secret(call, word, path) or (folder and is_secret_file(path + "/_")):
+        if _is_secret(call, word, path) or (folder and _holds_secrets(path)):
             yield msgspec.structs.replace(effect, kind="read-secret", weight=weight)
+
+
+def _holds_secrets(folder: str) -> bool:
+    return is_secret_file(f"{folder}/_") or is_secret_file(f"{folder}/credentials")
 
 
 def _is_secret(call: Call, word: str, path: str) -> bool:

@@ -122,13 +122,19 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("nmcli radio all|wifi off", "permissions", scope="system"),
     Row("nmcli device|dev|d|connection|con|c disconnect|down|delete|del", "permissions", scope="system"),
     Row("rfkill block", "permissions", scope="system"),
+    Row("tc qdisc add|del|delete|replace|change", "permissions", scope="system", weight="light"),
     # what starts the machine, and its disks
     Row("bootctl remove", "device", scope="system"),
     Row("update-initramfs", "device", needs="-d", scope="system"),
     Row("mokutil", "permissions", needs="--disable-validation --reset --delete", scope="system"),
     Row("nvram", "permissions", needs="-c -d", scope="system"),
     Row("pvcreate|vgcfgrestore", "device", dry="-t --test", scope="system"),
-    Row("mdadm", "device", needs="--create -C", scope="system"),
+    Row("mdadm", "device", needs="--create -C --remove --stop -S", scope="system"),
+    Row("lvresize", "device", needs="-L=-* --size=-* -l=-*", values="-L --size -l --extents", scope="system"),
+    Row("ddrescue * /dev/*", "device", scope="system"),
+    Row("nwipe|scrub /dev/*", "device", scope="system"),
+    Row("asr restore", "device", "none", needs="--erase -erase", values="--source --target", scope="system"),
+    Row("grub-mkconfig|grub2-mkconfig", "overwrite", files=True, named_by="-o --output", values="-o --output"),
     Row("zpool export|offline|remove|detach|split", "device", dry="-n", scope="system"),
     Row("dmsetup remove|remove_all|wipe_table", "device", scope="system"),
     Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
@@ -146,6 +152,7 @@ _BROAD: Final = word_set(
     """
 )
 """Names that other work of the user runs under, too."""
+_EVERY_PROCESS = re.compile(r"\bps\s+-?(?:aux|ax|ef|e|A)\w*\s*\|\s*awk\s+['\"]\s*\{")
 _FOUND_BY_NAME = re.compile(r"\b(?:pgrep|pidof)\s+(?:-\S+\s+)*[\"']?([\w./-]+)")
 _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""})
 
@@ -160,7 +167,7 @@ def _kill(call: Call) -> Iterator[Effect]:
     elif words[0] != "--" and words[0].startswith("-") and len(words) > 1:
         words = words[1:]
     for word in (word for word in words if word != "--"):
-        everything = word in ("-1", "1", "--1")
+        everything = word in ("-1", "1", "--1") or (UNKNOWN in word and _EVERY_PROCESS.search(call.command.text))
         named = _FOUND_BY_NAME.search(call.command.text) if UNKNOWN in word else None  # `kill $(pgrep -f node)`
         weight: Weight = "heavy" if everything else _weight_of_name(named[1], user=False) if named else "light"
         yield call.effect(
@@ -234,8 +241,19 @@ def _privilege(call: Call) -> Iterator[Effect]:
         yield call.effect("privilege", scope="system", weight="light")
 
 
+_NO_NEW_KEY: Final = "-l -y -e -i -R -F -L -B -H -Y -p -c -K -D -s"  # it reads keys, or changes one in place
+
+
+def _ssh_keygen(call: Call) -> Iterator[Effect]:
+    """A new key is harmless where there was none."""
+    call = call.with_values("-f -t -b -C -N -P -O")
+    for word in [] if call.given(_NO_NEW_KEY) else call.options.values("-f"):
+        yield from (effect for effect in call.put(word) if effect.kind == "overwrite")
+
+
 READERS: Final[Mapping[str, Reader]] = {
     "kill": _kill,
+    "ssh-keygen": _ssh_keygen,
     **dict.fromkeys(("pkill", "killall", "skill"), _kill_by_name),
     "crontab": _crontab,
     **dict.fromkeys(("mount", "umount"), _mount),

@@ -255,6 +255,17 @@ def has_stash(root: str) -> bool:
         return repository(root) is not None
 
 
+def submodules(root: str) -> list[str]:
+    """The folders of the submodules, as `.gitmodules` names them."""
+    try:
+        lines = os.fsdecode(read_file(os.path.join(root, ".gitmodules"), 1 << 20) or b"").splitlines()
+    except BROKEN:
+        return []
+    settings = (line.partition("=") for line in lines)
+    found = [value.strip() for name, _, value in settings if name.strip() == "path"]
+    return [name for name in found[:MOST_NAMES] if repository(os.path.join(root, name)) != repository(root)]
+
+
 def worktrees(gitdir: str) -> list[str]:
     """The linked worktrees of a repository. One that doesn't point back doesn't count: any folder may be claimed."""
     try:

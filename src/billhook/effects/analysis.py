@@ -113,7 +113,7 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
             kind, path, recursive=kind == "delete" and said.recursive, itself=kind == "delete"
         )
         if kind == "read" and is_secret_file(call.paths(path)[0]):
-            interpreter.effects.append(call.effect("read-secret", call.paths(path)[0], scope="unknown"))
+            interpreter.effects += call.on_path("read-secret", path, weight="normal")
     for code in said.code:
         from billhook.effects.families.code import effects_of_code  # most calls hold no code
 

@@ -117,7 +117,7 @@ def decision_of(effect: Effect, settings: GuardSettings) -> str:
     """What the table says about an effect: `-`, `ask` or `deny`."""
     found = standard().get((effect.kind, effect.weight, effect.scope), "-")
     if effect.kind == "disarm":
-        return found
+        return "deny" if settings.preset == "strict" else found
     preset = settings.preset
     if found == "deny" and not effect.certain and preset == "standard":
         found = "ask"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # at run time: `_MODULES`
     from billhook.builtins.metrics import Metrics as Metrics
+    from billhook.config.builtin_hooks import guard as guard
     from billhook.config.config import Config as Config
     from billhook.config.loader import load as load
     from billhook.config.loader import load_config as load_config
@@ -53,6 +54,7 @@ _MODULES = {
     "billhook.builtins.metrics": "Metrics",
     "billhook.core.functions": "callback on",
     "billhook.config.trust": "approve",
+    "billhook.config.builtin_hooks": "guard",
     "billhook.config.config": "Config",
     "billhook.config.loader": "load load_config",
     "billhook.engine.engine": "Engine",

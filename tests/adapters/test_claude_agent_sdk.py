@@ -44,6 +44,13 @@ def test_every_event_of_the_sdk_is_served() -> None:
     assert served["PreToolUse"][0].timeout == 60 and hooks([], timeout=5)["Stop"][0].timeout == 5
 
 
+def test_a_list_of_hooks_has_the_guard() -> None:
+    """Without any hook of its own, too."""
+    output = answered([], {**BEFORE, "tool_input": {"command": "rm -rf ~"}})
+
+    assert output["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
 def specific(event: str, **fields: Any) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event, **fields}}
 

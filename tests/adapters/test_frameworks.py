@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+import billhook
 from adapters.driving import DRIVES, Drive, Tools, bash
 from billhook import Engine, Event, Hook, ask, command, deny, inject, keep_going, on, rewrite, stop
 from billhook.adapters import BlockedError, StoppedError
+from billhook.adapters.runs import engine_for
 
 MOST_USED = ("langchain", "langchain async", "openai_agents", "pydantic_ai")
 
@@ -96,6 +98,17 @@ def test_nobody_can_be_asked(drive: Drive) -> None:
     seen = drive([guard], bash("push"))
 
     assert (seen.ran, seen.results[0][0]) == ([], "is this fine (nobody can be asked)")
+
+
+def test_a_list_of_hooks_has_the_guard(drive: Drive) -> None:
+    """Unless it brings one of its own."""
+    force = "git push --force origin feature"
+
+    seen = drive(engine_for([]), bash("rm -rf ~", force, "ls"))
+
+    assert seen.ran == ["ls"]
+    assert f"To allow it, the user can add `Bash({force})` to `guard(allow=[...])`." in seen.results[1][0]
+    assert drive(engine_for([billhook.guard(allow=[f"Bash({force})"])]), bash(force)).ran == [force]
 
 
 @pytest.mark.parametrize(("answer", "ran"), [("once", ["push"]), ("no", [])])

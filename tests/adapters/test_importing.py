@@ -53,11 +53,11 @@ def test_what_is_no_hook_is_refused() -> None:
 
 
 def test_what_is_given() -> None:
-    """An engine is used as it is; one hook alone is a list of one."""
+    """An engine is used as it is; one hook alone is a list of one, and gets the guard."""
 
     @on("Stop")
     def watch(event: object) -> None: ...
 
     engine = Engine([])
     assert engine_for(engine) is engine
-    assert [hook.name for hook in engine_for(watch).hooks] == ["watch"]
+    assert [hook.name for hook in engine_for(watch).hooks] == ["watch", "guard"]

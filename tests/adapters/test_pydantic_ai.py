@@ -204,7 +204,7 @@ def test_tools_of_a_toolset() -> None:
     @on("PreToolUse")
     def watch(event: Any) -> Any:
         names.append(event.tool_name)
-        return rewrite(input={"path": "/tmp"})
+        return rewrite(input={"path": "/tmp/x"})
 
     files: FunctionToolset[Any] = FunctionToolset()
 
@@ -217,7 +217,7 @@ def test_tools_of_a_toolset() -> None:
     agent = Agent(scripted(call), toolsets=[files.prefixed("files")], capabilities=[HookCapability([watch])])
     asyncio.run(agent.run("go"))
 
-    assert (names, ran) == (["files_remove"], ["/tmp"])
+    assert (names, ran) == (["files_remove"], ["/tmp/x"])
 
 
 def test_a_model_that_fails() -> None:

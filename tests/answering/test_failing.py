@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from answering.agents import Agent
 from billhook.config import Config
 from billhook.core.answers import Verdict
 from billhook.core.client_env import Caller, Serving
 from billhook.core.events import Event
+from billhook.serve.engine_pool import Served
 from billhook.serve.hook_server import Answering
+from billhook.serve.http.answer import OverHttp, Sent
 
 ROWS = {
     "claude, before a tool": ("claude", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}}, True),
@@ -42,3 +45,26 @@ def test_a_fault_of_ours(agent: str, payload: dict[str, Any], refused: bool, tmp
         heard = asyncio.run(Answering(lambda: stdin, _fault).answer(["--as", agent, "--on-failure", "deny"]))
     assert "a fault" in " ".join(heard.lines) or b"a fault" in heard.stdout + heard.stderr
     assert (heard.code == 2 or b"a fault" in heard.stdout) is refused
+
+
+UNREADABLE = {
+    "cut off": b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_inp',
+    "wrong type": b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "permission_mode": 5}',
+    "no input": b'{"hook_event_name": "PreToolUse", "tool_name": "Bash"}',
+}
+
+
+@pytest.mark.parametrize("guard", ["standard", "off"])
+@pytest.mark.parametrize("way", ["command", "http"])
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_a_call_that_can_not_be_read(kind: str, way: str, guard: str, agent: Agent) -> None:
+    """The guard has not judged it, so it is denied, and the reason says what is wrong; without a gate it passes."""
+    agent.hooks(f"guard: {guard}\n")
+    with Serving(Caller(agent.env(), str(agent.project))):
+        over_http = OverHttp(
+            Served(), Sent(UNREADABLE[kind], "", str(agent.project)), (), dialect="claude", host="http:claude"
+        )
+        answering = over_http if way == "http" else Answering(lambda: UNREADABLE[kind], _fault)
+        heard = asyncio.run(answering.answer([]))
+    denied = b'"permissionDecision":"deny"' in heard.stdout and b"can't be read" in heard.stdout
+    assert denied is (guard == "standard"), heard

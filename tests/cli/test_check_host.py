@@ -65,6 +65,8 @@ Codex: 4 of 8 hooks are not honoured as written
     SessionEnd: then it counts as failed
   own  .claude/settings.json:6
     on Codex's PreToolUse it may ask or stop the run, which becomes deny
+  on Codex's PreToolUse the guard's ask becomes deny; the reason names the rule
+  that allows the call
 -- exit 1
 """)
 
@@ -106,6 +108,8 @@ Gemini CLI: 5 of 7 hooks are not honoured as written
     on Gemini CLI's BeforeTool its context is held until AfterTool
   tasks  ~/.config/billhook/hooks.yaml:17
     its event TaskCreated does not exist in Gemini CLI and never fires there
+  on Gemini CLI's BeforeTool the guard's ask becomes deny; the reason names the
+  rule that allows the call
 -- exit 1
 """)
 
@@ -154,6 +158,8 @@ Copilot: 1 of 1 hook is not honoured as written
     on Copilot's preToolUse it may ask or stop the run, which becomes deny
     its timeout of 9 s is above the 5 s that hooks have on Copilot's preToolUse:
     then the call is refused
+  on Copilot's preToolUse the guard's ask becomes deny; the reason names the
+  rule that allows the call
 -- exit 1
 """)
 

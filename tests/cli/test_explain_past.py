@@ -347,7 +347,7 @@ def test_what_could_be_read_is_recorded(folder: Folder) -> None:
     record = unjudged(folder, json.dumps({**event, "permission_mode": 5}).encode())
 
     assert {key: record[key] for key in ("event", "session_id", "cwd", "tool", "decision")} == {
-        "event": "PreToolUse", "session_id": "s1", "cwd": str(folder.project), "tool": "Bash", "decision": "none",
+        "event": "PreToolUse", "session_id": "s1", "cwd": str(folder.project), "tool": "Bash", "decision": "deny",
     }  # fmt: skip
     assert "input" not in record
     assert record["reason"].startswith("the event on stdin can't be read")

@@ -32,6 +32,26 @@ def test_doctor_notes_that_it_is_off(folder: Folder) -> None:
     assert "remove `guard: off`" in found["remedy"]
 
 
+def test_status_of_a_fresh_project(folder: Folder) -> None:
+    """Without a log, too: nothing was stopped."""
+    assert "  guard     standard; 0 asks and 0 denies in the last 7 days\n" in folder.billhook().out
+
+
+def test_status_without_a_log(folder: Folder) -> None:
+    """Nothing is claimed that is not recorded."""
+    folder.write(OWN, "builtins: {event-logger: false}\n")
+    assert "  guard     standard\n" in folder.billhook().out
+
+
+def test_an_agent_that_can_not_ask(folder: Folder) -> None:
+    """`check --host` says so, unless the guard is off."""
+    told = "on Codex's PreToolUse the guard's ask becomes deny"
+    assert told in folder.billhook("check", "--host", "codex").out
+    assert "guard" not in folder.billhook("check", "--host", "claude").out
+    folder.write(OWN, "guard: off\n")
+    assert "guard" not in folder.billhook("check", "--host", "codex").out
+
+
 def test_explain_shows_effects(folder: Folder) -> None:
     found = json.loads(folder.billhook("explain", "cd . && sudo git push -f origin main", "--json").out)
     told = [(one["kind"], one["scope"], one["target"], one["via"]) for one in found["effects"]]
@@ -48,4 +68,5 @@ def test_init_writes_the_section(folder: Folder) -> None:
 
 def _guard(folder: Folder) -> list[dict[str, str]]:
     found = json.loads(folder.billhook("doctor", "--json").out)
-    return [one for one in found["daemon"] if one["about"] == "guard"]
+    assert {one["about"] for one in found["daemon"]} <= {"daemon", "log"}
+    return list(found["guard"])

@@ -194,6 +194,7 @@ def test_config(place: Place) -> None:
 
 # -- broken input
 
+NO_GUARD = "guard: off\n"
 BROKEN = {
     "nothing": b"",
     "garbage": b"\xff\xfe not json",
@@ -202,6 +203,7 @@ BROKEN = {
     "cut off in the input": PRE[:-4],
     "a number for a name": PRE.replace(b'"Bash"', b"5"),
     "no tool": b'{"hook_event_name": "PreToolUse"}',
+    "no input": b'{"hook_event_name": "PreToolUse", "tool_name": "Bash"}',
     "two documents": PRE + PRE,
     "too deep": b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":' + b"[" * 5000,
     "10 MB": PRE[:-4] + b"x" * 10_000_000,
@@ -218,10 +220,18 @@ def test_broken_input_is_denied_where_there_is_a_gate(place: Place, kind: str) -
     assert "Traceback" not in ended.out + ended.err
 
 
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_input_is_denied_by_the_guard(place: Place, kind: str) -> None:
+    """The guard is a gate like others."""
+    ended = place.run("hook", stdin=BROKEN[kind])
+    assert said(ended) == DENIED
+    assert ended.err.startswith("billhook: the event on stdin can't be read: ")
+
+
 @pytest.mark.parametrize("kind", ["nothing", "cut off", "10 MB"])
 def test_broken_input_passes_visibly_where_there_is_none(place: Place, kind: str) -> None:
     """Without a gate it passes, and stderr says so; the user is told where the event is known."""
-    place.own(LOGGER)
+    place.own(NO_GUARD + LOGGER)
     ended = place.run("hook", stdin=BROKEN[kind])
     assert (ended.code, json.loads(ended.out or "{}").keys()) in ((0, set()), (0, {"systemMessage"}))
     assert ended.err.endswith("billhook: the event passes without having been judged\n")
@@ -248,7 +258,7 @@ def test_a_lone_surrogate_is_no_fault(place: Place) -> None:
 )
 def test_on_failure_with_an_unknown_event(place: Place, speech: str, rule: str, code: int) -> None:
     """--on-failure decides, whatever is configured; without the event's name the exit code has to say it."""
-    place.own(GATE if rule == "allow" else LOGGER)
+    place.own(GATE if rule == "allow" else NO_GUARD + LOGGER)
     ended = place.run("hook", "--as", speech, "--on-failure", rule, stdin=b"{")
     assert (ended.code, ended.out) == (code, "")
     assert ended.err.startswith("billhook: the event on stdin can't be read")
@@ -303,15 +313,18 @@ def test_a_failure_never_keeps_an_agent_going(place: Place, rule: str) -> None:
         pytest.param("hooks:\n  a:\n    events: PreToolUse\n    inject: hi\n", ALLOWED, id="a literal text does not"),
         pytest.param(GATE + "    enabled: false\n", ALLOWED, id="one that is switched off does not"),
         pytest.param(GATE + "    match: 5\n", DENIED, id="a broken one does"),
-        pytest.param("", ALLOWED, id="built-ins don't"),
+        pytest.param("", ALLOWED, id="built-ins that observe don't"),
+        pytest.param("guard: standard\n", DENIED, id="the guard does"),
+        pytest.param("guard: {preset: off, discard: ask}\n", DENIED, id="one cell of the guard does"),
+        pytest.param("guard: {preset: off, discard: allow}\n", ALLOWED, id="a cell that allows does not"),
         pytest.param(
             "builtins: {rate-limit: {options: {at_most: 1, per: turn}}}\n", DENIED, id="a limit that was asked for does"
         ),
     ],
 )
 def test_what_counts_as_a_gate(place: Place, text: str, expected: str) -> None:
-    """Hooks of the user's that are there to hold something up."""
-    place.own(text)
+    """What is there to block something; the guard alone only if it judges more than billhook's own files."""
+    place.own(text if text.startswith("guard:") else NO_GUARD + text)
     assert said(place.run("hook", stdin=b"{")) == expected
 
 
@@ -460,7 +473,7 @@ def test_signals(place: Place, number: int, gate: bool, beside: bool) -> None:
     rule = "true" if gate else "false"
     late = f"  late:\n    events: PreToolUse\n    run: 'sleep 60; : {tag}'\n    background: true\n" if beside else ""
     slow = f"  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n    gate: {rule}\n"
-    place.own(f"hooks:\n{late}{slow}")
+    place.own(f"{NO_GUARD}hooks:\n{late}{slow}")
     with begun(place) as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
@@ -475,7 +488,8 @@ def test_a_signal_and_a_hook_that_ignores_it(place: Place) -> None:
     """Who sends a signal soon sends one that nobody can catch: the hook is killed before, and a second signal in the
     meantime does not leave it behind."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
-    place.own(f"hooks:\n  deaf:\n    events: PreToolUse\n    run: \"trap '' TERM; touch began; sleep 60; : {tag}\"\n")
+    deaf = f"  deaf:\n    events: PreToolUse\n    run: \"trap '' TERM; touch began; sleep 60; : {tag}\"\n"
+    place.own(f"{NO_GUARD}hooks:\n{deaf}")
     with begun(place) as process:
         for _ in range(40):
             process.send_signal(signal.SIGTERM)
@@ -509,7 +523,7 @@ def test_a_refusal_is_no_failure(place: Place) -> None:
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize(("text", "code"), [(GATE, 2), (LOGGER, 143)], ids=["gate", "no gate"])
+@pytest.mark.parametrize(("text", "code"), [(GATE, 2), (NO_GUARD + LOGGER, 143)], ids=["gate", "no gate"])
 def test_a_signal_while_it_reads(place: Place, text: str, code: int) -> None:
     """It ends at once, though stdin is still open."""
     place.own(text)

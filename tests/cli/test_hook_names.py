@@ -86,7 +86,7 @@ def test_a_mistyped_event_in_the_words_of_claude(place: Place) -> None:
 
 def test_a_mistyped_event_without_gates_passes_visibly(place: Place) -> None:
     """Without a gate for what was meant, it passes, and both the user and stderr are told."""
-    place.own(LOGGER)
+    place.own("guard: off\n" + LOGGER)
     ended = place.run("hook", stdin=event("PreToolUze"))
     assert (ended.code, json.loads(ended.out)) == (
         0,
@@ -169,7 +169,7 @@ def test_a_hook_in_a_folder_that_is_gone(place: Place, speech: str, pwd: str) ->
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
     assert "the working directory is gone" in ended.err
     assert ended.code == 1 if speech == "lesson" else '"deny"' in ended.out
-    place.own(LOGGER)
+    place.own("guard: off\n" + LOGGER)
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
     assert (ended.code, "event was not judged" in ended.out) == (0, speech == "claude")
     assert ended.err.endswith("billhook: the event passes without having been judged\n")
@@ -193,7 +193,7 @@ def test_the_event_still_names_the_folder(place: Place) -> None:
 )
 def test_depth(place: Place, depth: str, told: bool) -> None:
     """Three deep it is a circle: the failure rule ends it."""
-    place.own(LOGGER)
+    place.own("guard: off\n" + LOGGER)
     ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth)
     line = "billhook: billhook hook is called by a hook of billhook's own, three deep\n"
     assert (ended.code, "event was not judged" in ended.out, ended.err.startswith(line)) == (0, told, told)

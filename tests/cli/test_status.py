@@ -38,7 +38,7 @@ billhook 0.1.0 in ~/project
 
   no file with hooks is here
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
-  guard     standard
+  guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
   billhook init                        write a first file with hooks that work
@@ -59,7 +59,7 @@ billhook 0.1.0 in ~/project
   user      ~/.claude/settings.json  1 hook
   project   .billhook/hooks.yaml     1 hook, 1 not approved
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
-  guard     standard
+  guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
   billhook trust                       look at 1 hook, and approve what may run
@@ -79,7 +79,7 @@ billhook 0.1.0 in ~/project
 
   project   .billhook/hooks.yaml  1 hook, approved
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
-  guard     standard
+  guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
   billhook list                         every hook in the order in which it runs
@@ -100,7 +100,7 @@ billhook 0.1.0 in ~/project
   user      ~/.config/billhook/hooks.yaml  3 hooks, 2 not running
   project   hooks.yaml                     can't be read
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
-  guard     standard
+  guard     standard; 0 asks and 0 denies in the last 7 days
 
 4 problems
   ~/.config/billhook/hooks.yaml:2:9: BH202 unknown key `evnts`
@@ -127,7 +127,7 @@ billhook 0.1.0 in ~/project
 
   project   .claude/settings.json  no hooks
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
-  guard     standard
+  guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
   billhook init                        write a first file with hooks that work

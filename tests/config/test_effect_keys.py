@@ -99,6 +99,14 @@ def test_empty(project: Project) -> None:
     assert codes(project.load()) == ["BH203"]
 
 
+def test_a_list_with_something_else_in_it(project: Project) -> None:
+    """The finding is about the item."""
+    project.write(OWN, "hooks:\n  h: {events: PreToolUse, effect: [discard, 3], run: 'true'}\n")
+    (found,) = project.load().problems
+    assert (found.code, found.line, found.column) == ("BH203", 2, 45)
+    assert found.message == "`effect` must be a string or a list of strings, not a number"
+
+
 def test_an_event_without_a_tool(project: Project) -> None:
     from billhook.config.lint.matchers import lint_match
 
@@ -126,6 +134,19 @@ def test_after_effect(project: Project) -> None:
     assert decision(project, upload) is Decision.NONE
     assert decision(project, "cat .env") is Decision.NONE
     assert decision(project, upload) is Decision.DENY
+
+
+def test_seen_effects_in_a_python_hook(project: Project) -> None:
+    """A worker is told the same as a hook in this process."""
+    function = (
+        "from billhook import inject\n\ndef check(event, ctx):\n    return inject(str(sorted(ctx.seen_effects)))\n"
+    )
+    project.write("~/.config/billhook/policy.py", function)
+    python = '{"events": "PreToolUse", "python": "policy:check", "dialect": "spec"}'
+    asks = '{"events": "PreToolUse", "after_effect": "push", "deny": "no"}'
+    project.write(OWN, f'{{"guard": "off", "hooks": {{"h": {python}, "asks": {asks}}}}}')
+    told = [project.fire("Bash", command, builtins=True).context for command in ("cat .env", "ls")]
+    assert told == [("[]",), ("['read-secret:project', 'read:project']",)]
 
 
 def test_after_effect_of_a_call_that_was_denied(project: Project) -> None:

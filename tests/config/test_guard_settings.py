@@ -4,7 +4,7 @@ import pytest
 
 from billhook import Decision, Verdict
 from billhook.agents import DIALECTS
-from billhook.config.guard_report import GuardReport, guard_report, how_to_allow
+from billhook.config.guard_report import GuardReport, guard_report
 from billhook.config.recorder import encoded
 from billhook.core.events import parse
 from config.project import Project, codes
@@ -39,6 +39,13 @@ def test_on_without_a_word(project: Project) -> None:
         ("guard: off", "none", "none", "none"),
         ('guard: "off"', "none", "none", "none"),
         ("guard: {preset: off}", "none", "none", "none"),
+        ("guard: on", "ask", "deny", "ask"),
+        ("builtins: {guard: false}", "none", "none", "none"),
+        ("builtins: {guard: {enabled: false}}", "none", "none", "none"),
+        ("builtins: {guard: {options: {preset: off}}}", "none", "none", "none"),
+        ("builtins: {guard: {options: {force-push: allow}}}", "none", "deny", "ask"),
+        ("builtins: {guard: true}", "ask", "deny", "ask"),
+        ("builtins: {guard: false}\nguard: {run-remote: ask}", "none", "ask", "none"),
         ("guard: {force-push: allow}", "none", "deny", "ask"),
         ('guard: {"force-push:remote": deny}', "deny", "deny", "ask"),
         ('guard: {"force-push:project": deny}', "ask", "deny", "ask"),
@@ -58,7 +65,11 @@ def test_presets_and_cells(project: Project, text: str, force: str, remote: str,
     [
         ("guard: {discrad: deny}", "BH202", "discard"),
         ("guard: {discard: forbid}", "BH203", "allow, ask, deny"),
-        ("guard: {disarm: allow}", "BH202", ""),
+        ("guard: {disarm: allow}", "BH202", "can't be changed"),
+        ('guard: {"disarm:home": allow}', "BH202", "can't be changed"),
+        ('guard: {"delete:hmoe": deny}', "BH202", "did you mean `delete:home`?"),
+        ('guard: {"delet:home": deny}', "BH202", "did you mean `delete:home`?"),
+        ('guard: {"delete:": deny}', "BH202", "delete:"),
         ("guard: [strict]", "BH203", "guard: strict"),
         ("guard: strickt", "BH203", "standard, strict, off"),
     ],
@@ -80,7 +91,31 @@ def test_a_project_only_tightens(project: Project) -> None:
     assert codes(project.load(builtins=True)) == []
 
 
-@pytest.mark.parametrize("text", ["guard: {run-remote: allow}", "guard: off", "guard: {preset: off}"])
+def test_a_slip_beside_other_cells(project: Project) -> None:
+    """It is reported, and the others count."""
+    project.write(OWN, "guard: {discrad: deny, force-push: deny}\n")
+    assert codes(project.load()) == ["BH202"]
+    assert decision(project, FORCE) is Decision.DENY
+
+
+def test_a_project_that_loosens_and_tightens(project: Project) -> None:
+    """Each cell is judged on its own, and the finding names the one that has no effect."""
+    project.write("hooks.yaml", "guard: {run-remote: allow, force-push: deny, read-secret: deny}\n")
+    (found,) = project.load(builtins=True).problems
+    assert (found.code, found.message) == ("BH215", "a project file can't set `run-remote` of `guard` to that")
+    assert [decision(project, line) for line in (FORCE, SECRET, REMOTE)] == [Decision.DENY] * 3
+
+
+OFF = [
+    "guard: off",
+    "guard: {preset: off}",
+    "builtins: {guard: false}",
+    "builtins: {guard: {enabled: false}}",
+    "builtins: {guard: {options: {preset: off}}}",
+]
+
+
+@pytest.mark.parametrize("text", ["guard: {run-remote: allow}", *OFF])
 def test_a_project_can_not_loosen(project: Project, text: str) -> None:
     project.write("hooks.yaml", text + "\n")
     assert codes(project.load(builtins=True)) == ["BH215"]
@@ -159,7 +194,7 @@ def test_asks_of_others_name_no_rule(project: Project) -> None:
     project.write(OWN, "hooks:\n  q: {events: PreToolUse, if: Bash(git push *), ask: sure?}\n")
     verdict = fired(project, FORCE)
     assert verdict.decision is Decision.ASK
-    assert how_to_allow(verdict) == ""
+    assert verdict.how_to_allow == ""
 
 
 def test_reported(project: Project) -> None:

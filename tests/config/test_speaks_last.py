@@ -72,14 +72,14 @@ def test_asks_are_read_in_order(mode: Project) -> None:
 
 @pytest.mark.parametrize("priority", [1, 100, 999, 5000])
 def test_it_judges_the_input_that_runs(priority: int, mode: Project) -> None:
-    """A rewrite to what it denies is denied, also one that comes after it by its priority; and in turn a harmless
-    rewrite of what it would deny passes if it comes before."""
+    """A rewrite to what it denies is denied, whatever the priority of the hook; and in turn a harmless rewrite of what
+    it would deny passes."""
     to_worse = own("rewrites", rewrite(input={"command": TRUST}), priority=priority)
     verdict = fire(mode, "ls", to_worse)
     assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
     if not mode.load().parallel:
         passes = fire(mode, TRUST, own("rewrites", rewrite(input={"command": "ls"}), priority=priority))
-        assert passes.decision == ("deny" if priority == 5000 else "none")
+        assert passes.decision == "none"
 
 
 def test_a_rewriter_that_waits_for_it(mode: Project) -> None:
@@ -103,12 +103,20 @@ def test_hooks_of_a_file_that_wait_for_it(parallel: str, project: Project) -> No
     assert statuses(fire(project, TRUST)) == {**asked, "b": "skipped", "c": "skipped"}
 
 
-def test_a_hook_after_it(mode: Project) -> None:
-    """A larger priority is possible; what comes after it can't loosen what it said."""
-    late = own("late", allow("fine"), priority=5000)
+def test_a_larger_priority(mode: Project) -> None:
+    """No number puts a hook after it."""
+    late = own("late", allow("fine"), priority=10**18)
     assert fire(mode, TRUST, late).reason == FOR_THE_PERSON
     verdict = fire(mode, "ls", late)
-    assert verdict.decision == "allow" and [one.hook for one in verdict.outcomes][-2:] == [GATE, "late"]
+    assert verdict.decision == "allow" and [one.hook for one in verdict.outcomes][-2:] == ["late", GATE]
+
+
+@pytest.mark.parametrize("parallel", ["false", "true"])
+def test_an_allow_of_a_larger_priority(parallel: str, project: Project) -> None:
+    """What a user's own hook allows is allowed, whatever its priority."""
+    yes = "{events: PreToolUse, if: Bash(git push *), allow: fine, priority: 100000}"
+    project.write(USER, f"parallelExecution: {parallel}\nhooks:\n  yes: {yes}\n")
+    assert fire(project, "git push --force origin feature").decision == "allow"
 
 
 @pytest.mark.parametrize("said", [stop("enough"), deny("no")], ids=["stop", "deny"])

@@ -473,6 +473,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server whose user has configured nothing."""
     base = tmp_path_factory.mktemp("bare")
     (base / "work").mkdir()
+    own = base / "home" / ".config" / "billhook" / "hooks.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("guard: off\n")  # it is a gate
     with serving(base) as running:
         yield running
 

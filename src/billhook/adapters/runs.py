@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
 
+from billhook.config.builtin_hooks import guard, is_the_guard
 from billhook.core.answers import Verdict
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import Event
@@ -47,7 +48,8 @@ def not_installed(extra: str, missing: ImportError) -> ImportError:
 def engine_for(
     hooks: Hooks, cwd: str | os.PathLike[str] = "", *, host: str = "library", tell: Tell | None = None
 ) -> Engine:
-    """The engine that an adapter fires into; without hooks, one with all that is configured for the folder. `tell` gets
+    """The engine that an adapter fires into: of a list of hooks, with the built-in guard unless they have one of their
+    own; without hooks, one with all that is configured for the folder. `tell` gets
     what is configured and does not run: hooks that nobody has approved, files that are broken. `host` is the framework,
     for the log."""
     if isinstance(hooks, Engine):
@@ -62,7 +64,7 @@ def engine_for(
     for hook in given:
         if not isinstance(hook, Hook):
             raise UsageError(f"`{hook}` is no hook", hint="give an Engine, a list of hooks (`@on`), or nothing")
-    return Engine(given)
+    return Engine(given if any(map(is_the_guard, given)) else [*given, guard(cwd=cwd)])
 
 
 def prepared(

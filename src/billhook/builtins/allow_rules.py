@@ -1,5 +1,6 @@
 """The permission rules with which a user allows one call that the guard stops."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from billhook.core import tools
@@ -26,6 +27,12 @@ def rules_for(event: Event) -> tuple[str, ...]:
     except RuleError:
         return ()
     return rules if allows else ()
+
+
+def how_to_allow(rules: Sequence[str], place: str) -> str:
+    """What to tell the user: the rules, and where they are added; nothing where no rule allows the call."""
+    named = " and ".join(f"`{rule}`" for rule in rules)
+    return f"To allow it, the user can add {named} to {place}." if rules else ""
 
 
 def _commands(line: str) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, ask, deny
+from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import later
 from billhook.effects.effect import Effect
@@ -103,6 +104,13 @@ class GuardSettings(msgspec.Struct, frozen=True):
     cells: Mapping[str, str] = {}  # `discard` or `delete:home` -> allow, ask or deny
     tightened: Mapping[str, str] = {}  # by a project: never looser than the table
     allowed: "tuple[Rule, ...]" = ()  # the user's own allow rules that name what they allow
+    rules_in: str = "`guard(allow=[...])`"  # where such a rule is added, for people
+
+    @property
+    def judges(self) -> bool:
+        """Whether there is more to it than the row `disarm`."""
+        cells = (*self.cells.values(), *self.tightened.values())
+        return self.preset != "off" or any(decision != "allow" for decision in cells)
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -164,6 +172,8 @@ class Guard(msgspec.Struct, frozen=True):
     settings: GuardSettings
     at_once: ClassVar[bool] = True
     """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
+    runs_last: ClassVar[bool] = True
+    """It judges the input as rewritten, and knows what the user's own hooks allow."""
 
     def __call__(self, ctx: Context) -> Answer:
         event = ctx.event
@@ -180,7 +190,12 @@ class Guard(msgspec.Struct, frozen=True):
             return NOTHING
         reason = advice.reason(judged)
         answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
-        return answer if ours else msgspec.structs.replace(answer, data={"allow": allow_rules.rules_for(event)})
+        return answer if ours else msgspec.structs.replace(answer, data=self.allowing(event))
+
+    def allowing(self, event: Event) -> dict[str, object]:
+        """The rules that would allow a call, and the sentence about them (`Verdict.how_to_allow`)."""
+        found = allow_rules.rules_for(event)
+        return {"allow": found, "how_to_allow": allow_rules.how_to_allow(found, self.settings.rules_in)}
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""

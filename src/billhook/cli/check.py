@@ -14,12 +14,13 @@ import msgspec
 
 from billhook import __version__
 from billhook.agents import AGENTS, TABLE
-from billhook.agents.base import Agent
+from billhook.agents.base import Agent, able
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import choice, flag, option, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
+from billhook.config.builtin_hooks import guard_settings
 from billhook.config.config import Config
 from billhook.config.declaration import Declared
 from billhook.config.history import budget_of, facts, log_of
@@ -149,6 +150,7 @@ class Hosted(msgspec.Struct, frozen=True):
     hooks: tuple[Declared, ...]  # those that were looked at
     found: tuple[HostLimit, ...]
     left: int = 0  # hooks that the agent runs itself, in its own way
+    guard: bool = False  # the guard is on, and this agent can't ask what it asks
 
 
 def host_named(name: str, *also: str) -> Agent:
@@ -207,6 +209,9 @@ def _screen(one: Hosted) -> Iterator[str]:
         for limit in said:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
+    if one.guard:
+        told = "the guard's ask becomes deny; the reason names the rule that allows the call"
+        yield from filled(f"on {title}'s {one.host.spellings['PreToolUse']} {told}", 2)
     if one.left:
         yield from filled(
             f"{counted(one.left, 'more hook')} {'is' if one.left == 1 else 'are'} run by {title} itself", 2
@@ -304,7 +309,9 @@ def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
         entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
         standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]
         hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
-        about.append(hosted(host, hooks, len(standing) - len(hooks), {one.project for one in configs}))
+        one = hosted(host, hooks, len(standing) - len(hooks), {config.project for config in configs})
+        guards = any(guard_settings(config.builtins["guard"], config.sources).judges for config in configs)
+        about.append(msgspec.structs.replace(one, guard=guards and not able(host, "PreToolUse").ask))
         unread = any(config.unreadable for config in configs)
     lines = ["\n\n".join("\n".join(_screen(one)) for one in about)]
     report(as_json, lines, *(_data(one.host, limit) for one in about for limit in one.found))

@@ -279,7 +279,7 @@ its folder is gone, hooks call billhook in a circle, or billhook fails:
   --on-failure deny   the event is denied, in the dialect's words
   --on-failure allow  it passes
   neither             it is denied as soon as a gate is configured for it, else it passes;
-                      both can be seen on stderr
+                      both can be seen on stderr. The guard is a gate for tool calls.
 
 \b
 A hook that answers later may end within its time-out, after the verdict; its answer has no reader."""

@@ -81,7 +81,7 @@ def _screen(
     yield ""
     yield from _files(config)
     if guard is not None:
-        done = f"; {guard.lately}" if lately is not None else ""
+        done = f"; {guard.lately}" if config.recording is not None else ""
         yield f"  {'guard':<8}  {click.style(guard.setting, fg=None if guard.on else 'yellow')}{done}"
     if lately is not None:
         from billhook.cli.doctor.hooks import head_findings

@@ -1,7 +1,7 @@
 """The built-ins that an engine gets, what the guard protects, and the stand-ins for hooks that can't run."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,21 +9,24 @@ import msgspec
 
 from billhook.agents import TABLE
 from billhook.builtins import trackers
-from billhook.config import installation, sources
+from billhook.config import builtin_options, installation, sources
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import Exec, Python, RunAction
 from billhook.config.recorder import Knowing
 from billhook.config.sources import Builtin, FileSnapshot
 from billhook.core import client_env
 from billhook.core.answers import Reply, Status
+from billhook.core.errors import UsageError
 from billhook.core.hook import Context, Hook, Source
 from billhook.effects.protected_paths import Protected
 from billhook.store.approvals import Approvals
+from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
     from billhook.builtins.guard import GuardSettings
     from billhook.config.config import Entry
+    from billhook.effects.rules import Rule
 
 
 class StandIn(msgspec.Struct, frozen=True):
@@ -53,13 +56,46 @@ def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSe
     from billhook.builtins.guard import GuardSettings
 
     options = filled("guard", said.options)
-    own = "off" if said.enabled is False else options["preset"]
-    preset = max(own, options["project_preset"], key=("off", "standard", "strict").index)
-    if not any(read.permissions for read in reads):
-        return GuardSettings(preset, options["cells"], options["project_cells"])
-    from billhook.config.permissions import own_allow_rules
+    preset = max(options["preset"], options["project_preset"], key=("off", "standard", "strict").index)
+    allowed: tuple[Rule, ...] = ()
+    if any(read.permissions for read in reads):
+        from billhook.config.permissions import own_allow_rules
 
-    return GuardSettings(preset, options["cells"], options["project_cells"], own_allow_rules(reads))
+        allowed = own_allow_rules(reads)
+    place = f"`permissions: {{allow: [...]}}` in {sources.own_file()}"
+    return GuardSettings(preset, options["cells"], options["project_cells"], allowed, place)
+
+
+def guard(
+    preset: str = "standard",
+    *,
+    cells: Mapping[str, str] | None = None,
+    allow: Iterable[str] = (),
+    cwd: str | os.PathLike[str] = "",
+) -> Hook:
+    """The guard for an engine of your own, which reads no configuration: `Engine([*hooks, guard()])`.
+
+    `cells` change its table as `guard:` in a file does, `allow` are permission rules for what it leaves alone, `cwd` is
+    the project. Raises UsageError, and RuleError for a rule that can't be read.
+    """
+    from billhook.builtins import guard as builtin
+    from billhook.config.permissions import naming_rules
+    from billhook.effects.rules import Rule
+
+    given = dict(cells or {})
+    for cell, decision in given.items():
+        if hint := builtin_options.unknown_cell(cell):
+            raise UsageError(f"the guard has no cell `{cell}`", hint=hint)
+        _one_of(f"`{cell}`", decision, builtin_options.DECISIONS)
+    _one_of("`preset`", preset, builtin_options.PRESETS)
+    root = state_root()
+    paths = protected(sources.find(os.path.realpath(cwd or client_env.getcwd())), root, (), Approvals(root))
+    return builtin.guard(paths, builtin.GuardSettings(preset, given, {}, naming_rules(map(Rule.parse, allow))))
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise UsageError(f"{name} is `{value}`", hint=f"one of {', '.join(known)}")
 
 
 def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
@@ -185,18 +221,13 @@ class Builtins:
         return rate_limit(self.state, [RateLimit(**limit) for limit in options["limits"]], self.project)
 
 
-def speaking_last(hooks: Sequence[Hook]) -> list[Hook]:
-    """The same hooks for an engine that runs them at once: the guard waits for all that come before it in turn.
-    For what comes after it, by priority or by `after`, it can't wait."""
-    from billhook.engine.plan import Plan
-
-    in_turn = Plan(hooks).hooks
-    at = next(place for place, hook in enumerate(in_turn) if is_the_guard(hook))
-    later = {hook.name for hook in in_turn[at:]}
-    earlier = tuple(dict.fromkeys(hook.name for hook in in_turn[:at] if hook.name not in later))
-    return [msgspec.structs.replace(hook, after=earlier) if is_the_guard(hook) else hook for hook in hooks]
-
-
 def is_the_guard(hook: Hook) -> bool:
     """Whether it is the built-in; a hook of a file may have the same name."""
     return hook.source.layer == "built-in" and hook.name.endswith("guard")
+
+
+def is_guard_off(hook: Hook) -> bool:
+    """Whether it is the guard, and the user switched off all of it that can be."""
+    from billhook.builtins.guard import Guard
+
+    return isinstance(hook.run, Guard) and not hook.run.settings.judges

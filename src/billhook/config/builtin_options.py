@@ -13,6 +13,7 @@ from billhook.core.text import folded, suggestion
 from billhook.effects.effect import KINDS, SCOPES
 
 DECISIONS: Final = ("allow", "ask", "deny")
+PRESETS: Final = ("standard", "strict", "off")
 LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
 
 
@@ -113,7 +114,7 @@ _OF_A_LIMIT: Final[dict[str, OptionKind]] = {
     "then": _one_of(deny="deny", ask="ask", block="deny"),
     "reason": _TEXT,
 }
-_PRESET: Final = _one_of(standard="standard", strict="strict", off="off")
+_PRESET: Final = _one_of(**{name: name for name in PRESETS})
 _SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
 
 
@@ -150,22 +151,34 @@ _NEVER: Final = lambda value: False
 
 
 def _guard_fields(fields: FieldNodes) -> FieldNodes:
-    """`delete:home: deny` beside `preset: strict`: what is no option is a cell of the table."""
-    preset = [(key, value) for key, value in fields if folded(str(key.value)) == "preset"]
-    cells = FieldNodes(tuple((key, value) for key, value in fields if folded(str(key.value)) != "preset"))
-    if not cells.pairs:
-        return FieldNodes(tuple(preset))
-    first = cells.pairs[0][0]
-    return FieldNodes((*preset, (Node("cells", first.line, first.column), Node(cells, first.line, first.column))))
+    """`delete:home: deny` beside `preset: strict`: what is no option is a cell of the table. YAML reads `off` as a
+    boolean."""
+    pairs: list[tuple[Node, Node]] = []
+    for key, value in fields:
+        if folded(str(key.value)) == "preset":
+            pairs.append((key, Node("off", value.line, value.column) if value.value is False else value))
+        else:
+            cell = FieldNodes(((key, value),))
+            pairs.append((Node("cells", key.line, key.column), Node(cell, key.line, key.column)))
+    return FieldNodes(tuple(pairs))
+
+
+def unknown_cell(cell: str) -> str:
+    """What is wrong with the name of a cell of the guard's table, as a hint; nothing for one that can be set."""
+    kind, colon, scope = cell.partition(":")
+    if kind == "disarm":
+        return "what would disarm billhook itself can't be changed"
+    if kind in KINDS and (scope in SCOPES if colon else True):
+        return ""
+    known = [f"{one}:{each}" for one in KINDS for each in SCOPES] if colon else KINDS
+    return suggestion(cell, known, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
 
 
 def _cells(name: str, node: Node) -> dict[str, str]:
     """The guard's table: effects, or effects in a scope, each with a decision."""
     found: dict[str, str] = {}
     for key, value in node.value if isinstance(node.value, FieldNodes) else ():
-        kind, _, scope = str(key.value).partition(":")
-        if kind not in KINDS or (scope and scope not in SCOPES) or kind == "disarm":
-            hint = suggestion(kind, KINDS, f"an effect, or effect:scope with one of {', '.join(SCOPES)}")
+        if hint := unknown_cell(str(key.value)):
             raise WrongError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
         if value.value not in DECISIONS:
             raise WrongError(f"`{key.value}` is {_shown(value)}", f"one of {', '.join(DECISIONS)}", value)
@@ -176,7 +189,7 @@ def _cells(name: str, node: Node) -> dict[str, str]:
 OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
     "guard": (
         Option("preset", "standard", _PRESET, lambda preset: preset != "off"),
-        Option("cells", {}, OptionKind(_cells, {"type": "object"}), lambda cells: "allow" not in cells.values()),
+        Option("cells", {}, OptionKind(_cells, {"type": "object"})),
         Option("project_preset", "off", _PRESET),
         Option("project_cells", {}, OptionKind(_cells, {})),
     ),
@@ -221,17 +234,21 @@ def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list
         try:
             name = _known(key, known, f"`{builtin}` has no option `{key.value}`")
             if value.value is not None:
-                settled[name] = known[name].read(name, value)
+                found = known[name].read(name, value)
+                settled[name] = {**settled.get(name, {}), **found} if isinstance(found, dict) else found
         except WrongError as error:
             wrong.append(error)
     return settled, wrong
 
 
-def tightening(builtin: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """What a project sets, kept apart where it must never be looser than the user's own: the guard's table."""
-    if builtin != "guard":
-        return settings
-    return {f"project_{name}": value for name, value in settings.items() if name in ("preset", "cells")}
+def tightening(builtin: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a project sets, without what it can't set; kept apart where it must never be looser than the user's own: the
+    guard's table."""
+    loose = refused(builtin, settings)
+    kept = {name: value for name, value in settings.items() if name not in loose}
+    if "cells" in kept:
+        kept["cells"] = {cell: decision for cell, decision in kept["cells"].items() if cell not in loose}
+    return {f"project_{name}": value for name, value in kept.items()} if builtin == "guard" else kept
 
 
 def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:
@@ -248,8 +265,9 @@ def _shown(node: Node) -> str:
 
 
 def refused(builtin: str, settings: Mapping[str, Any]) -> list[str]:
-    """Which of these options a file of the project can't set."""
-    return [one.name for one in OPTIONS[builtin] if one.name in settings and not one.by_project(settings[one.name])]
+    """What of this a file of the project can't set: options, and cells of the guard's table."""
+    options = [one.name for one in OPTIONS[builtin] if one.name in settings and not one.by_project(settings[one.name])]
+    return [*options, *(cell for cell, decision in settings.get("cells", {}).items() if decision == "allow")]
 
 
 def merged(builtin: str, trusted: Mapping[str, Any], less: Mapping[str, Any]) -> dict[str, Any]:

@@ -414,7 +414,9 @@ class EntryReader:
             return ()
         if node.is_a("a string") or node.is_a("a list of strings"):
             return (node.value,) if isinstance(node.value, str) else tuple(node.plain())
-        self.wrong_type(field, node, "a string or a list of strings")
+        items = node.value if isinstance(node.value, tuple) else ()
+        odd = next((one for one in items if not one.is_a("a string")), node)
+        self.wrong_type(field, odd, "a string or a list of strings")
         return ()
 
     def wrong_type(self, field: str, node: Node, wanted: str) -> None:

@@ -14,7 +14,6 @@ from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import LAYERS, Declared, Say
 from billhook.config.entry import Part
-from billhook.config.guard_report import to_allow
 from billhook.config.history import rows_of
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
@@ -412,8 +411,8 @@ def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
 
 
 def _notes(row: HookRow, step: Step, says: Answer | None) -> Iterator[str]:
-    if says is not None and says.data and isinstance(step.run, Guard) and (told := to_allow(says.data)):
-        yield told
+    if says is not None and says.data and isinstance(step.run, Guard):
+        yield from filter(None, [says.data["how_to_allow"]])
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
     if step.when_late is not None:

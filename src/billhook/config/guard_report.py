@@ -1,6 +1,6 @@
-"""The guard as people see it: its preset, the cells that were changed, what it did lately, how to allow a call."""
+"""The guard as people see it: its preset, the cells that were changed, what it did lately."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -10,8 +10,6 @@ from billhook.builtins.guard import NAME, Guard, GuardSettings
 from billhook.config import sources
 from billhook.config.config import Config
 from billhook.config.history import LARGEST, LogTailScan, log_of
-from billhook.core import client_env
-from billhook.core.answers import Decision, Verdict
 from billhook.core.text import counted
 
 DAYS: Final = 7
@@ -80,35 +78,11 @@ def _is_guard(hook: str, source: str | None) -> bool:
     return source == _BUILT_IN and hook in (NAME, f"{_BUILT_IN}/{NAME}")
 
 
-def how_to_allow(verdict: Verdict) -> str:
-    """How the user can allow a call that only the guard asks about; nothing where others ask, or no rule can."""
-    asking = [one for one in verdict.outcomes if one.answer.decision is Decision.ASK]
-    if not asking or not all(_is_guard(one.hook, one.source) for one in asking):
-        return ""
-    return to_allow(asking[-1].answer.data)
-
-
-def to_allow(data: object) -> str:
-    """The sentence that names the rules which the guard gives along with an answer."""
-    rules: Sequence[str] = data.get("allow", ()) if isinstance(data, Mapping) else ()
-    if not rules:
-        return ""
-    named = " and ".join(f"`{rule}`" for rule in rules)
-    return f"To allow it, the user can add {named} to `permissions: {{allow: [...]}}` in {own_file()}."
-
-
-def own_file() -> str:
-    """The user's own hooks.yaml, as people write it."""
-    home = client_env.expanduser("~").rstrip("/") + "/"
-    path = next(file for file in sources.user_files() if file.endswith("/hooks.yaml"))
-    return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
-
-
 def findings(config: Config) -> Iterator[tuple[str, str, str]]:
     """How the guard is, for `billhook doctor`: level, text and remedy. Raises StoreError."""
     report = guard_report(config)
     if report is None:
         return
     text = f"{report.setting}; {report.lately}"
-    remedy = f"remove `guard: off` from {own_file()}, or write `guard: standard`"
+    remedy = f"remove `guard: off` from {sources.own_file()}, or write `guard: standard`"
     yield ("ok", f"on: {text}", "") if report.on else ("note", text, remedy)

@@ -97,7 +97,6 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 message = f"a {layer} file can't set `{option}` of `{said.name}` to that"
                 hint = "remove it, or set it in your own hooks.yaml"
                 findings.append(Finding("BH215", message, path, said.line, said.column, hint))
-                del kept[option]
             kept = builtin_options.tightening(said.name, kept) if of_project else kept
             settled[said.name] = replace(
                 so_far,

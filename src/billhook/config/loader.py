@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from msgspec.structs import replace
 
 from billhook.config import layers, sources
-from billhook.config.builtin_hooks import Builtins, StandIn, protected, speaking_last
+from billhook.config.builtin_hooks import Builtins, StandIn, protected
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LAYERS, Declared, Layer, needs_consent
 from billhook.config.installation import believed, inside, runs_itself, seen
@@ -271,8 +271,6 @@ class _Loading:
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
             hooks += [*builtins.hooks(), self._guard(entries, settings["guard"])]
-        if parallel and builtins is not None:
-            hooks = speaking_last(hooks)
         return Config(
             project=self.found.project,
             root=str(self.root),

@@ -112,7 +112,11 @@ def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
 def own_allow_rules(reads: Sequence[FileRead]) -> tuple[Rule, ...]:
     """The allow rules of the user's own files that name what they allow; `Bash` and `Bash(*)` name nothing."""
     own = [_PermissionFile(read) for read in reads if read.permissions and not needs_consent(read.source.layer)]
-    rules = (one.rule for file in own for one in file.rules["allow"])
+    return naming_rules(one.rule for file in own for one in file.rules["allow"])
+
+
+def naming_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Those that name what they allow."""
     return tuple(rule for rule in rules if rule.specifier and rule.specifier.strip("*: "))
 
 

@@ -46,21 +46,13 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
     if known is None or known[0] is not dialect:
         answer = verdict.as_answer(dialect.meanings.join)
         written = dialect.write_exit(verdict.about, answer)
-        if answer.decision is Decision.ASK and written.lost:
-            written = _with_the_rule(verdict, answer, dialect, written)
+        told = verdict.how_to_allow if answer.decision is Decision.ASK and written.lost else ""
+        if told and dialect.read_exit(verdict.about, written.exit).answer.objects:  # an ask that became a deny
+            answer = replace(answer, reason=f"{answer.reason} {told}")
+            written = dialect.write_exit(verdict.about, answer)
         known = dialect, Encoded(answer, written)
         verdict.__dict__["encoded"] = known
     return known[1]
-
-
-def _with_the_rule(verdict: Verdict, answer: Answer, dialect: Dialect, written: Written) -> Written:
-    """An ask of the guard for an agent that can't ask: the deny that it becomes names the rule that allows the call."""
-    from billhook.config.guard_report import how_to_allow
-
-    told = how_to_allow(verdict)
-    if not told or not dialect.read_exit(verdict.about, written.exit).answer.objects:
-        return written
-    return dialect.write_exit(verdict.about, replace(answer, reason=f"{answer.reason} {told}"))
 
 
 def _note_lost(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> tuple[str, ...]:

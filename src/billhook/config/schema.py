@@ -118,6 +118,8 @@ def _builtin(name: str) -> Schema:
     if name == "rate-limit":  # one limit may stand there without a list around it
         options |= LIMIT["properties"]
     inner = {"type": ["object", "null"], "properties": options, "additionalProperties": False}
+    if name == "guard":
+        inner = {"$ref": "#/$defs/guard"}
     properties = {"enabled": {"type": "boolean"}, "options": inner}
     return {"type": ["object", "boolean", "null"], "properties": properties, "additionalProperties": False}
 

@@ -217,20 +217,16 @@ class _ShapeReader:
         return tuple(node.plain()) if self._is_a("a list of strings", key, node, "until then it allows nothing") else ()
 
     def _guard(self, node: Node) -> Iterator[Builtin]:
-        """`guard: strict`, or a mapping of its options; YAML reads `off` as a boolean."""
+        """`guard: strict`, or a mapping of its options."""
         value = node
         if node.value is False or isinstance(node.value, str):
-            preset = Node("off" if node.value is False else node.value, node.line, node.column)
-            value = Node(FieldNodes(((Node("preset", node.line, node.column), preset),)), node.line, node.column)
+            value = Node(FieldNodes(((Node("preset", node.line, node.column), node),)), node.line, node.column)
         if isinstance(value.value, FieldNodes):
-            pairs = (
-                (key, Node("off", one.line, one.column) if one.value is False else one) for key, one in value.value
-            )
-            options, wrong = read_options("guard", FieldNodes(tuple(pairs)))
+            options, wrong = read_options("guard", value.value)
             for error in wrong:
                 self.find(error.code, str(error), error.node, error.hint)
             yield Builtin("guard", None, options, node.line, node.column, str(wrong[0]) if wrong else "")
-        elif value.value is not None:
+        elif value.value not in (None, True):  # YAML reads `on` as a boolean, too
             self._is_a("a mapping", "guard", value, "write `guard: strict`, or `preset: strict` below it")
 
     def _builtins(self) -> Iterator[Builtin]:
@@ -274,6 +270,8 @@ class _ShapeReader:
             self._is_a("a mapping", name, value, "write `enabled: true` below it")
         for error in wrong:
             self.find(error.code, str(error), error.node, error.hint)
+        if name == "guard" and enabled is False:
+            enabled, options = None, {**options, "preset": "off"}  # a part of it always stays on
         return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "")
 
     # -- the hooks

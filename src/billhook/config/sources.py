@@ -254,6 +254,12 @@ def user_files() -> list[str]:
     return [path for layer, path in _ours(_real_home()) if layer == "user"]
 
 
+def own_file() -> str:
+    """The user's own hooks.yaml, as people write it."""
+    path, home = next(path for path in user_files() if path.endswith("/hooks.yaml")), _real_home().rstrip("/")
+    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
+
+
 def _real_home() -> str:
     """The home folder, where it really lies; one that can't be looked at stays as it is written, to be reported."""
     home = client_env.expanduser("~")

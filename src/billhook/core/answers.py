@@ -415,6 +415,14 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     def denied(self) -> bool:
         return self.decision is _DENY
 
+    @property
+    def how_to_allow(self) -> str:
+        """How the user can allow what is asked about, for an agent that can't ask: what the hooks that ask have under
+        `how_to_allow` in their data. Nothing where one of them knows no way."""
+        asking = [one.answer.data for one in self.outcomes if one.answer.decision is Decision.ASK]
+        told = [data.get("how_to_allow") if isinstance(data, dict) else None for data in asking]
+        return " ".join(dict.fromkeys(map(str, told))) if all(told) else ""
+
     def as_answer(self, join: str = "\n\n") -> Answer:
         """The verdict as one answer: what billhook says when it is itself a hook."""
         objection, context = "", self.context

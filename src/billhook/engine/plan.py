@@ -1,6 +1,7 @@
 """Which hooks an event gets, and in which order: compiled once, looked up in a dict.
 
-Order: priority ascending, then `after`, then the order in which the hooks were given. Stable.
+Order: priority ascending, then `after`, then the order in which the hooks were given. Stable. A hook whose `run` has
+`runs_last` comes after all that don't wait for it, whatever their priority.
 """
 
 from collections import Counter, defaultdict
@@ -89,6 +90,7 @@ class Plan:
         groups: list[list[Step]] = []
         for step in steps:
             depth = max((level[name] + 1 for name in step.hook.after if name in level), default=0)
+            depth = len(groups) if _runs_last(step.hook) else depth
             level[step.hook.name] = max(depth, level.get(step.hook.name, 0))
             if depth == len(groups):
                 groups.append([])
@@ -243,9 +245,9 @@ def _order(hooks: list[Hook], renamed: dict[str, str]) -> list[Hook]:
             needed.update(positions[name])
         waits_for.append(needed - {i} if hook.name not in hook.after else needed)
     if not any(waits_for):
-        return sorted(hooks, key=attrgetter("priority"))
+        return sorted(hooks, key=_turn)
     ordered: list[Hook] = []
-    ready = [(hooks[i].priority, i) for i in range(len(hooks)) if not waits_for[i]]
+    ready = [(_turn(hooks[i]), i) for i in range(len(hooks)) if not waits_for[i]]
     heapq.heapify(ready)
     waiting = {i: set(needed) for i, needed in enumerate(waits_for) if needed}
     while ready:
@@ -255,11 +257,19 @@ def _order(hooks: list[Hook], renamed: dict[str, str]) -> list[Hook]:
             needed.discard(i)
             if not needed:
                 del waiting[j]
-                heapq.heappush(ready, (hooks[j].priority, j))
+                heapq.heappush(ready, (_turn(hooks[j]), j))
     if waiting:
         names = _cycle(waiting, hooks)
         raise PlanError(f"hooks wait for each other: {' -> '.join(names)}", hint="remove one of these `after`")
     return ordered
+
+
+def _turn(hook: Hook) -> tuple[bool, float]:
+    return _runs_last(hook), hook.priority
+
+
+def _runs_last(hook: Hook) -> bool:
+    return getattr(hook.run, "runs_last", False)
 
 
 def _cycle(waiting: dict[int, set[int]], hooks: list[Hook]) -> list[str]:

@@ -24,7 +24,7 @@ from billhook.agents.child import inherited
 from billhook.core import client_env, strictjson
 from billhook.core.answers import FAILURES, NOTHING, Answer, Exit, OnFailure, Outcome, Reply, Status
 from billhook.core.dialect_traits import meanings
-from billhook.core.errors import StrictJSONError, UsageError
+from billhook.core.errors import BillhookError, StrictJSONError, UsageError
 from billhook.core.hook import Context, Known
 from billhook.runners.process import Child, launch
 from billhook.runners.process_tree import GRACE
@@ -464,10 +464,18 @@ def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
         "seconds": None if seconds == float("inf") else seconds,
         "state": _plain_state(ctx.state),
         "env": {key: value for key, value in ctx.env.items() if isinstance(value, str)},
-        "known": {"session_name": ctx.session_name, "turn_id": ctx.turn_id},
+        "known": {"session_name": ctx.session_name, "turn_id": ctx.turn_id, "effects": _seen_effects(ctx)},
     }
     results = b",".join(_plain_outcome(outcome) for outcome in ctx.results.values())
     return b'%b,"results":[%b]}\n%b' % (strictjson.encode(head)[:-1], results, strictjson.encode(ctx.payload))
+
+
+def _seen_effects(ctx: Context) -> list[str] | None:
+    """What was seen in the session; None where that is not known, or its record can't be read."""
+    try:
+        return None if ctx.seen_effects is None else sorted(ctx.seen_effects)
+    except BillhookError:
+        return None
 
 
 def _plain_outcome(outcome: Outcome) -> bytes:

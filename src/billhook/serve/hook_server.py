@@ -462,12 +462,16 @@ class Answering:
 
     async def _judged_once(self, config: "Config", event: Event) -> "SharedVerdict":
         """What the hooks say, where the same call may come through several files."""
+        from billhook.config.recorder import encoded
         from billhook.serve.dedupe import Once, SharedVerdict, call_of
 
         async def judged() -> SharedVerdict:
             self._look_at_the_clock()
             verdict = await self._ask(config, event)
-            answer = brought(config.root, self.dialect, event, verdict.as_answer(self.dialect.meanings.join))
+            answer = verdict.as_answer(self.dialect.meanings.join)
+            if answer.decision is Decision.ASK:  # for an agent that can't ask, it says how to allow the call
+                answer = encoded(verdict, self.dialect).answer
+            answer = brought(config.root, self.dialect, event, answer)
             return SharedVerdict(answer, tuple(_discreet(verdict.warnings)))
 
         call = call_of(self.agent, event, self.stdin or b"", config, self.arguments)
@@ -653,8 +657,8 @@ class Answering:
         return event
 
     def _gated(self, event: Event | None) -> bool:
-        """Whether a gate is configured for the event, or nobody can tell. One that nobody asked for does not count."""
-        from billhook.config.builtin_hooks import is_the_guard
+        """Whether a gate is configured for the event, or nobody can tell. A guard that is off does not count."""
+        from billhook.config.builtin_hooks import is_guard_off
         from billhook.config.declaration import Say
 
         try:
@@ -663,7 +667,7 @@ class Answering:
                 return True
         except BaseException:
             return True
-        guards = [hook.events for hook in config.hooks if hook.gate and not is_the_guard(hook)]
+        guards = [hook.events for hook in config.hooks if hook.gate and not is_guard_off(hook)]
         guards += [
             entry.declared.events
             for entry in config.entries

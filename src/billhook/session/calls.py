@@ -358,7 +358,7 @@ class ToolCalls:
             return call if rewritten in (None, call.tool_input) else await self._judged_again(call, rewritten)
         if session.ask is None:
             why = ruling.reason or f"{call.tool_name} needs permission"
-            return await self._denied(call, f"{why} (nobody can be asked)")
+            return await self._denied(call, f"{why} (nobody can be asked) {call.before.how_to_allow}".rstrip())
         await session.notify(f"{call.tool_name} needs your permission", type="permission_prompt", title="Permission")
         if session.stopped is not None:
             return self._refused(call, session.stopped)

@@ -132,7 +132,8 @@ def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Seq
         "version": __version__,
         "project": project,
         "ok": bool(reports) and entries.all_well(general) and all(about.well for about in reports),
-        "daemon": general,
+        "daemon": [one for one in general if one.about != "guard"],
+        "guard": [one for one in general if one.about == "guard"],
         "agents": [
             {
                 "agent": about.host.name,

@@ -119,6 +119,8 @@ class Judged(msgspec.Struct, frozen=True):
     effect: Effect
     decision: str  # ask or deny
     lost: tuple[str, ...] = ()  # files whose content would be gone
+    keeps: str = ""  # the command that keeps their content, so that the call is let through
+    in_git: bool = True  # False: no repository holds them
 
 
 def decision_of(effect: Effect, settings: GuardSettings) -> str:
@@ -188,7 +190,7 @@ class Guard(msgspec.Struct, frozen=True):
         judged = self.judged((*found.effects, ours) if ours else found.effects, event.cwd)
         if not judged or (not ours and self.is_allowed(ctx, name)):
             return NOTHING
-        reason = advice.reason(judged)
+        reason = advice.reason(judged, tools.command_of(name, given) or "")
         answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
         return answer if ours else msgspec.structs.replace(answer, data=self.allowing(event))
 
@@ -201,7 +203,8 @@ class Guard(msgspec.Struct, frozen=True):
         """What the table stops, the strictest first."""
         impacts = (impact.impact_of(effect, cwd) for effect in effects if effect.kind != "read")
         found = [Judged(each[0], decision_of(each[0], self.settings), each[1]) for each in impacts if each]
-        return sorted((each for each in found if each.decision != "-"), key=lambda each: -_RANK[each.decision])
+        stopped = [impact.with_rescue(each, cwd) for each in found if each.decision != "-"]
+        return sorted(stopped, key=lambda each: -_RANK[each.decision])
 
     def is_allowed(self, ctx: Context, name: str) -> bool:
         """Whether the user allowed this very call: by a rule of their own, or by a hook of theirs that says so.

@@ -7,8 +7,9 @@ to discard, which branch a push is for. Nothing that a repository configures run
 import fnmatch
 import os
 import posixpath
+import shlex
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,6 +19,9 @@ from billhook.effects.effect import UNKNOWN, Effect
 from billhook.effects.families import git
 from billhook.effects.places import base_of, has_pattern, inside
 from billhook.effects.table import word_set
+
+if TYPE_CHECKING:
+    from billhook.builtins.guard import Judged
 
 _JUNK: Final = word_set(
     """
@@ -191,6 +195,40 @@ def _drop_recovery(effect: Effect, cwd: str) -> Impact | None:
     if found and "stash" in effect.cause.split() and not gitstate.has_stash(found[0]):
         return None
     return effect, ()
+
+
+# how the work is kept
+
+
+def with_rescue(judged: "Judged", cwd: str) -> "Judged":
+    """What is lost with the command that keeps it; none where it would be deleted as well, with `.git`."""
+    effect = judged.effect
+    if not judged.lost or effect.kind not in ("delete", "discard"):
+        return judged
+    base = base_of(effect.target) if effect.target.startswith("/") else ""
+    root = (_own_root(base) if effect.kind == "discard" else "") or _root(effect, base, cwd)
+    if not root:
+        return replace(judged, in_git=False)
+    if effect.kind == "delete" and _own_root(base) == base and not has_pattern(effect.target):
+        return judged
+    return replace(judged, keeps=_rescue(effect, root, cwd))
+
+
+def _root(effect: Effect, base: str, cwd: str) -> str:
+    found = _repository(effect, cwd) if effect.kind == "discard" else gitstate.repository(base)
+    return found[0] if found else ""
+
+
+def _rescue(effect: Effect, root: str, cwd: str) -> str:
+    """The command: a stash leaves out ignored files unless it is told otherwise, and needs a first commit."""
+    here = gitstate.repository(cwd)
+    git_here = "git" if here and os.path.realpath(here[0]) == os.path.realpath(root) else f"git -C {shlex.quote(root)}"
+    if not gitstate.has_commit(root):
+        return f"{git_here} add -A && {git_here} commit -m wip"
+    if effect.via[-2:] == ("git", "git"):
+        return "git submodule foreach git stash push -u -m wip"
+    ignored = effect.why in (git.IGNORED, git.UNTRACKED_AND_IGNORED)
+    return f"{git_here} stash push {'--all' if ignored else '-u'} -m wip"
 
 
 _LOOKS: Final[dict[str, Callable[[Effect, str], Impact | None]]] = {

@@ -247,6 +247,14 @@ def default_branches(root: str) -> set[str]:
     return found - {""}
 
 
+def has_commit(root: str) -> bool:
+    """Whether there is a first commit. True where that can't be told."""
+    try:
+        return _opened(root).head() == "HEAD"
+    except BROKEN:
+        return True
+
+
 def has_stash(root: str) -> bool:
     """Whether something is stashed. True where that can't be told: a stash is easily lost."""
     try:

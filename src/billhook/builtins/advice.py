@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _MOST_REASONS: Final = 3
 _MOST_FILES: Final = 3
 _LONGEST: Final = 120
+_CONTROL: Final = frozenset(";|&\n")
 
 _BY_USER: Final = "Ask the user to run this in their own terminal."
 _TO_A_BRANCH: Final = "Push to another branch, and let the user merge it: `git push origin HEAD:BRANCH`."
@@ -153,7 +154,8 @@ def _cause(effect: Effect, line: str) -> str:
     above = effect.via[:-1]
     if not above or not line or " ".join(effect.cause.split()) in " ".join(line.split()):
         return f"`{cause}`"
-    return f"`{cause}`, which `{_short(above[-1])}` runs,"
+    is_plain = len(line) <= _LONGEST and _CONTROL.isdisjoint(line)
+    return f"`{cause}`, which `{_short(line if is_plain else above[-1])}` runs,"
 
 
 def _happens(effect: Effect) -> str:
@@ -214,7 +216,9 @@ def _before_deleting(judged: "Judged") -> str:
         return "Use `git rm -r FOLDER`, which refuses to delete changed files."
     if judged.lost and not judged.in_git:
         return "Nothing can restore it. Delete single files by name, or ask the user to run this."
-    return "Delete the folders that you mean by name, such as `rm -rf build`."
+    if ".git" in judged.effect.target.split("/"):
+        return f"It holds all commits, branches and stashes. {_BY_USER}"
+    return "Delete the folders that you mean by name, such as `rm -rf build`. `.git` holds all commits and stashes."
 
 
 def _target(effect: Effect) -> str:

@@ -27,6 +27,9 @@ _DANGEROUS = re.compile(
 )
 """Programs whose presence in a line that can't be read is reason enough to ask."""
 
+_ASSIGNED = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=", re.M)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[}:#%/^,-](?!\+))")  # `${X:+set}` prints no value
+
 
 class Analysis(msgspec.Struct, frozen=True):
     """What is known of one tool call."""
@@ -134,6 +137,7 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
         interpreter.add(Command("", cwd=world.cwd), "run-opaque", "", certain=False, why=interpreter.why)
+    interpreter.effects += _shown_secrets(interpreter)
     found = [each for effect in interpreter.effects for each in _also(effect, world)]
     return Analysis(
         tuple(dict.fromkeys(found)),
@@ -145,6 +149,30 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
         named,
         interpreter.world,
     )
+
+
+def _shown_secrets(interpreter: Interpreter) -> Iterator[Effect]:
+    """Commands that print variables which the same call loaded from a file: `. ./.env; env`."""
+    loaded: dict[str, str] = {}  # variable -> the file that sets it
+    for command in interpreter.commands:
+        if command.name in (".", "source") and command.args:
+            path = interpreter.call(command).paths(command.args[0])[0]
+            text = interpreter.world.fs.read(path) if is_secret_file(path) else None
+            loaded |= dict.fromkeys(_ASSIGNED.findall(text or ""), path)
+        elif loaded and command.shown and (path := _printed(command, loaded)):
+            yield from interpreter.call(command).on_path("read-secret", path, weight="normal")
+
+
+def _printed(command: Command, loaded: dict[str, str]) -> str:
+    """The file whose variables a command prints: all of them, or one that it names."""
+    bare = all(word in ("-0", "-p", "-x", "-a") for word in command.args)
+    if command.name in ("env", "printenv", "set", "export", "declare") and bare and not command.assignments:
+        return "" if command.name == "set" and command.args else next(iter(loaded.values()))
+    if command.name not in ("echo", "printf", "printenv"):
+        return ""
+    written = ("".join(found) for found in _VARIABLE.findall(command.text))
+    named = command.args if command.name == "printenv" else written
+    return next((loaded[name] for name in named if name in loaded), "")
 
 
 def _also(effect: Effect, world: World) -> Iterator[Effect]:

@@ -103,9 +103,11 @@ def test_a_stash_would_be_deleted_as_well(agent: ScriptedAgent, line: str) -> No
     assert "`rm -rf build`" in reason
 
 
-def test_where_no_repository_is(agent: ScriptedAgent) -> None:
+@pytest.mark.parametrize("line", ["rm -rf src", "rm -rf ./src/*"])
+def test_where_no_repository_is(agent: ScriptedAgent, line: str) -> None:
     agent.repository.run("rm -rf .git")
-    reason = agent.stopped("rm -rf src")
+    reason = agent.stopped(line)
+    assert "content that no repository holds" in reason
     assert "git " not in reason
     assert "Delete single files by name" in reason
     agent.runs("rm src/u.py")

@@ -43,7 +43,7 @@ HAPPENS: Final[dict[str, str]] = {
     "disarm": "change {target}, which billhook's hooks depend on",
 }
 _WITHOUT_TARGET: Final = {
-    "force-push": "overwrite remote branches",
+    "force-push": "overwrite a remote branch",
     "rewrite-history": "rewrite history",
     "permissions": "change the settings of this machine",
     "publish": "publish a package",
@@ -87,6 +87,7 @@ class Words(NamedTuple):
 
 
 SPECIAL: Final = (
+    Words("force-push", "git --mirror|git --all|git --branches", "overwrite all remote branches", _TO_A_BRANCH),
     Words("delete", "apt|apt-get|dnf|yum|brew|pacman|apk|zypper|dpkg|rpm|snap|flatpak|port",
           "remove {target} from this machine", _BY_USER),
     Words("permissions", "iptables|ip6tables|nft|ufw|firewall-cmd|pfctl", "change the firewall of this machine",
@@ -229,6 +230,8 @@ def _lost(judged: "Judged") -> str:
     names = judged.lost
     if not names:
         return ""
+    if not judged.in_git:
+        return "content that no repository holds"
     count = f"{len(names)} file{'s' if len(names) != 1 else ''} with uncommitted work"
     shown = ", ".join(f"`{_short(name)}`" for name in names[:_MOST_FILES])
     return f"{count} ({shown}{', …' if len(names) > _MOST_FILES else ''})"

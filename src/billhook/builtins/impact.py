@@ -108,7 +108,9 @@ def _is_internal(path: str) -> bool:
 
 def _lost(effect: Effect, root: str, in_git: bool) -> tuple[tuple[str, ...], str]:
     """The files that would be gone for good, and why there may be more of them."""
-    wanted = effect.names or ((posixpath.basename(effect.target),) if has_pattern(effect.target) else ())
+    pattern = posixpath.basename(effect.target)
+    is_part = has_pattern(effect.target) and pattern not in _EVERYTHING
+    wanted = effect.names or ((pattern,) if is_part else ())
     if wanted and all(_matches(name, _JUNK) for name in wanted):
         return (), ""
     base = base_of(effect.target)

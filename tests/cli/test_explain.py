@@ -220,7 +220,7 @@ PreToolUse Bash: terraform destroy
 
   1  guard  asked
      says: ask: `terraform destroy` would destroy infrastructure. Show what it
-       would do first (a plan or a dry run), and let the user run it.
+       would destroy (`terraform plan -destroy`), and let the user run it.
      note: To allow it, the user can add `Bash(terraform destroy)` to
        `permissions: {allow: [...]}` in ~/.config/billhook/hooks.yaml.
      60 s   gate: a failure denies it   built-in

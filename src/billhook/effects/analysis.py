@@ -112,8 +112,10 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     for told, path in said.paths:
         new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
         kind: Kind = "write" if new else told
+        moved = said.moves and kind == "delete"
+        below = kind == "delete" and said.recursive and not (moved and world.fs.kind(call.paths(path)[0]) == "file")
         interpreter.effects += call.on_path(
-            kind, path, recursive=kind == "delete" and said.recursive, itself=kind == "delete"
+            kind, path, recursive=below, itself=kind == "delete", weight="light" if moved else None
         )
         if kind == "read" and is_secret_file(call.paths(path)[0]):
             interpreter.effects += call.on_path("read-secret", path, weight="normal")

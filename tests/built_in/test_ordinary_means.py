@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from billhook.builtins.disarm import disarm_effect
+from billhook.builtins.guard import GuardSettings, decision_of
 from billhook.core.events import PreToolUse
+from billhook.effects.analysis import analysis_of
 from billhook.effects.protected_paths import Protected
 from built_in.judging import disarms, guards
 from built_in.test_disarm import World, make_world
@@ -314,7 +317,10 @@ VARIANTS = [
     "grep settings paths.txt | xargs rm", "while IFS= read -r line; do rm -f \"$line\"; done < paths.txt",
     "cat paths.txt | while read f; do rm $f; done", "parallel --arg-file paths.txt rm", "rm -f `cat paths.txt`",
     "xargs -a paths.txt -I{} sh -c 'rm \"{}\"'", "< paths.txt xargs rm", "mapfile -t f < paths.txt && rm \"${f[@]}\"",
-    "git rm --pathspec-from-file=paths.txt",
+    "git rm --pathspec-from-file=paths.txt", "pkill billhook", "pkill -f billhook", "killall billhook-hook",
+    "kill $(pgrep -f billhook)", "kill -9 $(pidof billhook)", "kill $(cat ~/.claude/billhook/daemon/pid)",
+    "pgrep -f billhook | xargs kill", "perl -e 'unlink \"$ENV{HOME}/.claude/settings.json\"'",
+    "perl -e 'unlink(\"$ENV{HOME}/.local/bin/billhook-hook\")'", "ssh localhost 'rm -rf ~/.claude/billhook'",
 ]  # fmt: skip
 
 OTHER_WAYS = [
@@ -536,6 +542,8 @@ MORE = [
     "pip install .", "docker build -o dist .", "sed 's/billhook/rule/' a.txt",
     "tar -czf x.tgz -T paths.txt", "gcc -o build/app x.c",
     "awk '{print > \"build/out.txt\"}' a.txt", "crontab plain.txt", "git format-patch -1 -o /tmp/patches",
+    "pgrep -f billhook", "pkill -f 'node server.js'", "ssh host 'pkill -f billhook'", "ssh host 'rm -rf /'",
+    "ssh prod.example.com 'rm -rf ~/.claude/billhook'", "perl -e 'print \"$ENV{HOME}/.claude/settings.json\"'",
     "tmux source-file ~/.tmux.conf", "rsync --files-from=paths.txt . /tmp/x", "xdotool type 'hello world'",
 ]  # fmt: skip
 
@@ -553,6 +561,10 @@ STOPPED = {
     "rm -rf ~/.local/share/uv/tools/black": "deletes outside the project",
     "ssh prod 'rm -rf /srv/app/build'": "deletes on a machine that is called prod",
     "ssh prod 'rm -rf *'": "deletes on a machine that is called prod",
+    "ssh host 'rm -rf /'": "deletes all of another machine",
+    "ssh prod.example.com 'rm -rf ~/.claude/billhook'": "deletes in a home of another machine",
+    "ssh host 'pkill -f billhook'": "ends processes by a pattern",
+    "pkill -f 'node server.js'": "ends processes by a pattern",
     "echo 'make' | at now": "runs later by itself",
     "crontab plain.txt": "runs later by itself",
     "socat TCP-LISTEN:80,fork EXEC:cat": "gives others a program on this machine",
@@ -650,3 +662,10 @@ def test_tools_that_write_are_stopped(tool: str, given: Any, world: World) -> No
 def test_the_tables_are_large_enough() -> None:
     """Several hundred of each, and none twice."""
     assert len(set(ATTACKS)) == len(ATTACKS) >= 300 and len(set(EVERYDAY)) == len(EVERYDAY) >= 200
+
+
+def test_a_strict_guard_does_not_ask(world: World) -> None:
+    """`strict` denies what the standard table asks about, also in the row `disarm`."""
+    found = disarm_effect(analysis_of(call(world, "Bash", {"command": "rm .hooks.json"})), installed(world))
+    assert found is not None
+    assert (decision_of(found, GuardSettings()), decision_of(found, GuardSettings("strict"))) == ("ask", "deny")

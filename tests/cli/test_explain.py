@@ -68,9 +68,9 @@ PreToolUse Bash: git push -f && ls
      .billhook/hooks.yaml:19
 
   2  built-in/guard  asked
-     says: ask: `git push -f` would overwrite a remote branch. Push to a branch
-       of your own: `git push origin HEAD:BRANCH`, or use `--force-with-lease`
-       there.
+     says: ask: `git push -f` would overwrite a remote branch. Use `git push
+       --force-with-lease origin BRANCH`, or push to another branch: `git push
+       origin HEAD:BRANCH`.
      note: To allow it, the user can add `Bash(git push -f)` and `Bash(ls)` to
        `permissions: {allow: [...]}` in ~/.config/billhook/hooks.yaml.
      60 s   gate: a failure denies it   built-in
@@ -220,7 +220,7 @@ PreToolUse Bash: terraform destroy
 
   1  guard  asked
      says: ask: `terraform destroy` would destroy infrastructure. Show what it
-       would do first (a plan or a dry run), and let the user run it.
+       would destroy (`terraform plan -destroy`), and let the user run it.
      note: To allow it, the user can add `Bash(terraform destroy)` to
        `permissions: {allow: [...]}` in ~/.config/billhook/hooks.yaml.
      60 s   gate: a failure denies it   built-in

@@ -108,7 +108,7 @@ def test_every_reason_names_the_part_and_an_alternative(below_temp: Repository) 
     with home_is(below_temp.home):
         for case in (case for group in GROUPS.values() for case in group if case.decision != "none" and not case.files):
             reason = judge(judging, below_temp.root, case.tool, case.given(below_temp.home)).reason
-            part = re.match(r"`(.+?)` (?:would|may) .+?\. [A-Z`]", reason)
+            part = re.match(r"`(.+?)`(?:, which `.+?` runs,)? (?:would|may) .+?\. [A-Z`]", reason)
             if part is None or not part[1].strip():
                 wrong.append(f"{case.command}: {reason}")
     assert not wrong, "\n".join(wrong)

@@ -8,15 +8,19 @@ from billhook.core.errors import RuleError
 from billhook.core.events import Event
 from billhook.effects import shell
 from billhook.effects.rules import Rule, covers
+from billhook.effects.tool_inputs import tool_input
 
 _MOST_RULES: Final = 3
 _LONGEST: Final = 200
+_NO_RULE: Final = "No permission rule can name this call; the user can run it in their own terminal."
 
 
 def rules_for(event: Event) -> tuple[str, ...]:
     """Rules that allow exactly this call; none where no rule can, such as for a line with a redirection."""
     name = tools.canonical(getattr(event, "tool_name", ""))
     given = getattr(event, "tool_input", None)
+    if name.startswith("mcp__"):
+        return (name,) if is_told_by_name(name, given) and Rule.parse(name).is_naming else ()
     command = tools.command_of(name, given)
     wanted = _commands(command) if command is not None else list(tools.paths_of(name, given))
     rules = tuple(dict.fromkeys(f"{name}({text})" for text in wanted))
@@ -30,9 +34,15 @@ def rules_for(event: Event) -> tuple[str, ...]:
 
 
 def how_to_allow(rules: Sequence[str], place: str) -> str:
-    """What to tell the user: the rules, and where they are added; nothing where no rule allows the call."""
+    """What to tell the user: the rules, and where they are added."""
     named = " and ".join(f"`{rule}`" for rule in rules)
-    return f"To allow it, the user can add {named} to {place}." if rules else ""
+    return f"To allow it, the user can add {named} to {place}." if rules else _NO_RULE
+
+
+def is_told_by_name(name: str, given: object) -> bool:
+    """Whether the name of a tool tells what a call does; a tool that runs lines, code or SQL may do anything."""
+    said = tool_input(name, given)
+    return not (said.lines or said.code or said.sql)
 
 
 def _commands(line: str) -> list[str]:

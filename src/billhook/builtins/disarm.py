@@ -56,6 +56,8 @@ _IN_CODE = re.compile(
     r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
     re.I,
 )
+_PERL_HOME = re.compile(UNKNOWN + r"""\{["']?HOME["']?\}""")
+_SELF = re.compile(r"(?:^|@)(?:localhost|127\.|\[?::1)|" + UNKNOWN)  # or a host that the call doesn't show
 _HELP: Final = word_set("--help -h")
 _SAFE: Final = _HELP | {"--list", "--json"}
 _INSTALLERS = re.compile(
@@ -84,9 +86,13 @@ def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
     world = found.world
     if world is None:
         return None
+    if any(_ends_us(effect) for effect in found.effects):
+        why = "This would end billhook's own processes, and with them the hooks that they run"
+        return Effect("disarm", weight="heavy", why=why)
     if verb := _own_verb(found, world.cwd):
         why = f"`billhook {verb}` is for the user: they can run it in a terminal of their own"
         return Effect("disarm", weight="heavy", why=why)
+    found = _on_this_machine(found)
     worst = min(hits(found, world, protected), key=lambda hit: (not hit.state, hit.doubtful), default=None)
     if worst:
         return Effect("disarm", worst.path, weight="heavy" if worst.state else "normal", why=_reason(worst, protected))
@@ -95,9 +101,26 @@ def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
     return None
 
 
+def _on_this_machine(found: Analysis) -> Analysis:
+    """What a call does here: the files of another host are not billhook's."""
+    if not any("ssh" in effect.via for effect in found.effects):
+        return found
+    if any(one.name == "ssh" and any(map(_SELF.search, one.args)) for one in found.commands):
+        return found
+    effects = tuple(effect for effect in found.effects if "ssh" not in effect.via)
+    return replace(found, effects=effects, commands=tuple(one for one in found.commands if "ssh" not in one.via))
+
+
+def _ends_us(effect: Effect) -> bool:
+    """`pkill billhook`, `kill $(cat ~/.claude/billhook/daemon/pid)`."""
+    said = effect.target if UNKNOWN not in effect.target else effect.cause
+    return effect.kind == "kill" and "ssh" not in effect.via and "billhook" in said.lower()
+
+
 def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
     """The protected files that a call touches, or may touch."""
-    touches = [touch for effect in found.effects if effect.kind in _FILE_EFFECTS for touch in _touched(effect)]
+    changing = (effect for effect in found.effects if effect.kind in _FILE_EFFECTS)
+    touches = [touch for effect in changing for touch in _touched(_below_home(effect, world))]
     touches += [Touch(path, maybe=True) for word in found.named for path in _paths(word, world.cwd, world)]
     code = list(found.code)
     for command in found.commands:
@@ -132,6 +155,12 @@ def _touched(effect: Effect) -> Iterator[Touch]:
         makes_folder = effect.kind == "write" and not _MAKE_FOLDERS.isdisjoint(effect.via[-1:])
         below, itself = removes and effect.recursive, effect.kind == "delete"
         yield Touch(effect.target, below, effect.names, makes_folder, itself=itself)
+
+
+def _below_home(effect: Effect, world: World) -> Effect:
+    """An effect with the home folder in place of perl's `$ENV{HOME}`."""
+    found = _PERL_HOME.match(effect.target)
+    return replace(effect, target=world.home + effect.target[found.end() :]) if found else effect
 
 
 def _paths(word: str, cwd: str, world: World) -> Iterator[str]:

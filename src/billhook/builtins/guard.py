@@ -119,13 +119,15 @@ class Judged(msgspec.Struct, frozen=True):
     effect: Effect
     decision: str  # ask or deny
     lost: tuple[str, ...] = ()  # files whose content would be gone
+    keeps: str = ""  # the command that keeps their content, so that the call is let through
+    in_git: bool = True  # False: no repository holds them
 
 
 def decision_of(effect: Effect, settings: GuardSettings) -> str:
     """What the table says about an effect: `-`, `ask` or `deny`."""
     found = standard().get((effect.kind, effect.weight, effect.scope), "-")
     if effect.kind == "disarm":
-        return found
+        return "deny" if settings.preset == "strict" else found
     preset = settings.preset
     if found == "deny" and not effect.certain and preset == "standard":
         found = "ask"
@@ -188,7 +190,7 @@ class Guard(msgspec.Struct, frozen=True):
         judged = self.judged((*found.effects, ours) if ours else found.effects, event.cwd)
         if not judged or (not ours and self.is_allowed(ctx, name)):
             return NOTHING
-        reason = advice.reason(judged)
+        reason = advice.reason(judged, tools.command_of(name, given) or "")
         answer = deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
         return answer if ours else msgspec.structs.replace(answer, data=self.allowing(event))
 
@@ -201,7 +203,8 @@ class Guard(msgspec.Struct, frozen=True):
         """What the table stops, the strictest first."""
         impacts = (impact.impact_of(effect, cwd) for effect in effects if effect.kind != "read")
         found = [Judged(each[0], decision_of(each[0], self.settings), each[1]) for each in impacts if each]
-        return sorted((each for each in found if each.decision != "-"), key=lambda each: -_RANK[each.decision])
+        stopped = [impact.with_rescue(each, cwd) for each in found if each.decision != "-"]
+        return sorted(stopped, key=lambda each: -_RANK[each.decision])
 
     def is_allowed(self, ctx: Context, name: str) -> bool:
         """Whether the user allowed this very call: by a rule of their own, or by a hook of theirs that says so.
@@ -210,7 +213,7 @@ class Guard(msgspec.Struct, frozen=True):
         """
         given = getattr(ctx.event, "tool_input", None)
         if self.settings.allowed and rules.covers(self.settings.allowed, name, given, ctx.event.cwd):
-            return True
+            return not name.startswith("mcp__") or allow_rules.is_told_by_name(name, given)
         answers = ctx.results.values() if ctx.results else ()
         return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
 

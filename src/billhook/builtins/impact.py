@@ -7,8 +7,9 @@ to discard, which branch a push is for. Nothing that a repository configures run
 import fnmatch
 import os
 import posixpath
+import shlex
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -18,6 +19,9 @@ from billhook.effects.effect import UNKNOWN, Effect
 from billhook.effects.families import git
 from billhook.effects.places import base_of, has_pattern, inside
 from billhook.effects.table import word_set
+
+if TYPE_CHECKING:
+    from billhook.builtins.guard import Judged
 
 _JUNK: Final = word_set(
     """
@@ -29,6 +33,7 @@ _JUNK: Final = word_set(
 """Names of files that programs make again."""
 _EVERYTHING: Final = word_set("* ** ?* .* *.* .[!.]* .??* .[a-z]*")
 _INTERNALS: Final = word_set("HEAD config index packed-refs objects refs logs modules")
+_CLEANED: Final = (git.UNTRACKED, git.IGNORED, git.UNTRACKED_AND_IGNORED)
 _MOST_SHOWN: Final = 50
 Impact = tuple[Effect, tuple[str, ...]]
 
@@ -36,7 +41,8 @@ Impact = tuple[Effect, tuple[str, ...]]
 def impact_of(effect: Effect, cwd: str) -> Impact | None:
     """An effect with the weight that it has here and now, and the files that would be lost; None if it does nothing."""
     look = _LOOKS.get(effect.kind)
-    return look(effect, cwd) if look and effect.weight != "heavy" else (effect, ())
+    known = effect.weight == "heavy" or "ssh" in effect.via  # the disk of another machine can't be seen
+    return look(effect, cwd) if look and not known else (effect, ())
 
 
 def _heavy(effect: Effect, *lost: str) -> Impact:
@@ -102,7 +108,9 @@ def _is_internal(path: str) -> bool:
 
 def _lost(effect: Effect, root: str, in_git: bool) -> tuple[tuple[str, ...], str]:
     """The files that would be gone for good, and why there may be more of them."""
-    wanted = effect.names or ((posixpath.basename(effect.target),) if has_pattern(effect.target) else ())
+    pattern = posixpath.basename(effect.target)
+    is_part = has_pattern(effect.target) and pattern not in _EVERYTHING
+    wanted = effect.names or ((pattern,) if is_part else ())
     if wanted and all(_matches(name, _JUNK) for name in wanted):
         return (), ""
     base = base_of(effect.target)
@@ -123,27 +131,60 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 # git
 
 
+def _repository(effect: Effect, cwd: str) -> tuple[str, str] | None:
+    """The repository that git works in: `git -C x`, and git after `cd x`, work in that of x."""
+    folder = effect.folder or cwd
+    return None if UNKNOWN in folder else gitstate.repository(folder)
+
+
 def _discard(effect: Effect, cwd: str) -> Impact | None:
-    """Nothing is discarded where there is nothing to lose."""
-    found = gitstate.repository(cwd)
-    if effect.weight == "light" or found is None or effect.scope not in ("project", "unknown", "temp"):
+    """Nothing is discarded where there is nothing to lose, or no repository."""
+    if effect.weight == "light" or UNKNOWN in effect.folder + effect.target:
         return effect, ()
-    paths = [path for path in effect.target.split(" ") if path.startswith("/")]
-    cleans = effect.why in (git.UNTRACKED, git.IGNORED, git.UNTRACKED_AND_IGNORED)
-    ignored, only = cleans and effect.why != git.UNTRACKED, effect.why == git.IGNORED
-    work = gitstate.uncommitted(found[0], paths, untracked=cleans, ignored=ignored, only_ignored=only)
-    lost = work.untracked if cleans else [*work.modified, *work.staged]
+    found = _repository(effect, cwd)
+    if found is None:
+        here = effect.scope in ("project", "temp")
+        return None if here else (replace(effect, certain=False, why="no repository is known there"), ())
+    lost, doubt = _discarded(effect, found[0])
     if lost:
         return effect, tuple(dict.fromkeys(lost))[:_MOST_SHOWN]
-    if not cleans and paths and not any(has_pattern(path) or os.path.lexists(path) for path in paths):
-        return replace(effect, certain=False, why="no such file is known here"), ()
-    return None if work.certain else (replace(effect, certain=False, why=work.why), ())
+    return (replace(effect, certain=False, why=doubt), ()) if doubt else None
+
+
+def _discarded(effect: Effect, root: str) -> tuple[list[str], str]:
+    """The files whose work would be lost, and why there may be more of them."""
+    path = effect.target if effect.target.startswith("/") else ""
+    own = _own_root(path)
+    if own and own != root:  # `git worktree remove`, `git submodule deinit`: all that is in it
+        work = gitstate.uncommitted(own, untracked=True)
+        return [*work.modified, *work.staged, *work.untracked], work.why
+    cleans = effect.why in _CLEANED
+    ignored, only = cleans and effect.why != git.UNTRACKED, effect.why == git.IGNORED
+    work = gitstate.uncommitted(root, [path] if path else [], untracked=cleans, ignored=ignored, only_ignored=only)
+    lost = work.untracked if cleans else [*work.modified, *work.staged]
+    doubt = work.why
+    if path and not cleans and not has_pattern(path) and not os.path.lexists(path):
+        doubt = doubt or "no such file is known here"
+    if effect.via[-2:] == ("git", "git"):  # `git submodule foreach git ...`
+        lost += [f"{name}/{each}" for name in gitstate.submodules(root) for each in _work_of(f"{root}/{name}")]
+    return lost, doubt
+
+
+def _own_root(path: str) -> str:
+    """A path if it is the root of a worktree or of a submodule."""
+    found = gitstate.repository(path) if path else None
+    return found[0] if found and os.path.realpath(found[0]) == os.path.realpath(path) else ""
+
+
+def _work_of(root: str) -> list[str]:
+    work = gitstate.uncommitted(root)
+    return [*work.modified, *work.staged]
 
 
 def _force_push(effect: Effect, cwd: str) -> Impact:
     """The branch decides: a default branch is everybody's."""
-    found = gitstate.repository(cwd)
-    if found is None or (not effect.target and " -C" in effect.cause):  # another repository is not looked up
+    found = _repository(effect, cwd)
+    if found is None:
         return effect, ()
     branch = effect.target or gitstate.current_branch(found[0])
     named = replace(effect, target=branch)
@@ -151,10 +192,44 @@ def _force_push(effect: Effect, cwd: str) -> Impact:
 
 
 def _drop_recovery(effect: Effect, cwd: str) -> Impact | None:
-    found = gitstate.repository(cwd)
+    found = _repository(effect, cwd)
     if found and "stash" in effect.cause.split() and not gitstate.has_stash(found[0]):
         return None
     return effect, ()
+
+
+# how the work is kept
+
+
+def with_rescue(judged: "Judged", cwd: str) -> "Judged":
+    """What is lost with the command that keeps it; none where it would be deleted as well, with `.git`."""
+    effect = judged.effect
+    if not judged.lost or effect.kind not in ("delete", "discard"):
+        return judged
+    base = base_of(effect.target) if effect.target.startswith("/") else ""
+    root = (_own_root(base) if effect.kind == "discard" else "") or _root(effect, base, cwd)
+    if not root:
+        return replace(judged, in_git=False)
+    if effect.kind == "delete" and _own_root(base) == base and not has_pattern(effect.target):
+        return judged
+    return replace(judged, keeps=_rescue(effect, root, cwd))
+
+
+def _root(effect: Effect, base: str, cwd: str) -> str:
+    found = _repository(effect, cwd) if effect.kind == "discard" else gitstate.repository(base)
+    return found[0] if found else ""
+
+
+def _rescue(effect: Effect, root: str, cwd: str) -> str:
+    """The command: a stash leaves out ignored files unless it is told otherwise, and needs a first commit."""
+    here = gitstate.repository(cwd)
+    git_here = "git" if here and os.path.realpath(here[0]) == os.path.realpath(root) else f"git -C {shlex.quote(root)}"
+    if not gitstate.has_commit(root):
+        return f"{git_here} add -A && {git_here} commit -m wip"
+    if effect.via[-2:] == ("git", "git"):
+        return "git submodule foreach git stash push -u -m wip"
+    ignored = effect.why in (git.IGNORED, git.UNTRACKED_AND_IGNORED)
+    return f"{git_here} stash push {'--all' if ignored else '-u'} -m wip"
 
 
 _LOOKS: Final[dict[str, Callable[[Effect, str], Impact | None]]] = {

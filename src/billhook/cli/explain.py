@@ -184,7 +184,8 @@ def _effects(effects: Sequence[Effect]) -> Iterator[str]:
     cells = [f"{effect.kind}:{effect.scope}" for effect in effects[:_MOST_EFFECTS]]
     column = max(map(len, cells))
     for cell, effect in zip(cells, effects, strict=False):
-        via = f", via {', '.join(effect.via[:-1])}" if len(effect.via) > 1 else ""
+        above = dict.fromkeys(effect.via[:-1])  # a script is named as a command and as a file
+        via = f", via {', '.join(above)}" if above else ""
         unsure = f", not certain{f': {effect.why}' if effect.why else ''}" if not effect.certain else ""
         about = f"{effect.shown} " if effect.shown else ""
         text = f"{about}by `{effect.cause or ' '.join(effect.via)}`{via}{unsure}"

@@ -117,7 +117,7 @@ def own_allow_rules(reads: Sequence[FileRead]) -> tuple[Rule, ...]:
 
 def naming_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Those that name what they allow."""
-    return tuple(rule for rule in rules if rule.specifier and rule.specifier.strip("*: "))
+    return tuple(rule for rule in rules if rule.is_naming)
 
 
 def waiting_now(waiting: Waiting) -> str:

@@ -27,6 +27,9 @@ _DANGEROUS = re.compile(
 )
 """Programs whose presence in a line that can't be read is reason enough to ask."""
 
+_ASSIGNED = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=", re.M)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[}:#%/^,-](?!\+))")  # `${X:+set}` prints no value
+
 
 class Analysis(msgspec.Struct, frozen=True):
     """What is known of one tool call."""
@@ -109,11 +112,13 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     for told, path in said.paths:
         new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
         kind: Kind = "write" if new else told
+        moved = said.moves and kind == "delete"
+        below = kind == "delete" and said.recursive and not (moved and world.fs.kind(call.paths(path)[0]) == "file")
         interpreter.effects += call.on_path(
-            kind, path, recursive=kind == "delete" and said.recursive, itself=kind == "delete"
+            kind, path, recursive=below, itself=kind == "delete", weight="light" if moved else None
         )
         if kind == "read" and is_secret_file(call.paths(path)[0]):
-            interpreter.effects.append(call.effect("read-secret", call.paths(path)[0], scope="unknown"))
+            interpreter.effects += call.on_path("read-secret", path, weight="normal")
     for code in said.code:
         from billhook.effects.families.code import effects_of_code  # most calls hold no code
 
@@ -134,6 +139,7 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
         interpreter.add(Command("", cwd=world.cwd), "run-opaque", "", certain=False, why=interpreter.why)
+    interpreter.effects += _shown_secrets(interpreter)
     found = [each for effect in interpreter.effects for each in _also(effect, world)]
     return Analysis(
         tuple(dict.fromkeys(found)),
@@ -145,6 +151,30 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
         named,
         interpreter.world,
     )
+
+
+def _shown_secrets(interpreter: Interpreter) -> Iterator[Effect]:
+    """Commands that print variables which the same call loaded from a file: `. ./.env; env`."""
+    loaded: dict[str, str] = {}  # variable -> the file that sets it
+    for command in interpreter.commands:
+        if command.name in (".", "source") and command.args:
+            path = interpreter.call(command).paths(command.args[0])[0]
+            text = interpreter.world.fs.read(path) if is_secret_file(path) else None
+            loaded |= dict.fromkeys(_ASSIGNED.findall(text or ""), path)
+        elif loaded and command.shown and (path := _printed(command, loaded)):
+            yield from interpreter.call(command).on_path("read-secret", path, weight="normal")
+
+
+def _printed(command: Command, loaded: dict[str, str]) -> str:
+    """The file whose variables a command prints: all of them, or one that it names."""
+    bare = all(word in ("-0", "-p", "-x", "-a") for word in command.args)
+    if command.name in ("env", "printenv", "set", "export", "declare") and bare and not command.assignments:
+        return "" if command.name == "set" and command.args else next(iter(loaded.values()))
+    if command.name not in ("echo", "printf", "printenv"):
+        return ""
+    written = ("".join(found) for found in _VARIABLE.findall(command.text))
+    named = command.args if command.name == "printenv" else written
+    return next((loaded[name] for name in named if name in loaded), "")
 
 
 def _also(effect: Effect, world: World) -> Iterator[Effect]:

@@ -79,7 +79,11 @@ def _opened(path: str, magic: bytes) -> BinaryIO:
 LARGEST_PATCH: Final = 1 << 20
 _LONGEST_NAME: Final = 4096
 _BLOCK = re.compile(r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):([^\n]+)", re.M)
-_HEADER = re.compile(r"^(?:---|\+\+\+|\*\*\*|Index:|rename from|rename to|copy to) ([^\t\n]+)", re.M)
+_HEADER = re.compile(
+    r"^(?:---|\+\+\+|\*\*\*(?! (?:Begin|End) |.{0,20}(?:File|to):)|Index:|rename from|rename to|copy to) ([^\t\n]+)",
+    re.M,
+)
+"""Of unified and context diffs; the lines of a block, `*** Begin Patch` and `*** Add File: x`, look alike."""
 _GIT = re.compile(r"^diff --git (\S+) (\S+)$", re.M)
 _STAMP = re.compile(r" \d{4}-\d\d-\d\d[ T][^\n]*")
 

@@ -36,6 +36,7 @@ class Effect(msgspec.Struct, frozen=True, omit_defaults=True):
     """`light`: routine, such as one file, or a push with a lease. `heavy`: all at once, forced, in production."""
     recursive: bool = False  # what is below the target as well, or all that a pattern matches
     names: tuple[str, ...] = ()  # of what is below only files of such names: `find -name '*.pyc' -delete`
+    folder: str = ""  # where git works, of an effect on a repository: `git -C x` works in x
 
     @property
     def shown(self) -> str:

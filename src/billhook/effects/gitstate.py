@@ -251,12 +251,31 @@ def default_branches(root: str) -> set[str]:
     return found - {""}
 
 
+def has_commit(root: str) -> bool:
+    """Whether there is a first commit. True where that can't be told."""
+    try:
+        return _opened(root).head() == "HEAD"
+    except BROKEN:
+        return True
+
+
 def has_stash(root: str) -> bool:
     """Whether something is stashed. True where that can't be told: a stash is easily lost."""
     try:
         return _opened(root).has_ref("refs/stash")
     except BROKEN:
         return repository(root) is not None
+
+
+def submodules(root: str) -> list[str]:
+    """The folders of the submodules, as `.gitmodules` names them."""
+    try:
+        lines = os.fsdecode(read_file(os.path.join(root, ".gitmodules"), 1 << 20) or b"").splitlines()
+    except BROKEN:
+        return []
+    settings = (line.partition("=") for line in lines)
+    found = [value.strip() for name, _, value in settings if name.strip() == "path"]
+    return [name for name in found[:MOST_NAMES] if repository(os.path.join(root, name)) != repository(root)]
 
 
 def worktrees(gitdir: str) -> list[str]:

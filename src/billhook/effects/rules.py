@@ -45,6 +45,13 @@ class Rule(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return self.tool if self.specifier is None else f"{self.tool}({self.specifier})"
 
+    @property
+    def is_naming(self) -> bool:
+        """Whether it names what it allows: `Bash(npm test)`, or one tool of an MCP server; `Bash(*)` names nothing."""
+        if self.specifier is None:
+            return self.tool.startswith("mcp__") and "__" in self.tool[5:] and "*" not in self.tool
+        return bool(self.specifier.strip("*: "))
+
     def strikes(self, tool_name: str, tool_input: object, cwd: str | None = None) -> bool:
         """Whether a deny or ask rule, or a condition, applies to the call. In doubt it does."""
         if not self.names(tool_name):

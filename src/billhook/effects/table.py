@@ -20,6 +20,7 @@ from billhook.effects.programs import Options
 Operands = Literal["all", "first", "last", "rest", "none"]
 _HELP: Final = frozenset({"--help", "--version", "-help", "-version", "--usage"})
 _DESTROYING: Final = frozenset({"destroy-infra", "destroy-data"})
+_OF_REPOSITORIES: Final = frozenset({"discard", "drop-recovery", "force-push", "rewrite-history"})
 _PRODUCTION: Final = frozenset({"prod", "production", "prd", "live"})
 _THROWAWAY: Final = frozenset({"test", "tests", "testing", "tmp", "temp", "scratch", "memory", "e2e"})
 _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
@@ -162,6 +163,7 @@ class ProgramCall:
             weight,
             recursive,
             names,
+            command.cwd if kind in _OF_REPOSITORIES else "",
         )
 
 

@@ -21,6 +21,9 @@ else:
     shlex = later("shlex")
 
 _DESTROYS: Final = word_set("delete destroy drop terminate purge wipe truncate teardown")
+_EMPTIES: Final = word_set("flushall flushdb")
+_PLATFORMS: Final = word_set("kubectl kubernetes k8s helm terraform aws gcloud azure")
+"""Servers and tools whose resources are infrastructure, whatever they are called."""
 _INFRASTRUCTURE: Final = word_set("""
 cluster instance instances stack namespace deployment server vm service project resource function app environment volume
 network zone node pod droplet machine organization
@@ -47,9 +50,17 @@ remove rename replace restore run save set sync trash truncate unlink update upl
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _REMOVING = re.compile(r"delete|remove|move|rename|rmdir|unlink|trash|clean", re.I)
 _COPIED = re.compile(r"(?:source|src|from)", re.I)
+_MOVES = re.compile(r"(?<!re)move|rename", re.I)
+_FILLS: Final = word_set("write save put")
+_MOVED = re.compile(r"(?:source|src|from|old|path$|file$)", re.I)
 _LONGEST_NAME: Final = 4096
 _MAX_LINES: Final = 200
 _LINE_KEYS: Final = word_set("command cmd script commands shell bash")
+_TEXT_KEYS: Final = word_set("""
+content contents text texts body message description title comment prompt query pattern regex search replacement
+oldtext newtext oldstring newstring oldstr newstr filetext insertline language encoding branch sha ref owner repo
+""")
+"""Fields whose value is content or about the call, and never names a file; `_` and capitals don't count."""
 _CODE_KEYS: Final = word_set("code source expression python javascript")
 _PATCH_KEYS: Final = word_set("patch diff input patches diffs")
 _OF_A_FILE: Final = word_set("""
@@ -60,7 +71,9 @@ _WRITES = ("write", "edit", "delete", "remove", "move", "rename", "patch", "save
 _RUNS: Final = word_set("exec execute shell bash terminal cmd command process stdin keys tmux pty ssh")
 _PATCHES: Final = word_set("patch diff apply")
 _STATEMENTS: Final = ("sql", "query", "statement", "queries")
-_PATHS: Final = ("path", "file_path", "filePath", "filename", "file")
+_PATHS: Final = word_set("path file_path filePath filename file paths files file_paths filePaths filenames")
+_SECRETS: Final = {".ssh": ("id_rsa",), ".aws": ("credentials",), ".kube": ("config",), ".gnupg": ("secring.gpg",)}
+"""Folders with secrets among other files, and the file that a search there would show."""
 _OF_THE_INDEX: Final = word_set("add stage unstage commit push fetch tag")
 _OF_THE_TREE: Final = word_set("checkout switch restore reset stash merge rebase pick revert pull clean")
 
@@ -75,6 +88,7 @@ class ToolInput(msgspec.Struct):
     code: list[str] = []
     sql: list[str] = []
     recursive: bool = False
+    moves: bool = False  # what it deletes is elsewhere afterwards
     destroys: Kind | None = None
     named: list[str] = []  # what an unknown tool may write, among other things
 
@@ -92,18 +106,31 @@ def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None
     if tools.is_shell(name):
         return _shell(name, given)
     if name in rules.READS:
-        return ToolInput(name, paths=[("read", path) for path in tools.paths_of(name, given)])
+        return ToolInput(name, paths=[("read", path) for path in _read(name, given)])
     if name == "apply_patch" or name in rules.EDITS:
         return _edit(name, given)
     if name in READ_ONLY or _hint(server, "readOnlyHint") or _only_reads(name):
-        read: list[tuple[Kind, str]] = [("read", value) for key in _PATHS if isinstance(value := given.get(key), str)]
+        read: list[tuple[Kind, str]] = [("read", value) for key, value in _strings(given) if key in _PATHS]
         return ToolInput(name, paths=read, sql=_sql(given))
     return _other(name, given, server)
 
 
+def _read(name: str, given: Mapping[str, Any]) -> list[str]:
+    """The files that a tool reads; of a search that shows content, also those that it looks for and in."""
+    found = list(tools.paths_of(name, given))
+    if name != "Grep" or given.get("output_mode") in ("files_with_matches", "count"):
+        return found
+    folder = found[0] if found else "."
+    wanted = given.get("glob")
+    if isinstance(wanted, str) and not wanted.startswith("!"):
+        names = re.split(r"[{},]", wanted[:_LONGEST_NAME])
+        found += [posixpath.join(folder, each) for each in names if each][:_MAX_LINES]
+    return [*found, *(f"{folder}/{each}" for each in _SECRETS.get(posixpath.basename(folder.rstrip("/")), ()))]
+
+
 def _sql(given: Mapping[str, Any]) -> list[str]:
     """Statements for a database: the values of the names that such tools have for them."""
-    return [value for key in _STATEMENTS if isinstance(value := given.get(key), str)]
+    return [value for key, value in _strings(given) if key in _STATEMENTS]
 
 
 def _hint(server: Mapping[str, Any] | None, key: str) -> bool:
@@ -143,11 +170,11 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
     if not removes and re.search("copy", name, re.I):
         given = {key: value for key, value in given.items() if not _COPIED.match(key)}
     said = said_by_input(name, given)
-    kind: Kind = "delete" if removes else "write"
-    writes = writes_by_name(name)
-    paths = [(kind, path) for path in said.sure if not re.match(r"[a-z][a-z0-9+.-]*://", path)]
-    named = [*said.sure, *(said.bare if writes else ())]
-    found = ToolInput(name, said.lines, "", paths if writes else [], said.code, recursive=removes, named=named)
+    writes = writes_by_name(name) and not given.keys() >= {"owner", "repo"}  # a file of a repository elsewhere
+    paths = _changed(name, given, said) if writes else []
+    named = [*said.sure, *said.pairs, *(said.bare if writes else ())]
+    found = ToolInput(name, said.lines, "", paths, said.code, recursive=removes, named=named)
+    found.moves = _MOVES.search(name) is not None
     found.sql, found.destroys = _sql(given), _destroyed(name)
     if found.destroys:  # what it names is no file
         found.paths = []
@@ -156,12 +183,28 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
     return found
 
 
+def _changed(name: str, given: Mapping[str, Any], said: "NamedFiles") -> list[tuple[Kind, str]]:
+    """What a tool does to the files that it names: `move_file` deletes its source and writes its destination."""
+    names = [text for key, text in _strings(given) if "name" in _words(key) and "/" not in text and text in said.bare]
+    joined = [f"{folder}/{each}" for folder in said.sure[:1] for each in names]
+    files = [path for path in (*said.sure, *joined) if not re.match(r"[a-z][a-z0-9+.-]*://", path)]
+    if not _REMOVING.search(name):
+        kind: Kind = "write" if _FILLS.isdisjoint(_words(name)) else "overwrite"
+        return [(kind, path) for path in files]
+    moves = _MOVES.search(name)
+    goals = {from_address(text) for key, text in _strings(given) if moves and not _MOVED.match(key)}
+    return [("overwrite" if path in goals else "delete", path) for path in files]
+
+
 def _destroyed(name: str) -> Kind | None:
     """`mcp__github__delete_repository`: what a name says that it destroys."""
     words = set(_words(name.rpartition("__")[2]))
+    if words & _EMPTIES or {"flush", "all"} <= words or {"flush", "db"} <= words:
+        return "destroy-data"
     if words.isdisjoint(_DESTROYS):
         return None
-    return "destroy-infra" if words & _INFRASTRUCTURE else "destroy-data" if words & _DATA else None
+    infrastructure = words & _INFRASTRUCTURE or not _PLATFORMS.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
+    return "destroy-infra" if infrastructure else "destroy-data" if words & _DATA else None
 
 
 # every string of an input by what it may be
@@ -174,6 +217,7 @@ class NamedFiles(msgspec.Struct):
     bare: list[str] = []
     lines: list[str] = []
     code: list[str] = []
+    pairs: list[str] = []  # a folder and a name in fields of their own, each with each
 
 
 def writes_by_name(tool: str) -> bool:
@@ -189,21 +233,21 @@ def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False
     patches = not _PATCHES.isdisjoint(words)
     found = NamedFiles()
     for key, text in _strings(given):
-        if runs or key in _LINE_KEYS:
+        if runs or key in _LINE_KEYS or key.endswith(("_command", "Command")):
             found.lines.append(text)
         if key in _CODE_KEYS:
             found.code.append(text)
         if patches or key in _PATCH_KEYS:
             found.sure += archives.patched(text)
-        if "\n" not in text and len(text) <= _LONGEST_NAME:
+        if "\n" not in text and len(text) <= _LONGEST_NAME and tools.folded(key) not in _TEXT_KEYS:
             one_word = "/" in text and " " not in text  # in prose and lines it is only spoken of
             about_files = one_word or not _OF_A_FILE.isdisjoint(_words(key))
             (found.sure if about_files else found.bare).append(from_address(text))
-    found.sure += _in_two_fields(tool, given, found)
+    pairs = list(dict.fromkeys(_in_two_fields(tool, given, found)))
     lines = list(dict.fromkeys((*found.lines, *_argument_lists(given))))
     code = [*found.code, "\n".join(lines[_MAX_LINES:])]  # too many to be read one by one: searched for names
     sure, bare = dict.fromkeys(found.sure), dict.fromkeys(found.bare)
-    return NamedFiles(list(sure), list(bare), lines[:_MAX_LINES], list(filter(None, dict.fromkeys(code))))
+    return NamedFiles(list(sure), list(bare), lines[:_MAX_LINES], list(filter(None, dict.fromkeys(code))), pairs)
 
 
 def from_address(text: str) -> str:

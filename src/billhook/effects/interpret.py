@@ -216,6 +216,9 @@ class Interpreter:
     def _rounds(self, block: ScriptBlock, run: Run) -> Value:
         """The commands of a block, once for each value of a loop."""
         nodes, state = block.nodes, run.state
+        if block.kind == "words":
+            self._listed(block, run)  # for what they run
+            return EMPTY
         if block.kind == "for" and block.head is not None:
             printed = []
             for value in self._listed(block, run):

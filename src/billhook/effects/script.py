@@ -56,6 +56,11 @@ class Expansion(msgspec.Struct):
     quoted: bool = False
     words: "list[RawWord]" = []  # the elements of an array
 
+    @property
+    def runs(self) -> bool:
+        """Whether the shell may run commands to replace it."""
+        return self.kind in ("sub", "backtick", "input", "output") or "$(" in self.text or "`" in self.text
+
 
 RawWord = tuple[str | Expansion, ...]
 """A word in its parts: plain text, quotes removed, and expansions."""
@@ -498,15 +503,20 @@ class _ScriptReader:
         elif state == "array":
             frame.head.append(raw)
         elif state == "arithmetic":
+            self.keep_runs(frame, raw)
             frame.state = "command"
             if _TWO_WORDS.search(self.text, frame.start, min(self.at, frame.start + 4096)):
                 self.complete = False  # commands to a shell without arithmetic
         elif state == "pattern":
+            self.keep_runs(frame, raw)
             if bare and text == "esac":
                 frame.cases -= 1
                 frame.state = "command"
+                frame.items.append(Keyword("esac"))
         elif state == "for":
             frame.arguments.append("")
+            if not frame.head:  # `for ((i=$(x); ...`
+                self.keep_runs(frame, raw)
             frame.head.append(raw)
             if len(frame.arguments) == 1 and bare:
                 self.commands.append(ScriptCommand((), (text + "=",)))  # the variable is set
@@ -515,6 +525,7 @@ class _ScriptReader:
                 frame.items.append(Keyword(text))
                 self.restart(frame)
         elif state == "case":
+            self.keep_runs(frame, raw)
             frame.arguments.append("")
             if bare and text == "in" and len(frame.arguments) >= 2:
                 self.restart(frame, "pattern")
@@ -525,7 +536,13 @@ class _ScriptReader:
         elif state == "test" and bare and text == "]]":
             self.restart(frame)
         elif state == "test":
+            self.keep_runs(frame, raw)
             self.complete = self.complete and not evaluates(text)
+
+    def keep_runs(self, frame: _Frame, raw: RawWord) -> None:
+        """Keep a word that is no argument of a command for what its substitutions run: `[[ -n $(x) ]]`."""
+        if any(isinstance(part, Expansion) and part.runs for part in raw):
+            frame.items.append(Keyword("words", words=[raw]))
 
     def restart(self, frame: _Frame, state: str = "command") -> None:
         frame.clear()

@@ -160,7 +160,15 @@ def _variable(part: Expansion, run: Run) -> list[Value]:
         return state.given
     if found := _ELEMENTS.fullmatch(name):
         return state.arrays.get(found[1]) or [state.variables.get(found[1], UNKNOWN_VALUE)]
-    value = parameter(name, lambda other, subscript: _looked_up(other, subscript, run), lambda word: _nested(word, run))
+    read: list[str] = []  # words inside of it
+
+    def nested(word: str) -> Value:
+        read.append(word)
+        return _nested(word, run)
+
+    value = parameter(name, lambda other, subscript: _looked_up(other, subscript, run), nested)
+    if part.runs and not read:  # `${a[$(x)]}`
+        _nested(name, run)
     assigns = _ASSIGNS.match(name)
     if assigns and assigns[1] not in state.variables:
         state.variables[assigns[1]] = value

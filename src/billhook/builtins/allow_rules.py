@@ -10,6 +10,7 @@ from billhook.effects.rules import Rule, covers
 
 _MOST_RULES: Final = 3
 _LONGEST: Final = 200
+_LONGEST_LINE: Final = 4_096
 
 
 def rules_for(event: Event) -> tuple[str, ...]:
@@ -17,6 +18,8 @@ def rules_for(event: Event) -> tuple[str, ...]:
     name = tools.canonical(getattr(event, "tool_name", ""))
     given = getattr(event, "tool_input", None)
     command = tools.command_of(name, given)
+    if command is not None and len(command) > _LONGEST_LINE:  # its rules would be too long or too many
+        return ()
     wanted = _commands(command) if command is not None else list(tools.paths_of(name, given))
     rules = tuple(dict.fromkeys(f"{name}({text})" for text in wanted))
     if len(rules) > _MOST_RULES or any(len(rule) > _LONGEST or not rule.isprintable() for rule in rules):

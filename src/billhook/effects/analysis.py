@@ -21,6 +21,7 @@ from billhook.effects.tool_inputs import ToolInput, tool_input
 
 _KEPT: Final = 64
 _LONGEST_CWD: Final = 4096
+_LONGEST_CAUSE: Final = 60  # of a line that can't be read as a whole
 _DISK = re.compile(r"/dev/(?:[hsv]d[a-z]|nvme\d|mmcblk\d|disk\d|rdisk\d|mapper/|md\d|dm-\d|loop\d|mem|kmem|port)")
 _DANGEROUS = re.compile(
     r"\b(?:rm|dd|mkfs|shred|wipefs|truncate|curl|wget|chmod|chown|kill|pkill|terraform|kubectl|dropdb|eval|base64)\b"
@@ -133,7 +134,9 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
     if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
-        interpreter.add(Command("", cwd=world.cwd), "run-opaque", "", certain=False, why=interpreter.why)
+        begin = " ".join(interpreter.texts[0][:_LONGEST_CAUSE].split()) if interpreter.texts else ""
+        whole = Command("", cwd=world.cwd, text=begin)
+        interpreter.add(whole, "run-opaque", "", certain=False, why=interpreter.why)
     found = [each for effect in interpreter.effects for each in _also(effect, world)]
     return Analysis(
         tuple(dict.fromkeys(found)),

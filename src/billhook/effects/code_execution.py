@@ -82,6 +82,7 @@ def _disk_file(path: str, language: str, command: Command, run: Run, args: tuple
     text = run.files.read(path)
     language = language or _language(path, text or "")
     if text is not None and language:
+        run.interpreter.read_more(text)
         with run.interpreter.certain_only():
             run_code(language, Value(text), command, run.inside(posixpath.basename(path)), args)
     return UNKNOWN_VALUE

@@ -27,17 +27,21 @@ from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import World
 from billhook.effects.programs import SHELLS
 from billhook.effects.run import Redirections, Run, State
-from billhook.effects.script import ScriptCommand, ScriptRedirect
+from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.shell_builtins import DECLARES, builtin_of
-from billhook.effects.table import Call
+from billhook.effects.table import Call, word_set
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
 
-MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
-MOST_TOKENS: Final = 8_000  # of all texts together
+MOST_STEPS: Final = 5_000  # a command that is visited is 1 to 5, and each of its effects is 1; loops are unrolled
+MOST_TOKENS: Final = 16_000  # of all texts together
+MOST_FILE_STEPS: Final = 5_000  # more of them for texts from files
+MOST_FILE_TOKENS: Final = 24_000
 MOST_SHOWN: Final = 8  # commands of a pipeline that are shown
-MOST_WORDS: Final = 256  # of one command
+MOST_WORDS: Final = 1_024  # of one command that are different
+_PRINT_ONLY: Final = word_set(": [ break continue date echo exit false ls return sleep test true wait whoami")
+"""Commands that run nothing else, and change nothing: most lines of long scripts are such."""
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
@@ -61,6 +65,8 @@ class Interpreter:
         self.complete = True
         self.why = ""  # it is not complete
         self.steps, self.tokens = MOST_STEPS, MOST_TOKENS
+        self.file_steps, self.file_tokens = MOST_FILE_STEPS, MOST_FILE_TOKENS
+        self.ended = ""  # why the rest is not visited at all
         self.calls: list[ScriptBlock] = []  # the functions that are being called
 
     def run_line(self, line: str, cwd: str, via: tuple[str, ...] = ()) -> None:
@@ -70,10 +76,14 @@ class Interpreter:
     def run_elsewhere(self, line: str, run: Run) -> None:
         """Visit the commands of a line that another machine runs: its files are not known."""
         there = Interpreter(_ELSEWHERE)
+        there.steps, there.tokens = self.steps, self.tokens
         inner = run.inside("ssh", fed=run.fed, state=State(_ELSEWHERE.cwd))
         inner.interpreter = there
         there.run_text(line, inner)
+        self.steps, self.tokens = there.steps, there.tokens
         self.commands += there.commands
+        if there.ended:
+            self.end(there.ended)
         for effect in there.effects:
             scope: Scope = "remote" if effect.scope in ("project", "home", "unknown") else effect.scope
             self.effects.append(msgspec.structs.replace(effect, scope=scope))
@@ -85,6 +95,17 @@ class Interpreter:
         self.complete, self.why = False, self.why or why
         return UNKNOWN_VALUE
 
+    def end(self, why: str) -> Value:
+        """The budget ended: what is left may do anything, wherever it is from."""
+        self.ended = self.ended or why
+        return self.give_up(why)
+
+    def read_more(self, text: str) -> None:
+        """Add to the budget for a text from a file; all of them together have a bound."""
+        steps, tokens = min(len(text) // 8, self.file_steps), min(len(text) // 2, self.file_tokens)
+        self.steps, self.tokens = self.steps + steps, self.tokens + tokens
+        self.file_steps, self.file_tokens = self.file_steps - steps, self.file_tokens - tokens
+
     @contextmanager
     def certain_only(self) -> Iterator[None]:
         """For texts from files: what depends on values that they get elsewhere is left out."""
@@ -93,6 +114,8 @@ class Interpreter:
         yield
         found, (self.effects, self.complete, self.why) = self.effects, outer
         self.effects += [effect for effect in found if effect.certain]
+        if self.ended:
+            self.give_up(self.ended)
 
     def call(self, command: Command) -> Call:
         """A command as the tables take it."""
@@ -121,7 +144,9 @@ class Interpreter:
             self.add(command, "read-secret", " ".join(command.words))
         if command.name:
             self.commands.append(command)
-            self.effects += effects_of_command(command, self.world, self.scopes)
+            found = effects_of_command(command, self.world, self.scopes)
+            self.steps -= len(found)
+            self.effects += found
         for path in (*command.writes, *command.appends):
             self._record_write(path, command)
         if any(path.startswith(_TCP) for path in command.reads):
@@ -143,12 +168,12 @@ class Interpreter:
     def run_text(self, line: str, run: Run) -> Value:
         """Visit the commands of a text; what they print."""
         if self.tokens <= 0 or run.depth > MOST_DEPTH:
-            return self.give_up("it is too long or too deeply nested to be read")
+            return self.end("it is too long or too deeply nested to be read")
         parsed = script.read(line, self.tokens)
         self.tokens -= parsed.steps
         self.texts.append(line)
         if self.tokens <= 0:
-            self.give_up("it is too long to be read")
+            self.end("it is too long to be read")
         self.complete = self.complete and parsed.complete
         return self.run_nodes(structured(parsed.items), run)
 
@@ -159,7 +184,7 @@ class Interpreter:
         elsewhere: tuple[str, ...] = ()
         for stages, separator in pipelines(nodes):
             if self.steps <= 0:
-                return self.give_up("it has too many commands")
+                return self.end("it has too many commands")
             run.background = separator == "&" or run.background
             printed.append(self._pipeline(stages, run))
             if separator == "&&":  # what follows runs only where a `cd` was successful
@@ -196,7 +221,7 @@ class Interpreter:
 
     def _block(self, block: ScriptBlock, run: Run) -> Value:
         if run.depth > MOST_DEPTH:
-            return self.give_up(_TOO_DEEP)
+            return self.end(_TOO_DEEP)
         if block.kind == "function":
             run.state.functions[block.name] = block
             return EMPTY
@@ -257,8 +282,9 @@ class Interpreter:
 
     def _command(self, command: ScriptCommand, run: Run) -> Value:
         assignments = [assignment(raw, run) for raw in command.raw_assignments]
-        words = [field for raw in command.raw for field in fields(raw, run)]
-        for raw in command.raw:
+        given = command.raw if len(command.raw) <= MOST_WORDS else _different(command.raw)
+        words = [field for raw in given for field in fields(raw, run)]
+        for raw in given:
             if is_array(raw):  # `declare -a x=(...)`
                 assign(run.state, *assignment(raw, run))
         streams = self._redirections(command.redirects, run)
@@ -294,12 +320,14 @@ class Interpreter:
         """Visit one command whose words are known; what it prints."""
         self.steps -= 1
         if run.depth > MOST_DEPTH or self.steps <= 0:
-            return self.give_up(f"{_TOO_DEEP}, or has too many commands")
+            return self.end("it has too many commands" if self.steps <= 0 else _TOO_DEEP)
         if not words:
             return EMPTY
-        if len(words) > MOST_WORDS:  # what is beyond is not known
-            words = [*words[:MOST_WORDS], UNKNOWN_VALUE]
         first = words[0].text
+        if len(words) > MOST_WORDS:
+            words = words[:MOST_WORDS]
+            if not _any_words(first, words[1].text):
+                self.end("it has too many words")
         if first in run.state.aliases:
             return self._aliased(words, run)
         if first in run.state.functions:
@@ -311,6 +339,9 @@ class Interpreter:
             if command.name in DECLARES:
                 self._run_values(command, run)
             return EMPTY
+        if first in _PRINT_ONLY:
+            return self._printed(command, run)
+        self.steps -= 3
         note_computed(command, words[0], run)
         printed = run_inner(command, words, run)
         return self._printed(command, run) if printed is None else printed
@@ -387,6 +418,25 @@ class Interpreter:
         for path in (*streams.writes, *streams.appends):
             self.files.write(run.path(path), printed)
         return EMPTY if streams.hides else printed
+
+
+def _different(raw: Sequence[RawWord]) -> list[RawWord]:
+    """The words of a long command without those that are there twice, and at most one more than are visited."""
+    plain: set[RawWord] = set()
+    found: list[RawWord] = []
+    for word in raw:
+        is_plain = len(word) == 1 and isinstance(word[0], str)
+        if not is_plain or word not in plain:
+            found.append(word)
+            plain |= {word} if is_plain else set()
+        if len(found) > MOST_WORDS:
+            break
+    return found
+
+
+def _any_words(name: str, first: str) -> bool:
+    """Whether a command does nothing to what its words name, however many there are."""
+    return name in _PRINT_ONLY or (name == "git" and first == "add")
 
 
 def _shown(stages: list[Stage], shown: bool) -> list[bool]:

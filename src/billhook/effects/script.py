@@ -19,6 +19,8 @@ MAX_HEREDOC_DEPTH: Final = 8
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#\0]+")
 _BLANKS = re.compile(r"[ \t]+")
+_ARGUMENTS = re.compile(r"(?:[^\s'\"\\$`;&|<>()#{}\0]++(?:[ \t]+|(?=[\n;&|)]))){1,256}")
+"""Arguments that are nothing but letters, up to the end of the command; most words of long commands are."""
 _LINES = re.compile(r"[ \t\n]+")
 _IN_DOUBLE = re.compile(r'[^"\\$`\0]+')
 _IN_HEREDOC = re.compile(r"[^\\$`\0]+")
@@ -26,7 +28,7 @@ _IN_EXPANSION = re.compile(r"[^'\"\\$`{}()\[\]\0]+")
 _ANSI = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.S)
 _BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.S)
 _NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
-_ASSIGNMENT = re.compile(r"[A-Za-z_](?:\w|\\\n)*(?:\[[^\]\n]*\])?(?:\\\n)*\+?(?:\\\n)*=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_](?:\w++|\\\n)*+(?:\[[^\]\n]*\])?(?:\\\n)*\+?(?:\\\n)*=")
 _DEFAULT = re.compile(r"\$\{\w+:?[-+=?]")
 _OPERATOR = re.compile(r"&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>")
 _SEPARATOR = re.compile(r";;&|;;|;&|;|&&|&|\|\||\|&|\|")
@@ -214,6 +216,12 @@ class _Frame:
         self.begin = -1
 
     @property
+    def takes_arguments(self) -> bool:
+        """Whether a word that begins here is an argument, and none of its letters means anything to the shell."""
+        said = self.arguments
+        return bool(said) and self.tokens is None and said[0] != "time" and self.state == "command" and not self.redirect
+
+    @property
     def at_command(self) -> bool:
         """Whether a reserved word would be one here: nothing was said yet, or only `time`."""
         if self.assignments:
@@ -306,6 +314,10 @@ class _ScriptReader:
 
     def step(self, frame: _Frame) -> None:
         text, at = self.text, self.at
+        if frame.takes_arguments and (found := _ARGUMENTS.match(text, at)):
+            self.add_arguments(frame, found[0].split())
+            self.at = found.end()
+            return
         plain = _PLAIN.match(text, at)
         if plain:
             chunk = plain[0]
@@ -313,7 +325,9 @@ class _ScriptReader:
             frame.globbed = frame.globbed or not _GLOB.isdisjoint(chunk)
             frame.braced = frame.braced or "{" in chunk
             self.at = plain.end()
-            return
+            if self.at >= self.end or text[self.at] not in " \t":
+                return
+            at = self.at
         char = text[at]
         if blanks := _BLANKS.match(text, at):
             self.finish_word(frame)
@@ -350,6 +364,12 @@ class _ScriptReader:
         else:  # `#` inside a word; white space that is a letter to the shell
             self.add(frame, char)
             self.at += 1
+
+    def add_arguments(self, frame: _Frame, words: list[str]) -> None:
+        """Take words that need no second look; they cost little."""
+        frame.arguments += words
+        frame.raw += zip(words, strict=False)
+        self.steps += len(words) >> 2
 
     def newline(self, frame: _Frame) -> None:
         self.end_command(frame, "\n")

@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.outputs import output
+from billhook.effects.outputs import SETTINGS, output
 from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, kind, operand
 from billhook.effects.run import Run
 from billhook.effects.transforms import transformed
 from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
+from billhook.effects.wrappers import in_container
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _POWERSHELLS: Final = frozenset({"pwsh", "powershell"})
@@ -56,10 +57,10 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
         interpreter.add(whole, "run-remote", whole.text, scope="remote")
         return Value(UNKNOWN, value.origins)
     path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
-    if path and "decoded" not in value.origins:
+    if path and "decoded" not in value.origins and not in_container(path):
         return _disk_file(path, language, command, run, args)
     if language == "shell" and not value.text.strip(UNKNOWN + " \t\n;\"'"):
-        if value.text.strip():
+        if value.text.strip() and SETTINGS not in value.origins:
             interpreter.add(command, "run-opaque", command.text, certain=False, why="the text that it runs is computed")
         return UNKNOWN_VALUE
     if "decoded" in value.origins:

@@ -25,7 +25,7 @@ from billhook.effects.families.reading import READS
 from billhook.effects.line_files import LineFiles, note_made
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import World
-from billhook.effects.programs import SHELLS
+from billhook.effects.programs import SHELLS, WRAPPERS
 from billhook.effects.run import Redirections, Run, State
 from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
@@ -153,7 +153,7 @@ class Interpreter:
             self.add(command, "remote-shell", command.text, scope="remote")
 
     def _record_write(self, path: str, command: Command) -> None:
-        if path.startswith(_TCP) and (command.name in SHELLS or command.name in ("exec", "")):
+        if path.startswith(_TCP) and _is_shell(command):
             self.add(command, "remote-shell", path, scope="remote")
         elif path.startswith(_TCP):
             secret = "secret" in command.origins | command.fed or any(map(is_secret_file, command.args))
@@ -328,9 +328,9 @@ class Interpreter:
             words = words[:MOST_WORDS]
             if not _any_words(first, words[1].text):
                 self.end("it has too many words")
-        if first in run.state.aliases:
+        if first in run.state.aliases and not run.only_programs:
             return self._aliased(words, run)
-        if first in run.state.functions:
+        if first in run.state.functions and not run.only_programs:
             return self._function(first, words[1:], run)
         command = self._expanded(words, run, streams, assignments, line)
         self._record(command)
@@ -399,13 +399,26 @@ class Interpreter:
             operator = redirect.operator
             if operator in ("<<", "<<-", "<<<"):
                 value = text(redirect.raw, run) if redirect.raw else Value(redirect.body or "")
-                found.stdin = Value(value.text + ("\n" if operator == "<<<" else ""), value.origins)
+                value = Value(value.text + ("\n" if operator == "<<<" else ""), value.origins)
+                self._opened(redirect.descriptor, value, found)
                 continue
             targets = fields(redirect.raw, run) if redirect.raw else [Value(redirect.target)]
             target = targets[0].text if targets else ""
-            if operator not in (">&", "<&") or not (target.rstrip("-").isdigit() or target == "-"):
-                found.add(operator, redirect.descriptor, target, self.files.content(run.path(target)))
+            if operator == "<&" and target.isdigit():
+                self._opened(redirect.descriptor, self.files.written.get(f"/dev/fd/{target}"), found)
+            elif operator not in (">&", "<&") or not (target.rstrip("-").isdigit() or target == "-"):
+                content = self.files.content(run.path(target))
+                found.add(operator, redirect.descriptor, target, content)
+                if operator == "<":
+                    self._opened(redirect.descriptor, content, found)
         return found
+
+    def _opened(self, descriptor: str, value: Value | None, found: Redirections) -> None:
+        """What a command reads from a descriptor: standard input, or `/dev/fd/3`."""
+        if value is not None and descriptor in ("", "0"):
+            found.stdin = value
+        elif value is not None:
+            self.files.written[f"/dev/fd/{descriptor}"] = value
 
     def _record_streams(self, streams: Redirections, line: str, run: Run) -> None:
         """Redirections of a block, or without a command."""
@@ -418,6 +431,13 @@ class Interpreter:
         for path in (*streams.writes, *streams.appends):
             self.files.write(run.path(path), printed)
         return EMPTY if streams.hides else printed
+
+
+def _is_shell(command: Command) -> bool:
+    """Whether a command is a shell, by itself or behind a wrapper; `exec` gives its streams to this one."""
+    if command.name in SHELLS or command.name in ("exec", ""):
+        return True
+    return command.name in WRAPPERS and any(posixpath.basename(word) in SHELLS for word in command.args)
 
 
 def _different(raw: Sequence[RawWord]) -> list[RawWord]:

@@ -163,8 +163,15 @@ def ansi_c(text: str) -> str:
             return chr(ord(escape[1]) & 0x1F)
         return _LETTERS.get(kind, escape if kind in "\\'\"?" else found[0])
 
-    # bash ends the string at an escaped NUL
-    return _ESCAPE.sub(replace, text).partition("\0")[0]
+    parts: list[str] = []
+    at = 0
+    for found in _ESCAPE.finditer(text):
+        said = replace(found)
+        if said == "\0":  # bash ends the string there; one that is not escaped is UNKNOWN
+            return "".join((*parts, text[at : found.start()]))
+        parts += (text[at : found.start()], said)
+        at = found.end()
+    return "".join((*parts, text[at:]))
 
 
 def _shown(tokens: Sequence[str | Expansion]) -> str:
@@ -219,7 +226,9 @@ class _Frame:
     def takes_arguments(self) -> bool:
         """Whether a word that begins here is an argument, and none of its letters means anything to the shell."""
         said = self.arguments
-        return bool(said) and self.tokens is None and said[0] != "time" and self.state == "command" and not self.redirect
+        return (
+            bool(said) and self.tokens is None and said[0] != "time" and self.state == "command" and not self.redirect
+        )
 
     @property
     def at_command(self) -> bool:

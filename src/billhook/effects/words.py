@@ -22,6 +22,7 @@ _KNOWN: Final[dict[str, Callable[[Run], str]]] = {
     "OLDPWD": lambda run: run.state.before,
     "TMPDIR": lambda run: run.world.environ.get("TMPDIR") or "/tmp",
     "IFS": lambda run: " ",
+    "BASH": lambda run: "/bin/bash",
     "#": lambda run: UNKNOWN,
 }
 _BLANKS = re.compile(r"[ \t\n]+")

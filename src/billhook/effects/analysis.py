@@ -125,7 +125,7 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     interpreter = Interpreter(world)
     call = interpreter.call(Command(said.tool, cwd=world.cwd, text=said.tool))
     for line in said.lines:
-        interpreter.run_line(line, posixpath.join(world.cwd, said.folder))
+        interpreter.run_line(line, posixpath.join(world.cwd, said.folder) if said.folder else world.cwd)
     for told, path in said.paths:
         new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
         kind: Kind = "write" if new else told

@@ -27,6 +27,7 @@ from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import World
 from billhook.effects.programs import SHELLS, WRAPPERS
 from billhook.effects.run import Redirections, Run, State
+from billhook.effects.saved_work import after_saving, note_saved
 from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.shell_builtins import DECLARES, builtin_of
@@ -191,6 +192,7 @@ class Interpreter:
                 elsewhere, state.folders = state.folders or elsewhere, ()
             else:
                 elsewhere, state.folders = (), state.folders or elsewhere
+                state.saved, state.staged_all = NOTHING, False
         return joined(printed)
 
     def _pipeline(self, stages: list[Stage], run: Run) -> Value:
@@ -333,7 +335,12 @@ class Interpreter:
         if first in run.state.functions and not run.only_programs:
             return self._function(first, words[1:], run)
         command = self._expanded(words, run, streams, assignments, line)
+        before = len(self.effects)
         self._record(command)
+        if run.state.saved:
+            self.effects[before:] = [after_saving(effect, run) for effect in self.effects[before:]]
+        if command.name == "git":
+            note_saved(command, run)
         if builtin := builtin_of(command.name, command.words):
             builtin(words, run)
             if command.name in DECLARES:

@@ -28,6 +28,9 @@ class State:
         self.input: Value | None = None  # what `read` reads, less with every line
         self.source: Value | None = None  # the same as it was when its block began
         self.stack: list[str] = []
+        self.saved: frozenset[str] = frozenset()  # kinds of work that a stash or commit before an `&&` has kept
+        self.saved_in = ""  # the repository of that
+        self.staged_all = False
         self.references: dict[str, str] = {}  # `declare -n`
 
     @property

@@ -123,11 +123,15 @@ def _expanded(part: Expansion, run: Run) -> list[Value]:
 
 
 def _substituted(part: Expansion, run: Run) -> list[Value]:
+    interpreter = run.interpreter
+    interpreter.steps -= 1
+    if interpreter.steps <= 0:
+        return [interpreter.end("it has too many commands")]
     inner = run.inside(shown=False, state=run.state.copy())
     if part.kind == "backtick":
-        value = run.interpreter.run_text(part.text, inner)
+        value = interpreter.run_text(part.text, inner)
     else:
-        value = run.interpreter.run_nodes(structured(part.items), inner)
+        value = interpreter.run_nodes(structured(part.items), inner)
     return [Value(value.text.rstrip("\n"), value.origins)]
 
 

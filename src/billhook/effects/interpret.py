@@ -36,7 +36,7 @@ from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, 
 from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
 
 MOST_STEPS: Final = 5_000  # a command that is visited is 1 to 5, and each of its effects is 1; loops are unrolled
-MOST_TOKENS: Final = 12_000  # of all texts together
+MOST_TOKENS: Final = 10_000  # of all texts together
 MOST_FILE_STEPS: Final = 5_000  # more of them for texts from files
 MOST_FILE_TOKENS: Final = 24_000
 MOST_SHOWN: Final = 8  # commands of a pipeline that are shown

@@ -181,6 +181,8 @@ def _remote(command: Command, run: Run) -> Value | None:
 
 def _without_file(value: Value) -> Value:
     """A text that was read from a file here, and is no file elsewhere."""
+    if not value.known:
+        return value
     return Value(value.text, frozenset(each for each in value.origins if not each.startswith("file:")))
 
 

@@ -52,6 +52,7 @@ def groups() -> dict[str, list[Case]]:
 
 
 def dangerous() -> Iterator[Case]:
-    """Commands of the shell that are stopped, and that need no files."""
+    """Commands of the shell that are stopped, and that need no files; letters that look like others need to be seen."""
     for cases in groups().values():
-        yield from (case for case in cases if case.command and case.decision != "none" and not case.files)
+        plain = (case for case in cases if case.command.isascii() and not case.files)
+        yield from (case for case in plain if case.command and case.decision != "none")

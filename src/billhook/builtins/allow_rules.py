@@ -13,6 +13,7 @@ from billhook.effects.tool_inputs import tool_input
 _MOST_RULES: Final = 3
 _LONGEST: Final = 200
 _NO_RULE: Final = "No permission rule can name this call; the user can run it in their own terminal."
+_LONGEST_LINE: Final = 4_096
 
 
 def rules_for(event: Event) -> tuple[str, ...]:
@@ -22,6 +23,8 @@ def rules_for(event: Event) -> tuple[str, ...]:
     if name.startswith("mcp__"):
         return (name,) if is_told_by_name(name, given) and Rule.parse(name).is_naming else ()
     command = tools.command_of(name, given)
+    if command is not None and len(command) > _LONGEST_LINE:  # its rules would be too long or too many
+        return ()
     wanted = _commands(command) if command is not None else list(tools.paths_of(name, given))
     rules = tuple(dict.fromkeys(f"{name}({text})" for text in wanted))
     if len(rules) > _MOST_RULES or any(len(rule) > _LONGEST or not rule.isprintable() for rule in rules):

@@ -48,8 +48,6 @@ _OUTPUT = re.compile(r"--[\w-]*(?:out|dest|log|report|write|save|dump|target)[\w
 _TO: Final = word_set("-o -out --out --output --outfile")
 _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
-_FED = re.compile(r"\b(?:xargs|parallel|read|mapfile|readarray|printf\s+-v)\b|=\(|\$\{\w+[^\w}]|\$\(|`|<\(")
-"""How a part of a line gets its words from another part."""
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
 _UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
 _IN_CODE = re.compile(
@@ -132,7 +130,7 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
     if not (touches or code or git):
         return
     text = "\n".join(found.texts)
-    guarded = ProtectedFiles(protected, world.cwd, text, fed=_FED.search(text) is not None)
+    guarded = ProtectedFiles(protected, world.cwd, text)
     if any(_DESCRIPTOR.match(path) for command in found.commands for path in (*command.writes, *command.appends)):
         code.append(text)
     yield from guarded.hits(list(dict.fromkeys(touches)), dict.fromkeys(code))

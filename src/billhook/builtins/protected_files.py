@@ -41,6 +41,8 @@ _WRITES = re.compile(
     r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]|>\s*[\"']|[\"'][wax]b?\+?[\"']",
     re.I,
 )
+_FED = re.compile(r"\b(?:xargs|parallel|read|mapfile|readarray|printf\s+-v)\b|=\(|\$\{\w+[^\w}]|\$\(|`|<\(")
+"""How a part of a line gets its words from another part."""
 _FIRST_FILE = re.compile(r"/(?:[^/\s]*\.pth|(?:site|user)customize\.py)(?![\w.])")
 
 
@@ -96,13 +98,17 @@ _index_of = functools.lru_cache(maxsize=8)(ProtectedIndex)
 class ProtectedFiles:
     """The protected files, seen from one working folder."""
 
-    def __init__(self, protected: Protected, cwd: str, text: str = "", *, fed: bool = False) -> None:
+    def __init__(self, protected: Protected, cwd: str, text: str = "") -> None:
         self.index = _index_of(protected)
         self.cwd, self.text = cwd, text
-        self.fed = fed  # unknown words of the line may be what another part of it says: `echo x | xargs rm`
         self.dots = "dotglob" in text or "globdots" in text.lower().replace("_", "")
         self.listed = 0
         self.folders = protected.folders
+
+    @functools.cached_property
+    def fed(self) -> bool:
+        """Whether unknown words of the line may be what another part of it says: `echo x | xargs rm`."""
+        return _FED.search(self.text) is not None
 
     @functools.cached_property
     def places(self) -> dict[str, str]:
@@ -297,20 +303,17 @@ class ProtectedFiles:
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that speaks of a protected file."""
-        destroys = _DESTROYS.search(text) is not None
-        if (destroys or _WRITES.search(text)) and self.says_installation(text):
+        if self.says_installation(text) and (_DESTROYS.search(text) or _WRITES.search(text)):
             yield _INSTALLATION
-        for file in dict.fromkeys(self.files.values()):
-            folder, named = _dotted_folder(file), _says(text, posixpath.basename(file))
-            if (named or destroys) and _says(text, folder) if folder else named:
-                yield Hit(file, doubtful=True)
-                break
+        if file := next((each for each in dict.fromkeys(self.files.values()) if _speaks_of(text, each)), ""):
+            yield Hit(file, doubtful=True)
         yield from self.folders_in(text)
 
     def says_installation(self, text: str) -> bool:
-        if _OUR_PLACE.search(text) or any(path in text for path in self.index.programs):
+        ours = "billhook" in _folded_text(text) and _OUR_PLACE.search(text)
+        if ours or any(path in text for path in self.index.programs):
             return True
-        return _FIRST_FILE.search(text) is not None and any(site in text for site in self.index.sites.values())
+        return any(site in text for site in self.index.sites.values()) and _FIRST_FILE.search(text) is not None
 
     def folders_in(self, text: str) -> Iterator[Hit]:
         """Folders of ours that a text names: `$X/.billhook/y`."""
@@ -358,9 +361,17 @@ def _with_links(paths: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def _speaks_of(text: str, file: str) -> bool:
+    """Whether a text names a file; one in a folder of ours by both names, or by the folder if it destroys."""
+    folder, name = _dotted_folder(file), posixpath.basename(file)
+    if not folder:
+        return _says(text, name)
+    return _says(text, folder) and (_says(text, name) or _DESTROYS.search(text) is not None)
+
+
 def _says(text: str, name: str) -> bool:
     """Whether a text has a name as a word of its own, in any case."""
-    if name not in text and fold(name) not in fold(text):
+    if name not in text and fold(name) not in _folded_text(text):
         return False
     return re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-])", text, re.I) is not None
 
@@ -387,6 +398,10 @@ def normal(path: str) -> str:
 
 def fold(path: str) -> str:
     return path.casefold()
+
+
+_folded_text = functools.lru_cache(maxsize=1)(fold)
+"""One long text is searched for many names."""
 
 
 def _both(folder: str) -> dict[str, None]:

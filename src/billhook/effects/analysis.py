@@ -1,5 +1,6 @@
 """What a tool call would do: `effects_of(event)`, for shell lines and for every other tool."""
 
+import fnmatch
 import posixpath
 import re
 from collections.abc import Iterator
@@ -15,12 +16,13 @@ from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
 from billhook.effects.fs import REAL, FileSystem
 from billhook.effects.interpret import Interpreter
-from billhook.effects.places import World, repository_above
+from billhook.effects.places import World, base_of, has_pattern, repository_above
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.tool_inputs import ToolInput, tool_input
 
 _KEPT: Final = 64
 _LONGEST_CWD: Final = 4096
+_LONGEST_CAUSE: Final = 60  # of a line that can't be read as a whole
 _DISK = re.compile(r"/dev/(?:[hsv]d[a-z]|nvme\d|mmcblk\d|disk\d|rdisk\d|mapper/|md\d|dm-\d|loop\d|mem|kmem|port)")
 _DANGEROUS = re.compile(
     r"\b(?:rm|dd|mkfs|shred|wipefs|truncate|curl|wget|chmod|chown|kill|pkill|terraform|kubectl|dropdb|eval|base64)\b"
@@ -76,7 +78,25 @@ def _analysed(event: Event, fs: FileSystem) -> Analysis:
     said = tool_input(tools.canonical(name), given, getattr(event, "mcp_server", None))
     if said.empty:
         return Analysis()
-    return _of_input(said, world_of(event, fs))
+    world = world_of(event, fs)
+    found = _of_input(said, world)
+    plain = all(line.isascii() and line.isprintable() for line in said.lines)
+    return found if plain else _with_lookalikes(found, said, world)
+
+
+def _with_lookalikes(found: Analysis, said: ToolInput, world: World) -> Analysis:
+    """What the line would do as well if it is read as people read it, where that is something else."""
+    from billhook.effects.lookalikes import plain_letters  # few lines have other letters
+
+    lines = [plain_letters(line) for line in said.lines]
+    if lines == said.lines:
+        return found
+    known = {(effect.kind, effect.scope, effect.weight) for effect in found.effects}
+    other = _of_input(msgspec.structs.replace(said, lines=lines), world).effects
+    why = "letters or blanks in it look like others"
+    new = [effect for effect in other if (effect.kind, effect.scope, effect.weight) not in known]
+    more = (msgspec.structs.replace(effect, certain=False, why=why) for effect in new)
+    return msgspec.structs.replace(found, effects=(*found.effects, *more))
 
 
 def world_of(event: Event, fs: FileSystem = REAL) -> World:
@@ -108,7 +128,7 @@ def _of_input(said: ToolInput, world: World) -> Analysis:
     interpreter = Interpreter(world)
     call = interpreter.call(Command(said.tool, cwd=world.cwd, text=said.tool))
     for line in said.lines:
-        interpreter.run_line(line, posixpath.join(world.cwd, said.folder))
+        interpreter.run_line(line, posixpath.join(world.cwd, said.folder) if said.folder else world.cwd)
     for told, path in said.paths:
         new = told == "overwrite" and not world.fs.kind(call.paths(path)[0])
         kind: Kind = "write" if new else told
@@ -138,7 +158,9 @@ def _finished(interpreter: Interpreter, world: World, named: tuple[str, ...] = (
     if not interpreter.complete and not interpreter.why and any(map(_DANGEROUS.search, interpreter.texts[:1])):
         interpreter.why = "a part of it can't be read"
     if interpreter.why:  # what was not read may do anything
-        interpreter.add(Command("", cwd=world.cwd), "run-opaque", "", certain=False, why=interpreter.why)
+        begin = " ".join(interpreter.texts[0][:_LONGEST_CAUSE].split()) if interpreter.texts else ""
+        whole = Command("", cwd=world.cwd, text=begin)
+        interpreter.add(whole, "run-opaque", "", certain=False, why=interpreter.why)
     interpreter.effects += _shown_secrets(interpreter)
     found = [each for effect in interpreter.effects for each in _also(effect, world)]
     return Analysis(
@@ -190,6 +212,8 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         yield msgspec.structs.replace(effect, kind="device", scope="system", weight="heavy")
         return
     yield effect
+    if effect.kind == "delete":
+        yield from _repository_of(effect, world)
     if effect.kind not in ("write", "overwrite"):
         return
     if effect.scope == "home" and _is_store(path, world.home):
@@ -198,6 +222,15 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         if weight := persist_place(f"{path}/{name}" if name else path, world):
             yield msgspec.structs.replace(effect, kind="persist", weight=weight, names=())
             break
+
+
+def _repository_of(effect: Effect, world: World) -> Iterator[Effect]:
+    """`rm -rf .g*` and `find . -name .git -exec rm -rf {} +` take the repository, too."""
+    name, base = posixpath.basename(effect.target), base_of(effect.target)
+    names = effect.names or ((name,) if has_pattern(effect.target) else ())
+    takes = any(each.startswith(".") and fnmatch.fnmatchcase(".git", each) for each in names)
+    if takes and effect.recursive and world.fs.kind(f"{base}/.git"):
+        yield msgspec.structs.replace(effect, target=f"{base}/.git", names=())
 
 
 def _is_store(path: str, home: str) -> bool:

@@ -12,7 +12,7 @@ _CLOSES: Final = frozenset(_OPENS.values())
 
 
 class ScriptBlock(msgspec.Struct):
-    """A compound command: its kind is the word that opens it."""
+    """A compound command: its kind is the word that opens it, or `words` for words that are only expanded."""
 
     kind: str
     body: "list[Node]" = []
@@ -46,6 +46,8 @@ def structured(items: Sequence[Item]) -> list[Node]:
         word = item.word
         if word == "function":
             function = item.name
+        elif word == "words":
+            nodes.append(ScriptBlock(word, head=item))
         elif word == "(" or word in _OPENS:
             block = ScriptBlock(word, [], item.name, item, item.items)
             nodes.append(ScriptBlock("function", [block], function) if function else block)

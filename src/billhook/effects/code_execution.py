@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.outputs import output
+from billhook.effects.outputs import SETTINGS, output
 from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, Options, kind, operand
 from billhook.effects.run import Run
 from billhook.effects.transforms import transformed
 from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
+from billhook.effects.wrappers import in_container
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _POWERSHELLS: Final = frozenset({"pwsh", "powershell"})
@@ -60,10 +61,10 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
         interpreter.add(whole, "run-remote", whole.text, scope="remote", certain="fetched" not in value.origins)
         return Value(UNKNOWN, value.origins)
     path = next((origin[5:] for origin in value.origins if origin.startswith("file:")), "")
-    if path and "decoded" not in value.origins:
+    if path and "decoded" not in value.origins and not in_container(path):
         return _disk_file(path, language, command, run, args)
     if language == "shell" and not value.text.strip(UNKNOWN + " \t\n;\"'"):
-        if value.text.strip():
+        if value.text.strip() and SETTINGS not in value.origins:
             interpreter.add(command, "run-opaque", command.text, certain=False, why="the text that it runs is computed")
         return UNKNOWN_VALUE
     if "decoded" in value.origins:
@@ -86,6 +87,7 @@ def _disk_file(path: str, language: str, command: Command, run: Run, args: tuple
     text = run.files.read(path)
     language = language or _language(path, text or "")
     if text is not None and language:
+        run.interpreter.read_more(text)
         with run.interpreter.certain_only():
             run_code(language, Value(text), command, run.inside(posixpath.basename(path)), args)
     return UNKNOWN_VALUE

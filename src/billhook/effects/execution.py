@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from billhook.effects import programs, recipes, wrappers
 from billhook.effects.code_execution import JAVASCRIPT, URL, run_code, run_file, run_interpreter
 from billhook.effects.effect import UNKNOWN, Command
@@ -22,6 +24,8 @@ _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  
 _FOLDER_OPTIONS: Final = word_set("-C --chdir -D")
 _LIST_OPTIONS: Final = word_set("-a --arg-file")
 _LISTED = re.compile(f"remote|decoded|secret|{PROCESSES}")  # origins of a list that matter for what is run with it
+_RUN_FUNCTIONS: Final = frozenset({"time", "parallel"})
+"""Wrappers that run functions of the shell as well; the others know programs alone."""
 _MOST_INNER: Final = 4  # commands or texts of one wrapper
 _MOST_ITEMS: Final = 16  # of a list, for each of which a command runs
 
@@ -102,6 +106,7 @@ def _obey_input(command: Command, fed: Value, run: Run) -> None:
 def _wrapped(command: Command, found: wrappers.InnerCommands, fields: list[Value], run: Run) -> Value:
     origins = NOTHING.union(*(field.origins for field in fields[1:]))
     inner = run.inside(command.name, fed=run.fed, state=_moved(command, run))
+    inner.only_programs = command.name not in _RUN_FUNCTIONS
     printed = [
         run.interpreter.run_words(_values(words, origins, command, run), inner, None, each.assignments, command.text)
         for each in found.commands[:_MOST_INNER]
@@ -171,10 +176,18 @@ def _read_lists(command: Command, run: Run) -> str:
 def _remote(command: Command, run: Run) -> Value | None:
     """`ssh host ...`: paths of another machine, where no project is."""
     words = wrappers.remote_words(ScriptCommand((command.program, *command.args)))
-    if not words:
+    if not words and run.fed is None:
         return None
-    run.interpreter.run_elsewhere(" ".join(words), run)
+    fed = _without_file(run.files.contents(run.fed)) if run.fed is not None else None
+    run.interpreter.run_elsewhere(" ".join(words) or "sh", run.inside(fed=fed))
     return UNKNOWN_VALUE
+
+
+def _without_file(value: Value) -> Value:
+    """A text that was read from a file here, and is no file elsewhere."""
+    if not value.known:
+        return value
+    return Value(value.text, frozenset(each for each in value.origins if not each.startswith("file:")))
 
 
 # the command word
@@ -193,3 +206,13 @@ def note_computed(command: Command, first: Value, run: Run) -> None:
     else:
         why = "the command word is a variable that the call doesn't show"
         add(command, "run-opaque", command.text, weight="light", certain=False, why=why)
+        _maybe_shell(command, run, why)
+
+
+def _maybe_shell(command: Command, run: Run, why: str) -> None:
+    """`$X -c '...'`: a shell, if the variable names one."""
+    interpreter, before = run.interpreter, len(run.interpreter.effects)
+    for line in Options(command.args, frozenset({"-c"})).values("-c")[:1]:
+        interpreter.run_text(line, run.inside(command.text.partition(" ")[0], state=run.state.copy()))
+    found = interpreter.effects[before:]
+    interpreter.effects[before:] = [replace(effect, certain=False, why=effect.why or why) for effect in found]

@@ -5,6 +5,7 @@ compares the index with the current commit, and lists untracked files. What isn'
 """
 
 import fnmatch
+import functools
 import itertools
 import os
 import time
@@ -25,6 +26,7 @@ GENERATED: Final = frozenset(_GENERATED.split())
 MOST_NAMES: Final = 50
 _MILLISECONDS: Final = 20.0
 _GIT_SECONDS: Final = 0.2
+_SETTLED_NS: Final = 2_000_000_000  # git may still be writing a worktree that is newer
 _SETTINGS: Final = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _ENVIRONMENT: Final = {
     "GIT_ALLOW_PROTOCOL": "none",  # no missing object is fetched: older versions ignore GIT_NO_LAZY_FETCH
@@ -280,12 +282,24 @@ def submodules(root: str) -> list[str]:
 
 def worktrees(gitdir: str) -> list[str]:
     """The linked worktrees of a repository. One that doesn't point back doesn't count: any folder may be claimed."""
+    common = _line(os.path.join(gitdir, "commondir"))
+    place = os.path.normpath(os.path.join(gitdir, common, "worktrees"))
     try:
-        with os.scandir(os.path.join(Repository(gitdir).common, "worktrees")) as entries:
-            folders = [entry.path for entry, _ in zip(entries, range(MOST_NAMES), strict=False)]
-        return sorted(filter(None, map(_worktree, folders)))
+        state = os.stat(place)
+        is_new = time.time_ns() - state.st_mtime_ns < _SETTLED_NS
+        look = _worktrees.__wrapped__ if is_new else _worktrees
+        found = look(place, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
     except BROKEN:
         return []
+    return [root for root in found if os.path.lexists(f"{root}/.git")]
+
+
+@functools.lru_cache(maxsize=64)
+def _worktrees(place: str, *state: int) -> tuple[str, ...]:
+    """The same as long as no worktree is added or removed: their number may be large, and every call needs them."""
+    with os.scandir(place) as entries:
+        folders = [entry.path for entry, _ in zip(entries, range(MOST_NAMES), strict=False)]
+    return tuple(sorted(filter(None, map(_worktree, folders))))
 
 
 def _worktree(folder: str) -> str:

@@ -25,19 +25,24 @@ from billhook.effects.families.reading import READS
 from billhook.effects.line_files import LineFiles, note_made
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import World
-from billhook.effects.programs import SHELLS
+from billhook.effects.programs import SHELLS, WRAPPERS
 from billhook.effects.run import Redirections, Run, State
-from billhook.effects.script import ScriptCommand, ScriptRedirect
+from billhook.effects.saved_work import after_saving, note_saved
+from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.shell_builtins import DECLARES, builtin_of
-from billhook.effects.table import Call
+from billhook.effects.table import Call, word_set
 from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
 
-MOST_STEPS: Final = 600  # commands that are visited, loops unrolled
-MOST_TOKENS: Final = 8_000  # of all texts together
+MOST_STEPS: Final = 5_000  # a command that is visited is 1 to 5, and each of its effects is 1; loops are unrolled
+MOST_TOKENS: Final = 10_000  # of all texts together
+MOST_FILE_STEPS: Final = 5_000  # more of them for texts from files
+MOST_FILE_TOKENS: Final = 24_000
 MOST_SHOWN: Final = 8  # commands of a pipeline that are shown
-MOST_WORDS: Final = 256  # of one command
+MOST_WORDS: Final = 1_024  # of one command that are different
+_PRINT_ONLY: Final = word_set(": [ break continue date echo exit false ls return sleep test true wait whoami")
+"""Commands that run nothing else, and change nothing: most lines of long scripts are such."""
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
@@ -61,6 +66,8 @@ class Interpreter:
         self.complete = True
         self.why = ""  # it is not complete
         self.steps, self.tokens = MOST_STEPS, MOST_TOKENS
+        self.file_steps, self.file_tokens = MOST_FILE_STEPS, MOST_FILE_TOKENS
+        self.ended = ""  # why the rest is not visited at all
         self.calls: list[ScriptBlock] = []  # the functions that are being called
 
     def run_line(self, line: str, cwd: str, via: tuple[str, ...] = ()) -> None:
@@ -70,10 +77,14 @@ class Interpreter:
     def run_elsewhere(self, line: str, run: Run) -> None:
         """Visit the commands of a line that another machine runs: its files are not known."""
         there = Interpreter(_ELSEWHERE)
+        there.steps, there.tokens = self.steps, self.tokens
         inner = run.inside("ssh", fed=run.fed, state=State(_ELSEWHERE.cwd))
         inner.interpreter = there
         there.run_text(line, inner)
+        self.steps, self.tokens = there.steps, there.tokens
         self.commands += there.commands
+        if there.ended:
+            self.end(there.ended)
         for effect in there.effects:
             scope: Scope = "remote" if effect.scope in ("project", "home", "unknown") else effect.scope
             self.effects.append(msgspec.structs.replace(effect, scope=scope))
@@ -85,6 +96,17 @@ class Interpreter:
         self.complete, self.why = False, self.why or why
         return UNKNOWN_VALUE
 
+    def end(self, why: str) -> Value:
+        """The budget ended: what is left may do anything, wherever it is from."""
+        self.ended = self.ended or why
+        return self.give_up(why)
+
+    def read_more(self, text: str) -> None:
+        """Add to the budget for a text from a file; all of them together have a bound."""
+        steps, tokens = min(len(text) // 8, self.file_steps), min(len(text) // 2, self.file_tokens)
+        self.steps, self.tokens = self.steps + steps, self.tokens + tokens
+        self.file_steps, self.file_tokens = self.file_steps - steps, self.file_tokens - tokens
+
     @contextmanager
     def certain_only(self) -> Iterator[None]:
         """For texts from files: what depends on values that they get elsewhere is left out."""
@@ -93,6 +115,8 @@ class Interpreter:
         yield
         found, (self.effects, self.complete, self.why) = self.effects, outer
         self.effects += [effect for effect in found if effect.certain]
+        if self.ended:
+            self.give_up(self.ended)
 
     def call(self, command: Command) -> Call:
         """A command as the tables take it."""
@@ -121,14 +145,16 @@ class Interpreter:
             self.add(command, "read-secret", " ".join(command.words))
         if command.name:
             self.commands.append(command)
-            self.effects += effects_of_command(command, self.world, self.scopes)
+            found = effects_of_command(command, self.world, self.scopes)
+            self.steps -= len(found)
+            self.effects += found
         for path in (*command.writes, *command.appends):
             self._record_write(path, command)
         if any(path.startswith(_TCP) for path in command.reads):
             self.add(command, "remote-shell", command.text, scope="remote")
 
     def _record_write(self, path: str, command: Command) -> None:
-        if path.startswith(_TCP) and (command.name in SHELLS or command.name in ("exec", "")):
+        if path.startswith(_TCP) and _is_shell(command):
             self.add(command, "remote-shell", path, scope="remote")
         elif path.startswith(_TCP):
             secret = "secret" in command.origins | command.fed or any(map(is_secret_file, command.args))
@@ -143,12 +169,12 @@ class Interpreter:
     def run_text(self, line: str, run: Run) -> Value:
         """Visit the commands of a text; what they print."""
         if self.tokens <= 0 or run.depth > MOST_DEPTH:
-            return self.give_up("it is too long or too deeply nested to be read")
+            return self.end("it is too long or too deeply nested to be read")
         parsed = script.read(line, self.tokens)
         self.tokens -= parsed.steps
         self.texts.append(line)
         if self.tokens <= 0:
-            self.give_up("it is too long to be read")
+            self.end("it is too long to be read")
         self.complete = self.complete and parsed.complete
         return self.run_nodes(structured(parsed.items), run)
 
@@ -159,13 +185,14 @@ class Interpreter:
         elsewhere: tuple[str, ...] = ()
         for stages, separator in pipelines(nodes):
             if self.steps <= 0:
-                return self.give_up("it has too many commands")
+                return self.end("it has too many commands")
             run.background = separator == "&" or run.background
             printed.append(self._pipeline(stages, run))
             if separator == "&&":  # what follows runs only where a `cd` was successful
                 elsewhere, state.folders = state.folders or elsewhere, ()
             else:
                 elsewhere, state.folders = (), state.folders or elsewhere
+                state.saved, state.staged_all = NOTHING, False
         return joined(printed)
 
     def _pipeline(self, stages: list[Stage], run: Run) -> Value:
@@ -196,7 +223,7 @@ class Interpreter:
 
     def _block(self, block: ScriptBlock, run: Run) -> Value:
         if run.depth > MOST_DEPTH:
-            return self.give_up(_TOO_DEEP)
+            return self.end(_TOO_DEEP)
         if block.kind == "function":
             run.state.functions[block.name] = block
             return EMPTY
@@ -216,6 +243,9 @@ class Interpreter:
     def _rounds(self, block: ScriptBlock, run: Run) -> Value:
         """The commands of a block, once for each value of a loop."""
         nodes, state = block.nodes, run.state
+        if block.kind == "words":
+            self._listed(block, run)  # for what they run
+            return EMPTY
         if block.kind == "for" and block.head is not None:
             printed = []
             for value in self._listed(block, run):
@@ -254,8 +284,9 @@ class Interpreter:
 
     def _command(self, command: ScriptCommand, run: Run) -> Value:
         assignments = [assignment(raw, run) for raw in command.raw_assignments]
-        words = [field for raw in command.raw for field in fields(raw, run)]
-        for raw in command.raw:
+        given = command.raw if len(command.raw) <= MOST_WORDS else _different(command.raw)
+        words = [field for raw in given for field in fields(raw, run)]
+        for raw in given:
             if is_array(raw):  # `declare -a x=(...)`
                 assign(run.state, *assignment(raw, run))
         streams = self._redirections(command.redirects, run)
@@ -291,23 +322,33 @@ class Interpreter:
         """Visit one command whose words are known; what it prints."""
         self.steps -= 1
         if run.depth > MOST_DEPTH or self.steps <= 0:
-            return self.give_up(f"{_TOO_DEEP}, or has too many commands")
+            return self.end("it has too many commands" if self.steps <= 0 else _TOO_DEEP)
         if not words:
             return EMPTY
-        if len(words) > MOST_WORDS:  # what is beyond is not known
-            words = [*words[:MOST_WORDS], UNKNOWN_VALUE]
         first = words[0].text
-        if first in run.state.aliases:
+        if len(words) > MOST_WORDS:
+            words = words[:MOST_WORDS]
+            if not _any_words(first, words[1].text):
+                self.end("it has too many words")
+        if first in run.state.aliases and not run.only_programs:
             return self._aliased(words, run)
-        if first in run.state.functions:
+        if first in run.state.functions and not run.only_programs:
             return self._function(first, words[1:], run)
         command = self._expanded(words, run, streams, assignments, line)
+        before = len(self.effects)
         self._record(command)
+        if run.state.saved:
+            self.effects[before:] = [after_saving(effect, run) for effect in self.effects[before:]]
+        if command.name == "git":
+            note_saved(command, run)
         if builtin := builtin_of(command.name, command.words):
             builtin(words, run)
             if command.name in DECLARES:
                 self._run_values(command, run)
             return EMPTY
+        if first in _PRINT_ONLY:
+            return self._printed(command, run)
+        self.steps -= 3
         note_computed(command, words[0], run)
         printed = run_inner(command, words, run)
         return self._printed(command, run) if printed is None else printed
@@ -365,13 +406,26 @@ class Interpreter:
             operator = redirect.operator
             if operator in ("<<", "<<-", "<<<"):
                 value = text(redirect.raw, run) if redirect.raw else Value(redirect.body or "")
-                found.stdin = Value(value.text + ("\n" if operator == "<<<" else ""), value.origins)
+                value = Value(value.text + ("\n" if operator == "<<<" else ""), value.origins)
+                self._opened(redirect.descriptor, value, found)
                 continue
             targets = fields(redirect.raw, run) if redirect.raw else [Value(redirect.target)]
             target = targets[0].text if targets else ""
-            if operator not in (">&", "<&") or not (target.rstrip("-").isdigit() or target == "-"):
-                found.add(operator, redirect.descriptor, target, self.files.content(run.path(target)))
+            if operator == "<&" and target.isdigit():
+                self._opened(redirect.descriptor, self.files.written.get(f"/dev/fd/{target}"), found)
+            elif operator not in (">&", "<&") or not (target.rstrip("-").isdigit() or target == "-"):
+                content = self.files.content(run.path(target))
+                found.add(operator, redirect.descriptor, target, content)
+                if operator == "<":
+                    self._opened(redirect.descriptor, content, found)
         return found
+
+    def _opened(self, descriptor: str, value: Value | None, found: Redirections) -> None:
+        """What a command reads from a descriptor: standard input, or `/dev/fd/3`."""
+        if value is not None and descriptor in ("", "0"):
+            found.stdin = value
+        elif value is not None:
+            self.files.written[f"/dev/fd/{descriptor}"] = value
 
     def _record_streams(self, streams: Redirections, line: str, run: Run) -> None:
         """Redirections of a block, or without a command."""
@@ -384,6 +438,32 @@ class Interpreter:
         for path in (*streams.writes, *streams.appends):
             self.files.write(run.path(path), printed)
         return EMPTY if streams.hides else printed
+
+
+def _is_shell(command: Command) -> bool:
+    """Whether a command is a shell, by itself or behind a wrapper; `exec` gives its streams to this one."""
+    if command.name in SHELLS or command.name in ("exec", ""):
+        return True
+    return command.name in WRAPPERS and any(posixpath.basename(word) in SHELLS for word in command.args)
+
+
+def _different(raw: Sequence[RawWord]) -> list[RawWord]:
+    """The words of a long command without those that are there twice, and at most one more than are visited."""
+    plain: set[RawWord] = set()
+    found: list[RawWord] = []
+    for word in raw:
+        is_plain = len(word) == 1 and isinstance(word[0], str)
+        if not is_plain or word not in plain:
+            found.append(word)
+            plain |= {word} if is_plain else set()
+        if len(found) > MOST_WORDS:
+            break
+    return found
+
+
+def _any_words(name: str, first: str) -> bool:
+    """Whether a command does nothing to what its words name, however many there are."""
+    return name in _PRINT_ONLY or (name == "git" and first == "add")
 
 
 def _shown(stages: list[Stage], shown: bool) -> list[bool]:

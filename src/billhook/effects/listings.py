@@ -10,7 +10,7 @@ def listed(words: Sequence[str]) -> Iterator[str]:
     """The files that a command lists, as patterns: `./**/*.pyc` for `find . -name '*.pyc'`."""
     name = words[0]
     if name == "find":
-        starts, names = find_starts(words), find_names(words) or ("",)
+        starts, names = find_starts(words), _found_names(words) or ("",)
         yield from (f"{start}/**/{each}".rstrip("/") for start in starts for each in names)
     elif name in ("fd", "fdfind"):
         yield from _fd(words)
@@ -41,11 +41,37 @@ def find_names(tests: Sequence[str]) -> tuple[str, ...]:
         elif before in ("-name", "-iname", "-path", "-ipath", "-wholename") and not negated:
             path = word.rstrip("/*") if "path" in before or "whole" in before else word
             branches[-1].append(posixpath.basename(path) or "*")
-        if word.startswith(("-exec", "-ok")):
-            break
         negated = word in ("!", "-not") or (negated and word in ("-name", "-iname", "-path", "-ipath"))
         before = word
     return tuple(name for branch in branches for name in branch) if all(branches) else ()
+
+
+def _found_names(words: Sequence[str]) -> tuple[str, ...]:
+    """The names of the files that find prints, or runs a command for."""
+    actions = [place for place, word in enumerate(words) if word.startswith(("-exec", "-ok", "-print"))]
+    each = [find_names(find_branch(words, place)) for place in actions] or [find_names(words)]
+    return tuple(name for names in each for name in names) if all(each) else ()
+
+
+def find_branch(words: Sequence[str], action: int) -> list[str]:
+    """The tests that lead to an action: those of its branch, and what is before the parentheses around it."""
+    outer: list[tuple[list[str], list[str]]] = []  # of the parentheses that are open: their branch, all their words
+    branch: list[str] = []
+    group: list[str] = []
+    for word in words[:action]:
+        if word == "(":
+            outer.append((branch, group))
+            branch, group = [], []
+        elif word == ")" and outer:
+            inside = group
+            branch, group = outer.pop()
+            branch, group = branch + inside, group + inside
+        elif word in ("-o", "-or", ","):
+            branch, group = [], [*group, word]
+        else:
+            group.append(word)
+            branch.append(word)
+    return [word for before, _ in outer for word in before] + branch
 
 
 _FD_VALUES: Final = frozenset(

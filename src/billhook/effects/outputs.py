@@ -16,7 +16,7 @@ from billhook.effects.script import ansi_c
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import word_set
 from billhook.effects.transforms import decodes, transformed
-from billhook.effects.values import LONGEST_VALUE, MOST_FIELDS, NOTHING, Value
+from billhook.effects.values import EMPTY, LONGEST_VALUE, MOST_FIELDS, NOTHING, Value
 
 FILTERS: Final = READS.keys() - word_set("source . split cmp") | word_set("gunzip gzip sed tee uniq xxd zstd")
 """Programs that print what they read, more or less."""
@@ -33,6 +33,8 @@ _PRINT_NOTHING: Final = word_set(": true false mkdir rm cd test [ sleep touch ch
 _PRINT_SETTINGS: Final = frozenset({"ssh-agent", "dircolors", "resize", "tset"})
 _SETTINGS: Final = word_set("init hook env shellenv completion completions docker-env shell.bash shell.zsh activate")
 """`direnv hook bash`, `brew shellenv`: subcommands that print settings for a shell."""
+SETTINGS: Final = "settings"
+"""Origin of what they print: harmless for the shell that evaluates it, and not known where it is a word."""
 PROCESSES: Final = "processes:"
 """Origin of what `ps` and `pgrep` print; behind it the words that select them."""
 _LIST_PROCESSES: Final = frozenset({"ps", "pgrep", "pidof"})
@@ -100,18 +102,15 @@ def output(command: Command, fed: Value, run: Run) -> Value:
     text = printer(words, run) if printer else None
     if text is not None:
         return Value(text, command.origins if command.name in ("echo", "printf") else NOTHING)
-    if _prints_nothing(words):
-        return Value("")
+    if words[0] in _PRINT_NOTHING:
+        return EMPTY
+    if words[0] in _PRINT_SETTINGS or not _SETTINGS.isdisjoint(words[1:3]):
+        return Value(UNKNOWN, frozenset({SETTINGS}))
     if listing := " ".join(listed(words)):
         return Value(listing)
     if command.name in DOWNLOADS and command.args:
         return Value(UNKNOWN, frozenset({"remote"}))
     return _filtered(words, fed, run)
-
-
-def _prints_nothing(words: Sequence[str]) -> bool:
-    """Whether it prints nothing, or only settings for the shell that evaluates them."""
-    return words[0] in _PRINT_NOTHING or words[0] in _PRINT_SETTINGS or not _SETTINGS.isdisjoint(words[1:3])
 
 
 def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
@@ -171,7 +170,9 @@ def _of_files(words: Sequence[str], files: list[str], run: Run) -> Value:
     secret = {"secret"} if any(map(is_secret_file, paths)) else set[str]()
     decoded = {"decoded"} if decodes(words) else set[str]()
     plain = words[0] in ("cat", "tac", "head", "tail")
-    packed = "file" if plain and len(paths) == 1 else "packed" if decoded else "lines"
+    # a part of a file that can be read does no more than all of it
+    whole = plain and len(paths) == 1 and (words[0] in ("cat", "tac") or run.world.fs.kind(paths[0]) == "file")
+    packed = "file" if whole else "packed" if decoded else "lines"
     return Value(UNKNOWN, frozenset(secret | decoded | {f"{packed}:{path}" for path in paths[:4]}))
 
 

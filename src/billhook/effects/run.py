@@ -28,6 +28,9 @@ class State:
         self.input: Value | None = None  # what `read` reads, less with every line
         self.source: Value | None = None  # the same as it was when its block began
         self.stack: list[str] = []
+        self.saved: frozenset[str] = frozenset()  # kinds of work that a stash or commit before an `&&` has kept
+        self.saved_in = ""  # the repository of that
+        self.staged_all = False
         self.references: dict[str, str] = {}  # `declare -n`
 
     @property
@@ -50,7 +53,7 @@ class State:
 class Run:
     """How a command is reached: in which shell, through which wrappers, with which input, and who sees its output."""
 
-    __slots__ = ("background", "depth", "fed", "interpreter", "pipeline", "shown", "state", "via")
+    __slots__ = ("background", "depth", "fed", "interpreter", "only_programs", "pipeline", "shown", "state", "via")
 
     def __init__(self, interpreter: "Interpreter", state: State, via: tuple[str, ...] = ()) -> None:
         self.interpreter, self.state, self.via = interpreter, state, via
@@ -58,6 +61,7 @@ class Run:
         self.fed: Value | None = None  # its standard input
         self.shown = True
         self.background = False
+        self.only_programs = False  # its command is no function and no alias: `command rm`
         self.pipeline = ""  # that it is a part of, as written
 
     def inside(

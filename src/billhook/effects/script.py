@@ -19,6 +19,8 @@ MAX_HEREDOC_DEPTH: Final = 8
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#\0]+")
 _BLANKS = re.compile(r"[ \t]+")
+_ARGUMENTS = re.compile(r"(?:[^\s'\"\\$`;&|<>()#{}\0]++(?:[ \t]+|(?=[\n;&|)]))){1,256}")
+"""Arguments that are nothing but letters, up to the end of the command; most words of long commands are."""
 _LINES = re.compile(r"[ \t\n]+")
 _IN_DOUBLE = re.compile(r'[^"\\$`\0]+')
 _IN_HEREDOC = re.compile(r"[^\\$`\0]+")
@@ -26,7 +28,7 @@ _IN_EXPANSION = re.compile(r"[^'\"\\$`{}()\[\]\0]+")
 _ANSI = re.compile(r"\$'([^'\\]*(?:\\.[^'\\]*)*)'", re.S)
 _BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.S)
 _NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
-_ASSIGNMENT = re.compile(r"[A-Za-z_](?:\w|\\\n)*(?:\[[^\]\n]*\])?(?:\\\n)*\+?(?:\\\n)*=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_](?:\w++|\\\n)*+(?:\[[^\]\n]*\])?(?:\\\n)*\+?(?:\\\n)*=")
 _DEFAULT = re.compile(r"\$\{\w+:?[-+=?]")
 _OPERATOR = re.compile(r"&>>|&>|<<<|<<-|<<|<>|<&|>>|>\||>&|<|>")
 _SEPARATOR = re.compile(r";;&|;;|;&|;|&&|&|\|\||\|&|\|")
@@ -55,6 +57,11 @@ class Expansion(msgspec.Struct):
     items: "list[Item]" = []  # what a substitution runs
     quoted: bool = False
     words: "list[RawWord]" = []  # the elements of an array
+
+    @property
+    def runs(self) -> bool:
+        """Whether the shell may run commands to replace it."""
+        return self.kind in ("sub", "backtick", "input", "output") or "$(" in self.text or "`" in self.text
 
 
 RawWord = tuple[str | Expansion, ...]
@@ -156,8 +163,15 @@ def ansi_c(text: str) -> str:
             return chr(ord(escape[1]) & 0x1F)
         return _LETTERS.get(kind, escape if kind in "\\'\"?" else found[0])
 
-    # bash ends the string at an escaped NUL
-    return _ESCAPE.sub(replace, text).partition("\0")[0]
+    parts: list[str] = []
+    at = 0
+    for found in _ESCAPE.finditer(text):
+        said = replace(found)
+        if said == "\0":  # bash ends the string there; one that is not escaped is UNKNOWN
+            return "".join((*parts, text[at : found.start()]))
+        parts += (text[at : found.start()], said)
+        at = found.end()
+    return "".join((*parts, text[at:]))
 
 
 def _shown(tokens: Sequence[str | Expansion]) -> str:
@@ -207,6 +221,14 @@ class _Frame:
         self.raw: list[RawWord] = []
         self.raw_assignments: list[RawWord] = []
         self.begin = -1
+
+    @property
+    def takes_arguments(self) -> bool:
+        """Whether a word that begins here is an argument, and none of its letters means anything to the shell."""
+        said = self.arguments
+        return (
+            bool(said) and self.tokens is None and said[0] != "time" and self.state == "command" and not self.redirect
+        )
 
     @property
     def at_command(self) -> bool:
@@ -301,6 +323,10 @@ class _ScriptReader:
 
     def step(self, frame: _Frame) -> None:
         text, at = self.text, self.at
+        if frame.takes_arguments and (found := _ARGUMENTS.match(text, at)):
+            self.add_arguments(frame, found[0].split())
+            self.at = found.end()
+            return
         plain = _PLAIN.match(text, at)
         if plain:
             chunk = plain[0]
@@ -308,7 +334,9 @@ class _ScriptReader:
             frame.globbed = frame.globbed or not _GLOB.isdisjoint(chunk)
             frame.braced = frame.braced or "{" in chunk
             self.at = plain.end()
-            return
+            if self.at >= self.end or text[self.at] not in " \t":
+                return
+            at = self.at
         char = text[at]
         if blanks := _BLANKS.match(text, at):
             self.finish_word(frame)
@@ -345,6 +373,12 @@ class _ScriptReader:
         else:  # `#` inside a word; white space that is a letter to the shell
             self.add(frame, char)
             self.at += 1
+
+    def add_arguments(self, frame: _Frame, words: list[str]) -> None:
+        """Take words that need no second look; they cost little."""
+        frame.arguments += words
+        frame.raw += zip(words, strict=False)
+        self.steps += len(words) >> 2
 
     def newline(self, frame: _Frame) -> None:
         self.end_command(frame, "\n")
@@ -498,15 +532,20 @@ class _ScriptReader:
         elif state == "array":
             frame.head.append(raw)
         elif state == "arithmetic":
+            self.keep_runs(frame, raw)
             frame.state = "command"
             if _TWO_WORDS.search(self.text, frame.start, min(self.at, frame.start + 4096)):
                 self.complete = False  # commands to a shell without arithmetic
         elif state == "pattern":
+            self.keep_runs(frame, raw)
             if bare and text == "esac":
                 frame.cases -= 1
                 frame.state = "command"
+                frame.items.append(Keyword("esac"))
         elif state == "for":
             frame.arguments.append("")
+            if not frame.head:  # `for ((i=$(x); ...`
+                self.keep_runs(frame, raw)
             frame.head.append(raw)
             if len(frame.arguments) == 1 and bare:
                 self.commands.append(ScriptCommand((), (text + "=",)))  # the variable is set
@@ -515,6 +554,7 @@ class _ScriptReader:
                 frame.items.append(Keyword(text))
                 self.restart(frame)
         elif state == "case":
+            self.keep_runs(frame, raw)
             frame.arguments.append("")
             if bare and text == "in" and len(frame.arguments) >= 2:
                 self.restart(frame, "pattern")
@@ -525,7 +565,13 @@ class _ScriptReader:
         elif state == "test" and bare and text == "]]":
             self.restart(frame)
         elif state == "test":
+            self.keep_runs(frame, raw)
             self.complete = self.complete and not evaluates(text)
+
+    def keep_runs(self, frame: _Frame, raw: RawWord) -> None:
+        """Keep a word that is no argument of a command for what its substitutions run: `[[ -n $(x) ]]`."""
+        if any(isinstance(part, Expansion) and part.runs for part in raw):
+            frame.items.append(Keyword("words", words=[raw]))
 
     def restart(self, frame: _Frame, state: str = "command") -> None:
         frame.clear()

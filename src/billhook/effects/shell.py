@@ -90,18 +90,18 @@ class Parsed(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(target for command in self.commands for target in command.written))
 
 
-def parse(command: str) -> Parsed:
+def parse(command: str, max_steps: int = MAX_STEPS) -> Parsed:
     """The commands that `command` runs. Never raises, whatever the text; time is linear in its length and bounded."""
-    return _parse_short(command) if len(command) <= 4096 else _Unwrapping(command).parsed()
+    return _parse_short(command) if len(command) <= 4096 else _Unwrapping(command, max_steps).parsed()
 
 
 class _Unwrapping:
     """One parse: the texts still to be read, the commands found, what is left of the budget."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, max_steps: int = MAX_STEPS) -> None:
         self.texts: deque[tuple[str, tuple[str, ...], int]] = deque([(command, (), 0)])
         self.found: dict[SimpleCommand, None] = {}
-        self.steps = MAX_STEPS
+        self.steps = max_steps
         self.characters = MAX_TEXT
         self.complete = True
 

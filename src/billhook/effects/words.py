@@ -22,6 +22,7 @@ _KNOWN: Final[dict[str, Callable[[Run], str]]] = {
     "OLDPWD": lambda run: run.state.before,
     "TMPDIR": lambda run: run.world.environ.get("TMPDIR") or "/tmp",
     "IFS": lambda run: " ",
+    "BASH": lambda run: "/bin/bash",
     "#": lambda run: UNKNOWN,
 }
 _BLANKS = re.compile(r"[ \t\n]+")
@@ -122,11 +123,15 @@ def _expanded(part: Expansion, run: Run) -> list[Value]:
 
 
 def _substituted(part: Expansion, run: Run) -> list[Value]:
+    interpreter = run.interpreter
+    interpreter.steps -= 1
+    if interpreter.steps <= 0:
+        return [interpreter.end("it has too many commands")]
     inner = run.inside(shown=False, state=run.state.copy())
     if part.kind == "backtick":
-        value = run.interpreter.run_text(part.text, inner)
+        value = interpreter.run_text(part.text, inner)
     else:
-        value = run.interpreter.run_nodes(structured(part.items), inner)
+        value = interpreter.run_nodes(structured(part.items), inner)
     return [Value(value.text.rstrip("\n"), value.origins)]
 
 
@@ -160,7 +165,15 @@ def _variable(part: Expansion, run: Run) -> list[Value]:
         return state.given
     if found := _ELEMENTS.fullmatch(name):
         return state.arrays.get(found[1]) or [state.variables.get(found[1], UNKNOWN_VALUE)]
-    value = parameter(name, lambda other, subscript: _looked_up(other, subscript, run), lambda word: _nested(word, run))
+    read: list[str] = []  # words inside of it
+
+    def nested(word: str) -> Value:
+        read.append(word)
+        return _nested(word, run)
+
+    value = parameter(name, lambda other, subscript: _looked_up(other, subscript, run), nested)
+    if part.runs and not read:  # `${a[$(x)]}`
+        _nested(name, run)
     assigns = _ASSIGNS.match(name)
     if assigns and assigns[1] not in state.variables:
         state.variables[assigns[1]] = value

@@ -481,6 +481,11 @@ _VERBS: Final = ("run", "exec", "create", "debug")
 _INSIDE: Final = "/inside-a-container"  # where paths are put that are those of a container, and none of this machine
 
 
+def in_container(path: str) -> bool:
+    """Whether a path is one of a container, whose files can't be read here."""
+    return path.startswith((_INSIDE, f"/tmp{_INSIDE}"))
+
+
 def _container(command: ScriptCommand) -> InnerCommands:
     """What runs in a container, with the paths that it shares with this machine in this machine's words."""
     words = command.words

@@ -12,7 +12,7 @@ from billhook.effects.archives import LARGEST_PATCH, patched, unpacked
 from billhook.effects.effect import UNKNOWN, Effect, Weight
 from billhook.effects.families.reading import only_names, pass_on, read_file
 from billhook.effects.families.sed import sed_script
-from billhook.effects.listings import find_names
+from billhook.effects.listings import find_branch, find_names
 from billhook.effects.patterns import segment_matches
 from billhook.effects.places import has_pattern, is_device
 from billhook.effects.table import Call, Reader, Row, readers
@@ -536,8 +536,8 @@ def _find(call: Call) -> Iterator[Effect]:
     words = list(itertools.dropwhile(_FIND_OPTION.fullmatch, call.command.args))
     end = next((place for place, word in enumerate(words) if word[:1] in ("-", "(", "!")), len(words))
     starts, tests = words[:end] or ["."], words[end:]
-    if "-delete" in tests:
-        before = tests[: tests.index("-delete")]  # what follows filters nothing any more
+    for place in (place for place, word in enumerate(tests) if word == "-delete"):
+        before = find_branch(tests, place)  # what follows filters nothing any more
         weight: Weight | None = "light" if "-empty" in before else None
         names = find_names(before)
         if any(not name.strip("*") for name in names):

@@ -24,6 +24,8 @@ _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  
 _FOLDER_OPTIONS: Final = word_set("-C --chdir -D")
 _LIST_OPTIONS: Final = word_set("-a --arg-file")
 _LISTED = re.compile(f"remote|decoded|secret|{PROCESSES}")  # origins of a list that matter for what is run with it
+_READ_LINES: Final = frozenset({"ssh", "mosh", "autossh", "slogin", "rsh"})
+"""Programs that run what they read on another machine, where they are given no command."""
 _RUN_FUNCTIONS: Final = frozenset({"time", "parallel"})
 """Wrappers that run functions of the shell as well; the others know programs alone."""
 _MOST_INNER: Final = 4  # commands or texts of one wrapper
@@ -176,7 +178,7 @@ def _read_lists(command: Command, run: Run) -> str:
 def _remote(command: Command, run: Run) -> Value | None:
     """`ssh host ...`: paths of another machine, where no project is."""
     words = wrappers.remote_words(ScriptCommand((command.program, *command.args)))
-    if not words and run.fed is None:
+    if not words and (command.name not in _READ_LINES or run.fed is None):
         return None
     fed = _without_file(run.files.contents(run.fed)) if run.fed is not None else None
     run.interpreter.run_elsewhere(" ".join(words) or "sh", run.inside(fed=fed))

@@ -295,7 +295,6 @@ DOUBTFUL = [
     ("unknown option of a shell", "bash -$X 'git push'"),
     ("unknown option of a wrapper", "timeout $X 5 git push"),
     ("unknown option of find", r"find . $X git push \;"),
-    ("sg without an option", "sg x 'git push'"),
     ("su reading", "echo git push | su"),
     ("too deep", "sudo " * 100 + "git push"),
 ]

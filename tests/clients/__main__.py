@@ -91,10 +91,10 @@ def _proved(host: str, binary: Path, cases: Sequence[Case]) -> Iterator[Seen]:
         try:
             seen = prove(host, case, binary)
         except RuntimeError as error:  # such as an installation that failed: the other cases can still be seen
-            _say(f"  WRONG {case.name:16} {error}")
+            _say(f"  WRONG {case.name:18} {error}")
             continue
         kept = "WRONG" if table.failed(seen) else "ok   "
-        _say(f"  {kept} {case.name:16} {table.cell(seen)}  {seen.ran.seconds:.0f} s")
+        _say(f"  {kept} {case.name:18} {table.cell(seen)}  {seen.ran.seconds:.0f} s")
         yield seen
 
 

@@ -12,6 +12,7 @@ from billhook.agents.base import can
 from clients.agents import Agent, Place
 from clients.case import Case
 from clients.guard_cases import GUARD_CASES
+from clients.recipe_cases import RECIPE_CASES
 from clients.running import Ran
 from clients.script import Script, Step
 
@@ -269,5 +270,6 @@ CASES: Final = (
         environ={"BILLHOOK_NO_DAEMON": "1"},
     ),
     *GUARD_CASES,
+    *RECIPE_CASES,
 )
 BY_NAME: Final = {case.name: case for case in CASES}

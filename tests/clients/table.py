@@ -16,11 +16,19 @@ TITLES: Final = {name: AGENTS[name].title for name in _ORDER}
 KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("qwen", "session-context"): "0.15.10 fires no SessionStart without a terminal",
     ("codex", "guard-build"): "`codex exec` itself refuses `rm -rf`",
+    ("gemini", "recipe-write"): "Gemini CLI itself refuses to write a `.env`",
 }
 """Where an agent does not do what its row of the capability table says, and why nothing can be done about it."""
 
 Columns = dict[str, dict[str, str]]
-_FIELDS: Final = {"rewrite": "rewrite_input", "context": "context", "ask": "ask", "guard-ask": "ask", "stop": "stop"}
+_FIELDS: Final = {
+    "rewrite": "rewrite_input",
+    "recipe-uv": "rewrite_input",
+    "context": "context",
+    "ask": "ask",
+    "guard-ask": "ask",
+    "stop": "stop",
+}
 
 
 def cell(seen: Seen) -> str:

@@ -112,6 +112,16 @@ def test_keep_going_is_limited(project: Project) -> None:
     assert fire(project, hooks, "Stop").keep_going
 
 
+@pytest.mark.parametrize("prompt", ["write the summary", "write the summary\n", ""])
+def test_a_reason_that_comes_back_as_a_prompt_does_not_count(project: Project, prompt: str) -> None:
+    """Copilot, Gemini CLI and Qwen Code submit the reason of a Stop hook as a prompt; Qwen Code also an empty one."""
+    hooks, kept = one("Stop", keep_going="write the summary"), []
+    for _ in range(5):
+        kept.append(fire(project, hooks, "Stop").keep_going)
+        fire(project, hooks, "UserPromptSubmit", prompt=prompt)
+    assert kept == [True, True, True, False, False]
+
+
 def test_keep_going_while_a_command_fails(project: Project) -> None:
     hooks = one("Stop", keep_going={"command": "test -e done || { echo 2 failed; exit 1; }", "text": "Fix the tests"})
     verdict = fire(project, hooks, "Stop")
@@ -154,11 +164,13 @@ BROKEN = [
     ({"rewrite": "x"}, "BH203", "`rewrite` must be a mapping of fields, not a string"),
     ({"rewrite": {"a": ["b"]}}, "BH203", "`rewrite.a` must be one value, not a list"),
     ({"mask": "("}, "BH206", "the expression `(` can't be used"),
-    ({"mask": []}, "BH203", "`mask` must be a text or a list of texts, not a list"),
+    ({"mask": []}, "BH203", "`mask` is empty"),
+    ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has a file and a command"),
     ({"notify": "x", "deny": "y"}, "BH204", "it does more than one thing: `deny`, `notify`"),
     ({"python": "a:b", "options": 3}, "BH203", "`options` must be a mapping"),
-    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't stand beside `bash -c`"),
+    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't stand beside `bash`"),
     ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` of an event can't stand beside `ssh`"),
+    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` of an event can't stand beside `sh`"),
 ]
 
 

@@ -54,6 +54,7 @@ PATHS: list[tuple[Any, str, dict[str, Any], bool]] = [
     (".env*", "Read", {"file_path": "deep/down/.env.local"}, True),
     (".env*", "Write", {"file_path": "env.py", "content": ""}, False),
     (".env*", "Bash", {"command": "cat .env"}, True),
+    (".env*", "Bash", {"command": "mapfile a < .env"}, True),
     (".env*", "Bash", {"command": "cp a .env"}, True),
     (".env*", "Bash", {"command": "echo .env"}, False),
     ({"write": "src/**"}, "Read", {"file_path": "src/a.py"}, False),
@@ -121,8 +122,15 @@ def test_the_branch_there_where_a_command_runs(project: Project) -> None:
     inner.mkdir()
     git(inner, "init", "-q", "-b", "main")
     project.write(OWN, hook(branch="main", **{"if": "Bash(git *)"}))
-    assert not decides(project, "Bash", {"command": "git commit -m x"})
-    assert decides(project, "Bash", {"command": "cd inner && git commit -m x"})
+    calls = {
+        "git commit -m x": False,
+        "cd inner && git commit -m x": True,
+        "git -C inner commit -m x": True,
+        "git switch main && git commit -m x": True,
+        "cd inner && git switch -c new && git commit -m x": False,
+        "cd inner && ls; cd .. && git commit -m x": False,
+    }
+    assert {call: decides(project, "Bash", {"command": call}) for call in calls} == calls
 
 
 WHEN: list[tuple[dict[str, Any], bool]] = [
@@ -181,6 +189,9 @@ def test_secrets_in_a_prompt(project: Project) -> None:
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bD1fG3hJ5"
     assert engine.fire_sync({**event, "prompt": f"use {secret}"}).decision is Decision.DENY
     assert engine.fire_sync({**event, "prompt": "use the token"}).decision is Decision.NONE
+
+
+_EVENTS = {"stop": "Stop", "prompt": "UserPromptSubmit"}
 
 
 class TestChangedFiles:
@@ -264,14 +275,16 @@ class TestChangedFiles:
         ("session", ["s", "s", "t", "t"], [True, False, True, False]),
         ("project", ["s", "s", "t"], [True, False, False]),
         ("turn", ["s", "s", "stop s", "s"], [True, False, True]),
+        ("turn", ["s", "s", "prompt s", "s"], [True, False, True]),
     ],
 )
 def test_once(project: Project, once: str, sessions: list[str], expected: list[bool]) -> None:
     project.write(OWN, hook(once=once))
     found = []
     for one in sessions:
-        if one.startswith("stop "):
-            event = {"hook_event_name": "Stop", "session_id": one[5:], "cwd": "."}
+        name, _, session = one.partition(" ")
+        if session:
+            event = {"hook_event_name": _EVENTS[name], "session_id": session, "cwd": ".", "prompt": "x"}
             project.load(builtins=True).engine().fire_sync(event)
         else:
             found.append(decides(project, "Bash", {"command": "ls"}, session_id=one))

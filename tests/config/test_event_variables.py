@@ -51,8 +51,7 @@ def told(project: Project, line: str, **fields: Any) -> list[str]:
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_path_stays_a_path(project: Project, value: str) -> None:
-    expected = "".join(char if char.isprintable() else "?" for char in value)
-    assert told(project, "${file_path}", tool_input={"file_path": value, "content": ""}) == [expected]
+    assert told(project, "${file_path}", tool_input={"file_path": value, "content": ""}) == [value]
     assert not project.path("hacked").exists()
 
 
@@ -74,7 +73,7 @@ def test_every_variable(project: Project, name: str, how: str) -> None:
     text = f"${{{name}}}"
     deeds: dict[str, dict[str, Any]] = {
         "run": {"run": f"printf %s {text} > told"},
-        "exec": {"exec": ["sh", "-c", 'printf %s "$1" > told', "sh", text]},
+        "exec": {"exec": ["printf", "%s", text]},
         "inject": {"inject": text},
         "command": {"inject": {"command": f"printf %s {text}"}},
     }
@@ -145,3 +144,57 @@ def test_environment_variables_are_still_put_in(project: Project, monkeypatch: p
 )
 def test_in_a_shell(text: str, expected: str) -> None:
     assert variables.for_shell(text, "")[0] == expected
+
+
+NESTED = [
+    {"exec": ["sh", "-c", "echo ${file_path}"]},
+    {"exec": ["env", "bash", "-c", "echo ${file_path}"]},
+    {"exec": ["timeout", "5", "sh", "-c", "echo ${file_path}"]},
+    {"exec": ["python3", "-c", "print('${file_path}')"]},
+    {"run": 'echo "echo ${file_path}" | sh'},
+    {"run": "echo ${file_path} | bash -s"},
+    {"run": "bash <<EOF\necho ${file_path}\nEOF"},
+    {"run": "cat <<EOF | sh\necho ${file_path}\nEOF"},
+    {"run": 'trap "echo ${file_path}" EXIT'},
+    {"run": 'git -c alias.x="!echo ${file_path}" x'},
+    {"run": 'sed "s/a/${file_path}/e" x'},
+    {"run": 'tmux new -d "echo ${file_path}"'},
+    {"run": 'flock x -c "echo ${file_path}"'},
+    {"run": 'script -qc "echo ${file_path}"'},
+    {"run": 'X=sh; $X -c "echo ${file_path}"'},
+    {"inject": {"command": 'echo "${message}" | sh'}},
+    {"keep_going": {"command": 'echo "${message}" | sh'}},
+]
+
+
+@pytest.mark.parametrize("deed", NESTED)
+def test_what_could_read_a_value_as_a_program(project: Project, deed: dict[str, Any]) -> None:
+    project.write(OWN, json.dumps({"hooks": {"h": {"events": "Stop", **deed}}}))
+    assert codes(project.load()) == ["BH219"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ruff format ${file_path}",
+        "bash scripts/x.sh ${file_path}",
+        'sh "$CLAUDE_PROJECT_DIR"/x.sh ${branch}',
+        "python3 tools/check.py ${file_path}",
+        "python3 -m black ${file_path}",
+        "./x.sh ${file_path}",
+        "notify-send agent ${message}",
+        "git add ${file_path} && git commit -m ${message}",
+        "node scripts/a.js ${file_path}",
+    ],
+)
+def test_what_takes_it_as_an_argument(project: Project, line: str) -> None:
+    project.write(OWN, json.dumps({"hooks": {"h": {"events": "Stop", "run": line}}}))
+    assert codes(project.load()) == []
+
+
+def test_a_value_in_a_rewritten_line_is_one_word(project: Project) -> None:
+    hooks = {"h": {"events": "PreToolUse", "rewrite": {"command": "cd x && ${command} # ${branch}"}}}
+    git(project.folder, "init", "-q")
+    (project.folder / ".git" / "HEAD").write_text("ref: refs/heads/a;touch hacked\n")
+    verdict = fire(project, hooks, tool_name="Bash", tool_input={"command": "ls -l"})
+    assert verdict.tool_input == {"command": "cd x && ls -l # 'a;touch hacked'"}

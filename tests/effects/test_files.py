@@ -394,7 +394,8 @@ def test_harmless(command: str) -> None:
 
 
 def test_names_limit_a_deletion_only_before_it() -> None:
-    assert run("find . -name '*.pyc' -o -name '*.pyo' -delete")[0].names == ("*.pyc", "*.pyo")
+    assert run("find . -name '*.pyc' -o -name '*.pyo' -delete")[0].names == ("*.pyo",)
+    assert run("find . '(' -name '*.pyc' -o -name '*.pyo' ')' -delete")[0].names == ("*.pyc", "*.pyo")
     assert run("find . -delete -name '*.pyc'")[0].names == ()
     assert run("find . ! -name keep -delete")[0].names == ()
     assert run("find . -name '*' -delete")[0].names == ()

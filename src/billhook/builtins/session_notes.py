@@ -15,11 +15,11 @@ from billhook.core.answers import Verdict
 from billhook.core.errors import UnrecordedError
 from billhook.effects import gitstate
 from billhook.effects.gitindex import UnreadableError
-from billhook.store.files import StoreError
+from billhook.store.files import StoreError, sha256
 from billhook.store.state import FileState, Value
 
 _KIND: Final = "runs"
-_BEGAN, _PROMPTS = "began", "prompts"
+_BEGAN, _PROMPTS, _SENT_BACK = "began", "prompts", "sent back"
 _SECONDS: Final = 2.0  # that git may take for a question at the end of a turn
 _MOST: Final = 20_000  # files of a folder without git that are looked at
 _COMMITTED: Final = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
@@ -34,17 +34,30 @@ class SessionNotes(msgspec.Struct, frozen=True):
     gate: bool
 
     def __call__(self, verdict: Verdict) -> None:
-        session_id, prompted = verdict.about.session_id, verdict.event == "UserPromptSubmit"
+        session_id, counts = verdict.about.session_id, verdict.keep_going or verdict.event == "UserPromptSubmit"
         try:
-            if session_id and (prompted or _BEGAN not in (self.state.read(_KIND, session_id) or {})):
+            if session_id and (counts or _BEGAN not in (self.state.read(_KIND, session_id) or {})):
                 began = {"at": time.time(), "head": _head(self.folder)}
-                self.state.update(_KIND, session_id, lambda record: self._noted(record or {}, began, prompted))
+                self.state.update(_KIND, session_id, lambda record: self._noted(record or {}, began, verdict))
         except StoreError as error:
             message = f"the begin of this session can't be recorded: {error.message}"
             raise UnrecordedError(message, hook=self.hook, deny=self.gate, place=error.place) from error
 
-    def _noted(self, record: Value, began: Value, prompted: bool) -> Value:
-        return {_BEGAN: began, **record, _PROMPTS: prompts_in(record) + prompted}
+    def _noted(self, record: Value, began: Value, verdict: Verdict) -> Value:
+        noted = {_BEGAN: began, **record, _PROMPTS: prompts_in(record) + _is_typed(verdict, record)}
+        return {**noted, _SENT_BACK: _digest(verdict.reason)} if verdict.keep_going else noted
+
+
+def _is_typed(verdict: Verdict, record: Value) -> bool:
+    """Whether this is a prompt of the user. Copilot, Gemini CLI and Qwen Code also submit the reason of a Stop hook,
+    and Qwen Code submits an empty prompt after each tool call."""
+    prompt = getattr(verdict.about, "prompt", "") if verdict.event == "UserPromptSubmit" else ""
+    return bool(prompt.strip()) and _digest(prompt) != record.get(_SENT_BACK)
+
+
+def _digest(text: str) -> str:
+    """Enough to know a text again, without a copy of what it contains."""
+    return sha256(text.strip().encode(errors="replace")).hexdigest()
 
 
 def prompts_in(record: Value | None) -> int:

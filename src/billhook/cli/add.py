@@ -267,9 +267,10 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
     there = names & edit_yaml.names_in(change.before, str(change.path))
     given = _added_with(change.before, recipe)
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": sorted(there)}
-    if not there and given is None:
+    if given is None:  # a hook of that name may be somebody's own
         say(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
-        hint("`billhook list` shows where each hook is")
+        own = f"its hook `{min(there)}` was not added by `billhook add`: edit the file to remove it"
+        hint(own if there else "`billhook list` shows where each hook is")
         return 1
     assert change.before is not None
     try:

@@ -168,14 +168,17 @@ class Rewriting(msgspec.Struct, frozen=True):
         given = getattr(ctx.event, "tool_input", None)
         if not isinstance(given, dict):
             return NOTHING
-        new = given | {name: self._value(value, ctx) for name, value in self.fields}
+        new = given | {name: self._value(name, value, ctx) for name, value in self.fields}
         line = new.get("command")
         if self.programs and isinstance(line, str):
-            new["command"] = with_programs(line, self.programs)
+            new["command"] = with_programs(line, tuple((old, variables.line(by, ctx)) for old, by in self.programs))
         return rewrite(input=new) if new != given else NOTHING
 
-    def _value(self, value: Any, ctx: Context) -> Any:
-        return variables.rendered(value, ctx) if isinstance(value, str) else value
+    def _value(self, name: str, value: Any, ctx: Context) -> Any:
+        """A new value. What an event says is quoted in a shell line, and stays one word of it."""
+        if not isinstance(value, str):
+            return value
+        return variables.line(value, ctx) if name == "command" else variables.argument(value, ctx)
 
 
 def with_programs(line: str, programs: tuple[tuple[str, str], ...]) -> str:

@@ -133,7 +133,7 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
             words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
             runner = execute(words, dialect=dialect, cwd=folder)
             told = declared.shape == "yaml" and any("${" in word and variables.used_in(word) for word in words)
-            return replace(runner, fill=variables.rendered) if told else runner
+            return replace(runner, fill=variables.argument) if told else runner
         case Python(target, interpreter, options):
             from billhook.runners.worker import python
 

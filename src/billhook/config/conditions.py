@@ -16,6 +16,7 @@ from billhook.core.errors import RuleError
 from billhook.core.hook import Condition, Context
 from billhook.core.lazy import later
 from billhook.effects.conditions import AfterEffect, AnyOf, HasEffect, is_readable
+from billhook.effects.effect import Command
 from billhook.effects.rules import condition
 from billhook.store.state import FileState, Value
 
@@ -128,11 +129,42 @@ class OnBranch(msgspec.Struct, frozen=True):
 
 
 def branches(ctx: Context) -> tuple[str, ...]:
-    """The branches that are checked out where an event happens: in its folder, and where its commands run."""
-    folders = dict.fromkeys([ctx.cwd, *(command.cwd for command in getattr(ctx.event, "commands", ()))])
-    roots = (gitstate.repository(folder) for folder in folders if folder.startswith("/") and "\0" not in folder)
-    names = (gitstate.current_branch(root[0]) for root in roots if root is not None)
-    return tuple(dict.fromkeys(name for name in names if name))
+    """The branches that git commands of a call work on: `git -C`, `cd` and `git switch` before them count. Of other
+    events and calls, the branch that is checked out in the event's folder."""
+    found: dict[str, None] = {}
+    switched: dict[str, str] = {}
+    commands = [command for command in getattr(ctx.event, "commands", ()) if command.name == "git"]
+    for command in commands:
+        root, words = _git_call(command)
+        if target := _switched_to(words):
+            switched[root] = target
+        else:
+            found |= dict.fromkeys([switched.get(root) or gitstate.current_branch(root)] if root else [])
+    if not commands:
+        root, _ = _git_call(Command("git", cwd=ctx.cwd))
+        found = dict.fromkeys([gitstate.current_branch(root)] if root else [])
+    return tuple(filter(None, found))
+
+
+def _git_call(command: Command) -> tuple[str, tuple[str, ...]]:
+    """The repository that a git command works in, "" where it is not known, and its words from the subcommand on."""
+    folder, words = command.cwd, list(command.args)
+    while words[:1] and words[0].startswith("-"):
+        option = words.pop(0)
+        if option == "-C" and words:
+            folder = os.path.join(folder, words.pop(0))
+        elif option in ("-c", "--git-dir", "--work-tree", "--namespace") and words:
+            words.pop(0)
+    known = folder.startswith("/") and "\0" not in folder
+    root = gitstate.repository(folder) if known else None
+    return (root[0] if root is not None else ""), tuple(words)
+
+
+def _switched_to(words: tuple[str, ...]) -> str:
+    """The branch that `git switch x` or `git checkout -b x` changes to."""
+    if words[:1] not in (("switch",), ("checkout",)) or "--" in words:
+        return ""
+    return next((word for word in words[1:] if not word.startswith("-")), "")
 
 
 def _selected(globs: Iterable[str], name: str) -> bool:
@@ -263,22 +295,21 @@ class NotAgain(msgspec.Struct, frozen=True):
         free: list[bool] = []
 
         def change(record: Value | None) -> Value | None:
-            free.append(self._is_free((record or {}).get(self.hook), ctx))
-            return {**(record or {}), self.hook: {"at": time.time(), "turn": ctx.turn_id}} if free[0] else None
+            turn = _turn(record, ctx)
+            free.append(self._is_free((record or {}).get(self.hook), turn))
+            return {**(record or {}), self.hook: {"at": time.time(), "turn": turn}} if free[0] else None
 
         self.state.update(_RUNS, self._key(ctx), change)
         return free[0]
 
     def why(self, ctx: Context) -> str:
         """Why it would not run; "" where it would. Notes nothing."""
-        last = (self.state.read(_RUNS, self._key(ctx)) or {}).get(self.hook)
-        if self._is_free(last, ctx):
+        record = self.state.read(_RUNS, self._key(ctx)) or {}
+        last, turn = record.get(self.hook), _turn(record, ctx)
+        if self._is_free(last, turn):
             return ""
-        return (
-            f"it ran in this {self.once} before"
-            if self._ran(last, ctx)
-            else f"it ran less than {self.cooldown:g} s ago"
-        )
+        ran = self._ran(last, turn)
+        return f"it ran in this {self.once} before" if ran else f"it ran less than {self.cooldown:g} s ago"
 
     def _key(self, ctx: Context) -> str:
         if self.once == "project" or not self.once:
@@ -287,10 +318,15 @@ class NotAgain(msgspec.Struct, frozen=True):
             raise LookupError("the event names no session, so whether the hook ran before is not known")
         return ctx.session_id
 
-    def _is_free(self, last: Any, ctx: Context) -> bool:
+    def _is_free(self, last: Any, turn: str) -> bool:
         if not isinstance(last, dict):
             return True
-        return not self._ran(last, ctx) and not 0 <= time.time() - float(last.get("at", 0)) < self.cooldown
+        return not self._ran(last, turn) and not 0 <= time.time() - float(last.get("at", 0)) < self.cooldown
 
-    def _ran(self, last: Any, ctx: Context) -> bool:
-        return bool(self.once) and (self.once != "turn" or last.get("turn") == ctx.turn_id)
+    def _ran(self, last: Any, turn: str) -> bool:
+        return bool(self.once) and (self.once != "turn" or last.get("turn") == turn)
+
+
+def _turn(record: Value | None, ctx: Context) -> str:
+    """A turn ends when the agent stops, and at the next prompt where a person interrupted it."""
+    return f"{ctx.turn_id} {session_notes.prompts_in(record)}"

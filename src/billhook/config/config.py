@@ -187,7 +187,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def _needs_notes(declared: Declared) -> bool:
     limited = isinstance(declared.action, Say) and declared.action.limit > 0
-    return limited or "changed_files" in repr(declared.conditions.when)
+    return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)
 
 
 # Every configured hook as people want to see it:

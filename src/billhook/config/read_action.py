@@ -89,8 +89,8 @@ def _run(entry: "EntryReader") -> Action | None:
 
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
-    if entry.shape == "yaml" and "${" in text and variables.used_in(text) and (inner := variables.NESTED.search(text)):
-        message = f"`${{...}}` of an event can't stand beside `{inner[0]}`, which reads text as a program"
+    if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
+        message = f"`${{...}}` of an event can't stand beside `{inner}`, which reads text as a program"
         entry.find("BH219", message, node, hint="put it into a script, which gets the event on stdin", fatal=True)
 
 
@@ -115,6 +115,7 @@ def _exec(entry: "EntryReader") -> Action | None:
     if not argv or not argv[0]:
         _still_empty(entry, "exec")
         return None
+    _check_shell_text(entry, " ".join(argv), node)
     return Exec(argv)
 
 
@@ -194,6 +195,9 @@ def _said_by(entry: "EntryReader", decision: "Saying", fields: FieldNodes, limit
         given[name] = value.value
     if not entry.broken and not {"file", "command", "text"} & given.keys():
         _still_empty(entry, decision)
+    if {"file", "command"} <= given.keys():
+        message = f"`{decision}` has a file and a command"
+        entry.find("BH204", message, entry.seen[decision], hint="keep one of them", fatal=True)
     if entry.broken:
         return None
     said = {name: str(given.get(name, "")) for name in ("text", "file", "command")}
@@ -230,9 +234,9 @@ def _mask(entry: "EntryReader") -> Action | None:
         except Exception as error:
             entry.find(
                 "BH206",
-                f"the expression `{text}` can't be used: {error}",
+                f"the expression `{text}` can't be used: {read_conditions.why(error)}",
                 entry.seen["mask"],
-                hint="mend it",
+                hint="fix the expression (RE2 syntax)",
                 fatal=True,
             )
     return Mask(patterns) if patterns else None

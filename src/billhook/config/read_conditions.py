@@ -41,9 +41,16 @@ def texts(entry: "EntryReader", node: Node, name: str) -> tuple[str, ...]:
     found = tuple(str(one.value) for one in values) if isinstance(values, tuple) else ()
     if found and all(isinstance(one.value, str) and one.value.strip() for one in values):  # type: ignore[union-attr]
         return found
-    message = f"`{name}` must be a text or a list of texts, not {node.kind}"
+    is_empty = node.value in ("", ()) or node.is_a("a list of strings")
+    message = f"`{name}` is empty" if is_empty else f"`{name}` must be a text or a list of texts, not {node.kind}"
     entry.find("BH203", message, node, hint="write a text, or several in `[...]`", fatal=True)
     return ()
+
+
+def why(error: Exception) -> str:
+    """What RE2 says about an expression, which comes as bytes."""
+    said = error.args[0] if error.args else error
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
 
 
 def once(entry: "EntryReader") -> str:
@@ -110,7 +117,8 @@ def _test(entry: "EntryReader", key: Node, value: Node, where: str) -> tuple[str
 def _group(entry: "EntryReader", node: Node, name: str) -> tuple[Tests, ...]:
     if not isinstance(node.value, tuple) or not node.value:
         hint = f"write `{name}: [{{file_exists: a}}, {{file_exists: b}}]`"
-        entry.find("BH218", f"`{name}` must be a list of tests, not {node.kind}", node, hint=hint, fatal=True)
+        message = f"`{name}` is empty" if node.value == () else f"`{name}` must be a list of tests, not {node.kind}"
+        entry.find("BH218", message, node, hint=hint, fatal=True)
         return ()
     return tuple(_tests(entry, one, name) for one in node.value)
 
@@ -121,10 +129,19 @@ def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
     if name.startswith("results."):
         values = node.value if isinstance(node.value, tuple) else (node,)
         return tuple(one.value for one in values if not isinstance(one.value, FieldNodes | tuple))
+    if name == "has_secret":
+        entry.find("BH218", f"`{name}` must be true or false", node, hint=f"write `{name}: true`", fatal=True)
+        return True
     found = texts(entry, node, name)
     for text in found if name == "prompt" else ():
         try:
             expression(text)
         except Exception as error:
-            entry.find("BH218", f"the expression `{text}` can't be used: {error}", node, hint="mend it", fatal=True)
+            entry.find(
+                "BH218",
+                f"the expression `{text}` can't be used: {why(error)}",
+                node,
+                hint="fix the expression (RE2 syntax)",
+                fatal=True,
+            )
     return found

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from billhook.config import approval_scope
 from billhook.config.approval_scope import MAGIC, Kind, Patterns
-from billhook.config.declaration import Action, Exec, Python, RunAction
+from billhook.config.declaration import Action, Exec, Python, RunAction, Say
 from billhook.config.known_variables import KnownVariables
 from billhook.config.known_variables import known as known_variables
 from billhook.config.sources import MAX_KEPT, FileSnapshot
@@ -158,7 +158,7 @@ def named(action: Action | None, folder: str, look: FileSnapshot) -> References:
     (yet). Never raises and runs nothing; reads a bounded number of regular files."""
     scan = _FileScan(os.path.abspath(folder), look)
     match action:
-        case RunAction(text):
+        case RunAction(text) | Say(command=text):
             scan.text(text)
         case Exec(argv):
             scan.text(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv))

@@ -5,7 +5,8 @@ a path. Other names in `${...}` are variables of the environment, which `layers.
 """
 
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from billhook.agents.child import fit
@@ -26,7 +27,7 @@ def _command(ctx: Context) -> str:
 
 
 def _file_path(ctx: Context) -> str:
-    return _in_one_line(tools.path_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or "")
+    return tools.path_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or ""
 
 
 def _message(ctx: Context) -> str:
@@ -36,7 +37,7 @@ def _message(ctx: Context) -> str:
 
 
 def _branch(ctx: Context) -> str:
-    return _in_one_line(next(iter(branches(ctx)), ""))
+    return next(iter(branches(ctx)), "")
 
 
 def _reason(ctx: Context) -> str:
@@ -57,9 +58,10 @@ VARIABLES: Final[Mapping[str, Callable[[Context], str]]] = {
     "event": lambda ctx: ctx.event_type,
     "agent": agent_of,
     "session": lambda ctx: ctx.session_name or ctx.session_id,
-    "cwd": lambda ctx: _in_one_line(ctx.cwd),
-    "project": lambda ctx: _in_one_line(ctx.env.get("CLAUDE_PROJECT_DIR", "")),
+    "cwd": lambda ctx: ctx.cwd,
+    "project": lambda ctx: ctx.env.get("CLAUDE_PROJECT_DIR", ""),
 }
+_OF_LINES: Final = ("command", "message", "prompt", "reason")
 _REFERENCE: Final = re.compile(rf"(\$?)\$\{{({'|'.join(VARIABLES)}|results\.[\w.-]+)(?::-([^}}]*))?\}}")
 
 
@@ -69,8 +71,28 @@ def used_in(text: str) -> bool:
 
 
 def rendered(text: str, ctx: Context) -> str:
-    """A text with what the event says put in; `$${tool}` stays `${tool}`."""
-    return _REFERENCE.sub(lambda found: found[0][1:] if found[1] else _value(found, ctx)[:_LONGEST], text)
+    """A text for people and models with what the event says put in; `$${tool}` stays `${tool}`."""
+    return _filled(text, lambda found: _shown(found, ctx))
+
+
+def argument(text: str, ctx: Context) -> str:
+    """The same for one argument of a program: values as they are."""
+    return _filled(text, lambda found: _value(found, ctx))
+
+
+def line(text: str, ctx: Context) -> str:
+    """The same for a shell line: values are quoted, but for the line that it stands for."""
+    return _filled(text, lambda found: _value(found, ctx) if found[2] == "command" else shlex.quote(_value(found, ctx)))
+
+
+def _filled(text: str, value: Callable[["re.Match[str]"], str]) -> str:
+    return _REFERENCE.sub(lambda found: found[0][1:] if found[1] else value(found), text)
+
+
+def _shown(found: "re.Match[str]", ctx: Context) -> str:
+    """A value in a text. A line break in a name must not look like another sentence."""
+    value = _value(found, ctx)[:_LONGEST]
+    return value if found[2] in _OF_LINES else _in_one_line(value)
 
 
 def value_of(reference: str, ctx: Context) -> str:
@@ -148,7 +170,33 @@ class _Quotes:
 
 _OPENING: Final = {"'": "", '"': "("}
 """What begins inside of quotes: in double ones a substitution, in single ones nothing."""
-NESTED: Final = re.compile(
-    r"\b(?:ba|da|z|k|a)?sh\s+-\w*c\b|\b(?:eval|ssh|su|xargs)\b|\bpython[\d.]*\s+-c\b|\b(?:node|perl|ruby)\s+-e\b"
+_BEFORE: Final = r"then|do|else|exec|sudo|nohup|env|nice|command|time|timeout\s+\S+"
+_COMMAND: Final = rf"(?:^|[;&|({{`\n]|\b(?:{_BEFORE})\s)\s*(?:\w+=\S*\s+)*(?:/\S*/)?"
+_NO_FILE: Final = r"""(?!\s+(?:--\s+)?["']?[\w.~$/{}"'-]*[./])"""  # what follows is not the file that a shell runs
+_PROGRAMS: Final = "eval trap ssh su xargs parallel tmux screen watch flock script at batch awk gawk sed expect make"
+_NESTED: Final = re.compile(
+    rf"{_COMMAND}(?:(?:ba|da|z|k|a|c|tc|fi|mk|ya)?sh\b(?!\.){_NO_FILE}"
+    r"|(?:python[\d.]*|perl|ruby|node|php|deno|bun|lua)\b(?:\s+-\w*[ceErp]\b|\s*$|\s*[|;&<]|\s+-(?:\s|$))"
+    rf"|(?:{_PROGRAMS.replace(' ', '|')})\b)"
+    r"|\balias\.|\$\{?\w+\}?\s+-\w*c\b|\bcore\.\w+="
 )
-"""What reads one of its arguments as a program: a value that is put there could become code."""
+_PIECE: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(;|&&|\|\||\n)|.""", re.S)
+
+
+def nested(text: str) -> str:
+    """What reads one of its arguments, or what it is sent, as a program, in a command that holds a value of an event:
+    the value could become code. A shell or an interpreter that runs a file is none of these."""
+    for command in [text] if "<<" in text else _commands(text):
+        if used_in(command) and (found := _NESTED.search(command)):
+            return found[0].strip(" ;&|({`\n")
+    return ""
+
+
+def _commands(text: str) -> Iterator[str]:
+    """The pipelines of a text, cut where no quotes are."""
+    at = 0
+    for found in _PIECE.finditer(text):
+        if found[1]:
+            yield text[at : found.start()]
+            at = found.end()
+    yield text[at:]

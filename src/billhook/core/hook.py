@@ -101,10 +101,10 @@ class Context(msgspec.Struct):
         return firing.results
 
     @property
-    def left_data(self) -> list[Outcome]:
-        """What earlier hooks did that left data for later ones; built-ins have other ways."""
+    def earlier(self) -> list[Outcome]:
+        """What earlier hooks said or left; built-ins, and those that had nothing to say, aside."""
         found = (raw for raw in self._outcomes if type(raw) is not tuple)
-        return [one for one in found if one.data is not None and not one.source.startswith("built-in")]  # type: ignore[union-attr,misc]
+        return [one for one in found if not one.source.startswith("built-in")]  # type: ignore[union-attr,misc]
 
     @property
     def state(self) -> dict[str, Any]:

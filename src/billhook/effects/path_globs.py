@@ -27,6 +27,11 @@ def used(event: Event) -> Iterator[tuple[str, Use, bool]]:
         use = _USES.get(effect.kind)
         if use is not None and effect.target.startswith("/") and UNKNOWN not in effect.target:
             yield effect.target, use, effect.recursive
+    for command in getattr(event, "commands", ()):  # `read x < .env` has no effect, but reads it
+        for path in command.reads:
+            whole = os.path.join(command.cwd, path)
+            if whole.startswith("/") and UNKNOWN not in whole:
+                yield os.path.normpath(whole), "read", False
 
 
 def selects(globs: Sequence[str], path: str, folder: str, *, below: bool = False) -> bool:

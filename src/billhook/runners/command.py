@@ -108,8 +108,8 @@ _NO_RESULTS: Final = os.path.join(os.path.dirname(__file__), "no_results.json") 
 
 
 def _results_file(ctx: Context) -> str:
-    """A file with what earlier hooks of this event left, by name; "" where none of the configured ones left data."""
-    found = {one.hook: one.to_dict() for one in ctx.left_data}
+    """A file with what earlier hooks of this event left, by name; "" where none of the configured ones did."""
+    found = {one.hook: one.to_dict() for one in ctx.earlier}
     if not found:
         return ""
     import tempfile

@@ -11,7 +11,17 @@ import click
 
 from billhook.cli.screen import picked, shown_path
 from billhook.config.config import Config, Entry, kind_of
-from billhook.config.declaration import Exec, Python, RunAction, Say, Url, conditions_in_words, needs_consent
+from billhook.config.declaration import (
+    Exec,
+    Mask,
+    Python,
+    Rewrite,
+    RunAction,
+    Say,
+    Url,
+    conditions_in_words,
+    needs_consent,
+)
 from billhook.config.permissions import NAME, Waiting
 from billhook.config.trust import FileMark, Fingerprint, changes, text_of
 from billhook.core import strictjson
@@ -223,6 +233,17 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "hash", entry.hash
 
 
+_SAYS = {
+    "inject": "injects",
+    "deny": "denies",
+    "ask": "asks",
+    "allow": "allows",
+    "notify": "notifies",
+    "keep_going": "keeps going",
+    "stop": "stops",
+}
+
+
 def _action(entry: Entry) -> Iterator[tuple[str, str]]:
     declared = entry.declared
     match declared.action:
@@ -233,16 +254,22 @@ def _action(entry: Entry) -> Iterator[tuple[str, str]]:
             yield from (("shell", ", ".join(how)),) if how else ()
         case Exec(argv):
             yield "runs", strictjson.dumps(list(argv))
-        case Python(target, interpreter):
+        case Python(target, interpreter, options):
             yield "runs", f"Python function {target}" + (f", by {interpreter}" if interpreter else "")
+            yield from (("options", options),) if options else ()
         case Url(url, headers, allowed_env):
             yield "sends to", url
             if headers:
                 yield "headers", ", ".join(name for name, _ in headers)
             if allowed_env:
                 yield "may send", "the variables " + ", ".join(allowed_env)
-        case Say(decision, text):
-            yield {"inject": "injects", "deny": "denies", "ask": "asks", "allow": "allows"}[decision], text or "-"
+        case Say(decision, text, file, command):
+            yield _SAYS[decision], text or ("-" if not file and not command else "")
+            yield from (("file", file),) if file else ()
+            yield from (("runs", command),) if command else ()
+        case Rewrite() | Mask():
+            deed, _, detail = declared.does.partition(": ")
+            yield f"{deed}s", detail
         case None:
             does = "blocks what it would have judged" if declared.gate else "does nothing"
             yield "broken", f"{declared.broken}\nonce approved, it {does} until it is mended"

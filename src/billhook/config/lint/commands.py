@@ -440,7 +440,7 @@ def _no_module(hook: Declared, parts: list[str], place: Place) -> Finding:
 
 
 def _names_in(folder: str) -> list[str]:
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         return os.listdir(folder)[:1000]
     return []
 

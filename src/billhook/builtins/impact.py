@@ -134,7 +134,9 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 def _repository(effect: Effect, cwd: str) -> tuple[str, str] | None:
     """The repository that git works in: `git -C x`, and git after `cd x`, work in that of x."""
     folder = effect.folder or cwd
-    return None if UNKNOWN in folder else gitstate.repository(folder)
+    if UNKNOWN in folder or not os.path.isdir(folder):  # `git -C` of a folder that is not there reaches no repository
+        return None
+    return gitstate.repository(folder)
 
 
 def _discard(effect: Effect, cwd: str) -> Impact | None:

@@ -49,8 +49,8 @@ class SessionNotes(msgspec.Struct, frozen=True):
 
 
 def _is_typed(verdict: Verdict, record: Value) -> bool:
-    """Whether this is a prompt of the user. Copilot, Gemini CLI and Qwen Code also submit the reason of a Stop hook,
-    and Qwen Code submits an empty prompt after each tool call."""
+    """Whether this is a prompt of the user. Some agents also submit the reason of a Stop hook, or an empty prompt after
+    each tool call."""
     prompt = getattr(verdict.about, "prompt", "") if verdict.event == "UserPromptSubmit" else ""
     return bool(prompt.strip()) and _digest(prompt) != record.get(_SENT_BACK)
 

@@ -269,8 +269,10 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": sorted(there)}
     if given is None:  # a hook of that name may be somebody's own
         say(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
-        own = f"its hook `{min(there)}` was not added by `billhook add`: edit the file to remove it"
-        hint(own if there else "`billhook list` shows where each hook is")
+        own = [
+            f"its hook `{name}` was not added by `billhook add`: edit the file to remove it" for name in sorted(there)
+        ]
+        hint(own[0] if own else "`billhook list` shows where each hook is")
         return 1
     assert change.before is not None
     try:

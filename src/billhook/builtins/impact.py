@@ -134,9 +134,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 def _repository(effect: Effect, cwd: str) -> tuple[str, str] | None:
     """The repository that git works in: `git -C x`, and git after `cd x`, work in that of x."""
     folder = effect.folder or cwd
-    if UNKNOWN in folder or not os.path.isdir(folder):  # `git -C` of a folder that is not there reaches no repository
-        return None
-    return gitstate.repository(folder)
+    return None if UNKNOWN in folder else gitstate.repository(folder)
 
 
 def _discard(effect: Effect, cwd: str) -> Impact | None:
@@ -186,7 +184,9 @@ def _work_of(root: str) -> list[str]:
 def _force_push(effect: Effect, cwd: str) -> Impact:
     """The branch decides: a default branch is everybody's."""
     found = _repository(effect, cwd)
-    if found is None:
+    if found is None or not os.path.isdir(
+        effect.folder or cwd
+    ):  # the branch of a folder that is not there is not known
         return effect, ()
     branch = effect.target or gitstate.current_branch(found[0])
     named = replace(effect, target=branch)

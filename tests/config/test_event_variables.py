@@ -1,6 +1,7 @@
 """`${...}` of an event: values, and that hostile ones stay values in texts, arguments and shell commands."""
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,42 @@ def told(project: Project, line: str, **fields: Any) -> list[str]:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_path_stays_a_path(project: Project, value: str) -> None:
     assert told(project, "${file_path}", tool_input={"file_path": value, "content": ""}) == [value]
+    assert not project.path("hacked").exists()
+
+
+PATCH = "*** Begin Patch\n*** Update File: README.md\n@@\n-a\n+b\n"
+PATCH += "*** Add File: {}\n+x\n*** Add File: c.py\n+x\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("${file_path}", ["a b.py"]),
+        ("${file_paths}", ["a b.py", "c.py"]),
+        ('-- "${file_paths}" end', ["--", "a b.py", "c.py", "end"]),
+    ],
+)
+def test_the_files_of_a_patch_that_paths_selects(project: Project, line: str, arguments: list[str]) -> None:
+    patched: dict[str, Any] = {"tool_name": "apply_patch", "tool_input": {"input": PATCH.format("a b.py")}}
+    paths = {"paths": {"write": "*.py"}}
+    script = 'import json, sys; json.dump(sys.argv[1:], open("told", "w"))'
+    project.write("show.py", script)
+    for action in ({"run": f"python3 show.py {line}"}, {"exec": ["python3", "show.py", *shlex.split(line)]}):
+        fire(project, {"h": {"events": "*", **paths, **action}}, **patched)
+        assert json.loads(project.path("told").read_text()) == arguments
+
+
+def test_the_file_of_a_shell_command_that_paths_selects(project: Project) -> None:
+    hooks = {"h": {"events": "*", "paths": {"write": "src/**"}, "deny": "not ${file_path}, ${file_paths}"}}
+    command = {"tool_name": "Bash", "tool_input": {"command": "touch b src/a src/c"}}
+    src = project.folder / "src"
+    assert fire(project, hooks, **command).reason == f"not {src}/a, {src}/a, {src}/c"
+
+
+@pytest.mark.parametrize("value", [value for value in HOSTILE if "\n" not in value])
+def test_hostile_names_among_several_files(project: Project, value: str) -> None:
+    patched: dict[str, Any] = {"tool_name": "apply_patch", "tool_input": {"input": PATCH.format(value)}}
+    assert told(project, "${file_paths}", **patched) == ["README.md", value, "c.py"]
     assert not project.path("hacked").exists()
 
 

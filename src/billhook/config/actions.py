@@ -10,6 +10,7 @@ import msgspec
 
 from billhook.builtins.session_notes import prompts_in
 from billhook.config import variables
+from billhook.config.conditions import OnPaths, paths_of
 from billhook.config.declaration import Declared, Mask, Rewrite, Say
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop
 from billhook.core.hook import Context, Handler
@@ -26,7 +27,7 @@ def handler(declared: Declared, state: FileState) -> Handler:
     """What a line of config does."""
     action = declared.action
     if isinstance(action, Rewrite):
-        return Rewriting(action.fields, action.programs)
+        return Rewriting(action.fields, action.programs, paths_of(declared))
     if isinstance(action, Mask):
         return Masking(action.patterns, state.root)
     assert isinstance(action, Say)
@@ -35,15 +36,16 @@ def handler(declared: Declared, state: FileState) -> Handler:
 
 
 def _said(action: Say, declared: Declared) -> Handler:
+    paths = paths_of(declared)
     if action.file:
         return FileContent(os.path.join(declared.folder, os.path.expanduser(action.file)))
     if action.command:
         text, names = variables.for_shell(action.command, "")
         runner = command(text, dialect="claude", cwd=declared.folder)
-        runner = msgspec.structs.replace(runner, variables=names, fill=variables.value_of if names else None)
-        return CommandOutput(runner, action.decision, action.text)
+        runner = variables.with_values(runner, text, names, paths)
+        return CommandOutput(runner, action.decision, action.text, paths)
     if variables.used_in(action.text):
-        return Spoken(action.decision, action.text)
+        return Spoken(action.decision, action.text, paths)
     return literal(_answer(action.decision, action.text))
 
 
@@ -65,9 +67,10 @@ class Spoken(msgspec.Struct, frozen=True):
 
     decision: str
     text: str
+    paths: OnPaths | None = None
 
     def __call__(self, ctx: Context) -> Answer:
-        return _answer(self.decision, variables.rendered(self.text, ctx))
+        return _answer(self.decision, variables.rendered(self.text, ctx, self.paths))
 
 
 class FileContent(msgspec.Struct, frozen=True):
@@ -96,6 +99,7 @@ class CommandOutput(msgspec.Struct, frozen=True):
     runner: CommandRunner
     decision: str
     text: str = ""
+    paths: OnPaths | None = None
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -110,7 +114,7 @@ class CommandOutput(msgspec.Struct, frozen=True):
             return Reply(exit_code=0)
         if ended.code is None or ended.code in (126, 127):  # it was killed, late, or never began: that is no finding
             return None
-        said = variables.rendered(self.text, ctx) or "This has to pass before you stop:"
+        said = variables.rendered(self.text, ctx, self.paths) or "This has to pass before you stop:"
         return Reply(answer=keep_going(f"{said}\n{_tail(printed)}".strip()), exit_code=ended.code)
 
 
@@ -163,6 +167,7 @@ class Rewriting(msgspec.Struct, frozen=True):
 
     fields: tuple[tuple[str, Any], ...]
     programs: tuple[tuple[str, str], ...]
+    paths: OnPaths | None = None
 
     def __call__(self, ctx: Context) -> Answer:
         given = getattr(ctx.event, "tool_input", None)
@@ -171,14 +176,16 @@ class Rewriting(msgspec.Struct, frozen=True):
         new = given | {name: self._value(name, value, ctx) for name, value in self.fields}
         line = new.get("command")
         if self.programs and isinstance(line, str):
-            new["command"] = with_programs(line, tuple((old, variables.line(by, ctx)) for old, by in self.programs))
+            programs = tuple((old, variables.line(by, ctx, self.paths)) for old, by in self.programs)
+            new["command"] = with_programs(line, programs)
         return rewrite(input=new) if new != given else NOTHING
 
     def _value(self, name: str, value: Any, ctx: Context) -> Any:
         """A new value. What an event says is quoted in a shell line, and stays one word of it."""
         if not isinstance(value, str):
             return value
-        return variables.line(value, ctx) if name == "command" else variables.argument(value, ctx)
+        filled = variables.line if name == "command" else variables.argument
+        return filled(value, ctx, self.paths)
 
 
 def with_programs(line: str, programs: tuple[tuple[str, str], ...]) -> str:

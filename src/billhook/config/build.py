@@ -16,7 +16,7 @@ from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Handler, Hook, Source
 from billhook.core.lazy import later
 from billhook.effects.conditions import all_of
-from billhook.runners.command import CommandRunner, command, execute, literal
+from billhook.runners.command import command, execute, literal
 from billhook.store.approvals import Approval
 from billhook.store.state import FileState
 
@@ -126,14 +126,16 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
     match declared.action:
         case RunAction(text, shell, login):
             runner = command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
-            return _with_variables(text, shell, runner) if declared.shape == "yaml" else runner
+            if declared.shape != "yaml" or not variables.used_in(text):
+                return runner
+            return variables.with_values(runner, *variables.for_shell(text, shell), paths=conditions.paths_of(declared))
         case Exec(argv):
             # Arguments are no shell's text: the one variable that they may hold is put in here.
             spelt = "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"
             words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
             runner = execute(words, dialect=dialect, cwd=folder)
             told = declared.shape == "yaml" and any("${" in word and variables.used_in(word) for word in words)
-            return replace(runner, fill=variables.argument) if told else runner
+            return replace(runner, fill=variables.Fill(conditions.paths_of(declared))) if told else runner
         case Python(target, interpreter, options):
             from billhook.runners.worker import python
 
@@ -150,14 +152,6 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
             return actions.handler(declared, state)
         case _:
             raise AssertionError(f"nothing to build from {declared.action!r}")
-
-
-def _with_variables(text: str, shell: str, runner: CommandRunner) -> CommandRunner:
-    """A shell command whose `${file_path}` and the like are variables of its environment: never text of the shell."""
-    if "${" not in text or not variables.used_in(text):
-        return runner
-    told, names = variables.for_shell(text, shell)
-    return replace(runner, argv=(*runner.argv[:-1], told), variables=names, fill=variables.value_of)
 
 
 def runs(action: Action | None) -> bool:

@@ -49,14 +49,20 @@ def made(declared: Declared, state: FileState | None) -> Iterator[Condition]:
         yield OnBranch(wanted.branch)
     if wanted.effects:
         yield HasEffect(wanted.effects)
-    if wanted.paths != PathGlobs():
-        yield OnPaths(wanted.paths.read, wanted.paths.write, folder)
+    if paths := paths_of(declared):
+        yield paths
     if wanted.when and state is not None:
         yield EventTests(wanted.when, folder, state)
     if wanted.after_effects:
         yield AfterEffect(wanted.after_effects)
     if (wanted.once or wanted.cooldown) and state is not None:
         yield NotAgain(f"{declared.name} {declared.file}", wanted.once, wanted.cooldown, folder, state)
+
+
+def paths_of(declared: Declared) -> "OnPaths | None":
+    """The condition `paths` of a hook, where it has one."""
+    paths = declared.conditions.paths
+    return OnPaths(paths.read, paths.write, declared.folder) if paths != PathGlobs() else None
 
 
 def readable(wanted: Conditions) -> Conditions:
@@ -99,18 +105,17 @@ class OnPaths(msgspec.Struct, frozen=True):
     folder: str
 
     def __call__(self, ctx: Context) -> bool:
-        return bool(self.found(ctx))
+        return next(self.selected(ctx), None) is not None
 
-    def found(self, ctx: Context) -> str:
-        """The first path that is meant; "" where there is none."""
+    def selected(self, ctx: Context) -> Iterator[str]:
+        """The files of a call that the globs select."""
         globs = {"read": self.read, "write": self.write}
-        for path, use, below in path_globs.used(ctx.event):
-            if globs[use] and path_globs.selects(globs[use], path, self.folder, below=below):
-                return path
-        return ""
+        for path, use in path_globs.used(ctx.event):
+            if globs[use] and path_globs.selects(globs[use], path, self.folder):
+                yield path
 
     def why(self, ctx: Context) -> str:
-        used = list(dict.fromkeys(path for path, _, _ in path_globs.used(ctx.event)))
+        used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event)))
         named = f"`{used[0]}`{f' and {len(used) - 1} more' if used[1:] else ''}" if used else "no file"
         return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
 

@@ -82,6 +82,7 @@ EVENT_VARIABLES: Final = frozenset(
         "tool",
         "command",
         "file_path",
+        "file_paths",
         "message",
         "branch",
         "reason",

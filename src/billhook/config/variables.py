@@ -4,15 +4,18 @@ In a shell command they are variables of its environment, quoted where they stan
 a path. Other names in `${...}` are variables of the environment, which `layers.Values` puts in when a hook is made.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from billhook.agents.child import fit
-from billhook.config.conditions import agent_of, branches, result
+import msgspec
+
+from billhook.config.conditions import OnPaths, agent_of, branches, result
 from billhook.core import strictjson, tools
 from billhook.core.hook import Context
+from billhook.runners.command import CommandRunner
 
 Named = tuple[str, str]  # the name in an environment, and the reference that it stands for
 _LONGEST: Final = 10_000  # characters of a value in a text
@@ -26,8 +29,13 @@ def _command(ctx: Context) -> str:
     return tools.command_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or ""
 
 
-def _file_path(ctx: Context) -> str:
-    return tools.path_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or ""
+def _files(ctx: Context, paths: OnPaths | None) -> list[str]:
+    """The files of a call, as the tool spells them. For a hook with `paths`, only those that it selects."""
+    given = tools.paths_of(_tool(ctx), getattr(ctx.event, "tool_input", None))
+    if paths is None:
+        return list(given)
+    spelt = {os.path.normpath(os.path.join(ctx.cwd, name)): name for name in given}
+    return list(dict.fromkeys(spelt.get(path, path) for path in paths.selected(ctx)))
 
 
 def _message(ctx: Context) -> str:
@@ -50,7 +58,6 @@ def _reason(ctx: Context) -> str:
 VARIABLES: Final[Mapping[str, Callable[[Context], str]]] = {
     "tool": _tool,
     "command": _command,
-    "file_path": _file_path,
     "message": _message,
     "branch": _branch,
     "reason": _reason,
@@ -62,48 +69,72 @@ VARIABLES: Final[Mapping[str, Callable[[Context], str]]] = {
     "project": lambda ctx: ctx.env.get("CLAUDE_PROJECT_DIR", ""),
 }
 _OF_LINES: Final = ("command", "message", "prompt", "reason")
-_REFERENCE: Final = re.compile(rf"(\$?)\$\{{({'|'.join(VARIABLES)}|results\.[\w.-]+)(?::-([^}}]*))?\}}")
+FILES: Final[Mapping[str, Callable[[list[str]], str]]] = {
+    "file_path": lambda files: "".join(files[:1]),
+    "file_paths": "\n".join,
+}
+NAMES: Final = (*VARIABLES, *FILES)
+_REFERENCE: Final = re.compile(rf"(\$?)\$\{{({'|'.join(NAMES)}|results\.[\w.-]+)(?::-([^}}]*))?\}}")
 
 
 def used_in(text: str) -> bool:
-    """Whether a text names something of an event."""
+    """Whether a text contains a variable of the event."""
     return "${" in text and _REFERENCE.search(text) is not None
 
 
-def rendered(text: str, ctx: Context) -> str:
-    """A text for people and models with what the event says put in; `$${tool}` stays `${tool}`."""
-    return _filled(text, lambda found: _shown(found, ctx))
+def rendered(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
+    """A text for people and models with the event's values in it; `$${tool}` stays `${tool}`."""
+    return _filled(text, lambda found: _shown(found, ctx, paths))
 
 
-def argument(text: str, ctx: Context) -> str:
-    """The same for one argument of a program: values as they are."""
-    return _filled(text, lambda found: _value(found, ctx))
+def argument(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
+    """The same for one argument of a program: values are not changed."""
+    return _filled(text, lambda found: _value(found, ctx, paths))
 
 
-def line(text: str, ctx: Context) -> str:
-    """The same for a shell line: values are quoted, but for the line that it stands for."""
-    return _filled(text, lambda found: _value(found, ctx) if found[2] == "command" else shlex.quote(_value(found, ctx)))
+def line(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
+    """The same for a shell line: every value is quoted, except `${command}`, which is a shell line itself."""
+
+    def quoted(found: "re.Match[str]") -> str:
+        if found[2] == "file_paths":
+            return shlex.join(_files(ctx, paths))
+        value = _value(found, ctx, paths)
+        return value if found[2] == "command" else shlex.quote(value)
+
+    return _filled(text, quoted)
+
+
+class Fill(msgspec.Struct, frozen=True):
+    """Puts the event's values into the arguments and variables of a command. `paths` are those of the hook."""
+
+    paths: OnPaths | None
+
+    def __call__(self, word: str, ctx: Context) -> list[str]:
+        """One argument; for the word `${file_paths}`, one for each file."""
+        return _files(ctx, self.paths) if word == ALL_FILES else [argument(word, ctx, self.paths)]
+
+
+ALL_FILES: Final = "${file_paths}"
 
 
 def _filled(text: str, value: Callable[["re.Match[str]"], str]) -> str:
     return _REFERENCE.sub(lambda found: found[0][1:] if found[1] else value(found), text)
 
 
-def _shown(found: "re.Match[str]", ctx: Context) -> str:
+def _shown(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:
     """A value in a text. A line break in a name must not look like another sentence."""
-    value = _value(found, ctx)[:_LONGEST]
+    if found[2] == "file_paths":
+        return ", ".join(map(_in_one_line, _files(ctx, paths)))[:_LONGEST]
+    value = _value(found, ctx, paths)[:_LONGEST]
     return value if found[2] in _OF_LINES else _in_one_line(value)
 
 
-def value_of(reference: str, ctx: Context) -> str:
-    """The value of one `${...}`, as an environment takes it."""
-    found = _REFERENCE.fullmatch(reference)
-    return fit(_value(found, ctx))[0] if found is not None else ""
-
-
-def _value(found: "re.Match[str]", ctx: Context) -> str:
+def _value(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:
     _, name, default = found.groups()
-    value = VARIABLES[name](ctx) if name in VARIABLES else _text(result(name, ctx))
+    if name in FILES:
+        value = FILES[name](_files(ctx, paths))
+    else:
+        value = VARIABLES[name](ctx) if name in VARIABLES else _text(result(name, ctx))
     return value or default or ""
 
 
@@ -132,7 +163,10 @@ def for_shell(text: str, shell: str) -> tuple[str, tuple[Named, ...]]:
             pieces.append(found[0][1:])
             continue
         name = names.setdefault(found[0], f"BILLHOOK_{re.sub('[^A-Z0-9]', '_', found[2].upper())}")
-        pieces.append(_spelt(name, shell, quoted=quotes.at(found.start())))
+        quoted = quotes.at(found.start())
+        if found[0] == ALL_FILES and shell != "powershell":
+            name = "@"  # the positional parameters: each file stays one word
+        pieces.append(_spelt(name, shell, quoted=quoted))
     return "".join((*pieces, text[at:])), tuple((name, reference) for reference, name in names.items())
 
 
@@ -140,6 +174,13 @@ def _spelt(name: str, shell: str, *, quoted: bool) -> str:
     if shell == "powershell":
         return f"${{env:{name}}}"
     return f"${{{name}}}" if quoted else f'"${{{name}}}"'
+
+
+def with_values(runner: CommandRunner, text: str, names: tuple[Named, ...], paths: OnPaths | None) -> CommandRunner:
+    """A shell command that gets the event's values as variables of its environment: never as text of the shell."""
+    more = ("sh", ALL_FILES) if any(reference == ALL_FILES for _, reference in names) else ()
+    argv, fill = (*runner.argv[:-1], text), Fill(paths) if names else None
+    return msgspec.structs.replace(runner, argv=argv, variables=names, fill=fill, parameters=more)
 
 
 class _Quotes:

@@ -150,8 +150,14 @@ class Interpreter:
             self.effects += found
         for path in (*command.writes, *command.appends):
             self._record_write(path, command)
-        if any(path.startswith(_TCP) for path in command.reads):
+        for path in command.reads:
+            self._record_read(path, command)
+
+    def _record_read(self, path: str, command: Command) -> None:
+        if path.startswith(_TCP):
             self.add(command, "remote-shell", command.text, scope="remote")
+        elif path not in _NOWHERE and not path.startswith("/dev/fd/"):
+            self.effects += self.call(command).on_path("read", path)
 
     def _record_write(self, path: str, command: Command) -> None:
         if path.startswith(_TCP) and _is_shell(command):
@@ -429,9 +435,10 @@ class Interpreter:
 
     def _record_streams(self, streams: Redirections, line: str, run: Run) -> None:
         """Redirections of a block, or without a command."""
-        if streams.writes or streams.appends:
-            writes, appends = tuple(streams.writes), tuple(streams.appends)
-            self._record(Command("", cwd=run.state.cwd, via=run.via, text=line, writes=writes, appends=appends))
+        reads, writes, appends = tuple(streams.reads), tuple(streams.writes), tuple(streams.appends)
+        if reads or writes or appends:
+            cwd, via = run.state.cwd, run.via
+            self._record(Command("", cwd=cwd, via=via, text=line, reads=reads, writes=writes, appends=appends))
 
     def _written(self, streams: Redirections, printed: Value, run: Run) -> Value:
         """Write what was printed to the files it is redirected to; what remains to be printed."""

@@ -49,8 +49,9 @@ class CommandRunner(msgspec.Struct, frozen=True):
     """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
     cwd: str = ""  # the project that it belongs to, and where it runs; empty: in the event's own folder
     variables: tuple[tuple[str, str], ...] = ()  # of its environment, each with what `fill` makes its value from
-    fill: Callable[[str, Context], str] | None = None
-    """Puts what an event says into a text: into variables, and without variables into arguments."""
+    fill: Callable[[str, Context], Sequence[str]] | None = None
+    """Puts values of the event into variables and positional parameters; into `argv` where it has neither."""
+    parameters: tuple[str, ...] = ()  # of a shell: what follows its text
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -66,8 +67,9 @@ class CommandRunner(msgspec.Struct, frozen=True):
         argv = _fitted(self.argv)
         results = _results_file(ctx)
         env = {**base, **call.env, **self._told(ctx), "BILLHOOK_RESULTS": results or _NO_RESULTS}
-        if self.fill is not None and not self.variables:
-            argv = tuple(fit(self.fill(word, ctx))[0] for word in argv)
+        if self.fill is not None:
+            plain, filled = (argv, self.parameters) if self.variables else ((), argv)
+            argv = (*plain, *(fit(each)[0] for word in filled for each in self.fill(word, ctx)))
         cwd = self.cwd or event.cwd or _folder_of_caller()
         if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
             env["CLAUDE_PROJECT_DIR"] = self.cwd
@@ -93,7 +95,9 @@ class CommandRunner(msgspec.Struct, frozen=True):
 
     def _told(self, ctx: Context) -> dict[str, str]:
         """The variables that tell of the event."""
-        return {} if self.fill is None else {name: self.fill(text, ctx) for name, text in self.variables}
+        if self.fill is None:
+            return {}
+        return {name: fit("\n".join(self.fill(text, ctx)))[0] for name, text in self.variables}
 
     def _explained(self, reply: Reply, env: Mapping[str, str], cwd: str) -> Reply:
         """A shell says "not found" of a script with a bad interpreter, too: look at what it could not start."""

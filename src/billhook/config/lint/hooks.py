@@ -291,7 +291,7 @@ def _never_set(hook: Declared, name: str, word: str) -> Finding:
         return finding(hook, "BH406", "action", message, "use `$CLAUDE_PROJECT_DIR`")
     asked = next((query for words, query in _FIELDS if words.search(name)), ".tool_input")
     own = asked.removesuffix(" // empty").rpartition(".")[2].replace("tool_name", "tool")
-    if hook.shape == "yaml" and not word and own in variables.VARIABLES:
+    if hook.shape == "yaml" and not word and own in variables.NAMES:
         return finding(hook, "BH406", "action", message, f"write `${{{own}}}`")
     hint = f"read it: `{name}=$(jq -r '{asked}')`"
     return finding(hook, "BH406", "action", f"{message}; the event comes as JSON on stdin", hint)

@@ -169,6 +169,7 @@ BROKEN = [
     ({"notify": "x", "deny": "y"}, "BH204", "it does more than one thing: `deny`, `notify`"),
     ({"python": "a:b", "options": 3}, "BH203", "`options` must be a mapping"),
     ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't stand beside `bash`"),
+    ({"run": 'X=${file_path}; bash -c "echo $X"'}, "BH219", "`${...}` of an event can't stand beside `bash`"),
     ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` of an event can't stand beside `ssh`"),
     ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` of an event can't stand beside `sh`"),
 ]

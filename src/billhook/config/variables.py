@@ -228,7 +228,8 @@ def nested(text: str) -> str:
     """What reads one of its arguments, or what it is sent, as a program, in a command that holds a value of an event:
     the value could become code. A shell or an interpreter that runs a file is none of these."""
     for command in [text] if "<<" in text else _commands(text):
-        if used_in(command) and (found := _NESTED.search(command)):
+        # `X=${file_path}; sh -c "echo $X"`: the value may come by way of another variable
+        if "$" in command and used_in(text) and (found := _NESTED.search(command)):
             return found[0].strip(" ;&|({`\n")
     return ""
 

@@ -221,15 +221,16 @@ _NESTED: Final = re.compile(
     rf"|(?:{_PROGRAMS.replace(' ', '|')})\b)"
     r"|\balias\.|\$\{?\w+\}?\s+-\w*c\b|\bcore\.\w+="
 )
+_COPY: Final = re.compile(rf"""\b([A-Za-z_]\w*)=["']?\$\{{(?:{"|".join(NAMES)}|results\.)""")
 _PIECE: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(;|&&|\|\||\n)|.""", re.S)
 
 
 def nested(text: str) -> str:
     """What reads one of its arguments, or what it is sent, as a program, in a command that holds a value of an event:
     the value could become code. A shell or an interpreter that runs a file is none of these."""
+    copies = re.compile(rf"\$\{{?(?:{'|'.join(_COPY.findall(text)) or '(?!)'})\b")  # `X=${file_path}; sh -c "echo $X"`
     for command in [text] if "<<" in text else _commands(text):
-        # `X=${file_path}; sh -c "echo $X"`: the value may come by way of another variable
-        if "$" in command and used_in(text) and (found := _NESTED.search(command)):
+        if (used_in(command) or copies.search(command)) and (found := _NESTED.search(command)):
             return found[0].strip(" ;&|({`\n")
     return ""
 

@@ -105,7 +105,7 @@ def test_every_answer_in_every_dialect(place: Place, speech: str, name: str, dec
     reply = codec.read_exit(event, Exit(code=ended.code, stdout=ended.out.encode(), stderr=ended.err.encode()))
     assert reply.status is Status.OK
     expected = verdict.as_answer(codec.meanings.join)
-    if "can't say everything" in ended.err:
+    if "can't express everything" in ended.err:
         assert reply.answer.objects or not expected.objects or not event.can_block
     else:
         assert reply.answer == expected
@@ -234,7 +234,7 @@ def test_broken_input_passes_visibly_where_there_is_none(place: Place, kind: str
     place.own(NO_GUARD + LOGGER)
     ended = place.run("hook", stdin=BROKEN[kind])
     assert (ended.code, json.loads(ended.out or "{}").keys()) in ((0, set()), (0, {"systemMessage"}))
-    assert ended.err.endswith("billhook: the event passes without having been judged\n")
+    assert ended.err.endswith("billhook: the event continues without being checked\n")
 
 
 def test_a_lone_surrogate_is_no_fault(place: Place) -> None:

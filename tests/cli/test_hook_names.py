@@ -97,7 +97,7 @@ def test_a_mistyped_event_without_gates_passes_visibly(place: Place) -> None:
     )
     assert ended.err == (
         "billhook: there is no event `PreToolUze`; did you mean `PreToolUse`?\n"
-        "billhook: the event passes without having been judged\n"
+        "billhook: the event continues without being checked\n"
     )
 
 
@@ -167,13 +167,13 @@ def test_a_hook_in_a_folder_that_is_gone(place: Place, speech: str, pwd: str) ->
     changes: dict[str, str | None] = {} if pwd == "set" else {"PWD": None}
     place.own(NEVER)
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
-    assert "the working directory is gone" in ended.err
+    assert "the working directory no longer exists" in ended.err
     assert ended.code == 1 if speech == "lesson" else '"deny"' in ended.out
     place.own("guard: off\n" + LOGGER)
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
     assert (ended.code, "event was not judged" in ended.out) == (0, speech == "claude")
-    assert ended.err.endswith("billhook: the event passes without having been judged\n")
-    assert ended.err.startswith("billhook: the working directory is gone, and the event names none")
+    assert ended.err.endswith("billhook: the event continues without being checked\n")
+    assert ended.err.startswith("billhook: can't determine the project: the working directory no longer exists")
 
 
 def test_the_event_still_names_the_folder(place: Place) -> None:

@@ -101,7 +101,7 @@ def test_nowhere_to_write(agent: Agent) -> None:
     (agent.root / "billhook" / "held").write_text("in the way")
     heard = agent.ask(gemini(agent, "BeforeTool"), "--as", "gemini")
     assert heard.code == 0
-    assert any("can't wait for another event" in line for line in heard.lines)
+    assert any("can't be kept for a later event" in line for line in heard.lines)
 
 
 # -- in the log

@@ -434,7 +434,7 @@ def test_a_crash_while_loading(place: Place, arguments: list[str], expected: str
         pytest.param(["--oops"], 2, id="an unknown option"),
         pytest.param(["--on-failure"], 2, id="a missing value"),
         pytest.param(["--as", "lesson", "--on-failure", "maybe"], 1, id="an unknown rule"),
-        pytest.param(["PreToolUse", "Bash"], 0, id="one argument too many: denied in JSON"),
+        pytest.param(["PreToolUse", "Bash"], 0, id="unexpected argument: denied in JSON"),
         pytest.param(["Stop", "--oops"], 0, id="never keeps an agent going"),
         pytest.param(["--on-failure", "allow", "--oops"], 0, id="--on-failure allow"),
     ],
@@ -711,7 +711,7 @@ def test_a_key_that_cannot_be_used_is_said(place: Place, obstacle: str) -> None:
         "tool_input": {"command": "mysql -pabcdefgh1"},
     }
     ended = place.run("hook", stdin=json.dumps(event).encode())
-    assert "under a key of this process only" in ended.err and "redaction.key" in ended.err, ended
+    assert "with a key that only this process has" in ended.err and "redaction.key" in ended.err, ended
 
 
 @pytest.mark.parametrize(

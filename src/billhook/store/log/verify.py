@@ -200,18 +200,18 @@ class _LogWalk:
         expected = self.expected.pop(record.seq, None)
         if expected and expected != {record.hash} and not self.rewritten:
             self.rewritten = True  # later records differ as well
-            self._found(record, "does not match the exported head: the log was rewritten up to here")
+            self._found(record, "it does not match the exported head: the log was rewritten up to here")
 
     def _follows(self, record: LineEnds, before: LineEnds | None) -> None:
         seq, digest = (before.seq, before.hash) if before else (0, "")
         if record.seq == seq + 1:
             if record.prev != digest:
-                self._found(record, f"does not follow record {seq}, which was changed" if seq else "is not the first")
+                self._found(record, f"its `prev` does not match record {seq}" if seq else "it is not the first record")
         elif record.seq > seq:
             gone = f"record {seq + 1} is" if record.seq == seq + 2 else f"records {seq + 1} to {record.seq - 1} are"
             self._found(record, f"{gone} missing before this record")
         else:
-            self._found(record, f"comes after record {seq}: it was moved or copied")
+            self._found(record, f"it comes after record {seq}: it was moved or copied")
 
     def _belongs_here(self, record: LineEnds, before: LineEnds | None) -> None:
         """Check the first and last record of each file: a record must not move from one file to the next."""
@@ -223,7 +223,7 @@ class _LogWalk:
         elif first and before and in_order and before.note != "rotated":
             self._found(record, "the file before this one does not end with a note that it is full")
         elif not first and before and in_order and before.note == "rotated" and self.open.closed:
-            self._found(record, "comes after the note that the file is full")
+            self._found(record, "it comes after the note that the file is full")
 
     def _config(self, record: LineEnds, line: bytes) -> None:
         named = str(_decoded(line).get("config"))

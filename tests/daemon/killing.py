@@ -92,7 +92,7 @@ class Called(NamedTuple):
     @property
     def failed(self) -> bool:
         """It is the failure answer, which only follows when the daemon had begun."""
-        said = b"the daemon broke off after it had started; hooks may have run" in self.stderr
+        said = b"the daemon closed the connection before it answered; hooks may have run" in self.stderr
         refused = self.code == (0 if self.kind == "after" else 2)  # what has happened can't be refused any more
         return (said and refused) or (self.code is None and self.began)
 

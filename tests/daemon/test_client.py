@@ -416,7 +416,7 @@ def test_no_billhook_at_all(client: Client, deadline: list[str]) -> None:
     """Without any `billhook` there is the failure answer."""
     (client.bin / "billhook").unlink()
     result = client.run("--as", "codex", *deadline, stdin=EVENT)
-    assert result[:3] == (2, b"", b"billhook: billhook hook can not be started\n")
+    assert result[:3] == (2, b"", b"billhook: cannot start billhook hook\n")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["--as", "claude", "--help"], ["PreToolUse", "-h"]])

@@ -79,7 +79,7 @@ def test_launcher_without_stdin(launcher: Client, what: str) -> None:
     assert launcher.cold_call()["input"] == b""
 
 
-START, BROKE = b"billhook: billhook hook can not be started\n", b"billhook: billhook hook broke off\n"
+START, BROKE = b"billhook: cannot start billhook hook\n", b"billhook: billhook hook exited unexpectedly\n"
 BROKEN = {
     "no interpreter": ("#!/nowhere/python\n", START),
     "an import that fails": ("#!/bin/sh\necho Traceback >&2\nexit 1\n", BROKE),

@@ -19,8 +19,8 @@ from billhook.core.events import EVENTS, Block, parse
 from daemon import calling
 from daemon.calling import Client
 
-WHY = "billhook: billhook hook can not be started"
-PASSES = "billhook: the event passes without having been judged\n"
+WHY = "billhook: cannot start billhook hook"
+PASSES = "billhook: the event continues without being checked\n"
 SEEDS = ("claw", "claw-text", "lesson")
 DIALECTS = (*CAPABILITIES, *SEEDS, "universal", "unheard-of")
 OF_OTHERS = ("BeforeModel", "AfterModel", "errorOccurred", "workspaceOpen", "SomethingNew", "stop subagentstop", "")
@@ -201,4 +201,4 @@ def test_odd_codes_of_the_cold_path(client: Client, code: int, name: str, refuse
     ended, out, err = failing(client, "--as", name, *deadline, event="PreToolUse")
     assert ended == refused
     assert ("half of" in out) == (name == "lesson")
-    assert err.startswith("half of\n") and ("billhook hook broke off" in err) == (name != "lesson")
+    assert err.startswith("half of\n") and ("billhook hook exited unexpectedly" in err) == (name != "lesson")

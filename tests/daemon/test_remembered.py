@@ -112,7 +112,7 @@ def test_address_that_is_taken_meanwhile(home: Home) -> None:
         other.listen()
         second = started(home, "--quiet")
         assert second.http == "" and home.ask().code == 0
-        assert "no HTTP yet: can't listen at" in home.log()
+        assert "no HTTP yet: can't listen on" in home.log()
     eventually(lambda: answers_at(first.http))
     assert home.status(second.pid).http == first.http  # type: ignore[union-attr]
 

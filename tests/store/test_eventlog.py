@@ -181,7 +181,7 @@ def test_a_forked_child_writes_on_its_own(tmp_path: Path) -> None:
 
 def test_an_empty_record_is_refused(tmp_path: Path) -> None:
     """It would be no line."""
-    with pytest.raises(StoreError, match="an empty record"):
+    with pytest.raises(StoreError, match="the record is empty"):
         open_log(tmp_path, PROJECT).append({})
     assert open_log(tmp_path, PROJECT).append(content(1)).seq == 1
 

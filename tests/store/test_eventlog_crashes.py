@@ -259,7 +259,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     said = run(_FULL, place, within=namespace())
 
     assert said["kept"] > 20 and len(said["errors"]) > 5
-    assert {hint for _, hint in said["errors"]} == {"make room on that disk"} == {said["side"]}
+    assert {hint for _, hint in said["errors"]} == {"free some space on that disk"} == {said["side"]}
     assert said["full"] == said["kept"] and said["after"] == said["kept"] + 1 == said["records"]
     assert said["torn"] == 0
     assert "Read-only file system" in said["read_only"]

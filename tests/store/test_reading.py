@@ -416,7 +416,7 @@ def test_the_log_that_the_benchmarks_make_is_a_real_one(tmp_path: Path, module: 
     appended = EventLog(tmp_path, folder).append(content(1))
     result = verify(folder, tmp_path)
     # The configurations that its records name are made up, and so are not kept.
-    broken = [one for one in result.findings if "the configuration of its time is missing" not in one.what]
+    broken = [one for one in result.findings if "its configuration is missing" not in one.what]
     assert (broken, result.more, result.records) == ([], 0, appended.seq)
     assert loggen.read_size("1GB") == 10**9 and loggen.read_size("2.5mb") == 2_500_000 and loggen.read_size("7") == 7
 

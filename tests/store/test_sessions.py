@@ -137,7 +137,7 @@ def test_a_name_that_another_session_has(sessions: Sessions) -> None:
     """It is refused with the id of that session, and nothing is changed; its own name is no other's."""
     other, _ = sessions.named("a", HERE)
     mine, _ = sessions.named("b", HERE)
-    with pytest.raises(UsageError, match="another session is called") as caught:
+    with pytest.raises(UsageError, match="another session has the name") as caught:
         sessions.rename("b", other.name, HERE)
     assert str(caught.value).endswith(f"billhook events rename {other.name} NAME")
     assert sessions.get("b") == mine

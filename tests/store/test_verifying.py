@@ -139,17 +139,17 @@ def rehashed(line: bytes) -> bytes:
     ("edit", "where", "what"),
     [
         (_changed, [(5, 5)], "the record was changed"),
-        (_reworded, [(6, 6)], "it doesn't follow record 5 as that is now"),
-        (_deleted, [(5, 6)], "record 5 is missing before it"),
-        (_three_deleted, [(5, 8)], "records 5 to 7 are missing before it"),
-        (_first_deleted, [(1, 2)], "record 1 is missing before it"),
-        (_swapped, [(5, 6), (6, 5), (7, 7)], "record 5 is missing before it"),
-        (_twice, [(5, 4)], "it stands after record 4: moved, or there twice"),
+        (_reworded, [(6, 6)], "its `prev` does not match record 5"),
+        (_deleted, [(5, 6)], "record 5 is missing before this record"),
+        (_three_deleted, [(5, 8)], "records 5 to 7 are missing before this record"),
+        (_first_deleted, [(1, 2)], "record 1 is missing before this record"),
+        (_swapped, [(5, 6), (6, 5), (7, 7)], "record 5 is missing before this record"),
+        (_twice, [(5, 4)], "it comes after record 4: it was moved or copied"),
         (_inserted, [(5, None)], "somebody added it"),
         (_blank, [(5, None)], "somebody added it"),
-        (_cut, [(10, None)], "the line was never finished"),
+        (_cut, [(10, None)], "the line is incomplete"),
         (_joined, [(5, 5), (6, 7)], "the record was changed"),
-        (_spaced, [(5, None), (6, 6)], "it was changed, and is no record now"),
+        (_spaced, [(5, None), (6, 6)], "the line was changed, and is no longer a record"),
     ],
 )
 def test_an_edit_is_named(
@@ -258,7 +258,7 @@ def test_configurations_are_part_of_it(tmp_path: Path, spoil: Callable[[Path], o
     spoil(path)
     (found,) = verify(log.folder, tmp_path).findings
     assert (found.file.name, found.line, found.seq) == (CURRENT, 3, 3)
-    assert found.what.startswith(f"record 3: the configuration of its time {what}")
+    assert found.what.startswith(f"record 3: its configuration {what}")
     assert found.what.endswith(f": {path}")
 
 

@@ -79,7 +79,7 @@ def _lost(name: str, write: Callable[[], Written]) -> tuple[str, ...]:
     except Exception as error:  # a hook in Python may say anything; what is wrong with it is told with the answer
         return (f"it can't be said to `{name}`: {type(error).__name__}: {error}",)
     held = ("context is held for a later event",) if written.held else ()
-    return tuple(f"the `{name}` dialect can't say everything: {one}" for one in (*written.lost, *held))
+    return tuple(f"the `{name}` dialect can't express everything: {one}" for one in (*written.lost, *held))
 
 
 # What is known of an event's session at every event:

@@ -126,6 +126,16 @@ def test_the_readme_is_short() -> None:
     assert len(README.split()) <= 900
 
 
+def test_the_third_command_of_the_readme_shows_a_denial() -> None:
+    """The README begins with three commands; the output of the third, which is replayed below, contains the denial."""
+    commands = blocks(README, "sh")[0].splitlines()
+    shown = blocks(README, "console")[0]
+
+    assert len(commands) == 3
+    assert shown.startswith(f"$ {commands[2]}\n")
+    assert "\nverdict: deny" in shown
+
+
 @POSIX
 def test_the_screenshot_is_up_to_date() -> None:
     """The picture has the words that the program prints, times and the session's name aside."""

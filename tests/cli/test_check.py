@@ -415,17 +415,6 @@ Options:
 """)
 
 
-def test_the_guide_shows_a_real_screen(project: Path) -> None:
-    """The files of the guide give the findings of the guide."""
-    guide = (Path(__file__).parent.parent.parent / "docs" / "guides" / "check-your-hooks.md").read_text()
-    settings, guard, screen = re.findall(r"```(?:json|sh|console)\n(.*?)```", guide, re.S)[:3]
-    (project / "hooks.yaml").unlink()
-    (project / ".claude" / "settings.json").write_text(settings)
-    (project / "guard.sh").write_text(guard)
-    (project / "guard.sh").chmod(0o755)
-    assert check(project).out == screen.partition("$ billhook check\n")[2]
-
-
 @pytest.mark.parametrize("format_", ["text", "json", "github", "sarif"])
 def test_hostile_file_names(project: Path, format_: str) -> None:
     """A name with bytes that are no text, an escape and a line end: no format breaks, nothing reaches the terminal."""

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,24 @@ def facts(items: Iterable[str], indent: int) -> Iterator[str]:
         line = f"{line}{_GAP}{item}" if line else item
     if line:
         yield " " * indent + line
+
+
+def name_lines(rows: Sequence[tuple[str, str]], indent: int = 2) -> Iterator[str]:
+    """Names with a text beside each, in two columns. A text that is too long is cut."""
+    column = max((len(visible(name)) for name, _ in rows), default=0)
+    for name, text in rows:
+        room = max(20, width() - indent - column - 2)
+        yield f"{' ' * indent}{visible(name):<{column}}  {one_line(text, room)}".rstrip()
+
+
+def command_lines(commands: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Commands to type, each with its purpose beside it; below it where the screen is too narrow for that."""
+    column = max(len(command) for command, _ in commands)
+    beside = all(column + len(purpose) + 4 <= width() for _, purpose in commands)
+    for command, purpose in commands:
+        shown = click.style(command, fg="cyan") + (" " * (column - len(command)) if beside else "")
+        yield f"  {shown}  {purpose}" if beside else f"  {shown}"
+        yield from () if beside else filled(purpose, 6)
 
 
 def shown_path(path: str, *, here: bool = True, home: bool = True) -> str:

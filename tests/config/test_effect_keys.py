@@ -192,16 +192,14 @@ def test_the_record_is_bounded(project: Project) -> None:
 
 
 def test_explained(project: Project) -> None:
-    """What it skips says why, and what to write."""
+    """Why it is skipped; no edit is proposed, because that would make it another rule."""
     project.write(OWN, hook(effect=["delete:outside", "discard"], after_effect="read-secret"))
     about = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(project.folder), "tool_name": "Bash"}
     event = parse({**about, "tool_input": {"command": "rm x"}})
     found = explain(project.load(builtins=True), event)
     (one,) = [each for each in found.hooks if each.row.name == "h"]
     assert [reason.condition for reason in one.reasons] == ["effect", "after_effect"]
-    assert one.reasons[0].why == (
-        "effect `delete:outside` and `discard` is not among what this call would do: `delete:project`"
-    )
-    assert one.reasons[0].fix == 'write `effect: ["delete:outside", "discard", "delete"]`'
-    assert one.reasons[1].why == "after_effect `read-secret` was not seen in this session before"
+    expected = "`effect: delete:outside, discard`: this call has other effects: `delete:project`"
+    assert (one.reasons[0].why, one.reasons[0].fix) == (expected, "")
+    assert one.reasons[1].why == "`after_effect: read-secret`: not seen earlier in this session"
     assert [effect.kind for effect in found.effects] == ["delete"]

@@ -105,7 +105,7 @@ def test_own_hooks_are_not_removed_today(project: Project) -> None:
     assert past.removed == ("filed",)
     assert {one.name for one in past.hooks if one.own} == {"asked", "unmatched", "skipped"}
     assert [text for text in past.untold if "unmatched" in text] == [
-        "what `unmatched` is today: it was a hook of the program that asked"
+        "`unmatched` today: it was a hook of the calling program"
     ]
 
 

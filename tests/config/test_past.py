@@ -65,8 +65,8 @@ def test_every_hook_of_the_event(project: Project) -> None:
 
     assert standings(told(project)) == {
         "after": ("asked", ""),
-        "guard": ("skipped", "condition false: if `Bash(git push *)` is not true of `ls`"),
-        "scan": ("not asked", "did not match: match `Write` is not for `Bash`"),
+        "guard": ("skipped", "`if: Bash(git push *)` is not true of `ls`"),
+        "scan": ("not asked", "`match: Write` does not match `Bash`"),
     }
 
 
@@ -191,7 +191,7 @@ def test_without_the_configuration_of_its_time(project: Project) -> None:
     assert not past.known
     assert standings(past)["scan"] == ("not asked", "did not match")
     assert past.removed == ("scan",)
-    assert past.untold == (f"the configuration of that moment: {past.record.config[:12]} was not kept",)
+    assert past.untold == (f"the configuration of that time: {past.record.config[:12]} was not kept",)
     assert past.today is not None
 
 
@@ -203,7 +203,7 @@ def test_without_the_input(project: Project) -> None:
 
     assert past.by == ("guard",)
     assert past.today is None
-    assert past.untold == ("what would become of it today: the log has not enough of its input",)
+    assert past.untold == ("today's verdict: the log does not have its input",)
 
 
 def test_an_input_that_was_redacted(project: Project) -> None:
@@ -245,7 +245,7 @@ def test_a_record_without_anything(project: Project) -> None:
     past = told(project, next(log.backward()).record)
 
     assert past.hooks == ()
-    assert past.untold[0] == "which configuration it was decided under: the record does not say"
+    assert past.untold[0] == "the configuration of that time: the record does not name it"
 
 
 def test_a_kept_configuration_that_is_odd(project: Project, tmp_path: Path) -> None:

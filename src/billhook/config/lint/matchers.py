@@ -19,6 +19,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.match import NARROW, Matcher, compile_matcher
 from billhook.core.text import Finding, folded
 from billhook.core.tools import NAMINGS, called, canonical
+from billhook.effects import shell
 from billhook.effects.rules import Rule
 
 _TOOLS = """
@@ -441,15 +442,23 @@ def _rule_never(hook: Declared, text: str) -> list[Finding]:
         rule = Rule.parse(text)
     except RuleError:
         return []
-    if "*" not in rule.tool and not rule.tool.startswith("mcp__") and rule.tool not in TOOLS:
-        meant = _meant_tool(rule.tool, meanings("claude"))
-        if meant is None:
-            return []
-        message = f"`{rule.tool}` never matches: there is a tool `{meant}`"
-        better = text.replace(rule.tool, meant, 1)
+    if better := corrected_rule(text):
+        message = f"`{rule.tool}` never matches: there is a tool `{Rule.parse(better).tool}`"
         hint = edit(hook, "rules", with_rule(hook, text, better))
         return [finding(hook, "BH301", "rules", message, hint, better)]
-    return _contradiction(hook, rule) if len(hook.conditions.rules) == 1 else []
+    known = "*" in rule.tool or rule.tool.startswith("mcp__") or rule.tool in TOOLS
+    return _contradiction(hook, rule) if known and len(hook.conditions.rules) == 1 else []
+
+
+def corrected_rule(text: str) -> str:
+    """The rule with the tool that it probably means; empty where its tool is known or may be the user's own."""
+    try:
+        tool = Rule.parse(text).tool
+    except RuleError:
+        return ""
+    known = "*" in tool or tool.startswith("mcp__") or tool in TOOLS
+    meant = None if known else _meant_tool(tool, meanings("claude"))
+    return text.replace(tool, meant, 1) if meant else ""
 
 
 def with_rule(hook: Declared, old: str, new: str) -> str | list[str]:
@@ -539,6 +548,22 @@ def _seen_by(rule: Rule) -> Iterator[tuple[CommandDeed, list[str]]]:
         about = tuple(words[: len(deed.command)]) == deed.command and _sees(rule, " ".join(words))
         if about and (variants := _variants(deed, words[len(deed.command) :])):
             yield deed, variants
+
+
+def other_spelling(text: str, command: str) -> str:
+    """A rule that also matches this command, where it is another spelling of what the rule is for; else empty."""
+    rule = _shell_rule(text)
+    commands = [one.words for one in shell.parse(command).commands] if rule is not None else []
+    for deed, _ in _seen_by(rule) if rule is not None else ():
+        if any(_is_spelt(deed, words) for words in commands):
+            return f"Bash({' '.join(deed.command)} *)"
+    return ""
+
+
+def _is_spelt(deed: CommandDeed, words: Sequence[str]) -> bool:
+    count = len(deed.command)
+    given = set(words[count:])
+    return tuple(words[:count]) == deed.command and any(given.issuperset(one.split()) for one in deed.spellings)
 
 
 def _variants(deed: CommandDeed, words: list[str]) -> list[str]:

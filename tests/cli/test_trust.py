@@ -307,7 +307,7 @@ def test_changed_while_being_looked_at(two: Place) -> None:
 
     ended = two.typing("trust", answers=[("approve lint? [y/N/v/q/?] ", agree)])
     assert ended.code == 1
-    assert "not approved: " in ended.out and "was changed while it was being looked at" in ended.out
+    assert "not approved: " in ended.out and "was changed during the review" in ended.out
     assert states(two) == {"lint": "new"}
 
 

@@ -176,7 +176,7 @@ def seen(host: str, environ: Mapping[str, str], *, over_http: bool) -> HostAgent
     return HostAgent("claude", environ.get("CLAUDE_PROJECT_DIR", ""), sure=False, over_http=over_http)
 
 
-def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
+def confirmed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
     """The same, sure where the files say so."""
     if agent.sure or not agent.over_http:
         return agent

@@ -1,7 +1,7 @@
-"""`${tool}`, `${file_path}` and the like: what an event says, in texts, in arguments and in shell commands.
+"""`${tool}`, `${file_path}` and others: values of an event in texts, in arguments and in shell commands.
 
-In a shell command they are variables of its environment, quoted where they stand: a path with `; rm -rf ~` in it stays
-a path. Other names in `${...}` are variables of the environment, which `layers.Values` puts in when a hook is made.
+In a shell command they become quoted variables of its environment: a path with `; rm -rf ~` in it stays a path. Other
+names in `${...}` are variables of the environment, which `layers.Values` replaces when a hook is built.
 """
 
 import re
@@ -14,8 +14,8 @@ from billhook.config.conditions import agent_of, branches, result
 from billhook.core import strictjson, tools
 from billhook.core.hook import Context
 
-Named = tuple[str, str]  # the name in an environment, and the reference that it stands for
-_LONGEST: Final = 10_000  # characters of a value in a text
+Named = tuple[str, str]  # the name in an environment, and the reference that it replaces
+_LONGEST: Final = 10_000  # characters of a value for people or models
 
 
 def _tool(ctx: Context) -> str:
@@ -31,7 +31,7 @@ def _file_path(ctx: Context) -> str:
 
 
 def _message(ctx: Context) -> str:
-    """What a notification says; of an agent that stops, its last words."""
+    """The text of a notification; if an agent stops, its last message."""
     event = ctx.event
     return str(getattr(event, "message", "") or getattr(event, "last_assistant_message", "") or "")
 
@@ -41,7 +41,7 @@ def _branch(ctx: Context) -> str:
 
 
 def _reason(ctx: Context) -> str:
-    """The event's own reason, else that of the last hook before which gave one."""
+    """The event's reason, else the reason of the last earlier hook that gave one."""
     own = getattr(ctx.event, "reason", "") or ""
     given = [outcome.answer.reason or outcome.answer.stop_reason for outcome in ctx.results.values()]
     return str(own) or next(filter(None, reversed(given)), "")
@@ -66,12 +66,12 @@ _REFERENCE: Final = re.compile(rf"(\$?)\$\{{({'|'.join(VARIABLES)}|results\.[\w.
 
 
 def used_in(text: str) -> bool:
-    """Whether a text names something of an event."""
+    """Whether a string contains a variable of an event."""
     return "${" in text and _REFERENCE.search(text) is not None
 
 
 def rendered(text: str, ctx: Context) -> str:
-    """A text for people and models with what the event says put in; `$${tool}` stays `${tool}`."""
+    """Text for people and models, with values of the event filled in; `$${tool}` becomes `${tool}`."""
     return _filled(text, lambda found: _shown(found, ctx))
 
 
@@ -81,7 +81,7 @@ def argument(text: str, ctx: Context) -> str:
 
 
 def line(text: str, ctx: Context) -> str:
-    """The same for a shell line: values are quoted, but for the line that it stands for."""
+    """The same for a shell command: values are quoted, except for `${command}`, which is a command itself."""
     return _filled(text, lambda found: _value(found, ctx) if found[2] == "command" else shlex.quote(_value(found, ctx)))
 
 
@@ -90,7 +90,7 @@ def _filled(text: str, value: Callable[["re.Match[str]"], str]) -> str:
 
 
 def _shown(found: "re.Match[str]", ctx: Context) -> str:
-    """A value in a text. A line break in a name must not look like another sentence."""
+    """A value for people or models. A line break in a name must not look like another sentence."""
     value = _value(found, ctx)[:_LONGEST]
     return value if found[2] in _OF_LINES else _in_one_line(value)
 
@@ -184,8 +184,8 @@ _PIECE: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(;|&&|\|\||\n)|.""", re
 
 
 def nested(text: str) -> str:
-    """What reads one of its arguments, or what it is sent, as a program, in a command that holds a value of an event:
-    the value could become code. A shell or an interpreter that runs a file is none of these."""
+    """The program that would run one of its arguments or its input as code, in a command with a value of an event: the
+    value could become code. A shell or an interpreter that runs a file does not count."""
     for command in [text] if "<<" in text else _commands(text):
         if used_in(command) and (found := _NESTED.search(command)):
             return found[0].strip(" ;&|({`\n")
@@ -193,7 +193,7 @@ def nested(text: str) -> str:
 
 
 def _commands(text: str) -> Iterator[str]:
-    """The pipelines of a text, cut where no quotes are."""
+    """The pipelines of a shell command, split outside of quotes."""
     at = 0
     for found in _PIECE.finditer(text):
         if found[1]:

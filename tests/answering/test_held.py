@@ -120,7 +120,7 @@ def test_the_log_says_what_was_lost(agent: Agent, host: str, hook: str, lost: st
     payload = gemini(agent, "BeforeTool") if host == "gemini" else gemini(agent, "PreToolUse", tool_name="Bash")
     heard = agent.ask(payload, "--as", host)
     (record,) = agent.records()
-    wanted = f"the `{host}` dialect can't say everything: {lost}"
+    wanted = f"the `{host}` dialect can't express everything: {lost}"
     assert wanted in record["lost"]
     outcomes = {one["hook"]: one.get("lost", []) for one in record["outcomes"]}
     assert wanted in outcomes["it"] and not outcomes["other"]

@@ -107,7 +107,7 @@ def test_keep_going_is_limited(project: Project) -> None:
     hooks = one("Stop", keep_going="write the summary")
     assert [fire(project, hooks, "Stop").keep_going for _ in range(4)] == [True, True, True, False]
     last = fire(project, hooks, "Stop")
-    assert any("stopped after 3 attempts, although: write the summary" in text for text in last.messages)
+    assert any("stopped after 3 attempts; still open: write the summary" in text for text in last.messages)
     fire(project, hooks, "UserPromptSubmit", prompt="again")
     assert fire(project, hooks, "Stop").keep_going
 

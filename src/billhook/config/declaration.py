@@ -20,7 +20,7 @@ Layer = Literal["managed", "user", "explicit", "project", "local"]
 LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
 
 Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
-Saying = Literal["deny", "ask", "allow", "inject", "notify", "keep_going", "stop"]
+AnswerKind = Literal["deny", "ask", "allow", "inject", "notify", "keep_going", "stop"]
 Scalar: TypeAlias = str | int | float | bool | None
 
 
@@ -57,7 +57,7 @@ class Url(msgspec.Struct, frozen=True, tag="url"):
 class Say(msgspec.Struct, frozen=True, tag="say", omit_defaults=True):
     """A fixed answer: its text, or a file or a command whose content or output is the text."""
 
-    decision: Saying
+    decision: AnswerKind
     text: str
     file: str = ""  # `inject: {file: NOTES.md}`
     command: str = ""  # `inject: {command: git log -3}`, `keep_going: {command: scripts/test}`
@@ -417,12 +417,12 @@ SPELLINGS: Final = {field: _OTHER_SPELLINGS.get(field, (field,)) for field in _O
 """Our fields, each with its keys in files; case, `_` and `-` make no difference."""
 _FIELDS: Final = {folded(spelling): field for field, all_ in SPELLINGS.items() for spelling in all_}
 
-SAYINGS: Final[tuple[str, ...]] = get_args(Saying)
-ACTIONS: Final = ("run", "exec", "python", "url", *SAYINGS, "rewrite", "mask")
+ANSWER_KINDS: Final[tuple[str, ...]] = get_args(AnswerKind)
+ACTIONS: Final = ("run", "exec", "python", "url", *ANSWER_KINDS, "rewrite", "mask")
 LIMITS: Final = ("rules", "effects", "after_effects", "paths", "branch", "when", "once", "cooldown")
 """Fields that limit a hook to some of its events."""
 NATIVE: Final = frozenset(SPELLINGS)
-_OURS: Final = {"python", "exec", *SAYINGS, "rewrite", "mask", "paths", "branch", "when", "cooldown"}
+_OURS: Final = {"python", "exec", *ANSWER_KINDS, "rewrite", "mask", "paths", "branch", "when", "cooldown"}
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
 """One handler of a nested group."""
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list

@@ -98,23 +98,23 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
     findings: list[Finding] = []
     for read in sorted(reads, key=lambda read: layer_rank(read.source.layer)):
         path, layer, of_project = read.source.path, read.source.layer, needs_consent(read.source.layer)
-        for said in read.builtins:
-            so_far, enabled, kept = settled[said.name], said.enabled, dict(said.options)
+        for settings in read.builtins:
+            so_far, enabled, kept = settled[settings.name], settings.enabled, dict(settings.options)
             if enabled is False and of_project:
-                message = f"a {layer} file can't switch off the built-in `{said.name}`"
+                message = f"a {layer} file can't switch off the built-in `{settings.name}`"
                 hint = "switch it off in your own hooks.yaml"
-                findings.append(Finding("BH215", message, path, said.line, said.column, hint))
+                findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
                 enabled = None
-            for option in builtin_options.refused(said.name, kept) if of_project else ():
-                message = f"a {layer} file can't set `{option}` of `{said.name}` to this value"
+            for option in builtin_options.refused(settings.name, kept) if of_project else ():
+                message = f"a {layer} file can't set `{option}` of `{settings.name}` to this value"
                 hint = "remove it, or set it in your own hooks.yaml"
-                findings.append(Finding("BH215", message, path, said.line, said.column, hint))
-            kept = builtin_options.tightening(said.name, kept) if of_project else kept
-            settled[said.name] = replace(
+                findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
+            kept = builtin_options.tightening(settings.name, kept) if of_project else kept
+            settled[settings.name] = replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,
-                options=builtin_options.merged(said.name, so_far.options, kept),
-                broken=so_far.broken or ("" if of_project else said.broken and f"{path}: {said.broken}"),
+                options=builtin_options.merged(settings.name, so_far.options, kept),
+                broken=so_far.broken or ("" if of_project else settings.broken and f"{path}: {settings.broken}"),
             )
     return settled, findings
 

@@ -8,6 +8,7 @@ from billhook.config.declaration import (
     ACTIONS,
     TYPES,
     Action,
+    AnswerKind,
     Exec,
     Mask,
     NotYet,
@@ -15,7 +16,6 @@ from billhook.config.declaration import (
     Rewrite,
     RunAction,
     Say,
-    Saying,
     Url,
 )
 from billhook.config.nodes import FieldNodes, Node
@@ -50,7 +50,7 @@ def read_action(entry: "EntryReader") -> Action | None:
     if len(given) != 1 or wanted not in (None, given[0]):
         _not_one_action(entry, given, wanted)
         return None
-    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("Saying", given[0]))
+    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("AnswerKind", given[0]))
 
 
 def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) -> None:
@@ -170,7 +170,7 @@ _SOURCES: Final = {"inject": ("file", "command"), "keep_going": ("command", "tex
 USUAL_LIMIT: Final = 3  # times in one turn that an agent is kept going
 
 
-def _say(entry: "EntryReader", decision: "Saying") -> Action | None:
+def _say(entry: "EntryReader", decision: "AnswerKind") -> Action | None:
     node = entry.seen[decision]
     limit = USUAL_LIMIT if decision == "keep_going" else 0
     if decision in _SOURCES and isinstance(node.value, FieldNodes):
@@ -180,7 +180,7 @@ def _say(entry: "EntryReader", decision: "Saying") -> Action | None:
     return None if (text := _filled(entry, decision)) is None else Say(decision, text, limit=limit)
 
 
-def _said_by(entry: "EntryReader", decision: "Saying", fields: FieldNodes, limit: int) -> Action | None:
+def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, limit: int) -> Action | None:
     """`inject: {file: NOTES.md}`, `keep_going: {command: scripts/test, limit: 3}`."""
     given: dict[str, Any] = {}
     for key, value in fields:

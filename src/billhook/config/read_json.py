@@ -80,7 +80,7 @@ def read_json(text: str, file: str) -> Read:
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    """The tokens of a text, up to a comment or quote that is never closed. Other characters are `stray` tokens."""
+    """The tokens, up to a comment or quote that is never closed. Unexpected characters are `stray` tokens."""
     for found in _TOKEN.finditer(text):
         match found.lastgroup:
             case None:

@@ -562,7 +562,7 @@ class Answering:
         lines = list(warnings)
         if written.lost or written.held:
             unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]
-            lines += [f"the `{self.spoken}` dialect can't say everything: {lost}" for lost in unsaid]
+            lines += [f"the `{self.spoken}` dialect can't express everything: {lost}" for lost in unsaid]
         if spoken:
             lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
         else:

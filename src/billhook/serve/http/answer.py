@@ -149,7 +149,7 @@ class OverHttp(Answering):
         worded = as_json(self.dialect, event, answer)
         name = self.arguments.dialect
         lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]
-        lines = [*warnings, *(f"the `{name}` dialect can't say everything: {one}" for one in lost)]
+        lines = [*warnings, *(f"the `{name}` dialect can't express everything: {one}" for one in lost)]
         lines += [f"note: {note}" for note in notes]
         return HookResponse(0, strictjson.encode(worded.output), lines=tuple(lines))
 

@@ -208,7 +208,7 @@ def test_everything_that_can_go_wrong(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 broken-gate     nothing that can run
+   1 broken-gate     no usable action
      match Bash   claude   gate   own   ~/.config/billhook/hooks.yaml:3
      blocks what it would have judged: `timeout` must be a number, not a string
    2 guard           ./guard.sh
@@ -236,18 +236,18 @@ Not approved (`billhook trust` shows each and asks)
      note.sh has changed since it was approved; `billhook trust` shows how
 
 Not running
-   - broken          nothing that can run
+   - broken          no usable action
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
-     it can't be used: a list is no shell command
+     it can't be used: a shell command must be a string, not a list
    - off             ls
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:4
      `enabled: false` in ~/.config/billhook/hooks.yaml:4
-   - later           agent (not run yet)
+   - later           agent (not supported yet)
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:5
-     hooks of this kind are not run yet
+     hooks of this type are not supported yet
    - same            echo one
      Stop   claude   on_failure allow   approved   hooks.yaml:5
-     the same hook is already there: user ~/.config/billhook/hooks.yaml:6
+     the same hook is in ~/.config/billhook/hooks.yaml:6 (user)
 -- stderr
 
 hint: 2 hooks wait for your approval: `billhook trust`

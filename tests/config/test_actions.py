@@ -107,7 +107,7 @@ def test_keep_going_is_limited(project: Project) -> None:
     hooks = one("Stop", keep_going="write the summary")
     assert [fire(project, hooks, "Stop").keep_going for _ in range(4)] == [True, True, True, False]
     last = fire(project, hooks, "Stop")
-    assert any("stopped after 3 attempts, although: write the summary" in text for text in last.messages)
+    assert any("stopped after 3 attempts; still open: write the summary" in text for text in last.messages)
     fire(project, hooks, "UserPromptSubmit", prompt="again")
     assert fire(project, hooks, "Stop").keep_going
 
@@ -165,13 +165,13 @@ BROKEN = [
     ({"rewrite": {"a": ["b"]}}, "BH203", "`rewrite.a` must be one value, not a list"),
     ({"mask": "("}, "BH206", "the expression `(` can't be used"),
     ({"mask": []}, "BH203", "`mask` is empty"),
-    ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has a file and a command"),
-    ({"notify": "x", "deny": "y"}, "BH204", "it does more than one thing: `deny`, `notify`"),
+    ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has both a file and a command"),
+    ({"notify": "x", "deny": "y"}, "BH204", "the hook has more than one action: `deny`, `notify`"),
     ({"python": "a:b", "options": 3}, "BH203", "`options` must be a mapping"),
-    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't stand beside `bash`"),
-    ({"run": 'X=${file_path}; bash -c "echo $X"'}, "BH219", "`${...}` of an event can't stand beside `bash`"),
-    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` of an event can't stand beside `ssh`"),
-    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` of an event can't stand beside `sh`"),
+    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't be used with `bash`"),
+    ({"run": 'X=${file_path}; bash -c "echo $X"'}, "BH219", "`${...}` of an event can't be used with `bash`"),
+    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` of an event can't be used with `ssh`"),
+    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` of an event can't be used with `sh`"),
 ]
 
 

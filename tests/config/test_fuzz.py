@@ -310,7 +310,7 @@ def test_hints_name_what_is_known_there(name: str, loads: Loads) -> None:
         return json.dumps({"hooks": hooks}).encode()
 
     (found,) = loads(name, content()).problems
-    named = found.hint.removeprefix("say what: one of ").split(", ")
+    named = found.hint.removeprefix("add one of ").split(", ")
     assert named
     for key in named:
         assert "BH202" not in [one.code for one in loads(name, content(**{key: "x"})).problems], key

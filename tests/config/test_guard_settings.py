@@ -102,7 +102,7 @@ def test_a_project_that_loosens_and_tightens(project: Project) -> None:
     """Each cell is judged on its own, and the finding names the one that has no effect."""
     project.write("hooks.yaml", "guard: {run-remote: allow, force-push: deny, read-secret: deny}\n")
     (found,) = project.load(builtins=True).problems
-    assert (found.code, found.message) == ("BH215", "a project file can't set `run-remote` of `guard` to that")
+    assert (found.code, found.message) == ("BH215", "a project file can't set `run-remote` of `guard` to this value")
     assert [decision(project, line) for line in (FORCE, SECRET, REMOTE)] == [Decision.DENY] * 3
 
 

@@ -141,7 +141,7 @@ def test_trust_all_and_none(project: Project) -> None:
     assert project.fire(trust="all").decision is Decision.DENY
     project.approve()
     assert project.fire(trust="none").decision is Decision.NONE
-    with pytest.raises(UsageError, match="trust is `some`"):
+    with pytest.raises(UsageError, match="unknown value of `trust`: `some`"):
         project.load(trust="some")
 
 
@@ -268,7 +268,7 @@ def test_a_bad_gate_blocks_what_it_would_have_judged(project: Project) -> None:
     assert project.fire().decision is Decision.NONE
     project.approve()
     verdict = project.fire()
-    assert verdict.decision is Decision.DENY and "it does nothing" in str(verdict.reason)
+    assert verdict.decision is Decision.DENY and "the hook has no action" in str(verdict.reason)
     assert project.fire("Write").decision is Decision.NONE
     project.write("hooks.yaml", "hooks: {}\n")
     assert project.fire().decision is Decision.NONE

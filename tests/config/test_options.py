@@ -140,7 +140,7 @@ def test_more_limits_than_anybody_needs_are_refused(project: Project) -> None:
     many = ", ".join(["{at_most: 1, per: turn}"] * 51)
     project.write("hooks.yaml", f"builtins: {{rate-limit: {{options: {{limits: [{many}]}}}}}}\n")
     assert settled(project, "rate-limit") == {"limits": ()}
-    assert "at most 50 are taken" in found(project)[0][3]
+    assert "at most 50 are allowed" in found(project)[0][3]
 
 
 def test_no_two_options_fold_to_one_name() -> None:

@@ -9,7 +9,7 @@ from billhook.config.referenced_files import named
 from billhook.config.sources import FileSnapshot
 from config.project import Project
 
-OUTSIDE = "it leads out of the project"
+OUTSIDE = "it leads outside of the project"
 CASES = {
     "files in a folder": ("sh policies/*.sh", ["policies/a.sh", "policies/b.sh"], ""),
     "folders as well": ("sh pol*/?.sh", ["policies/a.sh", "policies/b.sh"], ""),
@@ -28,8 +28,8 @@ CASES = {
     "a link that leads out, matched": ("sh */x.sh", ["inner/x.sh", "policies/x.sh"], OUTSIDE),
     "a link into /proc": ("sh proc/*/root/proc/*/x.sh", [], OUTSIDE),
     "a loop of links": ("sh loop/*/*/*.sh", [], "too many levels of symbolic links"),
-    "a large folder": ("sh large/*.sh", [], "it has too many files to look through"),
-    "a large tree": ("sh tree/*/*/*/*/x.sh", [], "it has too many files to look through"),
+    "a large folder": ("sh large/*.sh", [], "it has too many files to search"),
+    "a large tree": ("sh tree/*/*/*/*/x.sh", [], "it has too many files to search"),
 }
 
 

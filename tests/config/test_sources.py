@@ -59,7 +59,7 @@ def test_a_named_file_that_is_missing(project: Project) -> None:
     """It must not pass for an empty configuration."""
     with pytest.raises(UsageError, match="no file"):
         found(project, files=["missing.yaml"])
-    with pytest.raises(UsageError, match="no layer `projekt`"):
+    with pytest.raises(UsageError, match="unknown layer `projekt`"):
         found(project, layers=("projekt",))
 
 

@@ -1,4 +1,4 @@
-"""What lines of config do: answers in words, from a file or a command, rewritten inputs and masked outputs."""
+"""Actions without a program: fixed answers, texts from a file or a command, rewritten inputs and masked outputs."""
 
 import os
 import re
@@ -19,23 +19,23 @@ from billhook.runners.command import CommandRunner, command, literal
 from billhook.store.state import FileState, Value
 
 LARGEST_FILE: Final = 64 << 10  # bytes of a file, and of a command's output, that the model is told
-_SECRETS: Final = "secrets"  # `mask: secrets`: what the event log takes out
+_SECRETS: Final = "secrets"  # `mask: secrets`: everything that the event log redacts
 _MASK: Final = "***"
 
 
 def handler(declared: Declared, state: FileState) -> Handler:
-    """What a line of config does."""
+    """The handler of an action."""
     action = declared.action
     if isinstance(action, Rewrite):
         return Rewriting(action.fields, action.programs, paths_of(declared))
     if isinstance(action, Mask):
         return Masking(action.patterns, state.root)
     assert isinstance(action, Say)
-    made: Handler = _said(action, declared)
+    made: Handler = _answering(action, declared)
     return Persistent(made, f"{declared.name} {declared.file}", action.limit, state) if action.limit else made
 
 
-def _said(action: Say, declared: Declared) -> Handler:
+def _answering(action: Say, declared: Declared) -> Handler:
     paths = paths_of(declared)
     if action.file:
         return FileContent(os.path.join(declared.folder, os.path.expanduser(action.file)))
@@ -63,7 +63,7 @@ _MAKERS: Final[dict[str, Callable[[str], Answer]]] = {
 
 
 class Spoken(msgspec.Struct, frozen=True):
-    """An answer whose words depend on the event."""
+    """An answer whose text depends on the event."""
 
     decision: str
     text: str
@@ -74,7 +74,7 @@ class Spoken(msgspec.Struct, frozen=True):
 
 
 class FileContent(msgspec.Struct, frozen=True):
-    """Tells the model what a file holds now."""
+    """Gives the model the current content of a file."""
 
     path: str
 
@@ -94,7 +94,7 @@ def _cut(text: str) -> str:
 
 
 class CommandOutput(msgspec.Struct, frozen=True):
-    """Runs a command. For `inject` the model is told what it prints; for `keep_going` a failure is what to work on."""
+    """Runs a command. `inject` gives its output to the model; `keep_going` keeps the agent going if it fails."""
 
     runner: CommandRunner
     decision: str
@@ -106,29 +106,29 @@ class CommandOutput(msgspec.Struct, frozen=True):
         return await self.runner.ended(ctx, self._read)
 
     def _read(self, ended: Exit, ctx: Context) -> Reply | None:
-        """The answer of a command that ended by itself; None: it failed, in the usual words."""
+        """The answer of a command that ended by itself; None: it failed, with the usual error."""
         printed = "\n".join(filter(None, (ended.stdout_text.strip(), ended.stderr_text.strip())))
         if self.decision == "inject":
             return Reply(answer=Answer(context=_cut(ended.stdout_text))) if ended.code == 0 else None
         if ended.code == 0:
             return Reply(exit_code=0)
-        if ended.code is None or ended.code in (126, 127):  # it was killed, late, or never began: that is no finding
+        if ended.code is None or ended.code in (126, 127):  # killed, timed out or not started: not a result
             return None
-        said = variables.rendered(self.text, ctx, self.paths) or "This has to pass before you stop:"
-        return Reply(answer=keep_going(f"{said}\n{_tail(printed)}".strip()), exit_code=ended.code)
+        request = variables.rendered(self.text, ctx, self.paths) or "This must pass before you stop:"
+        return Reply(answer=keep_going(f"{request}\n{_tail(printed)}".strip()), exit_code=ended.code)
 
 
 _LONGEST_TAIL: Final = 4_000
 
 
 def _tail(text: str) -> str:
-    """The end of an output, where test runners put what counts."""
+    """The end of an output, where test runners print the failures."""
     return text if len(text) <= _LONGEST_TAIL else f"[...]{text[-_LONGEST_TAIL:]}"
 
 
 class Persistent(msgspec.Struct, frozen=True):
-    """Keeps an agent going, but not for ever: after `limit` times since the last prompt it may stop, and the person is
-    told. Counted by prompts, because a turn ends whenever the agent wants to stop."""
+    """Keeps an agent going, but not forever: after `limit` times since the last prompt it may stop, and the user is
+    told. Counted since the prompt, because a turn ends whenever the agent tries to stop."""
 
     run: Handler
     hook: str
@@ -137,15 +137,15 @@ class Persistent(msgspec.Struct, frozen=True):
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Any:
-        said: Any = self.run(ctx)
-        said = await said if hasattr(said, "__await__") else said
-        answer = said.answer if isinstance(said, Reply) else said
+        reply: Any = self.run(ctx)
+        reply = await reply if hasattr(reply, "__await__") else reply
+        answer = reply.answer if isinstance(reply, Reply) else reply
         if not answer.keep_going:
-            return said
+            return reply
         times = self._times(ctx)
         if times <= self.limit:
-            return said
-        told = f"stopped after {self.limit} attempts, although: {answer.reason}"
+            return reply
+        told = f"stopped after {self.limit} attempts; still open: {answer.reason}"
         return Reply(answer=notify(told))
 
     def _times(self, ctx: Context) -> int:
@@ -163,7 +163,7 @@ class Persistent(msgspec.Struct, frozen=True):
 
 
 class Rewriting(msgspec.Struct, frozen=True):
-    """Gives the tool another input: new values of fields, other programs in a shell line."""
+    """Changes the tool's input: new values of fields, other programs in a shell command."""
 
     fields: tuple[tuple[str, Any], ...]
     programs: tuple[tuple[str, str], ...]
@@ -181,7 +181,7 @@ class Rewriting(msgspec.Struct, frozen=True):
         return rewrite(input=new) if new != given else NOTHING
 
     def _value(self, name: str, value: Any, ctx: Context) -> Any:
-        """A new value. What an event says is quoted in a shell line, and stays one word of it."""
+        """A new value. In a shell command, values of the event are quoted and stay one word."""
         if not isinstance(value, str):
             return value
         filled = variables.line if name == "command" else variables.argument
@@ -197,7 +197,7 @@ def with_programs(line: str, programs: tuple[tuple[str, str], ...]) -> str:
         place = line.find(found.text, seen) if found.text else -1
         if place < 0:
             continue
-        seen = place + len(found.text)  # what stands in quotes there is no command
+        seen = place + len(found.text)  # text in quotes there is not a command
         for old, new in programs:
             begins = _beginning(old).match(found.text)
             if begins and found.words[: len(old.split())] == tuple(old.split()):
@@ -213,7 +213,7 @@ def _beginning(words: str) -> "re.Pattern[str]":
 
 
 class Masking(msgspec.Struct, frozen=True):
-    """Takes out of an output what the expressions match, in all its texts."""
+    """Masks what the expressions match, in all strings of an output."""
 
     patterns: tuple[str, ...]
     root: Path

@@ -1,7 +1,7 @@
 """The conditions that a file can name: `if`, `effect`, `paths`, `branch`, `when`, `once` and `cooldown`.
 
-Each is a frozen record that takes a context and says whether it holds. `once` and `cooldown` also note that the hook
-runs, so they come last. `why` says in words why a condition does not hold, for `billhook explain`.
+Each is a frozen record that takes a context and returns whether the condition is true. `once` and `cooldown` also store
+that the hook runs, so they come last. `why` explains why a condition is not true, for `billhook explain`.
 """
 
 import os
@@ -35,12 +35,12 @@ _TEST_NAMES = "file_exists changed_files prompt has_secret agent permission_mode
 TESTS: Final = tuple(_TEST_NAMES.split())
 GROUPS: Final = ("all", "any", "not")
 PERIODS: Final = ("session", "turn", "project")
-_RUNS: Final = "runs"  # the kind of record that says which hooks ran in a session or project
+_RUNS: Final = "runs"  # the kind of record with the hooks that ran in a session or project
 
 
 def made(declared: Declared, state: FileState | None) -> Iterator[Condition]:
-    """The conditions of a hook, the cheapest first and those that note something last. Without a state those that need
-    one are left out."""
+    """The conditions of a hook, the cheapest first and those that store something last. Without a state, those that
+    need one are left out."""
     wanted, folder = declared.conditions, declared.folder
     if wanted.rules:
         rules = tuple(map(condition, wanted.rules))
@@ -66,7 +66,7 @@ def paths_of(declared: Declared) -> "OnPaths | None":
 
 
 def readable(wanted: Conditions) -> Conditions:
-    """The same without what can't be read: a gate that is broken then blocks more, not less."""
+    """The conditions that can be read: without the others a broken gate blocks more, not less."""
     rules = wanted.rules if all(map(_is_rule, wanted.rules)) else ()
     effects, after = ((names if is_readable(names) else ()) for names in (wanted.effects, wanted.after_effects))
     paths = wanted.paths if all((*wanted.paths.read, *wanted.paths.write)) else PathGlobs()
@@ -173,7 +173,7 @@ def _switched_to(words: tuple[str, ...]) -> str:
 
 
 def _selected(globs: Iterable[str], name: str) -> bool:
-    """Whether the last glob that matches a name is one without `!`. Where all have one, the rest is meant."""
+    """Whether the last glob that matches a name is one without `!`. If all have one, other names are selected."""
     from billhook.effects.patterns import glob
 
     globs = tuple(globs)
@@ -218,8 +218,8 @@ class EventTests(msgspec.Struct, frozen=True):
             if not self.holds(name, wanted, ctx):
                 from billhook.config.declaration import plain_tests
 
-                said = msgspec.json.encode(plain_tests(((name, wanted),))).decode()
-                return f"when {said} is not true here"
+                test = msgspec.json.encode(plain_tests(((name, wanted),))).decode()
+                return f"when {test} is not true here"
         return ""
 
 
@@ -228,7 +228,7 @@ def _file_exists(when: EventTests, globs: tuple[str, ...], ctx: Context) -> bool
 
 
 def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context) -> bool:
-    """Whether files changed since the session began; `false` wants that none did."""
+    """Whether files changed since the session began; `false`: whether none did."""
     changed = session_notes.changed_files(when.state, ctx.session_id, when.folder)
     if isinstance(globs, bool):
         return bool(changed) is globs
@@ -241,7 +241,7 @@ def _prompt(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
 
 
 def _has_secret(when: EventTests, wanted: bool, ctx: Context) -> bool:
-    """Whether the prompt, the tool's input or its output holds what the event log would take out."""
+    """Whether the prompt, the tool's input or its output contains something that the event log would redact."""
     told = [getattr(ctx.event, field, None) for field in ("prompt", "tool_input", "tool_response")]
     return (redaction.redactor(when.state.root).redacted(told).texts > 0) is wanted
 
@@ -251,7 +251,7 @@ def _agent(when: EventTests, names: tuple[str, ...], ctx: Context) -> bool:
 
 
 def agent_of(ctx: Context) -> str:
-    """The agent that the event is from, as `--host` calls it."""
+    """The agent that sent the event, by its name in `--host`."""
     return ctx.env.get("BILLHOOK_AGENT", "").removeprefix("http:")
 
 
@@ -275,7 +275,7 @@ def _is_result(name: str, wanted: tuple[Any, ...], ctx: Context) -> bool:
 
 
 def result(name: str, ctx: Context) -> Any:
-    """`results.NAME.data.x`: what an earlier hook of this event left; None where it left no such thing."""
+    """`results.NAME.data.x`: a result of an earlier hook of this event; None if there is no such result."""
     _, hook, *path = name.split(".")
     outcome = ctx.find(hook)
     value: Any = None if outcome is None else outcome.to_dict()
@@ -320,7 +320,7 @@ class NotAgain(msgspec.Struct, frozen=True):
         if self.once == "project" or not self.once:
             return f"project {self.folder}"
         if not ctx.session_id:
-            raise LookupError("the event names no session, so whether the hook ran before is not known")
+            raise LookupError("the event has no session, so it is unknown whether the hook ran before")
         return ctx.session_id
 
     def _is_free(self, last: Any, turn: str) -> bool:

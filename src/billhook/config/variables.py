@@ -1,7 +1,7 @@
-"""`${tool}`, `${file_path}` and the like: what an event says, in texts, in arguments and in shell commands.
+"""`${tool}`, `${file_path}` and others: values of an event in texts, in arguments and in shell commands.
 
-In a shell command they are variables of its environment, quoted where they stand: a path with `; rm -rf ~` in it stays
-a path. Other names in `${...}` are variables of the environment, which `layers.Values` puts in when a hook is made.
+In a shell command they become quoted variables of its environment: a path with `; rm -rf ~` in it stays a path. Other
+names in `${...}` are variables of the environment, which `layers.Values` replaces when a hook is built.
 """
 
 import os
@@ -17,8 +17,8 @@ from billhook.core import strictjson, tools
 from billhook.core.hook import Context
 from billhook.runners.command import CommandRunner
 
-Named = tuple[str, str]  # the name in an environment, and the reference that it stands for
-_LONGEST: Final = 10_000  # characters of a value in a text
+Named = tuple[str, str]  # the name in an environment, and the reference that it replaces
+_LONGEST: Final = 10_000  # characters of a value for people or models
 
 
 def _tool(ctx: Context) -> str:
@@ -39,7 +39,7 @@ def _files(ctx: Context, paths: OnPaths | None) -> list[str]:
 
 
 def _message(ctx: Context) -> str:
-    """What a notification says; of an agent that stops, its last words."""
+    """The text of a notification; if an agent stops, its last message."""
     event = ctx.event
     return str(getattr(event, "message", "") or getattr(event, "last_assistant_message", "") or "")
 
@@ -49,7 +49,7 @@ def _branch(ctx: Context) -> str:
 
 
 def _reason(ctx: Context) -> str:
-    """The event's own reason, else that of the last hook before which gave one."""
+    """The event's reason, else the reason of the last earlier hook that gave one."""
     own = getattr(ctx.event, "reason", "") or ""
     given = [outcome.answer.reason or outcome.answer.stop_reason for outcome in ctx.results.values()]
     return str(own) or next(filter(None, reversed(given)), "")
@@ -226,8 +226,8 @@ _PIECE: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(;|&&|\|\||\n)|.""", re
 
 
 def nested(text: str) -> str:
-    """What reads one of its arguments, or what it is sent, as a program, in a command that holds a value of an event:
-    the value could become code. A shell or an interpreter that runs a file is none of these."""
+    """The program that would run one of its arguments or its input as code, in a command with a value of an event: the
+    value could become code. A shell or an interpreter that runs a file does not count."""
     copies = re.compile(rf"\$\{{?(?:{'|'.join(_COPY.findall(text)) or '(?!)'})\b")  # `X=${file_path}; sh -c "echo $X"`
     for command in [text] if "<<" in text else _commands(text):
         if (used_in(command) or copies.search(command)) and (found := _NESTED.search(command)):
@@ -236,7 +236,7 @@ def nested(text: str) -> str:
 
 
 def _commands(text: str) -> Iterator[str]:
-    """The pipelines of a text, cut where no quotes are."""
+    """The pipelines of a shell command, split outside of quotes."""
     at = 0
     for found in _PIECE.finditer(text):
         if found[1]:

@@ -180,9 +180,9 @@ def test_events_known_only_inside_a_function() -> None:
 
 def test_no_event_at_all() -> None:
     """A function that says nowhere which event it wants is refused, and so is `@on` without parentheses."""
-    with pytest.raises(UsageError, match="does not say which event"):
+    with pytest.raises(UsageError, match="names no event"):
         on()(lambda event: None)
-    with pytest.raises(UsageError, match="not with the function"):
+    with pytest.raises(UsageError, match="not the function"):
         on(bound)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="did you mean `PreToolUse`"):
         on("PreToolUsee")(lambda event: None)

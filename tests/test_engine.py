@@ -175,7 +175,7 @@ def test_deny_or_stop_ends_the_run(answer: Answer, word: str) -> None:
     """Later hooks are skipped and say why; on PreToolUse a stop is also a deny."""
     verdict = fire(says("a"), says("b", answer), says("c"))
     assert statuses(verdict) == [("a", "ok"), ("b", "ok"), ("c", "skipped")]
-    assert verdict.outcomes[2].error == f"`b` said {word}"
+    assert verdict.outcomes[2].error == f"`b` answered {word}"
     assert verdict.denied
     assert verdict.stop == (word == "stop")
 
@@ -982,7 +982,7 @@ def test_an_input_that_is_no_dict_is_a_failure() -> None:
     verdict = Engine([hook]).fire_sync(PreToolUse(tool_name="Bash", tool_input={}))
 
     assert verdict.denied
-    assert "an input is a dict" in verdict.reason
+    assert "it must be a dict" in verdict.reason
 
 
 def test_a_condition_that_raises_is_not_silent() -> None:
@@ -995,7 +995,7 @@ def test_a_condition_that_raises_is_not_silent() -> None:
         PreToolUse(tool_name="Bash", tool_input={})
     )
 
-    assert verdict.warnings == ["hook `guard` was not asked: its condition raised RuntimeError: no idea"]
+    assert verdict.warnings == ["hook `guard` was skipped: its condition raised RuntimeError: no idea"]
 
 
 def test_a_hook_that_ignores_everything_does_not_keep_the_process(tmp_path: Path) -> None:

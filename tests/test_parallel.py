@@ -83,7 +83,7 @@ def test_dependencies_are_waited_for() -> None:
         "beside": "ok",
         "second": "skipped",
     }
-    assert "`first` said deny" in verdict.outcomes[-1].error or "first" in verdict.outcomes[-2].error
+    assert "`first` answered deny" in verdict.outcomes[-1].error or "first" in verdict.outcomes[-2].error
     assert len(seen) == 1
 
 

@@ -59,7 +59,7 @@ def test_rules_are_read(text: str, rule: Rule) -> None:
         ("Bash, Edit", "`Bash, Edit` is not one rule. Exactly one rule; no and/or/list"),
         ("Bash(ls) and Edit(x)", "`Bash(ls) and Edit(x)` is not one rule. Exactly one rule; no and/or/list"),
         ("Bash(ls), Bash(rm *)", "`Bash(ls), Bash(rm *)` is not one rule. Exactly one rule; no and/or/list"),
-        ("WebFetch(https://x/*)", "`https://x/*` is no specifier of WebFetch"),
+        ("WebFetch(https://x/*)", "`https://x/*` is not a specifier of WebFetch"),
     ],
 )
 def test_a_rule_that_is_none_says_why(text: str, message: str) -> None:

@@ -838,7 +838,7 @@ def test_another_interpreter(project: Project, monkeypatch: pytest.MonkeyPatch) 
 INTERPRETERS = {
     "missing": (None, "does not exist"),
     "without billhook": (f'exec {sys.executable} -I -S "$@"', "has no billhook; install it: "),
-    "no Python": ("exit 0", "did not become a worker: exit code 0"),
+    "no Python": ("exit 0", "could not start as a worker: exit code 0"),
     "an old Python": ("echo 'Unknown option: -P' >&2; exit 2", "billhook needs Python 3.11"),
     "an old billhook": (
         "echo \"No module named 'billhook.runners.worker_main'\" >&2; exit 1",
@@ -846,7 +846,7 @@ INTERPRETERS = {
     ),
     "another protocol": (
         'printf \'bhw\\n\\000\\000\\000\\040{"protocol":99,"billhook":"9.9"}\'; sleep 1000',
-        "billhook 9.9 there speaks protocol 99, not 2; install the same billhook",
+        "its billhook 9.9 uses protocol 99, not 2; install the same billhook",
     ),
 }
 

@@ -175,7 +175,8 @@ def test_without_a_session(tmp_path: Path, per: Any) -> None:
     session.clock.now += 3599.5
     refused = session.verdict()
     assert refused.reason == (
-        "Limit: `Bash(curl *)` at most 2 times per hour, because the agent names no session; the next may pass in 1 s"
+        "Limit: `Bash(curl *)` at most 2 times per hour, because the agent names no session; "
+        "the next call is allowed in 1 s"
     )
     session.clock.now += 0.5
     assert session.calls(3) == ["none", "none", "deny"]
@@ -215,15 +216,15 @@ def test_the_clock_is_one_that_nobody_can_set(tmp_path: Path) -> None:
     [
         (
             RateLimit(rule=CURL, at_most=1, per="turn"),
-            "Limit: `Bash(curl *)` at most once per turn; it begins anew with the next turn",
+            "Limit: `Bash(curl *)` at most once per turn; the count starts again with the next turn",
         ),
         (
             RateLimit(rule=CURL, at_most=1, per="session", reason="The API is not ours."),
-            "The API is not ours.\nLimit: `Bash(curl *)` at most once per session; it holds until the session ends",
+            "The API is not ours.\nLimit: `Bash(curl *)` at most once per session; it applies until the session ends",
         ),
         (
             RateLimit(at_most=1, per="minute"),
-            "Limit: tool calls at most once per minute; the next may pass in 48 s",
+            "Limit: tool calls at most once per minute; the next call is allowed in 48 s",
         ),
     ],
     ids=["turn", "session", "minute"],
@@ -269,7 +270,7 @@ def test_a_limit_whose_number_was_changed(tmp_path: Path) -> None:
     assert Session(tmp_path, RateLimit(rule=CURL, at_most=3, per="minute")).calls(2) == ["none", "deny"]
     lowered = Session(tmp_path, RateLimit(rule=CURL, at_most=1, per="minute"))
     lowered.clock.now += 20
-    assert lowered.verdict().reason.endswith("the next may pass in 40 s")
+    assert lowered.verdict().reason.endswith("the next call is allowed in 40 s")
 
 
 @pytest.mark.parametrize("per", ["turn", "session", "minute"])

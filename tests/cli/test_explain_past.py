@@ -88,7 +88,7 @@ PreToolUse Bash: git push origin
      No pushes at night
      if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
 
-  -  built-in/guard  skipped: `guard` said deny
+  -  built-in/guard  skipped: `guard` answered deny
      gate   built-in
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
@@ -271,11 +271,11 @@ def test_failures(folder: Folder) -> None:
     outcomes = [
         said("late", status="timed_out", error="no answer within 1 s", duration_ms=1000.0, failed_open=True),
         said("gate", status="failed", error="exit 7", decision="deny", reason="it failed", duration_ms=3.0),
-        said("later", status="skipped", error="`gate` said deny"),
+        said("later", status="skipped", error="`gate` answered deny"),
     ]
     project = os.path.realpath(folder.project)
     record = content(project, id="0199cccc" + "0" * 24, decision="deny", reason="it failed", failed_open=1,
-                     outcomes=outcomes, not_asked={"later": "`gate` said deny"}, duration_ms=1003.0)  # fmt: skip
+                     outcomes=outcomes, not_asked={"later": "`gate` answered deny"}, duration_ms=1003.0)  # fmt: skip
     write(folder.home / ".claude", project, [record])
 
     assert screen(folder, "0199cccc") == snapshot("""\
@@ -292,7 +292,7 @@ PreToolUse Bash: ls
      exit 7
      counted as deny (its on_failure rule)
 
-  -  later  skipped: `gate` said deny
+  -  later  skipped: `gate` answered deny
 
 verdict: deny, by gate, after 1.5 ms
 reason: it failed

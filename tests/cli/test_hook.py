@@ -563,7 +563,7 @@ def test_what_failed_open_is_said(place: Place) -> None:
     ended = place.run("hook", stdin=PRE)
     told = "billhook: hook `it` failed and was ignored: exit code 7. Details: billhook events --failed"
     assert (ended.code, json.loads(ended.out)) == (0, {"systemMessage": told})
-    assert ended.err == "billhook: hook `it` failed: exit code 7 (the event went on without its answer)\n"
+    assert ended.err == "billhook: hook `it` failed: exit code 7 (the event continued without its answer)\n"
 
 
 WAITING = "until [ -e go ]; do sleep 0.05; done; touch done"

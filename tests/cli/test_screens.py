@@ -139,7 +139,7 @@ PreToolUse Bash
   hook-1  deny                 N.N ms  echo 'no pushes' >&2; exit 2
           no pushes
   hook-2  skipped                      true
-          `hook-1` said deny
+          `hook-1` answered deny
 
 verdict   deny
 reason    no pushes
@@ -214,7 +214,7 @@ PreToolUse Bash
           killed by signal 9
           went on without its answer (on_failure: allow)
   hook-4  failed               N.N ms  echo '{"decision": "blok"}'
-          "decision": "blok" is not understood; it is "block" or "approve"
+          "decision": "blok" is not understood; use "block" or "approve"
           went on without its answer (on_failure: allow)
   hook-5  could not start      N.N ms  /does/not/exist
           ENOENT: `/does/not/exist` does not exist; check the spelling or give its full path

@@ -219,13 +219,12 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
         verdict = project.fire(tool, "ls", builtins=True)
     second, third = messages(project)
 
-    assert (
-        second
-        == "it has never fired: `PreToolUse` occurred 3 times, and each time `first` said deny before it was its turn"
+    assert second == (
+        "it has never fired: `PreToolUse` occurred 3 times, and each time `first` answered deny before it was its turn"
     )
     assert third == (
         "it has never fired: `PreToolUse` occurred 3 times; `match: Bash` did not fit once, "
-        "and twice `first` said deny before it was its turn"
+        "and twice `first` answered deny before it was its turn"
     )
     config = project.load(builtins=True)
     log = log_of(config)
@@ -240,12 +239,13 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
 def test_a_hook_behind_several(project: Project) -> None:
     """Those that came first most often are named; a stop counts like a deny, other reasons not at all."""
     project.write(OWN, "hooks: {late: {events: PreToolUse, run: 'true'}}\n")
-    reasons = ["`a` said deny", "`b` said stop", "`b` said stop", "not trusted", "`c` said deny", "`d` said deny"]
+    ended = ["`a` answered deny", "`b` answered stop", "`b` answered stop", "`c` answered deny", "`d` answered deny"]
+    reasons = [*ended[:3], "not trusted", *ended[3:]]
     logged(project, *({"not_asked": {"late": why}} for why in reasons))
 
     assert messages(project) == [
         "it has never fired: `PreToolUse` occurred 5 times, and each time "
-        "`b` said stop or `d` said deny or `c` said deny or others before it was its turn"
+        "`b` answered stop or `d` answered deny or `c` answered deny or others before it was its turn"
     ]
 
 

@@ -78,7 +78,7 @@ def test_who_decided(project: Project) -> None:
 
     assert past.by == ("guard",)
     assert [one.name for one in past.hooks if one.decided] == ["guard"]
-    assert standings(past)["after"] == ("skipped", "`guard` said deny")
+    assert standings(past)["after"] == ("skipped", "`guard` answered deny")
 
 
 def test_a_hook_that_was_not_approved(project: Project) -> None:

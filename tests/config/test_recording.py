@@ -124,7 +124,7 @@ def test_hooks_after_a_deny_were_not_asked(project: Project) -> None:
     """They say who ended the run."""
     project.write(USER, "hooks:\n  first: {events: PreToolUse, deny: no}\n  later: {events: PreToolUse, run: 'true'}\n")
     bash(project)
-    assert records(project)[-1]["not_asked"] == {"later": "`first` said deny"}
+    assert records(project)[-1]["not_asked"] == {"later": "`first` answered deny"}
 
 
 def test_output_and_feedback(project: Project) -> None:

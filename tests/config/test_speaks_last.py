@@ -16,7 +16,7 @@ USER = "~/.config/billhook/hooks.yaml"
 GATE = "guard"
 TRUST = "billhook trust --all"
 """What it denies, in any folder."""
-FOR_THE_PERSON = "`billhook trust` is for the user: they can run it in a terminal of their own."
+FOR_THE_PERSON = "`billhook trust` is for the user: they can run it in their own terminal."
 
 
 def own(name: str, said: Answer | None, **fields: Any) -> Hook:

@@ -108,5 +108,5 @@ def test_other_events_are_left_alone() -> None:
     event = PostToolUseFailure(session_id="s", cwd="/", tool_name="Bash", tool_use_id="1", tool_input={}, error="x")
 
     assert dialect("claude").write_exit(event, rewrite(output="x")).lost == (
-        "the rewritten output can't be said on PostToolUseFailure",
+        "the rewritten output can't be expressed on PostToolUseFailure",
     )

@@ -19,7 +19,7 @@ def unpacked(path: str, strip: int | None = 0) -> list[str]:
             if len(found) >= MAX_MEMBERS:
                 break
     except Exception:
-        return found  # broken archives raise whatever they like; what was read before still counts
+        return found  # broken archives raise any kind of error; names that were read before still count
     return found
 
 

@@ -57,7 +57,7 @@ def _runner(command: Command, run: Run) -> Value | None:
 
 
 def _other(command: Command, fields: list[Value], run: Run) -> Value | None:
-    """Any other program: files of the project that say what it runs, its own text, what it wraps."""
+    """Any other program: files of the project that define what it runs, its own text, the command that it wraps."""
     for label, value in recipes.texts(command, run):
         with run.interpreter.certain_only():
             run_code("shell", value, command, run.inside(label, state=run.state.copy()))
@@ -186,7 +186,7 @@ def _remote(command: Command, run: Run) -> Value | None:
 
 
 def _without_file(value: Value) -> Value:
-    """A text that was read from a file here, and is no file elsewhere."""
+    """Text that was read from a file here, which does not exist on the other machine."""
     if not value.known:
         return value
     return Value(value.text, frozenset(each for each in value.origins if not each.startswith("file:")))

@@ -27,7 +27,7 @@ BROKEN: Final = (UnreadableError, OSError, ValueError, IndexError, struct.error,
 def check_time(end: float) -> None:
     """Raises after a moment of `time.monotonic`."""
     if time.monotonic() > end:
-        raise UnreadableError("the repository is too large to look at in time")
+        raise UnreadableError("the repository is too large to read in time")
 
 
 def read_file(path: str, limit: int = _LARGEST, flags: int = 0) -> bytes | None:
@@ -38,7 +38,7 @@ def read_file(path: str, limit: int = _LARGEST, flags: int = 0) -> bytes | None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnreadableError(f"{path} is no regular file")
+            raise UnreadableError(f"{path} is not a regular file")
         data = file.read(limit + 1)
     if len(data) > limit:
         raise UnreadableError(f"{path} is too large")

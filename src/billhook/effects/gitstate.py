@@ -242,7 +242,7 @@ def current_branch(root: str) -> str:
 
 
 def default_branches(root: str) -> set[str]:
-    """The branches that others work on: the usual names, and those that the repository says."""
+    """The branches that other people work on: the usual names, and the default branches of the remotes."""
     found = {"main", "master"}
     try:
         repo = _opened(root)

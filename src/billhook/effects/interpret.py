@@ -102,7 +102,7 @@ class Interpreter:
         return self.give_up(why)
 
     def read_more(self, text: str) -> None:
-        """Add to the budget for a text from a file; all of them together have a bound."""
+        """Add the text of a file to the budget, which limits all files together."""
         steps, tokens = min(len(text) // 8, self.file_steps), min(len(text) // 2, self.file_tokens)
         self.steps, self.tokens = self.steps + steps, self.tokens + tokens
         self.file_steps, self.file_tokens = self.file_steps - steps, self.file_tokens - tokens
@@ -173,7 +173,7 @@ class Interpreter:
     # texts and pipelines
 
     def run_text(self, line: str, run: Run) -> Value:
-        """Visit the commands of a text; what they print."""
+        """Visit the commands of some text; returns what they print."""
         if self.tokens <= 0 or run.depth > MOST_DEPTH:
             return self.end("it is too long or too deeply nested to be read")
         parsed = script.read(line, self.tokens)
@@ -265,7 +265,7 @@ class Interpreter:
         return joined([self.run_nodes(nodes, run) for _ in range(min(MOST_FIELDS, max(1, times)))])
 
     def _listed(self, block: ScriptBlock, run: Run) -> list[Value]:
-        """The values of a `for` loop, within bounds: one that is not known stands for the rest."""
+        """The values of a `for` loop, within bounds: one unknown value represents the remaining ones."""
         listed = block.head.words if block.head is not None else None
         if listed is None:
             return run.state.given[:MOST_FIELDS] or [UNKNOWN_VALUE]

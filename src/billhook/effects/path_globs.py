@@ -1,4 +1,4 @@
-"""Globs for the files that a call uses: `src/**`, `*.pem`, and `!src/generated/**`, which takes back.
+"""Globs for the files that a call uses: `src/**`, `*.pem`, and `!src/generated/**`, which excludes files.
 
 A glob without a folder means such files at any depth, as in `.gitignore`; the last one that matches decides.
 """

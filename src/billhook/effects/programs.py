@@ -1,6 +1,6 @@
 """What is known about the words of programs: their options, and which of the words are run, read or written.
 
-Two tables name the programs that run others: `INTERPRETERS` run a script or a text, `WRAPPERS` run a command.
+Two tables name the programs that run others: `INTERPRETERS` run a script or code, `WRAPPERS` run a command.
 """
 
 import itertools
@@ -72,13 +72,13 @@ class Wrapper(msgspec.Struct, frozen=True):
 
     valued: str = ""  # short options that take a value, attached or as the next word
     long: str = ""  # long options that take a value as the next word, separated by blanks; `bind:2` takes two
-    operands: int = 0  # how many words stand before the command: the duration of `timeout`
-    ends: str = ""  # options behind which something else than a command stands: `env -S`, `flock -c`, `python -c`
-    later: str = ""  # options with which a text follows behind all options: `sh -c -x TEXT`, `sudo -s -u me TEXT`
+    operands: int = 0  # how many words come before the command: the duration of `timeout`
+    ends: str = ""  # options that are followed by something other than a command: `env -S`, `flock -c`, `python -c`
+    later: str = ""  # options with which code follows after all options: `sh -c -x CODE`, `sudo -s -u me CODE`
     detached: bool = False  # values are never attached to a letter, and options may begin with `+`: shells
     flags: str = ""  # long options that take no value, where all others do
-    optional: bool = False  # one more word may stand before the command
-    assignments: bool = False  # `A=1` may stand before the command
+    optional: bool = False  # one more word may come before the command
+    assignments: bool = False  # `A=1` may come before the command
     fed: bool = False  # further arguments come from elsewhere
     joined: bool = False  # the words are joined and given to a shell
 
@@ -203,7 +203,7 @@ class Prefix:
         self.words, self.wrapper, self.name = words, wrapper, program(words)
         self.at, self.operands = 1, wrapper.operands
         self.assignments: list[str] = []
-        self.ending = ""  # the option behind which something else than a command stands
+        self.ending = ""  # the option that is followed by something other than a command
         self.value = ""  # of that option
         self.doubtful = False  # an option is not known: it may take the next word
         self.ended = False
@@ -384,7 +384,7 @@ def said(command: "SimpleCommand") -> tuple[str, ...]:
 
 
 def runs_what_it_is_given(command: "SimpleCommand") -> bool:
-    """Whether a command runs a file or a text that only shows when it runs: `xargs sh`, `... | sh`, `"$f"`."""
+    """Whether a command runs a file or code that is unknown before it runs: `xargs sh`, `... | sh`, `"$f"`."""
     name = program(command.words)
     if not command.words or UNKNOWN in command.words[0] or name in ("run-parts", "parallel"):
         return bool(command.words)
@@ -448,7 +448,7 @@ def language_of(name: str) -> str:
 def kind(path: str, shebang: str, told: str) -> str:
     """`python`, `shell` or something else: as told, by its name or by its first line.
 
-    Told that it is a `program`, one that says nothing else is run by the shell itself.
+    Told that it is a `program`: without another sign, the shell itself runs it.
     """
     if told in ("python", "shell", "module", "none"):
         return told

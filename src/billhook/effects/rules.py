@@ -119,7 +119,7 @@ def _parse(text: str) -> Rule:
     if not rule:
         raise RuleError("the rule is empty", hint="name a tool: `Bash` or `Bash(git push *)`")
     if UNKNOWN in rule:
-        raise RuleError(f"`{rule!r}` holds a NUL character", hint="remove it")
+        raise RuleError(f"`{rule!r}` contains a NUL character", hint="remove it")
     tool, opened, rest = rule.partition("(")
     tool = tool.strip()
     if not tool:
@@ -135,7 +135,7 @@ def _parse(text: str) -> Rule:
         raise RuleError(f"nothing between the parentheses in `{rule}`", hint=f"write `{tool}` for every call of it")
     tool = tools.canonical(tool)
     if tool == "WebFetch" and not specifier.startswith("domain:") and not _everything(specifier):
-        raise RuleError(f"`{specifier}` is no specifier of WebFetch", hint="write `WebFetch(domain:example.com)`")
+        raise RuleError(f"`{specifier}` is not a specifier of WebFetch", hint="write `WebFetch(domain:example.com)`")
     return Rule(tool, specifier)
 
 
@@ -247,7 +247,7 @@ def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list
     """The paths of a call, as named and with symbolic links followed, in segments. None: one of them can't be told."""
     named = list(tools.paths_of(name, tool_input))
     if not named and tools.also_called(name):
-        return None  # a patch in which nobody finds a file
+        return None  # a patch without any file
     if len(named) > _MOST_PATHS:
         return None
     if not named and name in ("Grep", "Glob", "LS") and cwd:

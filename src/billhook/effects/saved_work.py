@@ -1,6 +1,6 @@
 """Work that the line itself keeps: after `git stash -u &&` there is nothing left that a reset could discard.
 
-Only what runs after the success of the stash or commit counts, which is what `&&` stands for.
+Only commands after a successful stash or commit count: those behind `&&`.
 """
 
 from typing import Final

@@ -92,7 +92,7 @@ class ScriptCommand(msgspec.Struct):
 
 
 class Keyword(msgspec.Struct):
-    """What stands between commands: a separator, a reserved word, the head of a loop or of a function."""
+    """An item between commands: a separator, a reserved word, the head of a loop or of a function."""
 
     word: str
     name: str = ""  # the variable of a loop, the name of a function
@@ -104,9 +104,9 @@ Item = ScriptCommand | Keyword
 
 
 class ParsedScript(msgspec.Struct):
-    """What one text says: its commands, the texts of its backticks, and whether it was all understood.
+    """One parsed text: its commands, the code in its backticks, and whether all of it was understood.
 
-    `items` has the same commands with what stands between them, substitutions inside the words that hold them.
+    `items` has the same commands with the items between them; substitutions are inside their words.
     """
 
     commands: list[ScriptCommand]
@@ -232,7 +232,7 @@ class _Frame:
 
     @property
     def at_command(self) -> bool:
-        """Whether a reserved word would be one here: nothing was said yet, or only `time`."""
+        """Whether a reserved word counts as one here: at the start of a command, or after `time`."""
         if self.assignments:
             return False
         said = self.arguments

@@ -1,6 +1,6 @@
 """Infrastructure: what the command lines of clouds, clusters and hosts destroy.
 
-Most of these programs are `program group... verb name`. One reader looks for the verb; rows say what has another form.
+Most of these programs are `program group... verb name`. One reader looks for the verb; rows cover other forms.
 """
 
 from collections.abc import Iterator, Mapping

@@ -388,7 +388,7 @@ def _config(call: Call) -> Iterator[Effect]:
 
 
 def _runs(name: str, value: str) -> bool:
-    """Whether git will run what the setting says; editors, pagers and helpers by plain names are nobody's concern."""
+    """Whether git will run the value of the setting; plain names of editors, pagers and helpers are harmless."""
     if value in ("", "true", "false", "/dev/null"):
         return False
     if name.startswith(_PROGRAMS):

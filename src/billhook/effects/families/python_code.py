@@ -22,7 +22,7 @@ from billhook.effects.families.code_actions import DEEPEST, LARGEST_CODE, CodeRe
 from billhook.effects.families.languages import Language
 from billhook.effects.table import Call, word_set
 
-MOST_STEPS: Final = 50_000  # nodes that are looked at; a text of 64 KiB that computes needs fewer
+MOST_STEPS: Final = 50_000  # nodes that are visited; 64 KiB of usual code needs fewer
 MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
 NOTHING: Final = Seen()
@@ -109,7 +109,7 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     (".rglob", lambda folder, pattern: (_joined(folder, "**", pattern),)),
     ("os.walk", lambda folder, *_: ((folder, ("*",), ("*",)),)),
 )
-"""Functions, and how their value follows from their arguments; before a name with a dot stands the first."""
+"""Functions, and how their value follows from their arguments; the first argument comes before a name with a dot."""
 
 
 @functools.cache
@@ -189,7 +189,7 @@ class PythonReader(CodeReader):
                 self._enter(name, [])
 
     def parse(self, text: str) -> ast.AST:
-        """A text as a tree of Python."""
+        """The code as a tree of Python."""
         return ast.parse(text)
 
     def _eval(self, node: ast.AST | None) -> Seen:

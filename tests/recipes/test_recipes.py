@@ -13,12 +13,13 @@ from billhook.agents import AGENTS, dialect
 from billhook.agents.base import CAPABILITIES
 from billhook.cli.check import hosted
 from billhook.config import edit_yaml, load_config
-from billhook.config.recipes import Recipe, event_of, fire_arguments, plain, shipped
+from billhook.config.cases import event_of, ran
+from billhook.config.recipes import Recipe, fire_arguments, plain, shipped
 from billhook.core.events import Event
 from cli.terminal import billhook, environment
 from dialects.clients_as_measured import CLIENTS
 from dialects.test_agents_grid import SENT
-from recipes.cases import Scratch, judge, possible, ran
+from recipes.cases import Scratch, judge, possible
 
 RECIPES = {one.name: one for one in shipped()}
 ALL = [

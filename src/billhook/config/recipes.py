@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from billhook.config.cases import event_of
 from billhook.core.errors import UsageError
 from billhook.core.text import suggest
 
@@ -241,16 +242,3 @@ def fire_arguments(case: Mapping[str, Any]) -> Sequence[str]:
     given = event.get("tool_input") if tool else event
     output = ["--output", json.dumps(event["tool_response"])] if "tool_response" in event else []
     return [*words, *(["--input", json.dumps(given, ensure_ascii=False)] if given else []), *output]
-
-
-def event_of(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The event that a case describes, as an agent sends it."""
-    if "bash" in case:
-        return {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": case["bash"]}}
-    if "write" in case:
-        given = {"file_path": case["write"], "content": ""}
-        return {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": given}
-    if "prompt" in case:
-        return {"hook_event_name": "UserPromptSubmit", "prompt": case["prompt"]}
-    event = case.get("event")
-    return dict(event) if isinstance(event, dict) else {}

@@ -200,15 +200,12 @@ class _ShapeReader:
         return replace(self.where, dialect=dialect, timeout=timeout)
 
     def _check_tests(self) -> None:
-        """`tests` has no effect on hooks, but must be a list of mappings. In settings files the key is ignored."""
+        """`tests` has no effect on hooks, but must be readable. In settings files the key is ignored."""
         node = self.top.get("tests") if self.native else None
-        if node is None or node.value is None:
-            return
-        cases = node.value if isinstance(node.value, tuple) else (node,)
-        wrong = [one for one in cases if not isinstance(one.value, FieldNodes)]
-        if isinstance(node.value, FieldNodes) or wrong:
-            hint = 'for example `- {bash: "git push", expect: ask, by: push-gate}`'
-            self.find("BH203", "`tests` must be a list of mappings", (wrong or [node])[0], hint)
+        if node is not None:
+            from billhook.config.cases import read_cases
+
+            self.findings += read_cases(node, self.source.path)[1]
 
     def _is_a(self, wanted: str, name: object, node: Node, hint: str = "") -> bool:
         """Whether a value is of a kind; if not, that is reported."""

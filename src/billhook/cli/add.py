@@ -32,6 +32,10 @@ _LARGEST = 1 << 20
 _CHANGES = "it would change hooks that judge it"
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [one.name for one in recipes.shipped() if one.name.startswith(incomplete)]
+
+
 @click.command(
     "add",
     epilog="""\b
@@ -46,7 +50,7 @@ Examples:
 \b
 Exit code: 0 added, or there already; 1 not added; 2 usage, or refused.""",
 )
-@click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]")
+@click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]", shell_complete=_complete)
 @option("--set", "settings", "KEY=VALUE", "Set a parameter of the recipe. May be repeated.", multiple=True)
 @flag("--user", "Add it to your own hooks.yaml, for every project.")
 @flag("--print", "printing", "Print the text that would be added, and change nothing.")
@@ -84,7 +88,7 @@ Examples:
 \b
 Exit code: 0 removed; 1 not removed, or not there; 2 usage, or refused.""",
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE ...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE ...", shell_complete=_complete)
 @flag("--user", "Take it out of your own hooks.yaml.")
 @flag("--yes", "Remove it without asking.")
 @flag("--json", "as_json", "Print one line of JSON for each recipe.")

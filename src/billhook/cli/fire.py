@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from billhook.agents import DIALECTS
 from billhook.agents.inbound import others
-from billhook.cli.options import choice, flag, json_of, option, seconds, text_of, tool_options
+from billhook.cli.options import choice, complete_among, flag, json_of, option, seconds, text_of, tool_options
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -223,7 +223,7 @@ Examples:
 \b
 Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
 )
-@click.argument("event", required=False, metavar="EVENT")
+@click.argument("event", required=False, metavar="[EVENT]", shell_complete=complete_among(EVENTS))
 @tool_options
 @option("--output", "JSON|TEXT|@FILE", "What the tool returned, or why it failed.")
 @flag("--error", "The tool failed.")

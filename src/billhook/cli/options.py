@@ -122,6 +122,7 @@ def _marks_of(pid: int) -> list[str]:
 
 
 # The values of options:
+_WIDEST_CHOICE = 30  # columns of the words of an option in the help; more are listed in its text
 _QUOTING = {
     "--input": 'quote it for the shell, as in --input \'{"command": "ls"}\'',
     "--event": 'quote it for the shell, as in --event \'{"hook_event_name": "Stop"}\'',
@@ -140,9 +141,13 @@ def option(*declared: str, **settings: Any) -> Callable[[Verb], Verb]:
 
 
 def choice(words: Sequence[str], *declared: str) -> Callable[[Verb], Verb]:
-    """An option that takes one of a few words, the first unless another is given: its names, and what it does."""
+    """An option that takes one of a few words, by default the first: its names, and what it does."""
     settings = {"default": words[0], "show_default": True, "callback": among(words)}
-    return option(*declared[:-1], "|".join(words), declared[-1], **settings)
+    settings["shell_complete"] = complete_among(words)
+    *names, text = declared
+    if len("|".join(words)) <= _WIDEST_CHOICE:
+        return option(*names, "|".join(words), text, **settings)
+    return option(*names, "NAME", f"{text} One of {', '.join(words)}.", **settings)
 
 
 def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
@@ -154,6 +159,15 @@ def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str
         return given
 
     return check
+
+
+def complete_among(words: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes a value to one of these words."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
 
 
 def tool_options(verb: Verb) -> Verb:

@@ -35,8 +35,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "Print the completion script for bash, zsh or fish.",
     },
 }
-"""Every verb with its one line of help, in the order of `--help`. `{agents}` stands for the titles of some agents. The
-module of the same name has a click command called `verb`."""
+"""Every verb with its one line of help, in the order of `--help`. `{agents}` is replaced by the titles of some agents.
+The module of the same name has a click command called `verb`."""
 
 VERBS = {name: line for group in GROUPS.values() for name, line in group.items()}
 HIDDEN = {"log": "The same as `events`.", "rule": "The same as `check --explain`."}

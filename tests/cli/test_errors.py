@@ -91,13 +91,13 @@ def test_screens() -> None:
         ("fire", "--event", EVENT + "}"),
     ]
     assert "\n".join(complaint(*arguments) for arguments in usual) == snapshot("""\
-error: no verb `fier`
+error: no command `fier`
 
-hint: did you mean `fire`? (`billhook --help` tells more)
+hint: did you mean `fire`? (see `billhook --help`)
 
 error: no option `--tol`
 
-hint: did you mean `--tool`? (`billhook fire --help` tells more)
+hint: did you mean `--tool`? (see `billhook fire --help`)
 
 error: PreToolUse is about a tool: which one?
 
@@ -165,7 +165,7 @@ def test_a_verb_that_does_not_exist(word: str, hint: str) -> None:
 
 def test_a_verb_that_is_like_none_lists_all() -> None:
     """No far-fetched guess."""
-    assert "hint: one of init, add," in billhook("xyzzy").err
+    assert "hint: one of init, install," in billhook("xyzzy").err
 
 
 @pytest.fixture

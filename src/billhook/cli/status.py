@@ -38,7 +38,7 @@ _HELP = ("billhook --help", "show all commands")
 Command = tuple[str, str]
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class FolderStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the screen shows about a folder."""
 
     config: Config
@@ -62,7 +62,7 @@ def show(*, as_json: bool) -> int:
     return 0
 
 
-def _status() -> Status:
+def _status() -> FolderStatus:
     config = loaded(())
     problems = [one for one in checked_hooks((), with_log=False).findings if not is_note(one)]
     lately: RecentRecords | None = None
@@ -76,7 +76,7 @@ def _status() -> Status:
         guard = guard_report(config)
     pairs = [SettingsPair(host, config.project, Path(config.root)) for host in AGENTS.values()]
     installed = [one for pair in pairs for one in pair.installed]
-    return Status(config=config, problems=problems, installed=installed, lately=lately, gone=gone, guard=guard)
+    return FolderStatus(config=config, problems=problems, installed=installed, lately=lately, gone=gone, guard=guard)
 
 
 def _hooks(read: FileRead) -> list[Declared]:
@@ -88,7 +88,7 @@ def _is_native(read: FileRead) -> bool:
     return read.source.path.endswith((".yaml", ".yml"))
 
 
-def _as_data(status: Status) -> dict[str, Any]:
+def _as_data(status: FolderStatus) -> dict[str, Any]:
     config, lately, guard = status.config, status.lately, status.guard
     return {
         "version": __version__,
@@ -115,7 +115,7 @@ def _as_data(status: Status) -> dict[str, Any]:
     }
 
 
-def _screen(status: Status) -> Iterator[str]:
+def _screen(status: FolderStatus) -> Iterator[str]:
     config, problems = status.config, status.problems
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
@@ -148,7 +148,7 @@ def _labelled(label: str, text: str, colour: str = "") -> Iterator[str]:
         label = ""
 
 
-def _files(status: Status) -> Iterator[str]:
+def _files(status: FolderStatus) -> Iterator[str]:
     config = status.config
     rows = [(read.source.layer, shown_path(read.source.path), _count(config, read)) for read in status.files]
     built_in = [hook.name for hook in config.hooks if hook.source.layer == "built-in"]
@@ -164,7 +164,7 @@ def _files(status: Status) -> Iterator[str]:
         yield from _labelled("built-in", ", ".join(built_in))
 
 
-def _agents(status: Status) -> str:
+def _agents(status: FolderStatus) -> str:
     """The agents that call billhook here, with where it is installed."""
     scopes: dict[str, list[str]] = {}
     for one in status.installed:
@@ -219,7 +219,7 @@ def _counts(config: Config, read: FileRead) -> _Counts:
     return _Counts(running, pending, len(itself), len(_hooks(read)) - running - waiting)
 
 
-def next_commands(status: Status) -> list[Command]:
+def next_commands(status: FolderStatus) -> list[Command]:
     """At most three commands, the most urgent first."""
     config = status.config
     found: list[Command] = []
@@ -242,7 +242,7 @@ def _waiting(config: Config) -> str:
     return counted(hooks, "hook") if hooks else counted(rules, "allow rule") if rules else ""
 
 
-def _connect(status: Status) -> list[Command]:
+def _connect(status: FolderStatus) -> list[Command]:
     """What makes an agent call billhook, and what moves an agent's hooks to billhook."""
     if adopt := _adopt(status.config):
         return adopt

@@ -144,7 +144,7 @@ BAD: dict[str, tuple[str, str, int, int]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_one_bad_entry_leaves_its_neighbours_alone(place: Place, name: str) -> None:
-    """`check` exits 1 naming file, line and column; the neighbours still run."""
+    """`check` exits 1 with file, line and column; the other hooks still run."""
     good, bad, line, column = BAD[name]
     shape = SHAPES[name]
     assert good in shape.text

@@ -1,4 +1,4 @@
-"""`if` lists, `paths`, `branch`, `when`, `once` and `cooldown`: what they match, and faults in them."""
+"""`if` lists, `paths`, `branch`, `when`, `once` and `cooldown`: what they match, and mistakes in them."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_paths_of_files_that_exist(project: Project, paths: Any, command: str, r
 
 @pytest.mark.parametrize(("paths", "tool", "given", "runs"), PATHS)
 def test_paths(project: Project, paths: Any, tool: str, given: dict[str, Any], runs: bool) -> None:
-    """File tools, MCP and shells alike."""
+    """In file tools, MCP tools and shells."""
     project.write(OWN, hook(paths=paths))
     assert codes(project.load()) == []
     assert decides(project, tool, given) is runs
@@ -149,8 +149,8 @@ def test_branch(project: Project, wanted: Any, branch: str, runs: bool) -> None:
     assert decides(project, "Bash", {"command": "git commit -m x"}) is runs
 
 
-def test_the_branch_there_where_a_command_runs(project: Project) -> None:
-    """`git -C` and `cd` lead to other repositories."""
+def test_the_branch_of_the_folder_in_which_a_command_runs(project: Project) -> None:
+    """`git -C` and `cd` change the repository."""
     git(project.folder, "init", "-q", "-b", "feature")
     inner = project.folder / "inner"
     inner.mkdir()
@@ -184,7 +184,7 @@ WHEN: list[tuple[dict[str, Any], bool]] = [
     ({"results.first.data.n": [1, 2]}, False),
     ({"results.first.data.list": True}, True),
     ({"results.first.data.none": False}, True),
-    ({"results.nobody.decision": "deny"}, False),
+    ({"results.unknown.decision": "deny"}, False),
     ({"has_secret": True}, False),
 ]
 
@@ -295,8 +295,8 @@ class TestChangedFiles:
         git(project.folder, "commit", "-q", "-m", "y")
         assert self.stop(project)
 
-    def test_a_session_whose_begin_was_not_seen(self, project: Project) -> None:
-        """What no commit has counts as changed: better one test run too many."""
+    def test_a_session_whose_start_was_not_seen(self, project: Project) -> None:
+        """Uncommitted changes count: one test run too many is better than none."""
         git(project.folder, "init", "-q", "-b", "main")
         self.begin(project)
         (project.folder / "dirty.py").write_text("1")
@@ -325,7 +325,7 @@ def test_once(project: Project, once: str, sessions: list[str], expected: list[b
     assert found == expected
 
 
-def test_once_is_spent_by_what_it_runs_for_only(project: Project) -> None:
+def test_once_counts_only_runs(project: Project) -> None:
     project.write(OWN, hook(once="session", **{"if": "Bash(git *)"}))
     assert not decides(project, "Bash", {"command": "ls"})
     assert decides(project, "Bash", {"command": "git log"})
@@ -340,8 +340,8 @@ def test_cooldown(project: Project) -> None:
     assert decides(project, "Bash", {"command": "ls"})
 
 
-def test_explain_spends_nothing(project: Project) -> None:
-    """Looking at a hook that runs once does not use it up."""
+def test_explain_does_not_count_as_a_run(project: Project) -> None:
+    """Explaining a hook that runs once does not use it up."""
     project.write(OWN, hook(once="session"))
     event = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(project.folder), "tool_name": "Bash"}
     for _ in range(2):
@@ -371,7 +371,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("fields", "code", "message", "hint"), BROKEN)
-def test_what_is_wrong(project: Project, fields: dict[str, Any], code: str, message: str, hint: str) -> None:
+def test_findings(project: Project, fields: dict[str, Any], code: str, message: str, hint: str) -> None:
     """A finding with a hint, and the gate blocks until it is fixed."""
     project.write(OWN, hook(**fields))
     config = project.load()

@@ -58,7 +58,7 @@ def _number(least: float, *, whole: bool = False) -> OptionKind:
         value: Any = node.value
         if not node.is_a("a number") or (whole and isinstance(value, float)) or not least <= value < below:
             shown = f"{least}" if whole else f"{least:g}"
-            message = f"`{name}` is {_shown(node)}; it must be {wanted}, {shown} or more"
+            message = f"`{name}` must be {wanted} of at least {shown}, not {_shown(node)}"
             raise WrongError(message, f"write {wanted}", node)
         return value
 
@@ -70,7 +70,7 @@ def _one_of(**words: Any) -> OptionKind:
         if isinstance(node.value, str) and node.value.lower() in words:
             return words[node.value.lower()]
         listed = ", ".join(words)
-        raise WrongError(f"unknown value of `{name}`: {_shown(node)}", f"use one of {listed}", node)
+        raise WrongError(f"`{name}` must be one of {listed}, not {_shown(node)}", f"use one of {listed}", node)
 
     return OptionKind(read, {"enum": list(words)})
 
@@ -88,7 +88,7 @@ def _folder(name: str, node: Node) -> str:
     path = os.path.expanduser(str(_TEXT.read(name, node)))
     if not os.path.isabs(path):
         hint = "write a path that begins with / or ~"
-        raise WrongError(f"`{name}` is {_shown(node)}; it must be an absolute path", hint, node)
+        raise WrongError(f"`{name}` must be an absolute path, not {_shown(node)}", hint, node)
     return path
 
 
@@ -187,7 +187,7 @@ def _cells(name: str, node: Node) -> dict[str, str]:
         if hint := unknown_cell(str(key.value)):
             raise WrongError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
         if value.value not in DECISIONS:
-            message = f"unknown value of `{key.value}`: {_shown(value)}"
+            message = f"`{key.value}` must be one of {', '.join(DECISIONS)}, not {_shown(value)}"
             raise WrongError(message, f"use one of {', '.join(DECISIONS)}", value)
         found[str(key.value)] = str(value.value)
     return found

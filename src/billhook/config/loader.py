@@ -299,12 +299,12 @@ class _Loading:
 
     def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
         """The files whose settings count: a project's file only if one of its hooks is approved."""
-        heard = {entry.declared.file for entry in entries if entry.consent.given}
+        consented = {entry.declared.file for entry in entries if entry.consent.given}
         others = {entry.declared.place for entry in entries if entry.state == "elsewhere"}
         return [
             replace(read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others))
             for read in self.reads
-            if not needs_consent(read.source.layer) or read.source.path in heard
+            if not needs_consent(read.source.layer) or read.source.path in consented
         ]
 
     def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:

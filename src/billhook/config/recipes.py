@@ -157,7 +157,7 @@ def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
         show=msgspec.convert(said.get("show") or {}, dict[str, Any]),
     )
     if plain(made.texts) != {key: said[key] for key in made.texts}:
-        raise ValueError("`hooks` and `tests` must be in lines of their own")
+        raise ValueError("`hooks` and `tests` must be on separate lines")
     if not all(isinstance(said[key], list if key == "tests" else dict) for key in made.texts):
         raise ValueError("`hooks` must be a mapping, and `tests` a list")
     if made.show and not isinstance(event_of(made.show).get("hook_event_name"), str):

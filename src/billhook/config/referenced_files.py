@@ -449,7 +449,7 @@ class _FileScan:
         elif "/" in word or word.startswith("~"):
             for path in self.paths(word, folders):
                 self.script(path, "program")
-        elif word not in self.sought and _speakable(word):
+        elif word not in self.sought and _is_valid_path(word):
             self.sought.add(word)
             self.on_path(word)
 
@@ -596,7 +596,7 @@ class _FileScan:
         return any(path == top or path.startswith(top + "/") for top in (self.folder, self.real_folder))
 
     def paths(self, word: str, folders: tuple[str, ...]) -> list[str]:
-        if not _speakable(word):
+        if not _is_valid_path(word):
             return []
         if word.startswith("~"):
             word = client_env.expanduser(word)
@@ -615,7 +615,7 @@ class _FileScan:
                         self.loaded(entry, (self.folder,))
 
 
-def _speakable(word: str) -> bool:
+def _is_valid_path(word: str) -> bool:
     """Whether it is valid as a path."""
     return 0 < len(word) <= 4096 and UNKNOWN not in word and not re.search("[\ud800-\udc7f\udd00-\udfff]", word)
 

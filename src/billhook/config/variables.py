@@ -192,7 +192,7 @@ class _Quotes:
         self.lines = "<<" in text  # a here-document may begin, and quotes mean nothing there
 
     def at(self, place: int) -> bool:
-        """Whether a place is quoted already; each place asked for lies behind the one before."""
+        """Whether a place is quoted already; each place must be behind the one before."""
         while self.place < place:
             if self.text[self.place] == "\\" and self.open[-1:] != ["'"]:
                 self.place += 2

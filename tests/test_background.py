@@ -77,7 +77,7 @@ def test_background_hook_answers_with_the_next_event() -> None:
 
 
 def test_parallel_engines_deliver_as_well() -> None:
-    """The late answer stands before those of the event's own hooks."""
+    """The late answer comes before those of the event's own hooks."""
     engine = Engine([lint, on(PreToolUse, name="now")(lambda event: inject("now"))], parallel=True)
     engine.fire_sync(after())
     assert engine.background.settle(10)
@@ -87,7 +87,7 @@ def test_parallel_engines_deliver_as_well() -> None:
 @pytest.mark.parametrize("event", [before(), UserPromptSubmit(prompt="x")])
 @pytest.mark.parametrize("rule", ["allow", "deny"])
 def test_where_something_waits_it_is_a_failure_of_a_gate(event: Event, rule: Any) -> None:
-    """On an event that waits for the answer, that of a gate comes too late; other hooks just run."""
+    """On an event that waits for the answer, a gate can't promise one for later; other hooks just run."""
     hooks = [
         Hook(name="flag", run=lambda ctx: deny("no"), background=True, on_failure=rule),
         Hook(name="dict", run=lambda ctx: {"async": True}, on_failure=rule),
@@ -100,7 +100,7 @@ def test_where_something_waits_it_is_a_failure_of_a_gate(event: Event, rule: Any
 
 
 def test_late_decision_can_only_inform() -> None:
-    """A deny that comes after its event is context, with a note that it came too late."""
+    """A deny after its event is context, with a note about the delay."""
     engine = Engine([on(PostToolUse, background=True, name="judge")(lambda event: deny("leaks a key"))])
     engine.fire_sync(after())
     assert engine.background.settle(10)

@@ -13,7 +13,7 @@ def nothing(ctx: Context) -> None:
     return None
 
 
-def test_source_says_where() -> None:
+def test_source_shows_the_place() -> None:
     """Layer, file and line, as far as they are known."""
     assert str(Source("user", "hooks.yaml", 7)) == "user hooks.yaml:7"
     assert str(Source(file="x.py", line=3)) == "x.py:3"

@@ -58,7 +58,7 @@ def test_configured_order_whatever_finishes_first() -> None:
     assert verdict.tool_input == {"command": "b"}
 
 
-def test_everybody_sees_the_original_input() -> None:
+def test_all_hooks_see_the_original_input() -> None:
     """No chaining: a rewrite is not seen by hooks of the same wave, nor by later ones."""
     seen: list[Any] = []
     look = on(PreToolUse, name="look", after=["a"])(lambda event: seen.append(event.tool_input))

@@ -257,8 +257,8 @@ print(sh('exit 3', cwd=sys.argv[1]).code)
 @pytest.mark.parametrize("code", [0, 2])
 def test_background_child_that_holds_stdout(code: int, tag: str) -> None:
     """A background child that holds stdout can't turn an exit 2 into a time-out, and does not outlive it."""
-    ended, took = timed(lambda: sh(f"sleep {tag} & echo said; exit {code}"))
-    assert ended == Exit(code=code, stdout=b"said\n")
+    ended, took = timed(lambda: sh(f"sleep {tag} & echo printed; exit {code}"))
+    assert ended == Exit(code=code, stdout=b"printed\n")
     assert took < 1.5
     assert settle(5)
     assert gone(tag)
@@ -341,7 +341,7 @@ def test_orderly_end_in_the_grace(tag: str) -> None:
 
 
 def test_result_does_not_wait_for_the_kill(tag: str) -> None:
-    """Whoever waits has a deadline, too: the result of one that ignores TERM is there before it is killed."""
+    """The caller has a deadline, too: the result of a command that ignores TERM is there before it is killed."""
     body = f"trap '' TERM; echo so far; sleep {tag}; sleep {tag}"
     ended, took = timed(lambda: sh(body, seconds=0.2))
     assert ended == Exit(timed_out=True, stdout=b"so far\n")
@@ -460,7 +460,7 @@ def cancelled(tag: str, *delays: float) -> float:
 
 
 def test_cancelling_kills_the_tree(tag: str) -> None:
-    """Cancelling the waiting task kills the tree, and then says so."""
+    """Cancelling the waiting task kills the tree, and then raises."""
     assert cancelled(tag, 0.3) < 3
     assert gone(tag, 1)
 
@@ -938,7 +938,7 @@ print('fine')
 
 
 def test_windows_command_line() -> None:
-    """`cmd` gets its command as it stands; other programs get their arguments one by one."""
+    """`cmd` gets its command unchanged; other programs get their arguments one by one."""
     assert process_windows.command_line(shell_argv('echo "a b"', "win32")) == 'cmd /d /s /c "echo "a b""'
     assert process_windows.command_line(("git", "log")) == ("git", "log")
 

@@ -86,7 +86,7 @@ def test_one_name_for_one_class() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_what_it_says(room: str) -> None:
+def test_a_room_imports_what_its_docstring_lists(room: str) -> None:
     """No module imports from a room that its own room's docstring does not list."""
     assert [one for name, path in modules(room) for one in offences(path.read_text("utf-8"), name)] == []
 

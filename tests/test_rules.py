@@ -62,7 +62,7 @@ def test_rules_are_read(text: str, rule: Rule) -> None:
         ("WebFetch(https://x/*)", "`https://x/*` is not a specifier of WebFetch"),
     ],
 )
-def test_a_rule_that_is_none_says_why(text: str, message: str) -> None:
+def test_an_invalid_rule_has_a_reason(text: str, message: str) -> None:
     """A rule that can't be read raises with an exact message and a hint."""
     with pytest.raises(RuleError) as caught:
         Rule.parse(text)

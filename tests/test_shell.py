@@ -301,7 +301,7 @@ DOUBTFUL = [
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, id=name) for name, line in DOUBTFUL])
-def test_what_is_not_understood_is_said(line: str) -> None:
+def test_unknown_syntax_is_reported(line: str) -> None:
     """A line that can't be read to the end, or that runs text from elsewhere, is not complete."""
     assert not shell.parse(line).complete
 
@@ -349,7 +349,7 @@ def test_written_files(line: str, written: tuple[str, ...]) -> None:
     assert shell.parse(line).written == written
 
 
-def test_a_command_says_how_it_was_reached() -> None:
+def test_a_command_lists_its_wrappers() -> None:
     """Each command carries its wrappers, its assignments, and whether it only runs another."""
     outer, timeout, inner = shell.parse("sudo A=1 timeout 5 /bin/rm x").commands
     assert (outer.via, timeout.via, inner.via) == ((), ("sudo",), ("sudo", "timeout"))

@@ -29,7 +29,7 @@ def test_the_seeds_names_map_both_ways(own: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNCHANGED)
-def test_a_name_nobody_listed_passes_unchanged(name: str) -> None:
+def test_an_unknown_name_stays_unchanged(name: str) -> None:
     """Canonical, foreign and odd names are their own canonical name."""
     assert tools.canonical(name) == name
     assert tools.called(name) == name
@@ -85,7 +85,7 @@ PATCH = "*** Begin Patch\n*** Add File: /a b.txt\n+x\n*** Update File: c\n*** Mo
 
 @pytest.mark.parametrize("key", ["command", "patch", "input"])
 def test_paths_of_a_patch(key: str) -> None:
-    """The files that a patch changes are its paths; whoever guards Write or Edit guards it, too."""
+    """The files that a patch changes are its paths; a hook for Write or Edit gets it, too."""
     assert tools.paths_of("apply_patch", {key: PATCH}) == ("/a b.txt", "c", "d")
     assert tools.paths_of("apply_patch", {key: 5}) == ()
     assert tools.also_called("apply_patch") == ("Write", "Edit")
@@ -100,12 +100,12 @@ def test_paths_of_a_patch(key: str) -> None:
     ],
 )
 def test_every_file_of_a_patch_is_seen(before: str) -> None:
-    """However much stands before it: what is not seen here no rule and no guard sees."""
+    """However much comes before it: rules and the guard see only these files."""
     assert tools.paths_of("apply_patch", {"command": f"{before}*** Add File: secret\n"})[-1] == "secret"
 
 
 def test_a_patch_in_any_field_is_seen() -> None:
-    """Agents have several names for it, and which of two is applied nobody can tell."""
+    """Agents have several names for it, and it is unknown which of two is applied."""
     two = {"command": "*** Add File: a\n", "input": "*** Add File: b\n"}
     assert tools.paths_of("apply_patch", two) == ("a", "b")
 

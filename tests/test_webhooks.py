@@ -49,7 +49,7 @@ Responder = Callable[[socket.socket, Request], None]
 
 
 class Server:
-    """A plain socket server: what it sends is exactly what the test says."""
+    """A plain socket server: it sends exactly what the test defines."""
 
     def __init__(self, respond: Responder, tls: ssl.SSLContext | None = None) -> None:
         self.respond, self.tls = respond, tls
@@ -223,7 +223,7 @@ def test_what_an_answer_means(status: str, body: str, outcome: str, decision: st
 
 @pytest.mark.parametrize(("status", "body", "outcome", "decision", "error"), ANSWERS)
 def test_what_an_answer_means_to_a_gate(status: str, body: str, outcome: str, decision: str, error: str) -> None:
-    """The same answers for a hook that blocks on failure: every failure is a deny that says why."""
+    """The same answers for a hook that blocks on failure: every failure is a deny with the reason."""
     with serving(saying(status, body)) as server:
         verdict = fire(webhook(server.url), on_failure="deny")
 
@@ -344,7 +344,7 @@ def test_a_body_without_end_is_cut(prefix: bytes, decision: str) -> None:
 
 
 def test_a_body_of_exactly_the_limit_is_read() -> None:
-    """1 MiB is fine; it is the byte after it that is too much."""
+    """1 MiB is fine; one more byte is an error."""
     body = DENY + " " * ((1 << 20) - len(DENY))
     with serving(saying("200 OK", body)) as server:
         assert fire(webhook(server.url)).reason == "not here"
@@ -452,7 +452,7 @@ def test_a_server_that_does_not_take_the_event_ends_at_the_deadline() -> None:
     assert verdict.outcomes[0].status is Status.TIMED_OUT
 
 
-def test_a_deny_that_came_before_the_deadline_stands() -> None:
+def test_a_deny_before_the_deadline_counts() -> None:
     """A whole deny in an answer that never ends is a deny."""
 
     def respond(connection: socket.socket, _: Request) -> None:
@@ -500,7 +500,7 @@ def test_a_name_server_that_hangs_does_not_hold_a_program_up(seconds: float) -> 
 
 
 def test_cancelling_closes_the_connection() -> None:
-    """Whoever cancels the firing leaves nothing open."""
+    """A cancelled firing leaves nothing open."""
     arrived = threading.Event()
 
     def respond(connection: socket.socket, _: Request) -> None:
@@ -542,8 +542,8 @@ def test_32_at_once() -> None:
 # -- connections ---------------------------------------------------------------------------------------------------
 
 
-def test_nobody_listens() -> None:
-    """A refused connection could not start, and says where it went without path and query."""
+def test_no_server() -> None:
+    """A refused connection could not start, and the error shows its address without path and query."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     verdict = fire(webhook(f"http://127.0.0.1:{port}/hook?token=abcdef"), on_failure="deny")
@@ -567,8 +567,8 @@ def test_localhost_is_found_on_either_address() -> None:
         assert fire(webhook(f"http://localhost:{server.port}/")).denied
 
 
-def test_a_certificate_that_nobody_signed_is_refused(tmp_path: Path) -> None:
-    """TLS is checked: no request goes to a server that can't say who it is."""
+def test_a_self_signed_certificate_is_refused(tmp_path: Path) -> None:
+    """TLS is checked: no request goes to a server that can't prove its identity."""
     with serving(saying("200 OK", "{}"), tls=self_signed(tmp_path)) as server:
         verdict = fire(webhook(server.url + "?token=abcdef", headers={"X-Key": "s3cret"}), timeout=20)
 
@@ -647,7 +647,7 @@ def self_signed(folder: Path) -> ssl.SSLContext:
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
 def test_proxies_of_the_environment_are_not_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An event goes to the address that the hook names, and to nobody else."""
+    """An event goes to the address that the hook names, and to no other."""
     with serving(saying("200 OK", "{}")) as proxy, serving(saying("200 OK", DENY)) as server:
         monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         monkeypatch.delenv("NO_PROXY", raising=False)
@@ -669,7 +669,7 @@ EVENTS = [
 
 @pytest.mark.parametrize("tool_input", EVENTS)
 def test_the_event_arrives_whole(tool_input: dict[str, Any]) -> None:
-    """The body is what a command gets on stdin, byte for byte, and says what it is."""
+    """The body is what a command gets on stdin, byte for byte, with its content type."""
     event = PreToolUse(tool_name="Bash", tool_input=tool_input, session_id="s1")
     with serving(saying()) as server:
         verdict = fire(webhook(server.url), event, timeout=30)
@@ -695,7 +695,7 @@ def test_a_command_gets_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["spec", "claw", "claw-text", "lesson"])
 def test_other_dialects(name: str) -> None:
-    """The event is written as the dialect says; the answer is read as JSON in all of them."""
+    """The event is written in the dialect's format; the answer is read as JSON in all of them."""
     with serving(saying("200 OK", DENY)) as server:
         verdict = fire(webhook(server.url, dialect=name), dialect=name)
 
@@ -872,7 +872,7 @@ def test_patterns_of_addresses(pattern: str, url: str, allowed: bool) -> None:
         pytest.param("https://exa mple.com/", "space", id="space"),
         pytest.param("https://ex%61mple.com/", "its host is neither", id="escapes in the host"),
         pytest.param("https://ex\u0430mple.com/", "its host is neither", id="a letter that looks like another"),
-        pytest.param("https://evil.example\u3002com/", "its host is neither", id="a dot that is none"),
+        pytest.param("https://evil.example\u3002com/", "its host is neither", id="a look-alike dot"),
         pytest.param("https://[fe80::1%eth0]/", "", id="an address with a zone"),
         pytest.param("https://example.com/\r\nX: y", "control character", id="line break"),
     ],
@@ -950,7 +950,7 @@ def test_hooks_that_do_the_same_are_equal() -> None:
 
 @pytest.mark.parametrize("module", ["billhook", "billhook.runners.webhook"])
 def test_httpx_is_not_imported_early(module: str) -> None:
-    """Whoever has no HTTP hook does not pay for one."""
+    """Without an HTTP hook, there is no cost for it."""
     program = f"import {module}, sys; print([name for name in ('httpx', 'httpcore', 'anyio') if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
@@ -958,7 +958,7 @@ def test_httpx_is_not_imported_early(module: str) -> None:
 
 
 def test_without_httpx() -> None:
-    """A hook whose library is missing could not start, and says what to install."""
+    """A hook whose library is missing could not start, and the error names what to install."""
     program = (
         "import sys; sys.modules['httpx'] = None\n"
         "from billhook import Engine, Hook, PreToolUse; from billhook.runners.webhook import webhook\n"

@@ -536,7 +536,7 @@ def test_tricks_are_asked(command: str, judged: World) -> None:
 
 @pytest.mark.parametrize("command", PROVEN_DENIED.values(), ids=PROVEN_DENIED)
 def test_tricks_on_state_are_denied(command: str, judged: World) -> None:
-    """Approvals, state and log are nobody's but ours."""
+    """Only billhook writes approvals, state and log."""
     assert judge_line(judged, command) == "deny"
 
 
@@ -932,7 +932,7 @@ def test_other_tools(tool: str, tool_input: Any, decision: str, judged: World) -
 
 
 def test_the_reason_names_the_file(judged: World) -> None:
-    """Whoever is asked can see what it is about."""
+    """The question shows the user what it is about."""
     decision, reason = judge(judged, "Bash", {"command": "echo x > src/../hooks.yaml"})
     assert decision == "ask" and f"`{judged.project}/hooks.yaml`" in reason
     decision, reason = judge(judged, "Bash", {"command": "rm -rf ~/.claude/turns"})
@@ -942,7 +942,7 @@ def test_the_reason_names_the_file(judged: World) -> None:
 
 
 def test_the_hook_is_a_gate(judged: World) -> None:
-    """It comes last, for every tool, and a failure of its own does not let a call pass."""
+    """It runs last, for every tool, and fails closed."""
     hook = guard(judged.protected)
     assert (hook.name, hook.priority, hook.gate, hook.match) == ("guard", 1000, True, None)
     assert hook.events == ("PreToolUse",) and hook.source.layer == "built-in"
@@ -1150,7 +1150,7 @@ def test_long_lines_are_judged_in_bounded_time(
 
 
 def test_a_plain_line_is_judged_the_same_again(judged: World) -> None:
-    """What is remembered of harmless lines never lets one pass that is not: each is judged twice."""
+    """The cache of harmless lines never allows a harmful one: each line is judged twice."""
     lines = ["ls -la", "git status", "billhook trust", "billhook uninstall claude", "rm .claude/settings.json"]
     first = [judge_line(judged, line) for line in lines]
     assert first == [judge_line(judged, line) for line in lines]

@@ -22,17 +22,17 @@ BASH = PreToolUse(session_id="s", transcript_path="", cwd="/", tool_name="Bash",
 STOP = Stop(session_id="s", transcript_path="", cwd="/")
 
 
-def one(*said: OutcomeRecord) -> HookStats:
+def one(*outcomes: OutcomeRecord) -> HookStats:
     """The numbers of a single hook."""
     tally = Tally()
-    for each in said:
+    for each in outcomes:
         tally.add(each)
     (stats,) = tally.stats()
     return stats
 
 
 @pytest.mark.parametrize(
-    ("said", "counted"),
+    ("outcome", "counted"),
     [
         pytest.param({}, {"runs": 1}, id="ok"),
         pytest.param({"decision": "deny"}, {"runs": 1, "denies": 1}, id="a deny"),
@@ -49,9 +49,9 @@ def one(*said: OutcomeRecord) -> HookStats:
         pytest.param({"output_bytes": 300}, {"runs": 1, "output_bytes": 300, "output_max": 300}, id="output"),
     ],
 )
-def test_each_outcome_is_counted_as_what_it_is(said: dict[str, Any], counted: dict[str, int]) -> None:
-    """Failures of all kinds are runs, and what was not asked is none."""
-    found = one(OutcomeRecord(hook="a", duration_ms=5.0, **said))
+def test_each_outcome_is_counted_as_what_it_is(outcome: dict[str, Any], counted: dict[str, int]) -> None:
+    """Failures of all kinds are runs, and a skipped hook is not."""
+    found = one(OutcomeRecord(hook="a", duration_ms=5.0, **outcome))
     numbers = {key: getattr(found, key) for key in HookStats.__struct_fields__}
     expected: dict[str, Any] = {**dict.fromkeys(numbers, 0), "name": "a", "p50": None, "p95": None, "max": None}
     if counted.get("runs"):
@@ -107,7 +107,7 @@ def test_percentiles_of_very_many_stay_near(some: list[float], times: int) -> No
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -1.0, 0.0, 1e300])
 def test_odd_durations_are_taken(odd: float) -> None:
-    """A record that somebody wrote by hand may say anything; the numbers stay numbers."""
+    """A record that was edited by hand may contain anything; the numbers stay numbers."""
     durations = Durations()
     for _ in range(5000):
         durations.add(odd)

@@ -649,7 +649,7 @@ WRITING_TOOLS = [
 
 @pytest.mark.parametrize(("tool", "given"), READING_TOOLS, ids=str)
 def test_tools_that_read_are_not_stopped(tool: str, given: Any, world: World) -> None:
-    """Their names say so, in whatever case."""
+    """Their names show it, in any case."""
     assert judge(world, tool, given) == ("none", "")
 
 

@@ -35,7 +35,7 @@ def used(event: Event) -> Iterator[tuple[str, Use, bool]]:
 
 
 def selects(globs: Sequence[str], path: str, folder: str, *, below: bool = False) -> bool:
-    """Whether the last glob that matches a path is one without `!`. Where all have one, the rest is meant."""
+    """Whether the last glob that matches a path has no `!`. If all have one, every other path matches."""
     names = [path_segments(name) for name in dict.fromkeys((path, os.path.realpath(path)))]
     chosen = all(text.startswith("!") for text in globs)
     for text in globs:

@@ -379,7 +379,7 @@ def program(words: tuple[str, ...]) -> str:
 
 
 def said(command: "SimpleCommand") -> tuple[str, ...]:
-    """The words of a command that may give variables their values: `X=1`, and the arguments of `export` and similar builtins."""
+    """The words that may set variables: `X=1`, and the arguments of `export` and similar builtins."""
     return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 
 

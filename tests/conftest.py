@@ -1,4 +1,4 @@
-"""The same start for every run of the suite: signals as they are by default, and a home of its own."""
+"""The same start for every run of the suite: default signals, and a temporary home."""
 
 import atexit
 import gc

@@ -63,7 +63,7 @@ def test_it_sees_the_input_that_was_denied() -> None:
     ],
 )
 def test_only_continue_false_ends_the_run(answer: dict[str, Any], ran: list[str], dialect: Any) -> None:
-    """Seed 001: `Fire` goes on after a deny, in the same matcher and in the next."""
+    """Seed 001: `Fire` continues after a deny, in the same matcher and in the next."""
     seen: list[str] = []
 
     def callback(name: str, answer: dict[str, Any]) -> Callable[..., Any]:

@@ -98,7 +98,7 @@ def test_one_more_answer_never_weakens_the_verdict(several: list[Answer], more: 
 @settings(max_examples=400)
 @given(some_events, st.lists(answers, max_size=4), st.randoms(use_true_random=False))
 def test_the_order_of_answers_does_not_change_the_decision(event: Event, several: list[Answer], dice: Any) -> None:
-    """Decision, stop and keep_going do not depend on who spoke first."""
+    """Decision, stop and keep_going do not depend on the order of the answers."""
     shuffled = several[:]
     dice.shuffle(shuffled)
     one, two = folded(*several, event=event), folded(*shuffled, event=event)

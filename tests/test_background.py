@@ -111,7 +111,7 @@ def test_late_decision_can_only_inform() -> None:
 
 
 def test_own_time_out_bounds_it() -> None:
-    """A job that takes too long is timed out, told with the next event, and passes nothing that was waiting."""
+    """A job that takes too long times out; the next event reports it, and no event failed open."""
 
     @on(PostToolUse, background=True, timeout=0.05)
     async def slow(event: PostToolUse) -> None:
@@ -127,7 +127,7 @@ def test_own_time_out_bounds_it() -> None:
 
 
 def test_raising_job_is_an_outcome() -> None:
-    """What a job raises is told with the next event; its condition is asked once, when the event happens."""
+    """The next event reports what a job raises; its condition runs once, when the event happens."""
     asked: list[str] = []
 
     def condition(ctx: Context) -> bool:
@@ -167,7 +167,7 @@ needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX 
 
 
 def promising(rest: str, timeout: str = "", dialect: str = "claude") -> Hook:
-    """A command that promises an answer and goes on."""
+    """A command that promises an answer and continues."""
     run = command(f"""printf '%s\\n' '{{"async": true{timeout}}}'; {rest}""", dialect=dialect)
     return Hook(name="promising", run=run, dialect=dialect, timeout=20)
 
@@ -178,7 +178,7 @@ def promising(rest: str, timeout: str = "", dialect: str = "claude") -> Hook:
 )
 @pytest.mark.parametrize("event", [before(), after()])
 def test_command_that_answers_later(event: Event, dialect: str, timeout: str) -> None:
-    """`{"async": true}` while the command goes on: the firing ends at once, the answer waits for the next event."""
+    """`{"async": true}` while the command continues: the firing ends at once, the answer waits for the next event."""
     name = event.hook_event_name
     answer = f'{{"hookSpecificOutput": {{"hookEventName": "{name}", "additionalContext": "deployed"}}}}'
     engine = Engine([promising(f"sleep 0.5; printf '%s' '{answer}'", timeout, dialect)])

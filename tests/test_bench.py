@@ -87,7 +87,7 @@ def test_a_missing_peer_is_an_error_and_not_a_win(module: Any) -> None:
 
 @pytest.mark.parametrize(("second", "ok"), [(1.0, True), (4.0, False)])
 def test_a_miss_counts_only_when_it_misses_twice(module: Any, second: float, ok: bool) -> None:
-    """The second measurement of a row that missed may save it; the lower ratio is the one that is shown."""
+    """A row that missed may pass in the second measurement; the lower ratio is shown."""
     harness = module("harness")
     sample, calls = 1e6, harness.WARM_UP + 2  # to learn how often, and one pass
     times = iter([3.0 * sample] * calls + [second * sample] * calls)

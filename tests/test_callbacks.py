@@ -189,7 +189,7 @@ def test_no_event_at_all() -> None:
 
 
 def test_the_place_is_known() -> None:
-    """A hook knows the file and line of its function."""
+    """A hook has the file and line of its function."""
     source = on(PreToolUse)(bound).source
     assert source.file.endswith("test_callbacks.py")
     assert source.line == bound.__code__.co_firstlineno
@@ -296,7 +296,7 @@ def returning(returned: Any) -> Any:
 @pytest.mark.parametrize("dialect", ["spec", "claude"])
 @pytest.mark.parametrize("group", [dict, LookAlike, HookMatcher])
 def test_callbacks_get_dicts(dialect: Any, group: Any) -> None:
-    """(input, tool_use_id, context): a dict of their own, the id, and a context with `signal`."""
+    """(input, tool_use_id, context): a copy of the input, the id, and a context with `signal`."""
     seen: list[Any] = []
 
     async def callback(given: dict[str, Any], tool_use_id: str | None, context: Any) -> dict[str, Any]:
@@ -401,7 +401,7 @@ def test_late_because_of_the_event_s_deadline() -> None:
 
 @pytest.mark.parametrize("returned", [None, {"decision": "Deny"}, 5, "no"])
 def test_on_failure_block_of_the_sdk(returned: Any) -> None:
-    """With "block" a None or a value that is rejected blocks, `{}` is no opinion; by default both pass."""
+    """With "block" a None or an invalid value blocks, `{}` is an empty answer; by default both are allowed."""
     for function in (returning(returned), lambda *given: returned):
         strict = {"PreToolUse": [HookMatcher(hooks=[function], on_failure="block")]}
         assert matched(strict, dialect="claude").denied

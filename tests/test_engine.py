@@ -88,7 +88,7 @@ def test_malformed_event_raises() -> None:
 
 
 def test_unknown_event_reaches_hooks_that_want_it() -> None:
-    """An event without a type of its own goes to hooks that name it and to hooks that want every event."""
+    """An event without a type goes to hooks that name it and to hooks for every event."""
     asked: list[str] = []
     named = on("Brewed", name="named")(lambda event: asked.append("named"))
     every = Hook(name="every", run=lambda ctx: asked.append(ctx.event_type))
@@ -190,7 +190,7 @@ def test_strictest_wins_and_all_reasons_are_kept() -> None:
 
 
 def test_decision_given_as_text_counts() -> None:
-    """`Answer(decision="deny")` is a deny in every respect, and a word that is no decision is a failure."""
+    """`Answer(decision="deny")` is a deny in every respect, and an unknown decision is a failure."""
     verdict = fire(says("a", Answer(decision="deny", reason="no")), says("b"))  # type: ignore[arg-type]
     assert verdict.denied
     assert statuses(verdict) == [("a", "ok"), ("b", "skipped")]
@@ -233,7 +233,7 @@ def test_gate_whose_condition_holds_only_now_is_asked() -> None:
 
 
 def test_gate_that_rewrites_once_more_fails() -> None:
-    """A further rewrite by a gate that is asked again is a failure, so a gate denies; the same rewrite is none."""
+    """If a gate rewrites the input again in its second run, that is a failure, so it denies; the same rewrite is not."""
 
     @on(PreToolUse, on_failure="deny", name="appender")
     def appender(event: PreToolUse) -> Answer:
@@ -317,7 +317,7 @@ def raising_later(error: BaseException) -> Callable[[Any], Any]:
 )
 @pytest.mark.parametrize("parallel", [False, True])
 def test_a_raising_hook_is_an_outcome(kind: Any, error: BaseException, parallel: bool) -> None:
-    """Whatever a hook raises, however late, the others are asked and it is a failed outcome."""
+    """Whatever a hook raises, however late, the others run and it is a failed outcome."""
     bad = on(PreToolUse, name="bad")(kind(error))
     verdict = fire(bad, says("good", inject("still here")), parallel=parallel)
     assert statuses(verdict) == [("bad", "failed"), ("good", "ok")]
@@ -341,7 +341,7 @@ def test_recursion_is_an_outcome() -> None:
 
 
 class Later:
-    """An awaitable that is no coroutine."""
+    """An awaitable that is not a coroutine."""
 
     def __await__(self) -> Generator[Any, Any, Answer]:
         yield from asyncio.sleep(0.001).__await__()
@@ -381,14 +381,14 @@ def test_any_awaitable_is_awaited() -> None:
 
 
 def test_failure_never_keeps_an_agent_going() -> None:
-    """On Stop a failed gate does not make the agent go on."""
+    """On Stop a failed gate does not make the agent continue."""
     verdict = fire(on(Stop, on_failure="deny")(raising(ValueError())), event=Stop())
     assert not verdict.keep_going
     assert verdict.failed_open == 1
 
 
 def test_block_is_deny_and_other_rules_are_refused() -> None:
-    """`on_failure="block"` means deny; a word that is no rule is refused when the hook is made."""
+    """`on_failure="block"` means deny; an unknown word is refused when the hook is made."""
     assert Hook(name="x", run=lambda ctx: None, on_failure="block").on_failure == "deny"  # type: ignore[arg-type]
     with pytest.raises(Exception, match="on_failure is `denny`"):
         on(PreToolUse, on_failure="denny")(lambda event: None)  # type: ignore[arg-type]
@@ -547,7 +547,7 @@ def test_fire_sync_leaves_a_hanging_executor_behind() -> None:
 
 @pytest.mark.parametrize("listen", [None, lambda _: None], ids=["no listener", "a listener"])
 def test_shared_budget(listen: Any) -> None:
-    """Hooks that name one budget share one timeout; what others use does not count, nor does who listens."""
+    """Hooks with the same budget share one timeout; the time of other hooks and of listeners does not count."""
 
     def sharing(name: str) -> Hook:
         async def run(ctx: Context) -> None:
@@ -635,7 +635,7 @@ def test_a_timeout_around_fire_works() -> None:
 
 
 def test_hook_stays_in_its_task() -> None:
-    """The hook goes on in the task that began it."""
+    """The hook continues in the task that started it."""
     seen: list[Any] = []
 
     @on(PreToolUse)
@@ -752,7 +752,7 @@ def test_raising_observer_changes_nothing(kind: Any, error: BaseException, caplo
 
 
 def test_sync_callbacks_run_inline_and_thread_moves_them() -> None:
-    """A sync hook runs in the caller's thread unless it asks for one of its own."""
+    """A sync hook runs in the caller's thread, except with `thread=True`."""
     seen: list[threading.Thread] = []
 
     def look(event: Event) -> None:
@@ -764,7 +764,7 @@ def test_sync_callbacks_run_inline_and_thread_moves_them() -> None:
 
 
 def test_hanging_thread_is_abandoned() -> None:
-    """A thread that hangs is left behind at its deadline, and the loop goes on meanwhile."""
+    """A thread that hangs is left behind at its deadline, and the loop runs meanwhile."""
     release = threading.Event()
     beats = 0
 
@@ -885,7 +885,7 @@ def test_32_threads_do_not_mix() -> None:
 
 
 def test_a_hook_may_fire_the_same_engine() -> None:
-    """Firing inside a hook, async or sync, gives a verdict of its own."""
+    """Firing inside a hook, async or sync, returns a separate verdict."""
     engines: list[Engine] = []
 
     @on(UserPromptSubmit)

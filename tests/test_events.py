@@ -149,7 +149,7 @@ def test_the_fields_are_those_of_the_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_required_field_is_required(name: str) -> None:
-    """Without what a guard judges there is no event, and the error names it; without any other field there is."""
+    """A field that a guard judges is required, and the error names it; all other fields are optional."""
     for field in [*BASE_FIELDS, *TABLE[name].fields.split()]:
         key = field.rstrip("?")
         payload = {one: value for one, value in full(name).items() if one != key}
@@ -271,7 +271,7 @@ def test_a_wrong_type_is_named_by_its_path(name: str) -> None:
 
 @given(objects)
 def test_unknown_fields_survive(more: dict[str, Any]) -> None:
-    """Fields that the type does not know are kept, by every way an event can go."""
+    """Unknown fields are kept, in every way that an event can be read."""
     unknown = {f"x_{key}": value for key, value in more.items()}
     payload = {**wire("PreToolUse"), **unknown}
     event = read(payload)
@@ -432,7 +432,7 @@ def test_text_of_hides_nothing(raw: bytes, text: str) -> None:
 
 
 def test_events_of_different_kinds_differ() -> None:
-    """Equality asks for the kind and the whole payload."""
+    """Equality compares the kind and the whole payload."""
     assert sample("TaskCreated") != sample("TaskCompleted")
     assert sample("Stop") == sample("Stop") != sample("Stop", x=1)
     assert sample("Stop") != "Stop"

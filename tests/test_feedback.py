@@ -139,7 +139,7 @@ def test_denied_results(dialect: str, text: str) -> None:
 
 
 def test_the_hook_that_denied_chooses_the_words() -> None:
-    """With hooks of several dialects, the one that denied decides how it reads."""
+    """With hooks of several dialects, the hook that denied decides the wording."""
     outcomes = [
         Outcome("one", "", "claw-text", Status.OK, allow("fine")),
         Outcome("two", "", "lesson", Status.OK, deny("no")),

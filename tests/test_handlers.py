@@ -59,7 +59,7 @@ def test_exit_codes_of_each_dialect(dialect: str, text: str, decision: str, reas
 
 
 def test_payload_and_environment() -> None:
-    """The command sees the event, rewritten so far, and what earlier hooks know."""
+    """The command gets the event as rewritten so far, and the results of earlier hooks."""
     rewriter = Hook(
         name="r",
         run=lambda ctx: {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "pwd"}}},

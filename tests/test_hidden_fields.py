@@ -232,7 +232,7 @@ AGREEING = [
 
 @pytest.mark.parametrize(("agent", "payload"), AGREEING, ids=str)
 def test_the_same_value_twice(agent: str, payload: dict[str, Any]) -> None:
-    """Two spellings that agree are no contradiction."""
+    """Two spellings with the same value do not contradict each other."""
     read(agent, payload)
 
 

@@ -66,7 +66,7 @@ def test_it_is_the_same_as_the_real_one(base: dict[str, str]) -> None:
 
 
 def test_values_of_any_bytes(base: dict[str, str]) -> None:
-    """A value that is no UTF-8 survives."""
+    """A value that is not UTF-8 survives."""
     base["ODD"] = os.fsdecode(b"\xff\xfe")
     profile(base, "export MORE=$ODD")
     assert environment(base)["MORE"] == base["ODD"]

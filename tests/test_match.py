@@ -26,7 +26,7 @@ from billhook.core.match import LONGEST_NAME, ExpressionSet, compile_matcher
 
 
 def matches(dialect: str, pattern: str | None, event: Event | str) -> bool:
-    """Whether a hook with this pattern is asked; the long way and the short way must agree."""
+    """Whether a hook with this pattern runs; the long way and the short way must agree."""
     about = PreToolUse(tool_name=event, tool_input={}) if isinstance(event, str) else event
     asked: list[Any] = []
     hook = Hook(name="h", run=asked.append, events=(about.hook_event_name,), match=pattern, dialect=dialect)

@@ -121,7 +121,7 @@ def test_gate_is_asked_again_about_the_final_input() -> None:
 
 
 def test_shared_state_and_own_deadlines() -> None:
-    """Hooks of one firing share `ctx.state`; each has a deadline of its own."""
+    """Hooks of one firing share `ctx.state`; each has a separate deadline."""
     seen: dict[str, float] = {}
 
     def timed(name: str, timeout: float) -> Hook:

@@ -46,7 +46,7 @@ def short(told: list[Progress]) -> list[tuple[str, str]]:
 
 
 def ends_follow_starts(told: list[Progress]) -> bool:
-    """Each number is heard twice: a start, and later its only end."""
+    """Each number occurs twice: a start, and later its only end."""
     by_number: dict[int, list[Progress]] = {}
     for one in told:
         by_number.setdefault(one.asking, []).append(one)
@@ -113,7 +113,7 @@ def test_a_start_and_an_end(hook: Hook, end: dict[str, Any], parallel: bool) -> 
 
 
 def test_the_time_that_it_has() -> None:
-    """Its own timeout, or what is left of the event's."""
+    """The hook's timeout, or the remaining time of the event."""
     (first, _) = heard([denies])
     (clipped, _) = heard([denies], deadline=2)
     assert isinstance(first, HookStarted) and first.timeout == 7
@@ -172,7 +172,7 @@ def test_order() -> None:
 
 @pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
 def test_a_gate_that_is_asked_again(parallel: bool) -> None:
-    """It is heard of twice, with an end each time."""
+    """It starts twice, with an end each time."""
     gate = on(PreToolUse, on_failure="deny")(quiet_gate)
     changes = on(PreToolUse)(lambda event: rewrite(input={"command": "ls -l"}))
     told = heard([gate, changes], parallel=parallel)
@@ -185,7 +185,7 @@ def quiet_gate(event: PreToolUse) -> None:
 
 
 def test_in_the_background() -> None:
-    """A hook that runs in the background ends when its answer came, in a thread of its own."""
+    """A hook in the background ends when its answer comes, in another thread."""
     threads: list[tuple[str, bool]] = []
     released = threading.Event()
 
@@ -211,7 +211,7 @@ def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 def test_a_background_hook_where_something_waits() -> None:
-    """A gate does not run at all there, so it is not heard of."""
+    """A gate does not run there at all, so it has no progress."""
     assert heard([Hook(name="later", run=lambda ctx: None, background=True, on_failure="deny")]) == []
 
 
@@ -313,7 +313,7 @@ def leaves(one: Progress) -> None:
 
 @pytest.mark.parametrize("listener", [falls, leaves, is_async], ids=lambda listener: listener.__name__)
 def test_a_listener_that_fails(listener: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, the verdict is what it would be, and others hear all the same."""
+    """It is logged, the verdict does not change, and other listeners are still called."""
     told: list[Progress] = []
     engine = Engine([quiet, denies], listen=listener)
     engine.listen(told.append)
@@ -324,7 +324,7 @@ def test_a_listener_that_fails(listener: Any, caplog: pytest.LogCaptureFixture) 
 
 
 def test_coming_and_going() -> None:
-    """From the call on, until its result is called; the same listener may come twice, and leaving twice is no harm."""
+    """From the call on, until its result is called; a listener may be added twice, and removed twice."""
     told: list[Progress] = []
     engine = Engine([denies])
     leave, leave_too = engine.listen(told.append), engine.listen(told.append)

@@ -27,7 +27,7 @@ def unrecorded(deny: bool) -> Any:
 @pytest.mark.parametrize("parallel", [False, True], ids=["in turn", "at once"])
 @pytest.mark.parametrize("observed", [False, True], ids=["alone", "observed"])
 def test_the_id_is_known_beforehand(parallel: bool, observed: bool) -> None:
-    """A hook that asks for the id gets the one that the verdict has, for hooks after it and observers, too."""
+    """A hook that reads the id gets the verdict's id; so do later hooks and observers."""
     seen: list[str] = []
 
     @on(PreToolUse)
@@ -58,7 +58,7 @@ def test_two_firings_have_two_ids() -> None:
     ids=lambda e: e.hook_event_name,
 )
 def test_session_name_and_turn_at_every_event(event: Event) -> None:
-    """Without a result of the trackers, what the owner of the engine knows is told."""
+    """Without a result of the trackers, the engine's owner provides the values."""
     seen: list[Any] = []
 
     @on("PreToolUse", "Notification", "Stop")

@@ -320,7 +320,7 @@ def test_unknown_syntax_is_reported(line: str) -> None:
     ],
 )
 def test_a_dynamic_command_word_is_marked(line: str, words: tuple[str, ...]) -> None:
-    """A command word that only the shell will know makes the command dynamic."""
+    """A command word that only the shell knows makes the command dynamic."""
     command = shell.parse(line).commands[-1 if "`" not in line else 0]
     assert command.words == words
     assert command.dynamic
@@ -560,7 +560,7 @@ def test_threads_may_parse_at_once() -> None:
 
 
 def test_a_line_that_was_read_before_is_read_within_the_limit_of_each_reader() -> None:
-    """Rules and the interpreter share what is read, and have limits of their own."""
+    """Rules and the interpreter share the parsed text, and have separate limits."""
     line = "ls;" * 50
     assert len(script.read(line, 10).commands) < 10
     assert len(script.read(line).commands) == 50

@@ -1,4 +1,4 @@
-"""Canonical tool names and what is read from a tool's input."""
+"""Canonical tool names and inputs."""
 
 import pytest
 from hypothesis import given
@@ -73,7 +73,7 @@ def test_path_of(tool: str, tool_input: object, path: str | None) -> None:
 
 
 def test_paths_of() -> None:
-    """Every path that a call names is told once per key, the tool's own first."""
+    """Every path of a call is listed once per key, the tool's own first."""
     named = {"path": "a", "file_path": "b", "notebook_path": "c", "x": "d"}
     assert tools.paths_of("NotebookRead", named) == ("c", "b", "a")
     assert tools.paths_of("LS", named) == ("a", "b", "c")
@@ -162,7 +162,7 @@ def test_names_of_agents_only_count_in_what_they_send() -> None:
 def test_a_rewritten_input_keeps_the_names_that_were_sent(
     naming: str, tool: str, sent: dict[str, object], added: dict[str, str]
 ) -> None:
-    """Agents differ from version to version: what this call has is right; only what is new gets the usual name."""
+    """Agents differ from version to version: the fields of this call keep their names; only new ones get the usual."""
     made, renamed = tools.canonical_input(tool, sent, naming)
     wanted = {**made, **dict.fromkeys(added, 1)}
 

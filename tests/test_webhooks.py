@@ -444,7 +444,7 @@ def test_the_deadline_is_for_the_whole_exchange(respond: Responder) -> None:
 
 
 def test_a_server_that_does_not_take_the_event_ends_at_the_deadline() -> None:
-    """Sending counts, too: a full socket is no way around the deadline."""
+    """Sending counts, too: a full socket does not extend the deadline."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         event = PreToolUse(tool_name="Bash", tool_input={"command": "x" * 20_000_000})
         verdict = fire(webhook(f"http://127.0.0.1:{deaf.getsockname()[1]}/"), event, timeout=0.5)
@@ -554,7 +554,7 @@ def test_no_server() -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70 + ".example", "xn--.invalid"])
 def test_no_such_name(host: str) -> None:
-    """A name that can't be resolved, or is none."""
+    """A name that can't be resolved, or is invalid."""
     verdict = fire(webhook(f"http://{host}/?token=abcdef"), timeout=20)
 
     assert verdict.outcomes[0].status is Status.COULD_NOT_START
@@ -684,7 +684,7 @@ def test_the_event_arrives_whole(tool_input: dict[str, Any]) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_a_command_gets_the_same_bytes(tmp_path: Path) -> None:
-    """An endpoint and a command in one list are told the same."""
+    """An endpoint and a command in one list get the same event."""
     got = tmp_path / "stdin"
     with serving(saying()) as server:
         fire(webhook(server.url))
@@ -810,7 +810,7 @@ def test_a_header_may_replace_ours_and_come_twice() -> None:
     ],
 )
 def test_allowed_addresses(patterns: list[str] | None, path: str, asked: bool) -> None:
-    """With a list, only what one of its patterns covers is asked; everything else fails and nothing is sent."""
+    """With a list, only addresses that match a pattern are called; all others fail and nothing is sent."""
     with serving(saying()) as server:
         origin = f"http://127.0.0.1:{server.port}"
         filled = None if patterns is None else [pattern.replace("{origin}", origin) for pattern in patterns]
@@ -839,7 +839,7 @@ def test_allowed_addresses(patterns: list[str] | None, path: str, asked: bool) -
     ],
 )
 def test_patterns_of_addresses(pattern: str, url: str, allowed: bool) -> None:
-    """A pattern's host is the host that is asked."""
+    """A pattern's host is the host that is called."""
     assert address_allowed(url, [pattern]) == allowed
 
 
@@ -878,7 +878,7 @@ def test_patterns_of_addresses(pattern: str, url: str, allowed: bool) -> None:
     ],
 )
 def test_problems_of_addresses(url: str, problem: str) -> None:
-    """The reason why an address is no good, without the address in it."""
+    """The reason why an address can't be used, without the address in it."""
     said = address_problem(url)
 
     assert problem in said
@@ -988,7 +988,7 @@ def test_no_descriptor_is_left() -> None:
 
 
 def test_the_guide_is_right(tmp_path: Path) -> None:
-    """The endpoint of the guide runs, the Python of the guide asks it, and its configuration can be read."""
+    """The endpoint of the guide runs, the Python of the guide calls it, and its configuration can be read."""
     guide = (Path(__file__).parent.parent / "docs" / "guides" / "http-hooks.md").read_text()
     blocks = {name: re.findall(rf"```{name}\n(.*?)```", guide, re.DOTALL) for name in ("python", "json", "yaml")}
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -73,7 +73,7 @@ def tag(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 class Project:
-    """A folder with modules whose functions are asked about events."""
+    """A folder with modules whose functions handle events."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -157,7 +157,7 @@ def test_what_a_function_returns(shared: Project, case: str) -> None:
 
 
 def test_a_deny_of_stop_keeps_the_agent_going(shared: Project) -> None:
-    """The event's own rules hold: a deny of Stop is a reason to go on."""
+    """The event's own rules apply: a deny of Stop is a reason to continue."""
     shared.write("a_deny_of_stop_keeps_the_agent_going.py", "def f(event): return deny('run the tests')")
     assert shared.ask("a_deny_of_stop_keeps_the_agent_going:f", event=Stop()).answer == Answer(
         keep_going=True, reason="run the tests"
@@ -364,7 +364,7 @@ HANGS = {
 
 @pytest.mark.parametrize("case", HANGS)
 def test_hangs(project: Project, tag: str, case: str) -> None:
-    """A function that does not come back is ended at its deadline with all that it started."""
+    """A function that does not return is ended at its deadline, with all its processes."""
     project.pid()  # so that the deadline is the function's own
     project.write("policy.py", f"def f(event):\n    {HANGS[case]}")
     began = time.monotonic()
@@ -573,7 +573,7 @@ LEFTOVERS = {
 
 @pytest.mark.parametrize("case", LEFTOVERS)
 def test_what_a_hook_leaves_running(project: Project, tag: str, case: str) -> None:
-    """The answer counts, and what is still running after it is ended, at the latest with the worker."""
+    """The answer counts, and processes that still run are ended, at the latest with the worker."""
     project.write("policy.py", f"def f(event):\n    {LEFTOVERS[case]}\n    return deny('no')")
     assert project.ask("policy:f") == Reply(answer=Answer(decision=Decision.DENY, reason="no"))
     close()
@@ -740,7 +740,7 @@ def test_workers_end_with_their_owner(project: Project, tag: str, case: str) -> 
 
 
 def test_a_copy_of_the_owner_leaves_its_workers_alone(project: Project, tag: str) -> None:
-    """After a fork, the copy starts its own workers, and the original goes on with its own."""
+    """After a fork, the copy starts its own workers, and the original keeps its own."""
     code = """
         before = ask("who:am_i").answer.data
         if (child := os.fork()) == 0:
@@ -871,7 +871,7 @@ def test_an_interpreter_that_prints_first(project: Project) -> None:
 
 
 def test_a_folder_that_is_gone(tmp_path: Path, tag: str) -> None:
-    """A project without a folder can't be asked."""
+    """A project without a folder can't run."""
     reply = Project(tmp_path / "nowhere").ask("policy:f")
     assert reply.status is Status.COULD_NOT_START and "nowhere" in reply.error
 
@@ -899,7 +899,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_names_a_function(target: str) -> None:
-    """A name that can't be meant is refused with the reason."""
+    """An invalid name is refused with the reason."""
     problem = problem_with(target)
     assert TARGETS[target] in problem and bool(TARGETS[target]) == bool(problem)
     if problem:

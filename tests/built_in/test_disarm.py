@@ -530,7 +530,7 @@ PROVEN_DENIED = {
 
 @pytest.mark.parametrize("command", PROVEN.values(), ids=PROVEN)
 def test_tricks_are_asked(command: str, judged: World) -> None:
-    """Whatever changes, makes or removes our configuration or an approved script is asked of the person."""
+    """The user is asked about every change of our configuration or of an approved script."""
     assert judge_line(judged, command) == "ask"
 
 
@@ -707,7 +707,7 @@ def test_names_of_ours_anywhere_in_the_project(command: str, decision: str, judg
 
 @pytest.mark.parametrize(("command", "decision"), DOUBTED.values(), ids=DOUBTED)
 def test_doubt_falls_on_the_strict_side(command: str, decision: str, judged: World) -> None:
-    """What can't be run here, or can't be told for sure, is asked or denied all the same."""
+    """Calls that can't run here, or are uncertain, are asked about or denied nevertheless."""
     assert judge_line(judged, command) == decision
 
 
@@ -1142,7 +1142,7 @@ def test_long_inputs_are_judged_in_bounded_time(
 def test_long_lines_are_judged_in_bounded_time(
     made: Callable[[int], str], length: int, seconds: float, judged: World
 ) -> None:
-    """A megabyte is judged in seconds, whatever it is made of; what is shorter, in less."""
+    """A megabyte is judged in seconds, whatever it contains; shorter text, in less."""
     command = made(length)
     started = time.monotonic()
     assert judge(judged, "Bash", {"command": command})[0] in ("none", "ask", "deny")
@@ -1158,7 +1158,7 @@ def test_a_plain_line_is_judged_the_same_again(judged: World) -> None:
 
 
 def test_a_remembered_line_is_not_taken_for_a_call_with_more(judged: World) -> None:
-    """Arguments in a field of their own make another call of the same line."""
+    """Arguments in a separate field make another call of the same line."""
     assert judge(judged, "Bash", {"command": "rm"})[0] == "none"
     assert judge(judged, "Bash", {"command": "rm", "args": [".claude/settings.json"]})[0] != "none"
 

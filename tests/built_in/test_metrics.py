@@ -71,7 +71,7 @@ def test_percentiles_are_those_of_the_nearest_rank() -> None:
 
 
 def test_a_hook_that_was_not_reached_in_time_took_no_time() -> None:
-    """It counts as timed out, and does not make the others look quick."""
+    """It counts as timed out, and does not make the others look fast."""
     found = one(OutcomeRecord(hook="a", status="timed_out", duration_ms=0.0), OutcomeRecord(hook="a", duration_ms=8.0))
 
     assert (found.runs, found.timed_out, found.p50) == (2, 1, 8.0)
@@ -91,7 +91,7 @@ def test_the_slowest_comes_first_and_what_never_ran_last() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0.002, 1e8), min_size=1, max_size=300), st.integers(20, 60))
 def test_percentiles_of_very_many_stay_near(some: list[float], times: int) -> None:
-    """Beyond what is kept exactly, a percentile is within two percent of the true one, and the longest is exact."""
+    """With many durations, a percentile is within two percent of the true one, and the longest is exact."""
     many = [ms for ms in some for _ in range(times * 300 // len(some) + 1)]
     durations = Durations()
     for ms in many:
@@ -130,7 +130,7 @@ def test_memory_does_not_grow_with_the_outcomes() -> None:
 
 
 def test_the_hook_tells_later_hooks_the_budget() -> None:
-    """It is first in order, is asked at every event, and `ctx.find` has its data."""
+    """It is first in order, runs at every event, and `ctx.find` has its data."""
     seen: list[Any] = []
 
     def later(ctx: Context) -> None:

@@ -40,7 +40,7 @@ class Session:
         self.more: list[Hook] = []
 
     def verdict(self, command: str = "curl example.com", tool: str = "Bash") -> Verdict:
-        """Made with everything new, as in a process of its own."""
+        """Made with everything new, as in a separate process."""
         limited = rate_limit(FileState(self.root, seconds=0.2), self.limits, self.project, clock=self.clock)
         engine = Engine([limited, *self.more])
         return engine.fire_sync(
@@ -80,7 +80,7 @@ def test_at_most_so_many_per_session(tmp_path: Path) -> None:
 
 
 def test_only_what_the_rule_strikes_is_counted(tmp_path: Path) -> None:
-    """Other calls pass without a look at the state; a line that may strike counts."""
+    """Other calls are allowed without reading the state; a line that may match counts."""
     session = Session(tmp_path / "home", RateLimit(rule=CURL, at_most=1))
     assert session.calls(5, "ls -l") == ["none"] * 5
     assert not (tmp_path / "home").exists()
@@ -230,7 +230,7 @@ def test_the_clock_is_monotonic(tmp_path: Path) -> None:
     ids=["turn", "session", "minute"],
 )
 def test_the_reason_has_rule_limit_and_end(tmp_path: Path, limit: RateLimit, reason: str) -> None:
-    """So that the model knows what to do instead."""
+    """The reason tells the model what to do instead."""
     session = Session(tmp_path, limit)
     session.calls(1)
     session.clock.now += 12.5
@@ -238,7 +238,7 @@ def test_the_reason_has_rule_limit_and_end(tmp_path: Path, limit: RateLimit, rea
 
 
 def test_then_ask(tmp_path: Path) -> None:
-    """The person decides about each call beyond the limit; none of them uses anything up."""
+    """The user decides about each call beyond the limit; none of them counts."""
     session = Session(tmp_path, RateLimit(rule=CURL, at_most=1, per="minute", then="ask"))
     assert session.calls(3) == ["none", "ask", "ask"]
     session.clock.now += 60
@@ -246,7 +246,7 @@ def test_then_ask(tmp_path: Path) -> None:
 
 
 def test_several_limits(tmp_path: Path) -> None:
-    """A call passes when all of them let it; one that is refused by one counts under none; the strictest speaks."""
+    """A call is allowed if all limits allow it; a denied call counts under none; the strictest limit answers."""
     session = Session(
         tmp_path,
         RateLimit(rule="Bash", at_most=4, per="session", then="ask"),
@@ -281,7 +281,7 @@ def test_none_at_all(tmp_path: Path, per: Any) -> None:
 
 
 def test_a_call_that_is_rewritten_counts_once(tmp_path: Path) -> None:
-    """A gate is asked again about the final input; what that input alone strikes is counted then."""
+    """A gate runs again on the final input; limits that only that input matches are counted then."""
     session = Session(tmp_path, RateLimit(rule="Bash", at_most=2), RateLimit(rule="Bash(wget *)", at_most=1))
     session.more = [Hook(name="rewriter", run=lambda ctx: rewrite(input={"command": "wget x"}), priority=200)]
     assert session.calls(1, "curl x") == ["none"]

@@ -44,7 +44,7 @@ def test_a_session_that_is_known(tmp_path: Path, source: str) -> None:
 
 
 def test_after_a_clear(tmp_path: Path) -> None:
-    """A new id goes on under the name of the session that was cleared; in another project it doesn't."""
+    """A new id keeps the name of the session that was cleared; in another project it doesn't."""
     name = start(tmp_path)["sessionName"]
     assert start(tmp_path, "def", "clear") == {"sessionName": name, "isNew": False, "source": "existing"}
     assert start(tmp_path, "def", "resume") == {"sessionName": name, "isNew": False, "source": "existing"}

@@ -99,7 +99,7 @@ def test_a_subagent_counts_on_the_current_turn(tmp_path: Path) -> None:
     ],
 )
 def test_where_a_session_goes_on(tmp_path: Path, source: str, preserve: bool, sequence: int) -> None:
-    """Resume is told by `source`, which is what agents send."""
+    """A resume is recognized by `source`, which agents send."""
     home = Home(tmp_path, preserve_on_resume=preserve)
     home.data("SessionStart")
     home.data("Stop")
@@ -126,7 +126,7 @@ def test_an_agent_that_names_no_session(tmp_path: Path, event: str) -> None:
 
 
 def test_a_stop_whose_start_was_not_seen(tmp_path: Path) -> None:
-    """It ends the first turn; a resume before it goes on with the first."""
+    """It ends the first turn; a resume before it continues the first."""
     assert Home(tmp_path, "a").data("Stop")["completedTurnId"] == "a:1"
     assert Home(tmp_path, "b").data("SessionStart", source="resume") == {"turnId": "b:1", "sequence": 1}
     assert Home(tmp_path, "c").data("SubagentStop")["subagentTurnId"] == "c:1:s:1"

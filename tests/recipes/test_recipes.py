@@ -179,7 +179,7 @@ def test_commit_each_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_tests_before_stop_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three times the agent may stop, and the person is told."""
+    """After three times the agent may stop, and the user gets a message."""
     scratch = Scratch(tmp_path, added(RECIPES["tests-before-stop"]), monkeypatch)
     case = {"event": {"hook_event_name": "Stop"}, "files": {"Makefile": "test:\n\t@false\n"}}
     seen = [scratch.fire(scratch.event(case)) for _ in range(4)]
@@ -214,7 +214,7 @@ def test_notes_survive_a_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_session_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call after the last one is asked."""
+    """The user is asked about the call after the last allowed one."""
     recipe = RECIPES["session-limits"]
     text = edit_yaml.with_sections(None, "hooks.yaml", recipe.sections({"calls": "2"})).decode()
     scratch = Scratch(tmp_path, text, monkeypatch)
@@ -246,7 +246,7 @@ def test_format_really_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_tests_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tests:` that is no list of mappings is a finding, and takes no hook away."""
+    """`tests:` that is not a list of mappings is a finding, and disables no hook."""
     scratch = Scratch(tmp_path, "hooks: {a: {events: Stop, inject: x}}\ntests: [push]\n", monkeypatch)
     config = load_config(scratch.project, trust="all", home=scratch.home / ".claude")
 

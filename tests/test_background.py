@@ -110,7 +110,7 @@ def test_late_decision_can_only_inform() -> None:
     assert verdict.outcomes[0].lost
 
 
-def test_own_time_out_bounds_it() -> None:
+def test_its_timeout_limits_it() -> None:
     """A job that takes too long times out; the next event reports it, and no event failed open."""
 
     @on(PostToolUse, background=True, timeout=0.05)

@@ -109,7 +109,7 @@ def test_every_goal_has_a_number_of_its_own(module: Any) -> None:
     assert len(numbers) == len(set(numbers)) and {*range(6, 16), 23} <= {*numbers}
 
 
-def test_loading_again_is_measured_against_a_load_that_knows_nothing(module: Any) -> None:
+def test_loading_again_is_measured_against_a_first_load(module: Any) -> None:
     """The hooks are approved and run; a cached configuration is the same object, a dropped one is loaded again."""
     loading = module("loading")
     home = os.environ.get("HOME")

@@ -222,7 +222,7 @@ def test_gate_judges_the_final_input() -> None:
     assert judged == ["ls", "pwd", "ls"]
 
 
-def test_gate_whose_condition_holds_only_now_is_asked() -> None:
+def test_gate_whose_condition_is_true_only_now_runs() -> None:
     """A gate that was not concerned by the original input may be by the final one."""
 
     @on(PreToolUse, on_failure="deny", condition=lambda ctx: "rm" in ctx.event.tool_input["command"])  # type: ignore[attr-defined]
@@ -233,7 +233,7 @@ def test_gate_whose_condition_holds_only_now_is_asked() -> None:
 
 
 def test_gate_that_rewrites_once_more_fails() -> None:
-    """If a gate rewrites the input again in its second run, that is a failure, so it denies; the same rewrite is not."""
+    """If a gate rewrites the input again in its second run, it fails and so denies; the same rewrite is fine."""
 
     @on(PreToolUse, on_failure="deny", name="appender")
     def appender(event: PreToolUse) -> Answer:

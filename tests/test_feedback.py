@@ -107,7 +107,7 @@ def test_an_error_stays_an_error() -> None:
         ("lesson", "out\n\na"),
     ],
 )
-def test_who_speaks_inside_the_result(dialect: str, text: str) -> None:
+def test_labels_inside_the_result(dialect: str, text: str) -> None:
     """Which dialects merge feedback, and under which label; the context of the others goes its own way."""
     assert merge_feedback("out", None, after(inject("a"), dialect=dialect)).text == text
 

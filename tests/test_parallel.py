@@ -103,7 +103,7 @@ def test_deadlines() -> None:
     assert verdict.context == ("b",)
 
 
-def test_gate_is_asked_again_about_the_final_input() -> None:
+def test_gate_runs_again_on_the_final_input() -> None:
     """A gate that judged the original input judges the rewritten one as well."""
     judged: list[str] = []
 

@@ -136,7 +136,7 @@ def test_dialect_must_exist() -> None:
         Plan([hook("a", dialect="klingon")])
 
 
-def test_what_is_no_hook() -> None:
+def test_invalid_hooks() -> None:
     """A bare function is refused with the way to make a hook of it."""
     with pytest.raises(PlanError, match="is not a hook"):
         Engine([nothing])  # type: ignore[list-item]

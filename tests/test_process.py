@@ -818,7 +818,7 @@ print(asyncio.run(other.wait(0)).timed_out)
     assert not living(tag)
 
 
-def test_commands_that_start_meanwhile_are_no_orphans() -> None:
+def test_commands_that_start_meanwhile_are_not_orphans() -> None:
     """Threads that start commands while others look for orphans: no leader is taken for one."""
     code = """
 adopt_orphans()

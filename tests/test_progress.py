@@ -171,7 +171,7 @@ def test_order() -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
-def test_a_gate_that_is_asked_again(parallel: bool) -> None:
+def test_a_gate_that_runs_again(parallel: bool) -> None:
     """It starts twice, with an end each time."""
     gate = on(PreToolUse, on_failure="deny")(quiet_gate)
     changes = on(PreToolUse)(lambda event: rewrite(input={"command": "ls -l"}))

@@ -90,7 +90,7 @@ def test_results_come_before_a_lookup() -> None:
     assert len(asked) == 1
 
 
-def test_external_hooks_are_told(tmp_path: Path) -> None:
+def test_external_hooks_have_progress(tmp_path: Path) -> None:
     """The environment of a command has name, turn and its number."""
     shown = tmp_path / "shown"
     told = command(f'echo "$CLAUDE_SESSION_NAME $CLAUDE_TURN_ID $CLAUDE_TURN_SEQUENCE" > {shown}')

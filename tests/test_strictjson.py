@@ -133,7 +133,7 @@ def test_a_preview_is_one_short_line() -> None:
 
 
 @given(json_values)
-def test_what_we_wrote_ourselves_is_read_as_anything_else_is(value: Any) -> None:
+def test_our_own_json_is_read_like_any_other(value: Any) -> None:
     """The fast reader for our own files has the same result as the strict one."""
     data = strictjson.encode(value) + b"\n"
     assert strictjson.loads_own(data) == strictjson.loads(data, max_bytes=None)

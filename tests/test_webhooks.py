@@ -889,7 +889,7 @@ def test_problems_of_addresses(url: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://s3cret/", "https://", "http://s3cret:x@127.0.0.1/", "http://a b/", "http://[v1.a]/"]
 )
-def test_addresses_that_are_never_asked(url: str) -> None:
+def test_addresses_that_are_never_called(url: str) -> None:
     """An address that can't be used is a failure, not an exception."""
     verdict = fire(webhook(url), on_failure="deny", timeout=10)
 

@@ -852,7 +852,7 @@ INTERPRETERS = {
 
 
 @pytest.mark.parametrize("case", INTERPRETERS)
-def test_an_interpreter_that_is_no_good(project: Project, tag: str, case: str) -> None:
+def test_an_unusable_interpreter(project: Project, tag: str, case: str) -> None:
     """What is wrong with an interpreter, and how to repair it, is in the message."""
     body, error = INTERPRETERS[case]
     if body is not None:
@@ -915,7 +915,7 @@ def test_hooks_compare_by_what_they_do() -> None:
         python("a:b", folder="/", dialect="klingon")
 
 
-def test_importing_billhook_brings_none_of_it() -> None:
+def test_importing_billhook_imports_none_of_it() -> None:
     """Who has no such hook pays nothing for them."""
     code = "import billhook, sys; print([name for name in sys.modules if 'worker' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -529,7 +529,7 @@ PROVEN_DENIED = {
 
 
 @pytest.mark.parametrize("command", PROVEN.values(), ids=PROVEN)
-def test_tricks_are_asked(command: str, judged: World) -> None:
+def test_the_user_is_asked_about_tricks(command: str, judged: World) -> None:
     """The user is asked about every change of our configuration or of an approved script."""
     assert judge_line(judged, command) == "ask"
 

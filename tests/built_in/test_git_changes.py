@@ -103,13 +103,13 @@ def test_a_command_that_changes_approved_files_asks(command: str, repository: Pa
 
 
 @pytest.mark.parametrize("command", UNCHANGED)
-def test_a_command_that_leaves_them_alone_passes(command: str, repository: Path) -> None:
+def test_a_command_that_does_not_touch_them_is_allowed(command: str, repository: Path) -> None:
     """Most branches have the same hooks."""
     assert judge(repository, command) == "none"
 
 
 @pytest.mark.parametrize("command", ["git switch removed", "git checkout changed", "git merge script", "git stash pop"])
-def test_nothing_is_looked_at_without_approved_files(command: str, repository: Path) -> None:
+def test_nothing_is_read_without_approved_files(command: str, repository: Path) -> None:
     """Files without an approval may change."""
     assert judge(repository, command, approved=False) == "none"
 

@@ -70,7 +70,7 @@ def test_percentiles_are_those_of_the_nearest_rank() -> None:
     assert (found.output_bytes, found.output_max) == (5050, 100)
 
 
-def test_a_hook_that_was_not_reached_in_time_took_no_time() -> None:
+def test_a_hook_that_could_not_start_in_time_has_no_duration() -> None:
     """It counts as timed out, and does not make the others look fast."""
     found = one(OutcomeRecord(hook="a", status="timed_out", duration_ms=0.0), OutcomeRecord(hook="a", duration_ms=8.0))
 

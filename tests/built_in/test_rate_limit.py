@@ -343,7 +343,7 @@ def test_hostile_ids(tmp_path: Path, session: str) -> None:
     assert os.listdir(tmp_path) == ["home"] and len(os.listdir(tmp_path / "home" / "billhook" / "limits")) == 1
 
 
-def test_processes_together_pass_no_more(tmp_path: Path) -> None:
+def test_processes_share_the_limit(tmp_path: Path) -> None:
     """Eight processes make 200 calls at once: exactly 50 pass."""
     code = """
     import sys

@@ -180,7 +180,7 @@ def test_hostile_ids(tmp_path: Path, session: str) -> None:
     "record", ['{"sequence": "5"}', '{"sequence": 0}', '{"sequence": -3, "subagentSeq": 0}', '{"subagentSeq": -1}',
                '{"sequence": 1e3}', '{"sequence": null}', "{}"],
 )  # fmt: skip
-def test_a_record_that_is_no_count(tmp_path: Path, record: str) -> None:
+def test_a_record_that_is_not_a_count(tmp_path: Path, record: str) -> None:
     """It was edited: the session is in its first turn."""
     (tmp_path / "turns").mkdir(mode=0o700)
     (tmp_path / "turns" / "abc.json").write_text(record)

@@ -72,7 +72,7 @@ def test_the_list(place: Place) -> None:
     assert len(place.run("add", "--json").out.splitlines()) == len(shipped())
 
 
-def test_a_person_is_asked(place: Place) -> None:
+def test_the_user_is_asked(place: Place) -> None:
     """What is added is shown; then it runs, because it is approved."""
     done = place.typing("add", "no-verify", answers=[("[y/N]", "y\n")])
 

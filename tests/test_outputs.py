@@ -356,7 +356,7 @@ MISSES = [
         "at the top level",
         id="a deny that the event does not know",
     ),
-    pytest.param("PreToolUse", {"continue": "false"}, '`continue` must be true or false, not "false"', id="a text"),
+    pytest.param("PreToolUse", {"continue": "false"}, '`continue` must be true or false, not "false"', id="a string"),
     pytest.param("PreToolUse", {"continue": 0}, "`continue` must be true or false, not 0", id="0 for false"),
     pytest.param("PreToolUse", {"reason": ["r"]}, "`reason` must be a string, not a list", id="a list of reasons"),
     pytest.param("PreToolUse", {"systemMessage": {}}, "`systemMessage` must be a string, not an object", id="object"),
@@ -532,7 +532,7 @@ def test_what_a_function_returns_is_read(event: str, value: object, answer: Answ
     ],
 )
 def test_what_a_function_should_not_return_is_a_failure(value: object, error: str) -> None:
-    """Anything else is a failure that says what to return."""
+    """Anything else is a failure that names what to return."""
     reply = read_returned(sample("PreToolUse"), value, SPEC)
 
     assert (Status.FAILED, error, NOTHING) == (reply.status, reply.error, reply.answer)
@@ -568,7 +568,7 @@ def test_any_output_gives_a_reply(event: Event, output: dict[str, Any], meanings
 
 @settings(max_examples=300, deadline=None)
 @given(outputs, insides, st.sampled_from(list(MEANINGS.values())))
-def test_a_block_is_a_deny_whatever_stands_beside_it(
+def test_a_block_is_a_deny_whatever_is_beside_it(
     output: dict[str, Any], inside: dict[str, Any], meanings: Meanings
 ) -> None:
     """On PreToolUse `decision: block` either denies or, beside a fault, fails; no field turns it into an allow."""

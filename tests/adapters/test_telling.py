@@ -41,7 +41,7 @@ def test_what_is_configured_and_does_not_run(adapter: str, text: str, told: str,
 
 @pytest.mark.parametrize("adapter", MADE)
 @pytest.mark.parametrize("given", [lambda event: None, 3, [print]], ids=["a function", "a number", "functions"])
-def test_what_is_no_hook(adapter: str, given: Any) -> None:
+def test_invalid_hooks(adapter: str, given: Any) -> None:
     """It is named, with what to give instead."""
     with pytest.raises(UsageError, match="is no hook"):
         MADE[adapter](given)

@@ -112,7 +112,7 @@ def test_allow_lists_for_http_only_narrow(project: Project) -> None:
     project.write("hooks.yaml", "hooks:\n  h: {events: PreToolUse, url: 'https://bad.example/x', gate: true}\n")
     project.approve()
     verdict = project.fire()
-    assert verdict.decision is Decision.DENY and "none of the allowed addresses" in str(verdict.reason)
+    assert verdict.decision is Decision.DENY and "not an allowed address" in str(verdict.reason)
 
 
 # -- consent -----------------------------------------------------------------------------------------------------

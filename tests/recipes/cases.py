@@ -1,4 +1,4 @@
-"""Test cases as `tests:` of a hooks.yaml has them, judged by the real engine in a folder of their own."""
+"""Test cases as `tests:` of a hooks.yaml has them, judged by the real engine in a separate folder."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from billhook.core.events import Event, parse
 
 
 class Scratch:
-    """A project with a hooks.yaml, below a home of its own."""
+    """A project with a hooks.yaml, below a temporary home."""
 
     def __init__(self, folder: Path, hooks: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.project, self.home = folder / "project", folder / "home"

@@ -15,7 +15,7 @@ from cli.place import Place
 from recipes.cases import Scratch
 
 OURS = """\
-title: Nobody deploys on Fridays
+title: No deploys on Fridays
 purpose: ours
 hooks:
   # A person does that.
@@ -72,7 +72,7 @@ def test_the_list(place: Place) -> None:
     assert len(place.run("add", "--json").out.splitlines()) == len(shipped())
 
 
-def test_a_person_is_asked(place: Place) -> None:
+def test_the_user_is_asked(place: Place) -> None:
     """What is added is shown; then it runs, because it is approved."""
     done = place.typing("add", "no-verify", answers=[("[y/N]", "y\n")])
 
@@ -102,14 +102,14 @@ see it work:
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "what\n"])
-def test_a_person_says_no(place: Place, answer: str) -> None:
+def test_the_user_declines(place: Place, answer: str) -> None:
     """Then nothing is written."""
     assert place.typing("add", "no-verify", answers=[("[y/N]", answer)]).code == 1
     assert not hooks(place).exists()
 
 
 def test_without_a_terminal(place: Place) -> None:
-    """Nobody can be asked, so nothing is written."""
+    """The user can't be asked, so nothing is written."""
     done = place.alone("add", "no-verify")
 
     assert done.code == 1 and "--yes" in done.err
@@ -134,7 +134,7 @@ OURS_ADDED = "hooks:\n  no-verify: {events: Stop, inject: x}\n"
 
 
 def test_add_twice(place: Place) -> None:
-    """The second time changes nothing and says so; other values are another matter."""
+    """The second time changes nothing and reports it; other values are a change."""
     assert place.alone("add", "protect-paths", "--yes").code == 0
     before = hooks(place).read_bytes()
     again = place.alone("add", "protect-paths", "--yes")
@@ -161,7 +161,7 @@ def test_remove_byte_for_byte(place: Place) -> None:
     assert list(place.project.iterdir()) == []
 
 
-def test_remove_says_nothing_is_missing(place: Place) -> None:
+def test_remove_accepts_a_missing_recipe(place: Place) -> None:
     """A gate that a person removed is not reported as gone, and its approval is taken back."""
     assert place.alone("add", "no-verify", "git-context", "--yes").code == 0
     assert place.alone("remove", "no-verify", "--yes").code == 0
@@ -224,7 +224,7 @@ def test_a_recipe_with_a_script_waits(place: Place) -> None:
     place.file("run.sh", "#!/bin/sh\ntrue\n", 0o755)
     text = (
         OURS.replace("deny: Not today", "run: ./run.sh")
-        .replace("Nobody", '"\\e[2JNobody')
+        .replace("No deploys", '"\\e[2JNo deploys')
         .replace("Fridays", 'Fridays"')
     )
     place.file("ours/one.yaml", text)

@@ -1,4 +1,4 @@
-"""Every recipe: no findings in an empty project, and its tests are right for every agent that can do what it says."""
+"""Every recipe: no findings in an empty project, and its tests pass for every agent that supports it."""
 
 import json
 import shlex
@@ -70,7 +70,7 @@ def test_its_text(recipe: Recipe) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_no_findings(recipe: Recipe, scratch: Scratch) -> None:
-    """`billhook check` has nothing to say, not even a note."""
+    """`billhook check` prints nothing, not even a note."""
     done = billhook("check", cwd=scratch.project, env=environment(HOME=str(scratch.home)))
 
     assert done.code == 0 and done.out.startswith("no findings in"), done
@@ -99,7 +99,7 @@ def test_in_every_agent(recipe: Recipe, case: dict[str, Any], scratch: Scratch, 
 
     judge(case, verdict)
     written = dialect(agent).write_exit(event, verdict.as_answer())
-    lost = [one for one in written.lost if one != "a rewritten output is said as text"]  # its content is the same
+    lost = [one for one in written.lost if not (one.startswith("a rewritten output ") and one.endswith(" text"))]
     assert not lost or [one for one in limits if name in one.events], (lost, limits)
 
 
@@ -143,7 +143,7 @@ def test_what_shows_it_works(recipe: Recipe, scratch: Scratch) -> None:
     )
 
 
-# -- what a case can't say
+# -- what a case can't express
 
 
 def in_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Scratch:
@@ -180,7 +180,7 @@ def test_commit_each_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_tests_before_stop_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three times the agent may stop, and the person is told."""
+    """After three times the agent may stop, and the user gets a message."""
     scratch = Scratch(tmp_path, added(RECIPES["tests-before-stop"]), monkeypatch)
     case = {"event": {"hook_event_name": "Stop"}, "files": {"Makefile": "test:\n\t@false\n"}}
     seen = [scratch.fire(scratch.event(case)) for _ in range(4)]
@@ -201,7 +201,7 @@ def test_tests_before_stop_runs_nothing_where_nothing_changed(tmp_path: Path, mo
 
 
 def test_notes_survive_a_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the agent said last, and the state of git, reach the next start."""
+    """The agent's last message, and the state of git, reach the next start."""
     scratch = in_repository(tmp_path, monkeypatch, "compaction-notes")
     for event in (
         {"hook_event_name": "Stop", "last_assistant_message": "$(touch hacked) is left"},
@@ -215,7 +215,7 @@ def test_notes_survive_a_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_session_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call after the last one is asked."""
+    """The user is asked about the call after the last allowed one."""
     recipe = RECIPES["session-limits"]
     text = edit_yaml.with_sections(None, "hooks.yaml", recipe.sections({"calls": "2"})).decode()
     scratch = Scratch(tmp_path, text, monkeypatch)
@@ -247,7 +247,7 @@ def test_format_really_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_tests_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tests:` that is no list of mappings is a finding, and takes no hook away."""
+    """`tests:` that is not a list of mappings is a finding, and disables no hook."""
     scratch = Scratch(tmp_path, "hooks: {a: {events: Stop, inject: x}}\ntests: [push]\n", monkeypatch)
     config = load_config(scratch.project, trust="all", home=scratch.home / ".claude")
 

@@ -18,7 +18,7 @@ _KIND, _EXECUTABLE = 0o170000, 0o100
 
 
 class UnreadableError(Exception):
-    """What the repository holds can't be told, or not in time."""
+    """The repository can't be read, or not in time."""
 
 
 BROKEN: Final = (UnreadableError, OSError, ValueError, IndexError, struct.error, OverflowError, MemoryError)
@@ -31,7 +31,7 @@ def check_time(end: float) -> None:
 
 
 def read_file(path: str, limit: int = _LARGEST, flags: int = 0) -> bytes | None:
-    """The content of a regular file; None where there is none."""
+    """The content of a regular file; None if there is none."""
     try:
         descriptor = os.open(path, _OPENING | flags)
     except (FileNotFoundError, NotADirectoryError):

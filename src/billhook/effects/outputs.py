@@ -114,7 +114,7 @@ def output(command: Command, fed: Value, run: Run) -> Value:
 
 
 def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
-    """A filter, a decoder, or a program that nothing is known of."""
+    """A filter, a decoder, or an unknown program."""
     name = words[0]
     if name == "tee" or words in (("cat",), ("xargs",)):
         return fed

@@ -307,7 +307,7 @@ RUNNERS: Final[dict[tuple[str, ...], Wrapper]] = {
     **{("nix", verb): Wrapper("f", _NIX, 8, ends="-c --command") for verb in ("develop", "shell")},
     ("dotenv",): Wrapper("efvp", "file export"),
 }
-"""Programs that run a command, or a file of the project, in an environment of their own."""
+"""Programs that run a command, or a file of the project, in a separate environment."""
 _RUNNER_NAMES: Final = frozenset(name for name, *_ in RUNNERS)
 _INSTALLED_WORDS: Final = """
 prisma drizzle-kit typeorm sequelize sequelize-cli knex mikro-orm supabase wrangler vercel netlify firebase sst cdk
@@ -342,7 +342,7 @@ echo printf [ test [[ : true false exit return kill type which cd pushd unset se
 """
 _READ_NOTHING: Final = DECLARES.union(_READ_NOTHING_WORDS.split())
 READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
-"""Programs that are told what to do by the file after `-f`."""
+"""Programs whose commands are in the file after `-f`."""
 RUNS_PROJECT: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
     "just": ("justfile", "Justfile", ".justfile"),
@@ -379,7 +379,7 @@ def program(words: tuple[str, ...]) -> str:
 
 
 def said(command: "SimpleCommand") -> tuple[str, ...]:
-    """The words of a command that may give variables their values: `X=1`, and what `export` and its like are told."""
+    """The words that may set variables: `X=1`, and the arguments of `export` and similar builtins."""
     return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 
 
@@ -413,7 +413,7 @@ def given_words(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def read_words(words: tuple[str, ...]) -> Iterator[str]:
-    """The words that may name a file which the command reads; what a wrapper runs has words of its own."""
+    """The words that may name a file that the command reads; the words of a wrapped command are separate."""
     name = program(words)
     if name in _READ_NOTHING or name in WRAPPERS:
         return

@@ -71,7 +71,7 @@ def _stashed(words: list[str], options: Options) -> frozenset[str]:
 
 
 def after_saving(effect: Effect, run: Run) -> Effect:
-    """An effect as it is after what the line has kept so far."""
+    """The remaining effect, without the work that the line has saved so far."""
     saved = run.state.saved
     if effect.kind == "drop-recovery" and saved and "stash" in effect.cause.split():
         return replace(effect, weight="heavy", certain=False, why="this line stashes work before")

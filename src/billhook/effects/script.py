@@ -166,10 +166,10 @@ def ansi_c(text: str) -> str:
     parts: list[str] = []
     at = 0
     for found in _ESCAPE.finditer(text):
-        said = replace(found)
-        if said == "\0":  # bash ends the string there; one that is not escaped is UNKNOWN
+        letter = replace(found)
+        if letter == "\0":  # bash ends the string there; one that is not escaped is UNKNOWN
             return "".join((*parts, text[at : found.start()]))
-        parts += (text[at : found.start()], said)
+        parts += (text[at : found.start()], letter)
         at = found.end()
     return "".join((*parts, text[at:]))
 
@@ -603,7 +603,7 @@ class _ScriptReader:
         if not frame.arguments and frame.globbed and text not in ("[", "*"):
             base = text.rfind("/") + 1
             places = [place for place in (text.find(char, base) for char in _GLOB) if place >= 0]
-            if places:  # a folder's pattern is left as written: the name is known all the same
+            if places:  # a pattern in the folder stays as written: the name is known nevertheless
                 text = text[: min(places)] + UNKNOWN
         frame.arguments.append(text)
         frame.raw.append(raw)

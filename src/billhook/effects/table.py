@@ -167,7 +167,7 @@ class ProgramCall:
         )
 
 
-Call = ProgramCall  # what the tables call it; `billhook.session` has a `Call` of its own
+Call = ProgramCall  # the short name in the tables; `billhook.session` has another `Call`
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -162,7 +162,7 @@ def _edit(name: str, given: Mapping[str, Any]) -> ToolInput:
 
 
 def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None) -> ToolInput:
-    """A tool that nothing is known of but its name and its input."""
+    """A tool of which only the name and the input are known."""
     line, folder = _git_line(name, given)
     if line and folder:
         return ToolInput(name, [line], folder)
@@ -217,11 +217,11 @@ class NamedFiles(msgspec.Struct):
     bare: list[str] = []
     lines: list[str] = []
     code: list[str] = []
-    pairs: list[str] = []  # a folder and a name in fields of their own, each with each
+    pairs: list[str] = []  # a folder and a name in separate fields, in all combinations
 
 
 def writes_by_name(tool: str) -> bool:
-    """Whether the name of a tool speaks of writing files: `save_file`, but not `create_issue`."""
+    """Whether a tool writes files, by its name: `save_file`, but not `create_issue`."""
     words = _words(tool)
     return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= set(words)
 
@@ -266,7 +266,7 @@ def _words(name: str) -> list[str]:
 
 
 def _in_two_fields(tool: str, given: Mapping[str, object], found: NamedFiles) -> list[str]:
-    """A folder and a name, each in a field of its own."""
+    """A folder and a name, each in a separate field."""
     folders = [*found.sure, *found.bare]
     if not 1 < len(folders) <= 8:
         return []

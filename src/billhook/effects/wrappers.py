@@ -1,4 +1,4 @@
-"""What a command runs in its turn: `sudo git push` runs `git push`, `sh -c '...'` runs code, `xargs rm` runs `rm`.
+"""What a command runs: `sudo git push` runs `git push`, `sh -c '...'` runs code, `xargs rm` runs `rm`.
 
 How the words of wrappers and interpreters are read is in `programs.py`. Where an option is not known the doubt is kept:
 both readings are returned.
@@ -157,7 +157,7 @@ def _split_string(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
 
 
 def _in_shell(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
-    """`sudo -s ...`: the rest is a line for a shell; without one the shell reads its standard input."""
+    """`sudo -s ...`: the remaining words are a line for a shell; without them the shell reads its standard input."""
     if prefix.rest:
         inner = _like(command, prefix.rest, prefix.assignments)
         return InnerCommands([inner], [" ".join(prefix.rest)], prefix.known)
@@ -509,7 +509,7 @@ def _container(command: ScriptCommand) -> InnerCommands:
 
 
 def _behind_dashes(words: tuple[str, ...], *, anywhere: bool) -> tuple[str, ...]:
-    """What follows `--`, which kubectl takes behind further options of its own."""
+    """The words after `--`, which kubectl accepts after further options."""
     if words[:1] == ("--",) or (anywhere and "--" in words):
         return words[words.index("--") + 1 :]
     return words

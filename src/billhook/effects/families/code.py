@@ -273,7 +273,7 @@ class PowerShellReader(PythonReader):
         return ast.Module([ast.Expr(self._pipe(statement)) for statement in statements], [])
 
     def _pipe(self, statement: str) -> ast.expr:
-        """The commands of a pipe: what one gets from it is its argument where it has none of its own."""
+        """The commands of a pipe: the piped value is the argument of a command without arguments."""
         given: ast.expr = ast.Call(ast.Name("iwr"), [], []) if _DOWNLOADS.search(statement) else ast.Constant(None)
         found: list[ast.expr] = []
         options = ""

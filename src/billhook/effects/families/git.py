@@ -118,7 +118,7 @@ def _git(call: Call) -> Iterator[Effect]:
     settings, folder, rest = general(call)
     for _ in range(_MOST_ALIASES):
         alias = settings.get("alias." + "".join(rest[:1]).lower())
-        if not alias or alias.startswith("!"):  # what a shell runs is a command of its own
+        if not alias or alias.startswith("!"):  # the shell command of an alias is read separately
             break
         rest = [*_words(alias), *rest[1:]]
     for cwd in (call.command.cwd, *call.command.folders):

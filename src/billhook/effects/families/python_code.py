@@ -33,7 +33,7 @@ _NAMESPACES: Final = (
     "sys.modules.",
     "globalThis.",
     "global.",
-)  # what they hold has a name of its own
+)  # their content has a separate name
 _HOMES: Final = ("os.environ.HOME", "process.env.HOME", "Dir.home")
 _CODECS: Final = word_set("utf-8 utf8 ascii latin-1 hex base64 rot13 rot_13")  # others may make very much of little
 
@@ -123,13 +123,13 @@ def _functions() -> Mapping[str, Callable[..., Any]]:
 
 
 def _result(compute: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a function makes of values; None where it fails, or would make too much."""
+    """The result of a function; None if it fails, or would be too large."""
     sizes = sorted(map(_size, args))
     if max(sum(sizes), math.prod(sizes[-2:])) > LARGEST_RESULT:
         return None
     try:
         found = compute(*map(_plain, args))
-    except Exception:  # the code's own arguments: whatever a function makes of them, it is no value
+    except Exception:  # the arguments come from the code: a function that fails has no value
         return None
     if isinstance(found, bytes) and any(arg is None or (isinstance(arg, str) and UNKNOWN in arg) for arg in args):
         return None

@@ -142,7 +142,7 @@ def test_a_crash_of_ours_is_a_failed_callback(caplog: pytest.LogCaptureFixture) 
 
     with pytest.raises(RuntimeError, match="a bug in the engine"):
         answered(Broken([]), BEFORE)
-    assert "PreToolUse was not judged" in caplog.text
+    assert "PreToolUse was not checked" in caplog.text
 
 
 def test_what_can_not_be_told_is_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -151,7 +151,7 @@ def test_what_can_not_be_told_is_said(caplog: pytest.LogCaptureFixture) -> None:
 
     answered([hook("Notification", allow("because"))], payload)
 
-    assert "Claude Code can't be told" in caplog.text
+    assert "Claude Code can't express" in caplog.text
 
 
 # -- with the real one

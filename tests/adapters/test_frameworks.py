@@ -97,7 +97,7 @@ def test_nobody_can_be_asked(drive: Drive) -> None:
     """An ask that nobody can answer is a deny that says so."""
     seen = drive([guard], bash("push"))
 
-    assert (seen.ran, seen.results[0][0]) == ([], "is this fine (nobody can be asked)")
+    assert (seen.ran, seen.results[0][0]) == ([], "is this fine (no user can be asked)")
 
 
 def test_a_list_of_hooks_has_the_guard(drive: Drive) -> None:

@@ -55,7 +55,7 @@ class Meeting(BaseModel):
     [
         (None, [Meeting(title="a", day=datetime.date(2026, 1, 2))], Meeting(title="a", day=datetime.date(2026, 1, 2))),
         ({"meeting": {"title": "b", "day": "2026-03-04"}}, [Meeting(title="b", day=datetime.date(2026, 3, 4))], None),
-        ({"meeting": {"title": "b", "day": "never"}}, [], "to one that it does not take"),
+        ({"meeting": {"title": "b", "day": "never"}}, [], "and the new input is not valid"),
     ],
     ids=["untouched", "rewritten", "wrongly rewritten"],
 )

@@ -137,7 +137,7 @@ def test_ids_are_never_given_twice() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
-        ("overloaded", "overloaded", "the script says `overloaded`"),
+        ("overloaded", "overloaded", "the script returned the error `overloaded`"),
         ({"kind": "rate_limit", "message": "slow down"}, "rate_limit", "slow down"),
         ({"message": "odd"}, "unknown", "odd"),
     ],
@@ -205,7 +205,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "tools that are no list": ("- tools: {name: A}\n", "", "$[0].tools: expected `array`, got `object`", ""),
     "a number as text": ("- text: 12\n", "", "$[0].text: expected `str | null`, got `int`", "put it in quotes"),
     "a plain text": ("- text: a\n- done\n", "", "$[1]: expected `object`, got `str`", "as in `- text: done`"),
-    "an empty turn": ("- {}\n", "", "$[0]: an empty turn", "give it a `text`"),
+    "an empty turn": ("- {}\n", "", "$[0]: the turn is empty", "add a `text`"),
     "a text for a list": ("turns: done\n", "", "$.turns: expected `array`, got `str`", ""),
     "an unknown error": (
         "- error: overlooked\n",
@@ -213,7 +213,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         "$[0].error: unknown kind `overlooked`",
         "did you mean `overloaded`?",
     ),
-    "an error and a text": ("- error: unknown\n  text: b\n", "", "$[0]: an `error` is a turn of its own", ""),
+    "an error and a text": ("- error: unknown\n  text: b\n", "", "$[0]: an `error` must be a separate turn", ""),
     "an agent without turns": ("agents: {a: 1}\n", "", "$.agents[...]: expected `array`, got `int`", ""),
     "broken YAML": ("- text: a\n- tool: {name: Bash\n", ":3:1", "without a `,` or its `}`", "add the"),
     "a key twice": ("- text: a\n  text: b\n", ":2:3", "the key `text` is here twice", "remove one"),

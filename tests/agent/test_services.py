@@ -165,7 +165,7 @@ def test_a_model_that_declines_runs_nothing(service: str) -> None:
     said = Say(("I won't.",), (use("Bash", {"command": "ls"}),), stop=REFUSED[service])
     declined = answer(service, said)
     assert declined.message == assistant("I won't.")
-    assert declined.left_out == f"{service} declined to go on: Bash was not called"
+    assert declined.left_out == f"{service} declined to continue: Bash was not called"
     assert "declined" in refusal(service, Say(uses=(use("Bash"),), stop=REFUSED[service])).message
 
 
@@ -236,7 +236,7 @@ def test_a_status_alone_says_enough(service: str, body: str) -> None:
 def test_the_key_is_in_no_message(service: str) -> None:
     """Even if the service repeats it."""
     error = refusal(service, Refuse(401, "x", f"Incorrect key provided: {KEY}"))
-    assert error.message == f"{service} refused the key (401): Incorrect key provided: ***"
+    assert error.message == f"{service} rejected the key (401): Incorrect key provided: ***"
     assert error.hint
 
 
@@ -283,7 +283,7 @@ def test_a_person_is_told_that_an_answer_broke_off(service: str) -> None:
     with ModelServer(Say(("I start",), fault="error"), Say(("I begin ", "anew."))) as server:
         done = with_model(client(service, server), lambda model: completed(model, ASKED, said.append, said.append))
     assert done.message == assistant("I begin anew.")
-    told = f"{service} is overloaded: too much to do; what it said so far does not count, and it is asked again"
+    told = f"{service} is overloaded: too much to do; the answer so far is discarded and requested again"
     assert said == ["I start", told, "I begin ", "anew."]
 
 
@@ -294,7 +294,7 @@ def test_an_answer_that_breaks_off_is_none(service: str, fault: Any, uses: tuple
     """Nothing of it is used, however complete a use may look."""
     error = refusal(service, Say(("I start",), uses, fault=fault))
     assert error.kind == "server_error"
-    assert error.message.startswith(f"{service} broke off")
+    assert error.message.startswith(f"{service} closed the connection")
 
 
 @both
@@ -319,7 +319,9 @@ def test_nobody_listens(service: str) -> None:
 def test_a_base_url_that_is_none(service: str, url: str) -> None:
     """It is refused before anything is sent to it, and not shown: it may hold a password."""
     env = {**environment(service, ""), f"{service.upper()}_BASE_URL": url}
-    with pytest.raises(UsageError, match=f"^{service.upper()}_BASE_URL is no address of a service\n\nhint: as in "):
+    with pytest.raises(
+        UsageError, match=f"^{service.upper()}_BASE_URL is not the address of a service\n\nhint: set it like "
+    ):
         open_model(f"{service}:m", env)
 
 
@@ -397,7 +399,7 @@ def test_text_that_is_no_utf8_can_be_sent(service: str) -> None:
 @pytest.mark.parametrize("key", ["sk-ä", "sk-a b\x07", "a\nb"])
 def test_a_key_that_is_none(service: str, key: str) -> None:
     """A key that can't be sent is refused before anything is, and not shown."""
-    with pytest.raises(UsageError, match="holds a character that no key has") as caught:
+    with pytest.raises(UsageError, match="contains a character that is not allowed in a key") as caught:
         open_model(f"{service}:m", {f"{service.upper()}_API_KEY": key})
     assert key not in str(caught.value)
 

@@ -41,7 +41,7 @@ def test_the_conversation_is_the_summary(project: Project) -> None:
     assert summing.messages[-1].text.startswith("Summarise this conversation")
     summary = ran.of("PostCompact")[0]["compact_summary"]
     assert "tidy up" in summary
-    assert second.messages == (user(f"The conversation so far, in short:\n\n{summary}\n\nGo on from there."),)
+    assert second.messages == (user(f"A summary of the conversation so far:\n\n{summary}\n\nContinue from there."),)
     assert len(third.messages) == 3 and ran.ended.how == "done"
 
 
@@ -148,5 +148,5 @@ def test_resumed_after_a_compaction(project: Project) -> None:
     assert [line["type"] for line in ran.lines] == ["message", "message", "message", "compacted", "message"]
     again = project.run([DONE], resume=ran.session_id, prompt="and now?")
     summary, then, now = again.requests[0].messages
-    assert summary.text.startswith("The conversation so far, in short:")
+    assert summary.text.startswith("A summary of the conversation so far:")
     assert (then.text, now.text) == ("then this", "and now?")

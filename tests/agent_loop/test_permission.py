@@ -51,7 +51,7 @@ def test_permission_denied(project: Project) -> None:
     at = ran.names.index
     assert at("PreToolUse") < at("PermissionRequest") < at("PermissionDenied")
     (denied,) = ran.of("PermissionDenied")
-    assert denied["reason"] == ran.results[0].content and "nobody can be asked" in denied["reason"]
+    assert denied["reason"] == ran.results[0].content and "no user can be asked" in denied["reason"]
     assert denied["tool_use_id"] == "toolu_0001"
 
 
@@ -62,7 +62,7 @@ def test_a_denied_call_that_may_be_tried_again(project: Project) -> None:
         shell("PermissionDenied", f"echo '{json.dumps(specific('PermissionDenied', retry=True))}'"),
         permission_mode="dontAsk",
     )
-    assert ran.results[0].content.endswith("A hook says: you may try again.")
+    assert ran.results[0].content.endswith("A hook allows you to try again.")
 
 
 def test_the_person_says_session(project: Project) -> None:

@@ -330,7 +330,7 @@ def test_wrong_questions_about_tasks(given: dict[str, Any], content: str, projec
 def test_a_teammate(project: Project) -> None:
     """A named agent works on its first task, which is done, then it is idle and the person is notified."""
     ran = project.run(team(bash("echo testing"), {"text": "all green"}))
-    assert ran.results[0].content.startswith("tester is at work on task_1;")
+    assert ran.results[0].content.startswith("tester is working on task_1;")
     (created,), (completed,), (idle,) = ran.of("TaskCreated"), ran.of("TaskCompleted"), ran.of("TeammateIdle")
     for event in (created, completed):
         assert (event["task_subject"], event["teammate_name"], event["team_name"]) == ("test", "tester", "main")
@@ -378,7 +378,7 @@ def test_more_work_for_an_idle_teammate(hook: Hook, project: Project) -> None:
     ran = project.run(team(), hook)
     asked = [request.messages[-1] for request in ran.requests if request.agent == "tester"]
     assert asked == [user("test it")] + [user("test more")] * 8
-    assert ran.notices == ["hooks kept tester going 8 times in a row; it rests now"]
+    assert ran.notices == ["hooks kept tester going 8 times in a row; it stops now"]
     assert ran.ended.how == "done"
 
 
@@ -429,7 +429,7 @@ def test_a_name_that_is_taken(name: str, project: Project) -> None:
     """Two agents can't have the same name."""
     again = tool("Task", description="test", prompt="test it", name=name)
     ran = project.run(team({"text": "green"}, after=(again,)))
-    assert ran.results[1].is_error and ran.results[1].content.startswith(f"there is an agent `{name}` already")
+    assert ran.results[1].is_error and ran.results[1].content.startswith(f"the agent `{name}` already exists")
 
 
 def test_a_teammate_whose_model_fails(project: Project) -> None:

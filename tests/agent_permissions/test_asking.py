@@ -18,12 +18,12 @@ def test_a_command() -> None:
     """What would run, why it is asked, and the answers."""
     reason = "Bash needs permission: permissions.ask `Bash(git push *)` (.claude/settings.json:4)"
     assert asked("Bash", {"command": "git push\necho done"}, reason=reason) == [
-        "Bash wants to run:",
+        "Allow this Bash call?",
         "  | git push",
         "  | echo done",
         f"why: {reason}",
         "[y] yes, once",
-        "[s] yes, for this session: this very command, in this folder",
+        "[s] yes, for this session: exactly this command, in this folder",
         "[n] no (also Enter and Ctrl-D)",
     ]
 
@@ -31,7 +31,7 @@ def test_a_command() -> None:
 def test_an_edit() -> None:
     """Every field is shown."""
     assert asked("Edit", {"file_path": "a.py", "new_string": "x\ny", "replace_all": True}, rememberable=False) == [
-        "Edit wants to run:",
+        "Allow this Edit call?",
         "  file_path:",
         "  | a.py",
         "  new_string:",
@@ -45,7 +45,7 @@ def test_an_edit() -> None:
 
 
 COVERED = {
-    "a file": ("Edit", {"file_path": "a.py"}, "this tool anywhere in the workspace; outside of it, here only"),
+    "a file": ("Edit", {"file_path": "a.py"}, "this tool anywhere in the workspace; outside of it, only this file"),
     "no file": ("TodoWrite", {"todos": []}, "every use of this tool"),
 }
 
@@ -60,7 +60,7 @@ def test_the_session_covers_no_more_than_it_says(name: str, tool_input: dict[str
 def test_what_is_expected_is_what_is_offered(rememberable: bool, keys: str) -> None:
     """Somebody whose answer was none is told which would be one."""
     asking = Question("Bash", {"command": "ls"}, rememberable=rememberable)
-    assert expected(asking) == f"that is no answer; type {keys} (Enter: no)"
+    assert expected(asking) == f"invalid answer; type {keys} (Enter: no)"
 
 
 def test_nothing_to_show() -> None:
@@ -71,7 +71,7 @@ def test_nothing_to_show() -> None:
 def test_the_end_of_a_long_command_is_shown() -> None:
     """What is dangerous may stand last."""
     lines = asked("Bash", {"command": "echo " + "x" * 10_000 + "; rm -rf ~"})
-    assert lines[-4].endswith("; rm -rf ~") and any("6,015 characters are not shown" in line for line in lines)
+    assert lines[-4].endswith("; rm -rf ~") and any("6,015 characters not shown" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_nobody_to_ask(project: Project) -> None:
     """What must be asked is denied, and says that it was not asked."""
     loop = Loop(project)
     assert loop.bash("ls") == [False]
-    assert loop.denied == ["Bash needs permission: no rule allows it (nobody can be asked)"]
+    assert loop.denied == ["Bash needs permission: no rule allows it (no user can be asked)"]
 
 
 def test_an_untrusted_projects_allow_rules_are_ignored(project: Project) -> None:

@@ -202,7 +202,7 @@ def test_outside_it_goes_back_to_the_root(agent: Agent, root: Path, command: str
         said = agent.call("Bash", command=command)
     except ToolError as error:
         said = str(error)
-    assert f"is no folder in the workspace: the next command starts in `{root}` again)" in said
+    assert f"is not a folder in the workspace: the next command starts in `{root}` again)" in said
     assert agent.workspace.cwd == root
 
 
@@ -210,7 +210,7 @@ def test_a_folder_that_the_command_removed(agent: Agent, root: Path) -> None:
     """There is no way to stay there; the next command starts at the root."""
     agent.call("Bash", command="cd sub/deep")
     said = agent.call("Bash", command="rm -r ../../sub")
-    assert f"`{root}/sub/deep` is no folder in the workspace" in said
+    assert f"`{root}/sub/deep` is not a folder in the workspace" in said
     assert agent.call("Bash", command="pwd") == str(root)
 
 
@@ -220,7 +220,7 @@ def test_a_forged_report_leads_nowhere(agent: Agent, root: Path) -> None:
     agent.call("Bash", command=find + "trap - EXIT; rm -f $file; mkfifo $file")
     assert agent.workspace.cwd == root
     said = agent.call("Bash", command=find + "trap - EXIT; echo /etc > $file")
-    assert "`/etc` is no folder in the workspace" in said
+    assert "`/etc` is not a folder in the workspace" in said
     agent.call("Bash", command=find + "trap - EXIT; ln -sf /etc/passwd $file")
     assert agent.workspace.cwd == root
 
@@ -311,14 +311,14 @@ def test_the_longest_time_is_ten_minutes(agent: Agent) -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no command": ({}, "`command` is missing: it must be a text"),
-    "a list": ({"command": ["ls"]}, "`command` must be a text, not a list"),
+    "no command": ({}, "`command` is missing: it must be a string"),
+    "a list": ({"command": ["ls"]}, "`command` must be a string, not a list"),
     "empty": ({"command": ""}, "`command` is empty"),
-    "blank": ({"command": " \n"}, "`command` must be a shell command: it is blank, or holds a NUL character"),
-    "NUL": ({"command": "a\0b"}, "`command` must be a shell command: it is blank, or holds a NUL character"),
+    "blank": ({"command": " \n"}, "`command` must be a shell command: it is blank, or contains a NUL character"),
+    "NUL": ({"command": "a\0b"}, "`command` must be a shell command: it is blank, or contains a NUL character"),
     "half a character": (
         {"command": "echo \ud800"},
-        "`command` holds half a character (a lone surrogate) at position 5",
+        "`command` contains half a character (a lone surrogate) at position 5",
     ),
     "no time": ({"command": "ls", "timeout": 0}, "`timeout` must be a whole number from 1 up, not 0"),
     "time in words": ({"command": "ls", "timeout": "1s"}, "`timeout` must be a whole number from 1 up, not a text"),
@@ -326,10 +326,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"command": "ls", "run_in_background": 1},
         "`run_in_background` must be true or false, not 1",
     ),
-    "an odd description": ({"command": "ls", "description": 5}, "`description` must be a text, not 5"),
+    "an odd description": ({"command": "ls", "description": 5}, "`description` must be a string, not 5"),
     "no background here": (
         {"command": "ls", "run_in_background": True},
-        "`run_in_background`: nothing can be run in the background here; run it without",
+        "`run_in_background` is not available here; run it without",
     ),
 }
 

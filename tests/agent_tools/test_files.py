@@ -55,14 +55,14 @@ def test_the_names_of_seed_004_are_taken_too(agent: Agent, root: Path) -> None:
 def test_two_names_that_differ_are_refused(agent: Agent, root: Path) -> None:
     """Or else a hook would judge the one and the tool use the other."""
     said = agent.fails("Write", file_path="a.txt", path=".env", content="x")
-    assert said == "`file_path` and `path` are the same field, but they differ: give `file_path` only"
+    assert said == "`file_path` and `path` are the same field, but they differ: use `file_path` only"
     assert list(root.iterdir()) == []
 
 
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no path": ("Read", {}, "`file_path` is missing: it must be a text"),
-    "a null path": ("Read", {"file_path": None}, "`file_path` is missing: it must be a text"),
-    "a list of paths": ("Read", {"file_path": ["a"]}, "`file_path` must be a text, not a list"),
+    "no path": ("Read", {}, "`file_path` is missing: it must be a string"),
+    "a null path": ("Read", {"file_path": None}, "`file_path` is missing: it must be a string"),
+    "a list of paths": ("Read", {"file_path": ["a"]}, "`file_path` must be a string, not a list"),
     "an empty path": ("Read", {"file_path": ""}, "`file_path` is empty"),
     "an offset of 0": ("Read", {"file_path": "a", "offset": 0}, "`offset` must be a whole number from 1 up, not 0"),
     "half an offset": ("Read", {"file_path": "a", "offset": 1.5}, "`offset` must be a whole number from 1 up, not 1.5"),
@@ -82,16 +82,20 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         {"file_path": "a", "limit": True},
         "`limit` must be a whole number from 1 up, not a boolean",
     ),
-    "no content": ("Write", {"file_path": "a"}, "`content` is missing: it must be a text"),
-    "content of objects": ("Write", {"file_path": "a", "content": {"x": 1}}, "`content` must be a text, not an object"),
+    "no content": ("Write", {"file_path": "a"}, "`content` is missing: it must be a string"),
+    "content of objects": (
+        "Write",
+        {"file_path": "a", "content": {"x": 1}},
+        "`content` must be a string, not an object",
+    ),
     "half a character": (
         "Write",
         {"file_path": "a", "content": "x\ud800"},
-        "`content` holds half a character (a lone surrogate) at position 1",
+        "`content` contains half a character (a lone surrogate) at position 1",
     ),
-    "no old text": ("Edit", {"file_path": "a", "new_string": ""}, "`old_string` is missing: it must be a text"),
+    "no old text": ("Edit", {"file_path": "a", "new_string": ""}, "`old_string` is missing: it must be a string"),
     "an empty old text": ("Edit", {"file_path": "a", "old_string": "", "new_string": "x"}, "`old_string` is empty"),
-    "no new text": ("Edit", {"file_path": "a", "old_string": "x"}, "`new_string` is missing: it must be a text"),
+    "no new text": ("Edit", {"file_path": "a", "old_string": "x"}, "`new_string` is missing: it must be a string"),
     "nothing to change": (
         "Edit",
         {"file_path": "a", "old_string": "x", "new_string": "x"},
@@ -222,18 +226,18 @@ def test_a_file_that_keeps_turning_into_a_link_is_never_followed_out(agent: Agen
 def test_a_part_can_be_read(agent: Agent, root: Path) -> None:
     """From a line on, so many lines, and how to go on."""
     (root / "a").write_text("".join(f"line {number}\n" for number in range(1, 11)))
-    more = "[... there is more: read on with `offset` {} ...]"
+    more = "[... there is more: continue with `offset` {} ...]"
     assert agent.call("Read", file_path="a", limit=2) == "line 1\nline 2\n" + more.format(3)
     assert agent.call("Read", file_path="a", offset=3, limit=1.0) == "line 3\n" + more.format(4)
     assert agent.call("Read", file_path="a", offset=9, limit=2) == "line 9\nline 10\n"
     assert agent.call("Read", file_path="a", offset=10) == "line 10\n"
-    assert agent.fails("Read", file_path="a", offset=11) == "`offset` 11 lies beyond the end: the last line is 10"
+    assert agent.fails("Read", file_path="a", offset=11) == "`offset` 11 is beyond the end: the last line is 10"
 
 
 def test_long_files_are_cut(agent: Agent, root: Path) -> None:
     """By lines, or by characters when they are long."""
     (root / "lines").write_text("x\n" * 2001)
-    assert agent.call("Read", file_path="lines").endswith("x\n[... there is more: read on with `offset` 2001 ...]")
+    assert agent.call("Read", file_path="lines").endswith("x\n[... there is more: continue with `offset` 2001 ...]")
     (root / "wide").write_text(("ü" * 999 + "\n") * 60)
     said = agent.call("Read", file_path="wide")
     assert len(said) < CAP + 100 and said.endswith("\n[... cut in line 51, after 50,000 characters ...]")
@@ -248,7 +252,7 @@ def test_a_huge_file_is_not_loaded(agent: Agent, root: Path) -> None:
         file.write(b"first line\n" + b"x" * 20_000 + b"\n")
         file.truncate(1 << 33)
     assert agent.call("Read", file_path="huge", limit=1).startswith("first line\n[... there is more")
-    assert "lies beyond the first" in agent.fails("Read", file_path="huge", offset=4)
+    assert "is beyond the first" in agent.fails("Read", file_path="huge", offset=4)
     said = agent.fails("Edit", file_path="huge", old_string="first", new_string="last")
     assert f"`huge` is larger than {LARGEST:,} bytes" in said
 
@@ -328,9 +332,9 @@ def test_a_text_that_is_not_there_once_is_counted(agent: Agent, root: Path) -> N
     """None, several, and those that overlap; the file stays as it was."""
     (root / "a").write_text("one two two aXaXa")
     said = agent.fails("Edit", file_path="a", old_string="three", new_string="x")
-    assert said == "`old_string` does not occur in `a`: read the file and give the text exactly as it is there"
+    assert said == "`old_string` does not occur in `a`: read the file and use the text exactly as it is there"
     said = agent.fails("Edit", file_path="a", old_string="two", new_string="x")
-    assert said == "`old_string` occurs 2 times in `a`: give more of what is around it, or `replace_all`"
+    assert said == "`old_string` occurs 2 times in `a`: include more of the text around it, or use `replace_all`"
     assert "occurs 2 times" in agent.fails("Edit", file_path="a", old_string="aXa", new_string="x")
     assert (root / "a").read_text() == "one two two aXaXa"
 

@@ -61,7 +61,7 @@ def test_it_stays_in_its_session(agent: Agent) -> None:
     context(agent, "BeforeTool")
     assert context(agent, "AfterTool", session_id="another") == ""
     heard = agent.ask(gemini(agent, "BeforeTool", session_id=""), "--as", "gemini")
-    assert any("names no session" in line for line in heard.lines)
+    assert any("this event has no session" in line for line in heard.lines)
 
 
 def test_a_secret_does_not_wait(agent: Agent) -> None:
@@ -69,7 +69,7 @@ def test_a_secret_does_not_wait(agent: Agent) -> None:
     secret = "ghp_" + "a1B2" * 9
     agent.hooks(TELLS.replace("mind the gap", secret))
     heard = agent.ask(gemini(agent, "BeforeTool"), "--as", "gemini")
-    assert any("with a secret in it" in line for line in heard.lines)
+    assert any("that contains a secret" in line for line in heard.lines)
     assert context(agent, "AfterTool") == ""
 
 

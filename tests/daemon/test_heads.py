@@ -65,7 +65,7 @@ def rewritten(lines: list[bytes]) -> list[bytes]:
 
 ATTACKS: dict[str, tuple[Callable[[list[bytes]], list[bytes] | None], str]] = {
     "the end is cut off": (lambda lines: lines[:2], "the log was truncated: the exported head, record 4"),
-    "the end is cut off and it went on": (lambda lines: [*lines[:3], *rewritten(lines)[3:]], "follow record 3"),
+    "the end is cut off and it went on": (lambda lines: [*lines[:3], *rewritten(lines)[3:]], "does not match record 3"),
     "all of it is rewritten": (rewritten, "the log was rewritten up to here"),
     "it is emptied": (lambda lines: [], "it has no record"),
     "it is removed": (lambda lines: None, "it has no record"),

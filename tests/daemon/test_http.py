@@ -816,7 +816,7 @@ def test_the_verb_listens(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", ":", "8123", ":8123", "localhost", "localhost:", "::1:8123", "a:b", "h:65536"])
 def test_an_address_that_is_none(text: str) -> None:
     """The message says how one is written."""
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="invalid address"):
         address(text)
 
 
@@ -957,9 +957,9 @@ def last_record(served: Serving) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (None, "no token was sent"),
-        ("Bearer", "no token was sent"),
-        ("Bearer $BILLHOOK_TOKEN", "no token was sent"),
+        (None, "the request has no token"),
+        ("Bearer", "the request has no token"),
+        ("Bearer $BILLHOOK_TOKEN", "the request has no token"),
         ("Bearer " + "x" * 43, "wrong token"),
     ],
 )

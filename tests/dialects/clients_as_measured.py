@@ -40,7 +40,7 @@ def claude(ended: Exit) -> Effect:
     ends = said.get("continue") is False
     if said.get("decision") == "block":
         return Effect(runs=False, reason=said.get("reason", ""), ends=ends)
-    if inside.get("permissionDecision") in ("deny", "ask"):  # nobody can be asked
+    if inside.get("permissionDecision") in ("deny", "ask"):  # no user can be asked
         return Effect(runs=False, reason=inside.get("permissionDecisionReason", ""), ends=ends)
     # `continue: false` ends the loop after the call
     return Effect(rewritten=inside.get("updatedInput"), context=inside.get("additionalContext", ""), ends=ends)

@@ -86,7 +86,7 @@ def test_deny_without_a_reason_denies(client: str, reason: str) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_ask_never_runs_the_tool(client: str) -> None:
-    """Where nobody can be asked it denies, says that approval was wanted, and reports it."""
+    """Where no user can be asked it denies, says that approval was wanted, and reports it."""
     effect, written = told(client, ask("is this the right folder?"))
 
     assert not effect.runs

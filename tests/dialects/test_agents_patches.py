@@ -111,7 +111,7 @@ def test_codex_is_not_told_what_only_describes_a_command() -> None:
     written = dialect("codex").write_exit(event, rewrite(input={"command": "y", "description": "lists"}))
 
     assert json.loads(written.exit.stdout)["hookSpecificOutput"]["updatedInput"] == {"command": "y"}
-    assert written.lost == ("`description` of the input can't be said",)
+    assert written.lost == ("`description` of the input can't be expressed",)
 
 
 def read_call(agent: str, sent: Mapping[str, object]) -> Event:

@@ -491,7 +491,7 @@ def test_halves_of_a_denied_call() -> None:
             assert call.result == ToolResult("1", "no", True)
             await session.after_tool(call, "out")
 
-    with pytest.raises(UsageError, match="`1` has its result already, or must not run"):
+    with pytest.raises(UsageError, match="`1` already has its result, or must not run"):
         run(work())
     assert noted.inside == ["PreToolUse"]
 
@@ -503,12 +503,12 @@ def test_an_id_is_used_once() -> None:
     async def work() -> None:
         async with noted.session() as session:
             call = await session.before_tool("Bash", LS, tool_use_id="1")
-            with pytest.raises(UsageError, match="`1` was judged already"):
+            with pytest.raises(UsageError, match="`1` was already checked"):
                 await session.before_tool("Bash", LS, tool_use_id="1")
             await session.after_tool(call, "out")
             with pytest.raises(UsageError, match="`1` has its result already"):
                 await session.after_tool(call, "out")
-            with pytest.raises(UsageError, match="`1` was judged already"):
+            with pytest.raises(UsageError, match="`1` was already checked"):
                 await session.call_tool("Bash", LS, never, tool_use_id="1")
 
     run(work())

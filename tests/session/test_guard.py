@@ -67,7 +67,7 @@ def test_nobody_can_be_asked() -> None:
     result = run(called(guard()))
     assert result.is_error
     assert result.content.endswith(
-        f"(nobody can be asked) To allow it, the user can add `Bash({FORCE})` to `guard(allow=[...])`."
+        f"(no user can be asked) To allow it, the user can add `Bash({FORCE})` to `guard(allow=[...])`."
     )
     assert run(called(guard(allow=[f"Bash({FORCE})"]))).content == "ran"
 
@@ -75,4 +75,4 @@ def test_nobody_can_be_asked() -> None:
 def test_nobody_can_be_asked_about_what_another_hook_asks() -> None:
     """No rule is named where it would not be enough."""
     content = run(called(guard(), says("PreToolUse", ask("sure?"), name="other"))).content
-    assert content.endswith("(nobody can be asked)")
+    assert content.endswith("(no user can be asked)")

@@ -61,7 +61,7 @@ def test_a_person_who_does_not_say_yes(answer: str, tmp_path: Path) -> None:
     """No mail is sent, and the loop goes on to its end."""
     shown = screen(EXAMPLE.read_text(), answer, tmp_path)
 
-    assert "The person was asked and said no" in shown
+    assert "The user was asked and declined" in shown
     assert "result:" not in shown
     assert shown.endswith("Done.\n")
 

@@ -88,7 +88,7 @@ def test_a_hook_may_let_the_model_try_again() -> None:
     said = {"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": True}}
     noted = Noted(says("PermissionDenied", said, dialect="claude"))
 
-    assert called(noted, Rules(DENY)).content == "Bash is not permitted\nA hook says: you may try again."
+    assert called(noted, Rules(DENY)).content == "Bash is not permitted\nA hook allows you to try again."
 
 
 def test_rules_that_break_let_nothing_pass() -> None:
@@ -143,7 +143,7 @@ def test_the_person_says_no(answer: Any) -> None:
 
     result = called(noted, Rules(ASK), Person(answer))
 
-    assert result == ToolResult("1", "The person was asked and said no (asks for Bash).", True)
+    assert result == ToolResult("1", "The user was asked and declined (asks for Bash).", True)
     assert noted.inside == ["PreToolUse", "PermissionRequest", "Notification"]
 
 
@@ -154,7 +154,7 @@ def test_the_person_could_not_be_asked(error: Exception) -> None:
 
     result = called(noted, Rules(ASK), Person(error))
 
-    assert result == ToolResult("1", f"the person could not be asked: {str(error) or 'RuntimeError'}", True)
+    assert result == ToolResult("1", f"the user could not be asked: {str(error) or 'RuntimeError'}", True)
     assert noted.inside[-1] == "PermissionDenied"
 
 
@@ -201,8 +201,8 @@ def test_a_yes_for_the_session(answer: Any, rememberable: bool, remembered: bool
 @pytest.mark.parametrize(
     ("ruling", "content"),
     [
-        (ASK, "asks for Bash (nobody can be asked)"),
-        (Ruling(Decision.ASK), "Bash needs permission (nobody can be asked)"),
+        (ASK, "asks for Bash (no user can be asked)"),
+        (Ruling(Decision.ASK), "Bash needs permission (no user can be asked)"),
     ],
 )
 def test_nobody_can_be_asked(ruling: Ruling, content: str) -> None:
@@ -231,7 +231,7 @@ def test_a_hook_asks_and_nobody_is_there() -> None:
     """Then it is denied, with the hook's reason."""
     noted = Noted(says("PreToolUse", ask("it pushes")))
 
-    assert called(noted, None) == ToolResult("1", "it pushes (nobody can be asked)", True)
+    assert called(noted, None) == ToolResult("1", "it pushes (no user can be asked)", True)
     assert noted.inside[-1] == "PermissionDenied"
 
 
@@ -376,7 +376,7 @@ def guard_of_other(answer: Answer) -> Hook:
         pytest.param(
             Rules(ASK),
             rewrite(input={"command": "third"}),
-            "an input that was allowed as rewritten was rewritten once more",
+            "a hook rewrote an input again that was already allowed as rewritten",
             "PermissionDenied",
             id="a hook rewrites it once more",
         ),

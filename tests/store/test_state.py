@@ -555,9 +555,9 @@ def test_a_home_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
     for root in (tmp_path / "home", tmp_path / "home" / "below"):
         state = FileState(root)
-        with pytest.raises(StoreError, match=r"BILLHOOK_HOME|a folder is needed"):
+        with pytest.raises(StoreError, match=r"BILLHOOK_HOME|in the place of a folder"):
             state.update("turns", "a", one_more)
-        with pytest.raises(StoreError, match="a folder is needed"):
+        with pytest.raises(StoreError, match="in the place of a folder"):
             state.read("turns", "a")
 
 

@@ -39,7 +39,6 @@ else:
 TEMPORARY = ".new-"
 """The prefix of temporary files. One that is left after a crash is ignored."""
 
-_NO_LINKS = "which billhook does not accept here"
 _HAS_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EINVAL})
 
 
@@ -250,7 +249,7 @@ def status(name: str, folder: int) -> os.stat_result | None:
         return None
 
 
-def refuse_strange(found: os.stat_result | None, path: Path, why: str = _NO_LINKS) -> None:
+def refuse_strange(found: os.stat_result | None, path: Path, why: str = "") -> None:
     """Raise StoreError if it is not a regular file of this user."""
     if found is None:
         return
@@ -270,9 +269,9 @@ def _refuse_shared(found: os.stat_result, path: Path) -> None:
         raise StoreError("it is not trusted: other users can write to it", place=str(path), hint=f"chmod go-w {path}")
 
 
-def _strange(found: os.stat_result, path: Path, wanted: str, why: str = _NO_LINKS) -> StoreError:
-    what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else f"not {wanted}"
-    return StoreError(f"this is {what}, {why}", place=str(path), hint=f"move it away: {path}")
+def _strange(found: os.stat_result, path: Path, wanted: str, why: str = "") -> StoreError:
+    what = "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else f"it is not {wanted}"
+    return StoreError(f"{what}, {why}" if why else what, place=str(path), hint=f"move it away: {path}")
 
 
 @contextmanager

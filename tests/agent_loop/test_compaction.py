@@ -1,4 +1,4 @@
-"""When the conversation outgrows its budget, or the person wants it short."""
+"""Compaction: the conversation is larger than its budget, or the user asks for it."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def test_in_order(project: Project) -> None:
 
 
 def test_the_conversation_is_the_summary(project: Project) -> None:
-    """The model is asked for a summary without tools, and gets nothing else of what was said before."""
+    """The model has to summarise without tools, and then gets only the summary of earlier messages."""
     ran = project.run([bash(MUCH), bash("echo on"), DONE], budget=1000, prompt="tidy up")
     first, summing, second, third = ran.requests
     assert (summing.tools, summing.messages[:-1]) == ((), (*first.messages, *summing.messages[1:-1]))
@@ -46,7 +46,7 @@ def test_the_conversation_is_the_summary(project: Project) -> None:
 
 
 def test_context_after_a_compaction(project: Project) -> None:
-    """What a hook says at SessionStart (compact) is in the system message of the next call, not in the summary's."""
+    """A hook's context at SessionStart (compact) is in the system message of the next call, not in the summary's."""
     ran = project.run(
         [bash(MUCH), DONE], says("SessionStart", {"systemMessage": "rules"}, match="compact"), budget=1000
     )
@@ -67,7 +67,7 @@ def test_within_the_budget(project: Project) -> None:
     ],
 )
 def test_blocked(hook: Hook, project: Project) -> None:
-    """The conversation stays whole; the hook is asked again when it has grown by a fifth."""
+    """The conversation is unchanged; the hook runs again when it has grown by a fifth."""
     turns = [bash(MUCH), bash("true"), bash("true"), bash(MUCH), DONE]
     ran = project.run(turns, hook, budget=1000)
     assert (len(ran.of("PreCompact")), "PostCompact" in ran.names) == (2, False)
@@ -97,7 +97,7 @@ def test_manual(project: Project) -> None:
 
 
 def test_manual_blocked(project: Project) -> None:
-    """A hook may be against what the person wants, too; they are told that nothing was done."""
+    """A hook may also refuse the user's request; the user is told that nothing was done."""
 
     async def drive(agent: AgentLoop) -> bool:
         await agent.turn("one")
@@ -114,7 +114,7 @@ def test_a_stop_at_a_compaction(project: Project) -> None:
 
 
 class NoSummaries(Scripted):
-    """A model that fails when it is asked for a summary."""
+    """A model that fails to summarise."""
 
     async def complete(self, request: ModelRequest, say: Say) -> Completion:
         if not request.tools:

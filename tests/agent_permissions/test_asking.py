@@ -15,7 +15,7 @@ def asked(name: str, tool_input: dict[str, Any], **more: Any) -> list[str]:
 
 
 def test_a_command() -> None:
-    """What would run, why it is asked, and the answers."""
+    """The call, the reason of the question, and the possible answers."""
     reason = "Bash needs permission: permissions.ask `Bash(git push *)` (.claude/settings.json:4)"
     assert asked("Bash", {"command": "git push\necho done"}, reason=reason) == [
         "Allow this Bash call?",
@@ -51,14 +51,14 @@ COVERED = {
 
 
 @pytest.mark.parametrize(("name", "tool_input", "covered"), COVERED.values(), ids=COVERED)
-def test_the_session_covers_no_more_than_it_says(name: str, tool_input: dict[str, Any], covered: str) -> None:
-    """Who says yes for the session knows what to."""
+def test_the_session_covers_only_what_is_shown(name: str, tool_input: dict[str, Any], covered: str) -> None:
+    """The user sees what an answer for the session covers."""
     assert asked(name, tool_input)[-2] == f"[s] yes, for this session: {covered}"
 
 
 @pytest.mark.parametrize(("rememberable", "keys"), [(True, "y, s or n"), (False, "y or n")])
 def test_what_is_expected_is_what_is_offered(rememberable: bool, keys: str) -> None:
-    """Somebody whose answer was none is told which would be one."""
+    """After an invalid answer the valid ones are shown."""
     asking = Question("Bash", {"command": "ls"}, rememberable=rememberable)
     assert expected(asking) == f"invalid answer; type {keys} (Enter: no)"
 
@@ -69,7 +69,7 @@ def test_nothing_to_show() -> None:
 
 
 def test_the_end_of_a_long_command_is_shown() -> None:
-    """What is dangerous may stand last."""
+    """The dangerous part may come last."""
     lines = asked("Bash", {"command": "echo " + "x" * 10_000 + "; rm -rf ~"})
     assert lines[-4].endswith("; rm -rf ~") and any("6,015 characters not shown" in line for line in lines)
 
@@ -93,7 +93,7 @@ def test_control_characters_are_shown(hostile: str, shown: str) -> None:
 
 @given(st.text(), st.dictionaries(st.text(), st.text(), max_size=3), st.text())
 def test_nothing_looks_like_the_question(name: str, tool_input: dict[str, str], reason: str) -> None:
-    """Whatever stands in a call: lines of ours are ours, and nothing moves the cursor."""
+    """For any call: our lines can't be forged, and nothing moves the cursor."""
     text = question_text(Question(name.replace("\n", ""), tool_input, reason))
     assert all(char.isprintable() or char in "\n\t" or char.isspace() for char in text)
     assert "\r" not in text and "\x1b" not in text
@@ -115,5 +115,5 @@ def test_answers(line: str, answer: str | None) -> None:
 
 
 def test_no_session_where_none_is_offered() -> None:
-    """It is asked again."""
+    """The question is repeated."""
     assert read_answer("s", rememberable=False) is None and read_answer("y", rememberable=False) == "once"

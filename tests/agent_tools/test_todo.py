@@ -27,9 +27,9 @@ def test_an_empty_list(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[Any, str]] = {
     "missing": (None, "`todos` is missing: it must be a list"),
-    "a text": ("do it", "`todos` must be a list, not a text"),
+    "a string": ("do it", "`todos` must be a list, not a string"),
     "an object": ({"content": "a"}, "`todos` must be a list, not an object"),
-    "a list of texts": (["do it"], "`todos[0]` must be an object, not a text"),
+    "a list of strings": (["do it"], "`todos[0]` must be an object, not a string"),
     "no content": ([{"status": "pending"}], "todos[0]: `content` is missing: it must be a string"),
     "empty content": ([{"content": "", "status": "pending"}], "todos[0]: `content` is empty"),
     "content of another type": ([{"content": 3, "status": "pending"}], "todos[0]: `content` must be a string, not 3"),
@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("todos", "said"), WRONG.values(), ids=WRONG)
-def test_a_mistake_is_named(tmp_path: Path, todos: Any, said: str) -> None:
+@pytest.mark.parametrize(("todos", "reported"), WRONG.values(), ids=WRONG)
+def test_a_mistake_is_named(tmp_path: Path, todos: Any, reported: str) -> None:
     """The field, what it must be, and what it was."""
-    assert Agent(tmp_path).fails("TodoWrite", todos=todos) == said
+    assert Agent(tmp_path).fails("TodoWrite", todos=todos) == reported

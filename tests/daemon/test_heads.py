@@ -75,13 +75,13 @@ ATTACKS: dict[str, tuple[Callable[[list[bytes]], list[bytes] | None], str]] = {
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_on_the_log_are_found(home: Home, name: str) -> None:
     """Nothing was exported by hand, and `verify` is given no head; the copy below the state root is of no help."""
-    attack, said = ATTACKS[name]
+    attack, reported = ATTACKS[name]
     log = recorded(home)
     changed = attack(log.read_bytes().splitlines(keepends=True))
     log.unlink() if changed is None else log.write_bytes(b"".join(changed))
 
     code, findings = verified(home)
-    assert code == 1 and said in findings
+    assert code == 1 and reported in findings
 
 
 def test_a_head_is_never_replaced(home: Home) -> None:

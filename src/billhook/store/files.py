@@ -347,7 +347,7 @@ def _folds_case(folder: Path) -> bool:
 
 # Locks between processes:
 
-PATIENCE: Final = 5.0  # seconds to wait for a lock by default
+TIMEOUT: Final = 5.0  # seconds to wait for a lock by default
 _SHORTEST, _LOCKS_LONGEST = 0.0002, 0.01
 """Shortest and longest pause in seconds between two attempts to take a lock: the pause doubles each time."""
 _PATIENT: Final = 0.5  # seconds after which a waiting process uses the shortest pause again
@@ -359,7 +359,7 @@ class LockedError(StoreError):
 
 
 @contextmanager
-def locked(path: Path, *, root: Path, seconds: float = PATIENCE) -> Iterator[None]:
+def locked(path: Path, *, root: Path, seconds: float = TIMEOUT) -> Iterator[None]:
     """Hold the lock file at `path` while the block runs; no other process or thread holds it then.
 
     The file and folders below `root` are created if they are missing. Not reentrant. Raises StoreError if the lock is
@@ -397,7 +397,7 @@ class LockFile:
         assert self._file is not None and self.held
         return self._file
 
-    def acquire(self, seconds: float = PATIENCE, *, check: bool = True) -> None:
+    def acquire(self, seconds: float = TIMEOUT, *, check: bool = True) -> None:
         """Take the lock, waiting for at most `seconds`. Raises StoreError, and then it is not held.
 
         `check`: make sure that it is still the file at its path. A lock on a file that another process has removed

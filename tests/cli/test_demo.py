@@ -167,7 +167,7 @@ def test_the_commands_to_look_further_work(tmp_path: Path) -> None:
     again = pasted(*go, agent)
     assert again.returncode == 0
     assert "denied by no-rm" in again.stderr and "compacted (auto)" in again.stderr
-    assert "5 hooks, mode acceptEdits" in again.stderr and "nobody can be asked" not in again.stderr
+    assert "5 hooks, mode acceptEdits" in again.stderr and "no user can be asked" not in again.stderr
     fired = [json.loads(line)["event"] for line in pasted(*go, logged).stdout.splitlines()]
     assert set(fired) >= set(SEED_001) and fired[0] == "Setup"
     assert own == "billhook agent"

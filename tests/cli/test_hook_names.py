@@ -206,4 +206,4 @@ def test_a_hook_that_calls_us_ends(place: Place) -> None:
     place.own(f"hooks:\n  round:\n    events: PreToolUse\n    run: {PROGRAM} hook\n    gate: true\n")
     ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=None)
     assert '"deny"' in ended.out
-    assert "three deep" in ended.out
+    assert "three levels deep" in ended.out

@@ -71,7 +71,7 @@ def test_launcher_with_billhook_elsewhere(launcher: Client) -> None:
 
 @pytest.mark.parametrize("what", ["closed", "a folder"])
 def test_launcher_without_stdin(launcher: Client, what: str) -> None:
-    """Python itself would not start with a folder there, and its exit code is one that agents let pass."""
+    """Python itself would not start with a folder there, and agents allow the call for its exit code."""
     folder = os.open(launcher.folder, os.O_RDONLY)
     process = launcher.start(stdin=folder, preexec_fn=closing(0) if what == "closed" else None)
     assert process.communicate(timeout=30) == (b"cold\n", b"")

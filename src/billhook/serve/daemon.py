@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["IDLE", "AlreadyError", "Daemon", "run"]
 
 IDLE: Final = 3600.0  # seconds without a request after which a daemon ends
-PATIENCE: Final = 30.0  # seconds for running requests to finish when the daemon ends
+TIMEOUT: Final = 30.0  # seconds for running requests to finish when the daemon ends
 _LOOKED: Final = 1.0  # seconds between two checks of the daemon's source files
 _RESTS: Final = 600.0  # seconds without a request after which Python workers are closed: each is as large as a daemon
 _RETRIES: Final = 60.0  # seconds between two attempts, at most, to listen on an address that is in use
@@ -147,9 +147,9 @@ class Daemon:
 
     async def _finish(self) -> None:
         """Let pending requests and hooks in the background finish, within a time limit."""
-        end = time.monotonic() + PATIENCE
-        closing = None if self.http is None else asyncio.ensure_future(self.http.close(PATIENCE))
-        await self._until(lambda: not self.server.busy, PATIENCE)
+        end = time.monotonic() + TIMEOUT
+        closing = None if self.http is None else asyncio.ensure_future(self.http.close(TIMEOUT))
+        await self._until(lambda: not self.server.busy, TIMEOUT)
         if self.server.busy:
             server_log.log.warning("%d requests did not finish in time and are cancelled", self.server.busy)
             self._cancel()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 WINDOW: Final = 10.0  # seconds in which an equal call without an id from another entry counts as the same call
 WINDOW_BY_ID: Final = 60.0
-PATIENCE: Final = 20.0  # seconds to wait for the first process if the agent's timeout is unknown
+TIMEOUT: Final = 20.0  # seconds to wait for the first process if the agent's timeout is unknown
 _SHARE: Final = 0.8  # of the time for hooks; after that there is still time to run the hooks here
 _SHORTEST, _LONGEST = 0.002, 0.05
 _IDS: Final = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
@@ -90,7 +90,7 @@ class Once:
     def __init__(self, root: str, call: CallRecord, seconds: float | None) -> None:
         self._calls = CallRecords(Path(root))
         self._call = call
-        self._ends = time.monotonic() + (PATIENCE if seconds is None else seconds * _SHARE)
+        self._ends = time.monotonic() + (TIMEOUT if seconds is None else seconds * _SHARE)
 
     async def judged(self, judge: Judge) -> SharedVerdict:
         """The answer of the hooks, run by this process or by the first one. Without a writable state every process runs

@@ -39,7 +39,6 @@ else:
 TEMPORARY = ".new-"
 """The prefix of temporary files. One that is left after a crash is ignored."""
 
-_NO_LINKS = "which billhook does not accept here"
 _HAS_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EINVAL})
 
 
@@ -250,7 +249,7 @@ def status(name: str, folder: int) -> os.stat_result | None:
         return None
 
 
-def refuse_strange(found: os.stat_result | None, path: Path, why: str = _NO_LINKS) -> None:
+def refuse_strange(found: os.stat_result | None, path: Path, why: str = "") -> None:
     """Raise StoreError if it is not a regular file of this user."""
     if found is None:
         return
@@ -270,9 +269,9 @@ def _refuse_shared(found: os.stat_result, path: Path) -> None:
         raise StoreError("it is not trusted: other users can write to it", place=str(path), hint=f"chmod go-w {path}")
 
 
-def _strange(found: os.stat_result, path: Path, wanted: str, why: str = _NO_LINKS) -> StoreError:
-    what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else f"not {wanted}"
-    return StoreError(f"this is {what}, {why}", place=str(path), hint=f"move it away: {path}")
+def _strange(found: os.stat_result, path: Path, wanted: str, why: str = "") -> StoreError:
+    what = "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else f"it is not {wanted}"
+    return StoreError(f"{what}, {why}" if why else what, place=str(path), hint=f"move it away: {path}")
 
 
 @contextmanager
@@ -348,7 +347,7 @@ def _folds_case(folder: Path) -> bool:
 
 # Locks between processes:
 
-PATIENCE: Final = 5.0  # seconds to wait for a lock by default
+TIMEOUT: Final = 5.0  # seconds to wait for a lock by default
 _SHORTEST, _LOCKS_LONGEST = 0.0002, 0.01
 """Shortest and longest pause in seconds between two attempts to take a lock: the pause doubles each time."""
 _PATIENT: Final = 0.5  # seconds after which a waiting process uses the shortest pause again
@@ -360,7 +359,7 @@ class LockedError(StoreError):
 
 
 @contextmanager
-def locked(path: Path, *, root: Path, seconds: float = PATIENCE) -> Iterator[None]:
+def locked(path: Path, *, root: Path, seconds: float = TIMEOUT) -> Iterator[None]:
     """Hold the lock file at `path` while the block runs; no other process or thread holds it then.
 
     The file and folders below `root` are created if they are missing. Not reentrant. Raises StoreError if the lock is
@@ -398,7 +397,7 @@ class LockFile:
         assert self._file is not None and self.held
         return self._file
 
-    def acquire(self, seconds: float = PATIENCE, *, check: bool = True) -> None:
+    def acquire(self, seconds: float = TIMEOUT, *, check: bool = True) -> None:
         """Take the lock, waiting for at most `seconds`. Raises StoreError, and then it is not held.
 
         `check`: make sure that it is still the file at its path. A lock on a file that another process has removed

@@ -16,7 +16,7 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store import files
-from billhook.store.files import PATIENCE, StoreError, file_name, locked, sha256
+from billhook.store.files import TIMEOUT, StoreError, file_name, locked, sha256
 
 T = TypeVar("T")
 Value = dict[str, Any]  # a record
@@ -61,7 +61,7 @@ class _CachedRecord(NamedTuple):
 class FileState:
     """State in files below one root. Keeps nothing open; threads and processes may share it."""
 
-    def __init__(self, root: Path, *, seconds: float = PATIENCE) -> None:
+    def __init__(self, root: Path, *, seconds: float = TIMEOUT) -> None:
         self.root = Path(root)
         self._folders = {kind: self.root / folder for kind, folder in FOLDERS.items()}
         self._locks = self.root / "billhook" / "locks"
@@ -195,7 +195,7 @@ def listed(record: Value | None, name: str, kind: type[T]) -> list[T]:
 
 # Calls whose hooks are running, or have just run:
 
-SHORT_PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
+SHORT_TIMEOUT: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
 LARGEST_CALL: Final = 256 << 10  # Bytes of an answer. A larger one is not saved, and other processes run the hooks.
 _MOST: Final = 32  # calls of one session that are saved
 _LONGEST: Final = 900.0  # seconds after which a call without an answer expires
@@ -250,7 +250,7 @@ class CallRecords:
     """The calls of all sessions, below one root. Keeps nothing open; every method raises StoreError."""
 
     def __init__(self, root: Path) -> None:
-        self._state = FileState(root, seconds=SHORT_PATIENCE)
+        self._state = FileState(root, seconds=SHORT_TIMEOUT)
 
     def take(self, call: CallRecord) -> Taken:
         """Join a call that arrived through another entry, or begin it."""

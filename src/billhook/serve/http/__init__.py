@@ -234,7 +234,7 @@ async def _crashed(request: Request, error: Exception) -> Response:
 
 # The daemon over HTTP:
 
-PATIENCE: Final = 30.0  # seconds for pending requests when the server is closed
+TIMEOUT: Final = 30.0  # seconds for pending requests when the server is closed
 _BACKLOG: Final = 512
 _IDLE: Final = 15  # seconds that a connection may be idle between two requests
 
@@ -248,7 +248,7 @@ class Http:
         self.app = app
         self._listener, self._state = listener, state
 
-    async def close(self, seconds: float = PATIENCE) -> None:
+    async def close(self, seconds: float = TIMEOUT) -> None:
         """Accept no more requests, end the streams, and let pending requests finish."""
         self._listener.close()
         self.app.stream.end()

@@ -22,7 +22,7 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.lazy import pattern
 from billhook.store import files
-from billhook.store.files import PATIENCE, LockFile, StoreError, failed, log_folder, sha256
+from billhook.store.files import TIMEOUT, LockFile, StoreError, failed, log_folder, sha256
 from billhook.store.log import record
 from billhook.store.log.record import LARGEST_BODY, LARGEST_LINE, LineEnds
 
@@ -318,7 +318,7 @@ class EventLog:
 
     def _wait_for_turn(self) -> None:
         """Become the one thread of this process that writes to the log."""
-        ends = monotonic() + 2 * PATIENCE
+        ends = monotonic() + 2 * TIMEOUT
         while monotonic() < ends:
             try:
                 del self._turn[0]
@@ -503,7 +503,7 @@ class _QuickLock(LockFile):
         if check or not self._taken_soon():
             if self._turn.locked():  # the lock against threads, left by an interrupt: there is only one thread here
                 self._turn.release()
-            self.acquire(PATIENCE, check=check)
+            self.acquire(TIMEOUT, check=check)
             self.file = -1 if self._file is None else self._file
             self._turn.release()
 

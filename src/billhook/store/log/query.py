@@ -18,7 +18,7 @@ FILES_AT_ONCE: Final = 8
 _FEWEST_BYTES: Final = 16 << 20  # Python searches fewer bytes before ripgrep has started
 _LONGEST_NEEDLES: Final = 64 << 10  # bytes: the system allows 128 KiB for one argument
 _MOST_OUTPUT: Final = 4 << 20  # Bytes. With so many matches it is faster to read all lines.
-_PATIENCE: Final = 600.0  # Seconds. Regular files never take that long.
+_TIMEOUT: Final = 600.0  # Seconds. Regular files never take that long.
 _FLAGS: Final = ("--no-config", "--fixed-strings", "--text", "--encoding=none", "--no-mmap", "--color=never",
                  "--case-sensitive", "--no-line-number", "--with-filename", "--null", "--no-heading", "--byte-offset",
                  "--max-columns=1", "--no-messages")  # fmt: skip
@@ -48,7 +48,7 @@ def _output(argv: list[bytes], files: Sequence[int]) -> bytes | None:
 
     silent = subprocess.DEVNULL
     with subprocess.Popen(argv, stdin=silent, stdout=subprocess.PIPE, stderr=silent, pass_fds=files) as child:
-        watch = threading.Timer(_PATIENCE, child.kill)
+        watch = threading.Timer(_TIMEOUT, child.kill)
         watch.daemon = True
         watch.start()
         try:

@@ -139,8 +139,8 @@ MEASURED: dict[str, Callable[[Drive], str]] = {
     "rewrite its input": _rewrite_input,
     "rewrite its output": _rewrite_output,
     "add context": _context,
-    "ask, with somebody there": _ask,
-    "ask, with nobody there": _nobody,
+    "ask, with a user": _ask,
+    "ask, without a user": _nobody,
     "refuse a prompt": _prompt,
     "stop the run": _stop,
     "keep going at Stop": _keep_going,
@@ -150,7 +150,7 @@ MEASURED: dict[str, Callable[[Drive], str]] = {
     "SessionEnd of a run that raises": _fires("SessionEnd", script=[]),
     "StopFailure": _fires("StopFailure", script=[]),
     "a gate that raises or hangs": _failing_gate,
-    "a crash of ours": _crash,
+    "an internal error of billhook": _crash,
 }
 
 
@@ -230,8 +230,8 @@ CLAUDE: dict[str, Callable[[Run], str]] = {
     ),
     "rewrite its output": lambda run: yes(run([hook("PostToolUse", rewrite(output="***"))]).results == ["***"]),
     "add context": _claude_context,
-    "ask, with somebody there": _claude_ask,
-    "ask, with nobody there": lambda run: yes(_there(run([hook("PreToolUse", ask("sure"))]))).replace("no", "denied"),
+    "ask, with a user": _claude_ask,
+    "ask, without a user": lambda run: yes(_there(run([hook("PreToolUse", ask("sure"))]))).replace("no", "denied"),
     "refuse a prompt": _claude_prompt,
     "stop the run": _claude_stop,
     "keep going at Stop": lambda run: yes(run([hook("Stop", keep_going("more"))]).said == "done again"),
@@ -243,7 +243,7 @@ CLAUDE: dict[str, Callable[[Run], str]] = {
     "a gate that raises or hangs": lambda run: (
         "no" if any(_there(run([gate(how)])) for how in ("raises", "hangs")) else "denied"
     ),
-    "a crash of ours": lambda run: "no" if _there(run(Broken([]))) else "not run",
+    "an internal error of billhook": lambda run: "no" if _there(run(Broken([]))) else "not run",
 }
 
 

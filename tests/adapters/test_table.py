@@ -150,7 +150,7 @@ MEASURED: dict[str, Callable[[Drive], str]] = {
     "SessionEnd of a run that raises": _fires("SessionEnd", script=[]),
     "StopFailure": _fires("StopFailure", script=[]),
     "a gate that raises or hangs": _failing_gate,
-    "a crash of ours": _crash,
+    "an internal error of billhook": _crash,
 }
 
 
@@ -243,7 +243,7 @@ CLAUDE: dict[str, Callable[[Run], str]] = {
     "a gate that raises or hangs": lambda run: (
         "no" if any(_there(run([gate(how)])) for how in ("raises", "hangs")) else "denied"
     ),
-    "a crash of ours": lambda run: "no" if _there(run(Broken([]))) else "not run",
+    "an internal error of billhook": lambda run: "no" if _there(run(Broken([]))) else "not run",
 }
 
 

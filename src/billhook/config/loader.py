@@ -330,8 +330,8 @@ class _Loading:
             why = f"the variable `{unset}` is not set"
             hint = f"set it, or give a default: `${{{unset}:-...}}`"
         except Exception as error:  # a matcher or rule that only now can be seen to be none
-            why = f"with its variables put in it can't be used: {error}"
-            hint = "mend what the variables hold"
+            why = f"after its variables are filled in, it can't be used: {error}"
+            hint = "fix the values of the variables"
         self.problems.append(declared.finding("BH214", "action", why, hint))
         return _unusable(declared, consent, "broken", why)
 

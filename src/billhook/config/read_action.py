@@ -58,10 +58,10 @@ def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) 
         name = entry.spelt(wanted)
         message, hint = f"no `{name}`", f"add it: `{name}` says what to run"
     elif not given:
-        message = "it does nothing"
-        hint = f"say what: one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
+        message = "it has no action"
+        hint = f"add one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
     else:
-        message = f"it does more than one thing: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
+        message = f"it has more than one action: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
         hint = "keep one of them; write another hook for the other"
     entry.find("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint=hint, fatal=True)
 
@@ -70,7 +70,7 @@ def _run(entry: "EntryReader") -> Action | None:
     node = entry.seen["run"]
     if isinstance(node.value, tuple):
         hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
-        entry.find("BH203", "a list is no shell command", node, hint=f"write `{hint}`", fatal=True)
+        entry.find("BH203", "`run` must be a string, not a list", node, hint=f"write `{hint}`", fatal=True)
         return None
     text = _filled(entry, "run")
     if text is None:
@@ -90,7 +90,7 @@ def _run(entry: "EntryReader") -> Action | None:
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
     if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
-        message = f"`${{...}}` of an event can't stand beside `{inner}`, which reads text as a program"
+        message = f"`${{...}}` of an event can't be used with `{inner}`, which runs text as a program"
         entry.find("BH219", message, node, hint="put it into a script, which gets the event on stdin", fatal=True)
 
 
@@ -252,7 +252,7 @@ def _filled(entry: "EntryReader", field: str) -> str | None:
 def _still_empty(entry: "EntryReader", field: str) -> None:
     if not entry.broken:
         message = f"`{entry.spelt(field)}` is empty"
-        entry.find("BH204", message, entry.seen[field], hint="say what it does", fatal=True)
+        entry.find("BH204", message, entry.seen[field], hint="fill it in", fatal=True)
 
 
 def _as_list(text: str) -> str:

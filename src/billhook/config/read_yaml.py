@@ -98,7 +98,7 @@ def _refuse_odd_characters(text: str) -> None:
     from yaml.reader import Reader
 
     if found := Reader.NON_PRINTABLE.search(text):
-        message = f"the character U+{ord(found[0]):04X} can't stand in YAML"
+        message = f"the character U+{ord(found[0]):04X} is not allowed in YAML"
         hint = "remove it, or write it as an escape in double quotes"
         raise _UnreadableYamlError("BH104", message, LineStarts(text, _LINE_END).place(found.start()), hint)
 
@@ -219,14 +219,14 @@ class _Builder:
         except (ValueError, ArithmeticError, LookupError):
             kind = event.tag.removeprefix(_TAG)
             message = f"{quoted(event.value)} can't be read as {quoted('!!' + kind)}"
-            self.report("BH107", message, (line, column), "remove the tag, or mend the value")
+            self.report("BH107", message, (line, column), "remove the tag, or fix the value")
             return None
 
     def foreign(self, event: Any, taken: frozenset[str]) -> bool:
         if event.tag is None or event.tag in taken:
             return False
         tag = event.tag.replace(_TAG, "!!", 1)
-        self.report("BH107", f"the tag {quoted(tag)} is not taken", _place(event), "remove the tag")
+        self.report("BH107", f"the tag {quoted(tag)} is not supported", _place(event), "remove the tag")
         return True
 
     def open(self, event: Any, mapping: bool) -> None:

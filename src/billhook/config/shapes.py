@@ -346,8 +346,8 @@ class _ShapeReader:
             yield from self._group(item, item.value)
         elif isinstance(item.value, FieldNodes):
             if not self.lesson and not self.where.of_another and item.value.get("type") is not None:
-                hint = 'wrap it: {"hooks": [...]}; as it stands it is read as `claw-text`'
-                self.find("BH216", "a handler with `type` stands outside of `hooks`", item, hint)
+                hint = 'wrap it: {"hooks": [...]}; without that it is read as `claw-text`'
+                self.find("BH216", "a handler with `type` is outside of `hooks`", item, hint)
             yield EntryReader(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
         else:
             hint = 'write a command as text, or {"command": ...}'

@@ -80,17 +80,17 @@ def test_findings(project: Path) -> None:
     screen = check(project).screen.replace(os.path.realpath(project), "<project>")
     assert screen == snapshot("""\
 .claude/settings.json:5:19: BH301 `bash` never matches: under `claude` the tool is called `Bash`
-  hint: "matcher": "Bash"
+  hint: write `"matcher": "Bash"`
 .claude/settings.json:5:68: BH401 `./guard.sh` does not exist
-  hint: create it, or mend the path; it starts from <project>
+  hint: create it, or correct the path (relative to <project>)
 .claude/settings.json:5:93: BH501 `timeout` is in seconds: 5000 is 83 minutes
-  hint: "timeout": 5
+  hint: write `"timeout": 5`
 .claude/settings.json:7:5: BH201 unknown event `PostToolUsed`
   hint: did you mean `PostToolUse`?
 .claude/settings.json:8:91: BH202 unknown key `timout`
   hint: did you mean `timeout`?
-hooks.yaml:4:9: BH306 `Bash(git push --force *)` does not see `git push x --force`, `git push -f x` and `git push x -f`
-  hint: `if: Bash(git push *)` sees them all; or add a hook for each
+hooks.yaml:4:9: BH306 `Bash(git push --force *)` does not match `git push x --force`, `git push -f x` and `git push x -f`
+  hint: write `if: Bash(git push *)`, which matches all of them
 hooks.yaml:9:12: BH212 it runs after `no-forc`, which does not exist
   hint: did you mean `no-force`?
 
@@ -165,7 +165,7 @@ def test_json(project: Path) -> None:
             "file": ".claude/settings.json",
             "line": 5,
             "column": 19,
-            "hint": '"matcher": "Bash"',
+            "hint": 'write `"matcher": "Bash"`',
             "hook": "guard",
             "note": False,
         }
@@ -282,9 +282,9 @@ def test_what_cannot_be_opened(project: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "head", "mended"),
     [
-        pytest.param("hooks.yaml", "settings: {timeout: 30000}\n", "timeout: 30", id="settings"),
-        pytest.param("hooks.yaml", "timeout: 1500\n", "timeout: 1.5", id="top"),
-        pytest.param(".hooks.json", '{"timeout": 30000,\n', '"timeout": 30', id="lesson"),
+        pytest.param("hooks.yaml", "settings: {timeout: 30000}\n", "write `timeout: 30`", id="settings"),
+        pytest.param("hooks.yaml", "timeout: 1500\n", "write `timeout: 1.5`", id="top"),
+        pytest.param(".hooks.json", '{"timeout": 30000,\n', 'write `"timeout": 30`', id="lesson"),
     ],
 )
 def test_milliseconds_for_a_whole_file(project: Path, file: str, head: str, mended: str) -> None:
@@ -457,9 +457,9 @@ def test_notes(folder: Folder) -> None:
 
     assert text == snapshot("""\
 hooks.yaml:2:36: BH602 it is slow: the slowest of 12 runs took 1,500 ms, and the latency budget is 1,000 ms
-  hint: make it quicker, run it in the background, or raise `warn_ms` of the built-in `metrics`
-hooks.yaml:3:38: BH601 it has never fired: `PreToolUse` occurred 12 times, and `match: Write` did not fit
-  hint: `billhook explain ID` shows why it was not asked the last time; a guard for rare cases may be right
+  hint: make it faster, run it in the background, or raise `warn_ms` of the built-in `metrics`
+hooks.yaml:3:38: BH601 it has never run: `PreToolUse` occurred 12 times, and `match: Write` did not match
+  hint: `billhook explain ID` shows why it was skipped the last time; for a guard against rare cases this is normal
 
 no findings in 2 hooks of 2 files; 2 notes
 -- exit 0

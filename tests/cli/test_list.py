@@ -238,7 +238,7 @@ Not approved (`billhook trust` shows each and asks)
 Not running
    - broken          no usable action
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
-     it can't be used: a shell command must be a string, not a list
+     it can't be used: `run` must be a string, not a list
    - off             ls
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:4
      `enabled: false` in ~/.config/billhook/hooks.yaml:4

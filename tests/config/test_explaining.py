@@ -91,14 +91,14 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"match": "mcp__github"},
             event(tool="mcp__github__push"),
-            "`mcp__github` is no tool: a server's tools are `mcp__github__...`",
+            "`mcp__github` is not a tool: the tools of a server are called `mcp__github__...`",
             "write `match: mcp__github__.*`",
             id="a server",
         ),
         pytest.param(
             {"match": "Bash(git *)"},
             event(),
-            "`Bash(git *)` is a rule, and a matcher sees only the name of the tool: it never matches",
+            "`Bash(git *)` is a rule, and a matcher is compared only with the name of the tool: it never matches",
             "write `match: Bash` and `if: Bash(git *)`",
             id="a rule as a matcher",
         ),

@@ -134,8 +134,8 @@ def test_hooks_that_never_fired(project: Project) -> None:
     assert noted(project) == [("BH601", "never"), ("BH601", "rule")]
 
 
-def test_the_text_of_the_note(project: Project) -> None:
-    """How often each event occurred, which condition did not match, its place, and a command."""
+def test_what_the_note_says(project: Project) -> None:
+    """How often which event occurred, what did not match, where it stands, and where to look."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
     verdict = project.fire("Bash", "ls", builtins=True)
@@ -145,8 +145,8 @@ def test_the_text_of_the_note(project: Project) -> None:
 
     match, rule = lint_log(facts(log, config), 1000.0)
 
-    assert match.message == "it has never fired: `PreToolUse` occurred twice, and `match: Write` did not fit"
-    assert rule.message == "it has never fired: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not fit"
+    assert match.message == "it has never run: `PreToolUse` occurred twice, and `match: Write` did not match"
+    assert rule.message == "it has never run: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not match"
     assert f"`billhook explain {verdict.id}`" in match.hint
     assert (match.line, match.column > 1) == (3, True)
 
@@ -219,19 +219,20 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
         verdict = project.fire(tool, "ls", builtins=True)
     second, third = messages(project)
 
-    assert second == (
-        "it has never fired: `PreToolUse` occurred 3 times, and each time `first` answered deny before it was its turn"
+    assert (
+        second
+        == "it has never run: `PreToolUse` occurred 3 times, and each time `first` said deny before it was its turn"
     )
     assert third == (
-        "it has never fired: `PreToolUse` occurred 3 times; `match: Bash` did not fit once, "
-        "and twice `first` answered deny before it was its turn"
+        "it has never run: `PreToolUse` occurred 3 times; `match: Bash` did not match once, "
+        "and twice `first` said deny before it was its turn"
     )
     config = project.load(builtins=True)
     log = log_of(config)
     assert log is not None
     hint = next(iter(lint_log(facts(log, config), 1000.0))).hint
     assert hint == (
-        f"`billhook explain {verdict.id}` shows why it was not asked the last time; "
+        f"`billhook explain {verdict.id}` shows why it was skipped the last time; "
         "to see what others deny, it needs a smaller `priority`"
     )
 
@@ -244,8 +245,8 @@ def test_a_hook_behind_several(project: Project) -> None:
     logged(project, *({"not_asked": {"late": why}} for why in reasons))
 
     assert messages(project) == [
-        "it has never fired: `PreToolUse` occurred 5 times, and each time "
-        "`b` answered stop or `d` answered deny or `c` answered deny or others before it was its turn"
+        "it has never run: `PreToolUse` occurred 5 times, and each time "
+        "`b` said stop or `d` said deny or `c` said deny or others before it was its turn"
     ]
 
 
@@ -375,7 +376,7 @@ def test_the_note_about_a_slow_hook(project: Project, times: list[float], messag
     (note,) = lint_log(facts(log, config), budget_of(config))
 
     assert note.message == f"{message}, and the latency budget is 1,000 ms"
-    assert note.hint == "make it quicker, run it in the background, or raise `warn_ms` of the built-in `metrics`"
+    assert note.hint == "make it faster, run it in the background, or raise `warn_ms` of the built-in `metrics`"
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ class EntryReader:
         if field in self.seen and field not in _MAY_REPEAT:
             # one of the two values makes it a gate, so a gate was meant
             self.looks_like_gate |= field in ("gate", "on_failure") and {self.seen[field].value, value.value} != {False}
-            message = f"duplicate key `{text}`, or two spellings of it"
+            message = f"`{text}` is given twice, or in two spellings"
             if text not in self.spellings:  # else the reader of the file has reported it
                 self.find("BH105", message, key, hint="keep one of them")
             self.broken = self.broken or message
@@ -294,7 +294,11 @@ class EntryReader:
             if self.where.of_another and not self._own_event(name):
                 self._not_its_event(name, _item(node, name))
             elif not known:
-                hint = f"did you mean `{near}`?" if near else "only agents that have such an event fire it"
+                hint = (
+                    f"did you mean `{near}`?"
+                    if near
+                    else "no known agent fires it: correct the name, or ignore this for an agent of your own"
+                )
                 self.find("BH201", f"unknown event `{name}`", _item(node, name), hint=hint)
             if near:
                 bad.append(name)
@@ -406,7 +410,7 @@ class EntryReader:
         matching = meanings(dialect).matching
         problem = compile_matcher(pattern, matching, events[0] if len(events) == 1 else "").problem
         if problem:
-            hint = "fix the expression; until then it matches everything"
+            hint = "fix the expression; until then the hook runs for everything"
             self.find("BH209", f"the matcher `{pattern}` can't be used: {problem}", self.seen["match"], hint=hint)
         return pattern
 

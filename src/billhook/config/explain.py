@@ -133,12 +133,19 @@ def explain(config: Config, event: Event) -> Explanation:
 def _for_other_events(row: HookRow, event: Event, config: Config) -> Explained:
     why = f"it listens for {listed(list(row.events))}, not `{event.hook_event_name}`"
     proposal = other_event(row.declared, event.hook_event_name) if row.declared is not None else None
-    if row.declared is None or proposal is None or not _is_safe(row.declared, [proposal], event):
-        return Explained(row=row, reasons=(Reason("event", why),))
-    hook = absence(replace(row.declared, events=proposal.fields["events"], timeout=None), "")
+    works = proposal is not None and row.state == "runs" and _runs_with(row, proposal, event, config)
+    return Explained(row=row, reasons=(Reason.proposing("event", why, proposal if works else None),))
+
+
+def _runs_with(row: HookRow, proposal: Proposal, event: Event, config: Config) -> bool:
+    """Whether a hook would run at an event that is added to it."""
+    declared = row.declared
+    if declared is None or not _is_safe(declared, [proposal], event):
+        return False
+    hook = absence(replace(declared, events=proposal.fields["events"]), "")
+    hook = replace(hook, background=declared.background, on_failure=declared.on_failure)
     ctx = Context(event, (), {}, config.knowing)
-    unmet = [reason for step in _alone(hook).list_for(event).all for reason in _conditions(row, step, ctx)]
-    return Explained(row=row, reasons=(Reason.proposing("event", why, None if unmet else proposal),))
+    return not any(reason for step in _alone(hook).list_for(event).all for reason in _conditions(row, step, ctx))
 
 
 def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Explained]) -> Explained:
@@ -148,7 +155,8 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
     if not looked:
         return Explained(row=row, reasons=tuple(_standing(row, problems)))
     step, failed = min(looked, key=lambda one: len(one[1]))
-    reasons = (*_standing(row, problems), *_with_safe_edits(row, failed, event))
+    unmet = _with_safe_edits(row, failed, event)
+    reasons = (*_standing(row, problems, fixable=all(one.fix for one in unmet)), *unmet)
     return Explained(
         row=row,
         reasons=reasons,
@@ -192,7 +200,8 @@ def _alone(hook: Hook) -> Plan:
     return Plan([replace(hook, after=())])
 
 
-def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
+def _standing(row: HookRow, problems: Sequence[Finding], *, fixable: bool = True) -> Iterator[Reason]:
+    """Why a hook can't run at any event. `fixable`: it could run at this one."""
     if row.state == "runs":
         return
     import shlex
@@ -202,14 +211,14 @@ def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
         fix = f"`billhook trust {name}` approves it for other agents"
         if adopt := adopting_command(row.declared):
             fix = f"`{adopt}` moves it to billhook; {fix}"
-        yield Reason("new", "Claude Code runs it itself, and it is not approved for other agents", fix)
+        yield Reason("new", "it is run by Claude Code itself, and not approved for other agents", fix)
     elif row.state == "new":
         yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks for approval")
     elif row.state == "changed":
         fix = f"`billhook trust {name}` shows the change and asks for approval"
         yield Reason("changed", row.why.partition(";")[0], fix)
     elif row.state == "off":
-        yield Reason("off", f"it is switched off: {row.why}", _switch_on(row))
+        yield Reason("off", f"it is switched off: {row.why}", _switch_on(row) if fixable else "")
     elif row.state in ("broken", "not yet"):
         yield Reason(row.state, row.broken or row.why, _hint(row, problems) or "`billhook check` shows details")
     else:
@@ -339,7 +348,7 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
     if row.state == "runs" and row.declared is not None and of_claude_code(row.declared):
         adopt = adopting_command(row.declared)
         moved = f"; `{adopt}` moves it to billhook" if adopt else ""
-        yield f"in Claude Code, Claude Code runs it itself{moved}"
+        yield f"in Claude Code, it is run by Claude Code itself{moved}"
 
 
 def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:

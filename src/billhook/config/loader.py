@@ -331,7 +331,7 @@ class _Loading:
             why = f"the variable `{unset}` is not set"
             hint = f"set it, or give a default: `${{{unset}:-...}}`"
         except Exception as error:  # a matcher or rule that is invalid with the values of its variables
-            why = f"it can't be used with the values of its variables: {error}"
+            why = f"after its variables are filled in, it can't be used: {error}"
             hint = "fix the values of the variables"
         self.problems.append(declared.finding("BH214", "action", why, hint))
         return _unusable(declared, consent, "broken", why)

@@ -248,7 +248,7 @@ class _PermissionFile:
             case "disablebypasspermissionsmode" if value.value not in (None, False):
                 self.bypass_disabled = True
                 if value.value not in ("disable", True):
-                    self._find("BH206", f"`{key.value}` must be `disable`", value, "write `disable`")
+                    self._find("BH206", "`disableBypassPermissionsMode` must be `disable`", value, "write `disable`")
             case name if near := nearest(name, KINDS, 0.8):
                 self._find("BH202", f"unknown key `{key.value}`", key, f"did you mean `{near}`?", fatal=near != "allow")
 
@@ -292,7 +292,7 @@ class _PermissionFile:
         names = named_tools(str(node.value))
         if names:
             what = " and ".join(f"`{name}`" for name in names[:3])
-            message += f"; until it is fixed, every call of {what} is asked about"
+            message += f"; until it is fixed, every call of {what} needs approval"
         self._find("BH208", message, node, error.hint, fatal=not names)
         self.rules["ask"] += [self._permitted(Rule(name), kind, node, unread=True) for name in names]
 

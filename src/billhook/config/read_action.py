@@ -58,11 +58,11 @@ def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) 
         name = entry.spelt(wanted)
         message, hint = f"`{name}` is missing", f"add `{name}`"
     elif not given:
-        message = "the hook has no action"
+        message = "it has no action"
         hint = f"add one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
     else:
-        message = f"the hook has more than one action: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
-        hint = "keep one of them, and write another hook for the other"
+        message = f"it has more than one action: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
+        hint = "keep one of them; write another hook for the other"
     entry.find("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint=hint, fatal=True)
 
 
@@ -70,7 +70,7 @@ def _run(entry: "EntryReader") -> Action | None:
     node = entry.seen["run"]
     if isinstance(node.value, tuple):
         hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
-        entry.find("BH203", "a shell command must be a string, not a list", node, hint=f"write `{hint}`", fatal=True)
+        entry.find("BH203", "`run` must be a string, not a list", node, hint=f"write `{hint}`", fatal=True)
         return None
     text = _filled(entry, "run")
     if text is None:

@@ -344,7 +344,7 @@ class _ShapeReader:
             yield from self._group(item, item.value)
         elif isinstance(item.value, FieldNodes):
             if not self.lesson and not self.where.of_another and item.value.get("type") is not None:
-                hint = 'wrap it: {"hooks": [...]}; until then it is read as `claw-text`'
+                hint = 'wrap it: {"hooks": [...]}; without that it is read as `claw-text`'
                 self.find("BH216", "a handler with `type` is outside of `hooks`", item, hint)
             yield EntryReader(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
         else:

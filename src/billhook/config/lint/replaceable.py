@@ -58,8 +58,8 @@ def lint_replaceable(hook: Declared) -> Iterator[Finding]:
     text = hook.action.text.strip()
     for one in TABLE:
         if {*hook.events} <= one.events and (what := _described(one, hook, text)):
-            hint = f"`billhook add {one.recipe} --print` shows what it would be"
-            found = finding(hook, "BH512", "run", f"{what} is `billhook add {one.recipe}`", hint)
+            hint = f"`billhook add {one.recipe} --print` shows it"
+            found = finding(hook, "BH512", "run", f"the recipe `{one.recipe}` can replace {what}", hint)
             yield replace(found, note=True)
             return
 

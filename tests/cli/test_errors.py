@@ -99,7 +99,7 @@ error: no option `--tol`
 
 hint: did you mean `--tool`? (see `billhook fire --help`)
 
-error: PreToolUse is about a tool: which one?
+error: PreToolUse needs a tool
 
 hint: billhook fire PreToolUse --tool Bash ...
 
@@ -121,7 +121,7 @@ hint: quote it for the shell, as in --input '{"command": "ls"}'
 
 error: --event: missing field at `$.tool_input`
 
-hint: `billhook fire PreToolUse ...` without --event fills in samples
+hint: `billhook fire PreToolUse ...` without --event uses sample values
 """)
 
 

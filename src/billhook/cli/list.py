@@ -230,7 +230,7 @@ def _hints(config: Config) -> None:
         names = ", ".join(one.shown for one in waiting)
         hint(
             one_line(
-                f"allow rules that are not approved yet, so agents still ask: {names} (`billhook trust`)", _LONGEST_HINT
+                f"not approved yet, so agents still ask: {names} (`billhook trust`)", _LONGEST_HINT
             )
         )
     if where := first_problem(config.problems):

@@ -61,7 +61,7 @@ def complaint(*arguments: str, stdin: bytes = b"") -> str:
     ],
 )
 def test_anatomy(arguments: tuple[str, ...]) -> None:
-    """Every complaint says what is wrong, and after a blank line what to do."""
+    """Every error has a message, and after a blank line a hint."""
     text = complaint(*arguments, stdin=b"{}")
     assert text.startswith("error: ")
     what, _, hint = text.partition("\n\n")
@@ -99,7 +99,7 @@ error: no option `--tol`
 
 hint: did you mean `--tool`? (see `billhook fire --help`)
 
-error: PreToolUse is about a tool: which one?
+error: PreToolUse needs a tool
 
 hint: billhook fire PreToolUse --tool Bash ...
 
@@ -121,7 +121,7 @@ hint: quote it for the shell, as in --input '{"command": "ls"}'
 
 error: --event: missing field at `$.tool_input`
 
-hint: `billhook fire PreToolUse ...` without --event fills in samples
+hint: `billhook fire PreToolUse ...` without --event uses sample values
 """)
 
 

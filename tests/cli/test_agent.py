@@ -119,7 +119,7 @@ def test_an_answer_that_cant_be_written_is_a_failure(place: Place, form: tuple[s
         done = subprocess.run(
             command, cwd=place.project, env=place.env(), stdout=full, stderr=subprocess.PIPE, check=False
         )
-    assert done.returncode == 2 and b"the output could not be written: No space left" in done.stderr
+    assert done.returncode == 2 and b"can't write the output: No space left" in done.stderr
     assert names(place)[-1] == "SessionEnd"
 
 
@@ -409,7 +409,7 @@ SLIPS = {
     "model": (("--model", "gpt-5"), "unknown model"),
     "script": (("--model", "scripted:none.yaml"), "No such file"),
     "mode": (("--permission-mode", "acceptedits"), "did you mean `acceptEdits`?"),
-    "config": (("--config", "none.yaml"), "there is no such file"),
+    "config": (("--config", "none.yaml"), "no such file"),
     "budget": (("--context-budget", "0"), "--context-budget"),
     "prompt": (("-p", " "), "the prompt is empty"),
     "session": (("--resume", "nobody"), "no session `nobody`"),

@@ -380,14 +380,12 @@ def test_help(project: Path) -> None:
     assert check(project, "--help").screen == snapshot("""\
 Usage: billhook check [OPTIONS] [PATH ...]
 
-  Look for what is wrong with hooks, and say how to mend it. No hook is run.
+  Check the hooks for problems and suggest fixes. No hook is run.
 
-  Hooks that never fired and hooks that are slow, as the event log has it, are
-  noted, too.
+  The event log adds notes: hooks that never fired, and hooks that are slow.
 
-  PATH is a file, or the folder of a project. Without any: everything that
-  applies here, your own files included. `billhook rule CODE` says what a code
-  means.
+  PATH is a file, or the folder of a project. Without PATH, everything that
+  applies here is checked, your own files included.
 
 Options:
   --format text|json|github|sarif
@@ -395,22 +393,25 @@ Options:
   --select CODES                  Only these codes, or beginnings of codes:
                                   BH3,BH506.
   --ignore CODES                  All but these codes, or beginnings of codes.
-  --host NAME                     What this agent can't honour: claude, codex,
-                                  gemini ..., or all.
+  --host NAME                     Show what this agent does not support:
+                                  claude, codex, gemini ..., or all.
+  --explain [CODE]                Explain a code of a finding, as in --explain
+                                  BH301. Without CODE, list all codes.
   --json                          The same as --format json.
   -h, --help                      Show this message and exit.
 
   Examples:
     billhook check
+    billhook check --explain BH301
     billhook check .claude/settings.json hooks.yaml
     billhook check --ignore BH306,BH5 ../other-project
     billhook check --format github
     billhook check --json | jq -r .code | sort | uniq -c
     billhook check --host codex
 
-  Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
-  be read. With --host: 1 when a hook says or needs something that this agent
-  does not honour; what a hook only may say is a note.
+  Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
+  read. With --host: 1 if this agent does not support something that a hook
+  needs.
 -- exit 0
 """)
 

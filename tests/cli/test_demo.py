@@ -64,7 +64,7 @@ class Run(NamedTuple):
 def demo(tmp: Path, *arguments: str, **changes: str | None) -> Run:
     """Run it in a temporary folder of its own."""
     ended = billhook("demo", *arguments, env=environment(**{"TMPDIR": str(tmp), "PATH": BARE, **changes}), cwd="/")
-    further = ended.out.partition("\nLook further\n")[2]
+    further = ended.out.partition("\nA closer look\n")[2]
     return Run(ended, re.findall(r"^  (\S.*)$", further, re.MULTILINE))
 
 
@@ -91,7 +91,7 @@ def test_it_shows_what_happened(run: Run) -> None:
     screen = run.ended.out
 
     assert (run.ended.code, run.ended.err) == (0, "")
-    assert re.search(r"denied by no-rm \([\d.]+ ms\): Nothing is removed here: move it to .trash/", screen)
+    assert re.search(r"denied by no-rm \([\d.]+ ms\): Do not remove files here: move them to .trash/", screen)
     assert re.search(r"context from lint \([\d.]+ ms\): greet.py:1: blanks at the line end", screen)
     assert re.search(r"PreToolUse +Bash rm -rf old +deny", screen)
     assert "All 15 events of an agent's life happened" in screen
@@ -194,7 +194,7 @@ def test_output_that_cant_be_written_is_a_failure(form: tuple[str, ...], tmp_pat
     with open("/dev/full", "wb") as full:
         env = environment(TMPDIR=str(tmp_path))
         done = subprocess.run([PROGRAM, "demo", *form], env=env, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 2 and b"the output could not be written" in done.stderr
+    assert done.returncode == 2 and b"can't write the output" in done.stderr
 
 
 def test_the_model_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_the_model_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert told[0][0].endswith("No blanks at line ends.")
     assert told[2][0].endswith("greet.py:1: blanks at the line end")
     assert not told[3][0].endswith("blanks at the line end")
-    assert told[4][1] == "Nothing is removed here: move it to .trash/"
+    assert told[4][1] == "Do not remove files here: move them to .trash/"
 
 
 def _hostile(home: Path) -> dict[str, str]:
@@ -289,7 +289,7 @@ def test_it_says_what_went_wrong(tmp_path: Path) -> None:
     ended = demo(tmp_path, PATH=f"{programs}:{os.environ['PATH']}", REAL=os.environ["PATH"]).ended
 
     assert ended.code == 1
-    assert ended.err == "note: not as it should be: `old` is not in .trash/\n"
+    assert ended.err == "note: unexpected: `old` is not in .trash/\n"
 
 
 def test_no_room_for_a_scratch_folder() -> None:
@@ -305,7 +305,7 @@ def test_no_room_for_a_scratch_folder() -> None:
     )
 
     assert ended.returncode == 2
-    assert "no scratch folder could be made" in ended.stderr
+    assert "can't create a scratch folder" in ended.stderr
     assert "TMPDIR" in ended.stderr
 
 
@@ -320,7 +320,7 @@ def test_a_signal_ends_it_and_all_that_it_started(number: int, code: int, tmp_pa
 
         started.send_signal(number)
 
-        assert "Look further" not in started.stdout.read()
+        assert "A closer look" not in started.stdout.read()
         assert started.wait(30) == code
     assert _standing_in(tmp_path) == []
 
@@ -346,5 +346,5 @@ def test_its_help_names_the_options() -> None:
     """--help says that nothing of one's own is touched."""
     shown = billhook("demo", "--help").out
 
-    assert "nothing of yours is read or changed" in " ".join(shown.split())
+    assert "reads or changes none of your files" in " ".join(shown.split())
     assert {"--json", "--keep"} <= {option for param in verb.params for option in param.opts}

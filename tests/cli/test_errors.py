@@ -91,15 +91,15 @@ def test_screens() -> None:
         ("fire", "--event", EVENT + "}"),
     ]
     assert "\n".join(complaint(*arguments) for arguments in usual) == snapshot("""\
-error: no verb `fier`
+error: no command `fier`
 
-hint: did you mean `fire`? (`billhook --help` tells more)
+hint: did you mean `fire`? (see `billhook --help`)
 
 error: no option `--tol`
 
-hint: did you mean `--tool`? (`billhook fire --help` tells more)
+hint: did you mean `--tool`? (see `billhook fire --help`)
 
-error: PreToolUse is about a tool: which one?
+error: PreToolUse needs a tool
 
 hint: billhook fire PreToolUse --tool Bash ...
 
@@ -121,7 +121,7 @@ hint: quote it for the shell, as in --input '{"command": "ls"}'
 
 error: --event: missing field at `$.tool_input`
 
-hint: `billhook fire PreToolUse ...` without --event fills in samples
+hint: `billhook fire PreToolUse ...` without --event uses sample values
 """)
 
 
@@ -165,7 +165,7 @@ def test_a_verb_that_does_not_exist(word: str, hint: str) -> None:
 
 def test_a_verb_that_is_like_none_lists_all() -> None:
     """No far-fetched guess."""
-    assert "hint: one of init, add," in billhook("xyzzy").err
+    assert "hint: one of init, install," in billhook("xyzzy").err
 
 
 @pytest.fixture

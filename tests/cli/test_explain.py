@@ -411,7 +411,7 @@ def test_json(approved: Folder) -> None:
         ),
         pytest.param(
             ("ls", "--config", "no.yaml"),
-            "--config `no.yaml`: there is no such file",
+            "--config `no.yaml`: no such file",
             "name a settings file or a hooks.yaml",
             id="no such file",
         ),

@@ -243,7 +243,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path, kind: str, hooks: list[str])
         (tmp_path / "x").touch()
     ended = billhook("fire", "PreToolUse", "--tool", "Bash", "--cwd", str(tmp_path / "x"), *hooks)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"error: --cwd {tmp_path}/x: there is no such folder\n\nhint: check the path\n"
+    assert ended.err == f"error: --cwd {tmp_path}/x: no such folder\n\nhint: check the path\n"
 
 
 def test_an_unknown_event() -> None:

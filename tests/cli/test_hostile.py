@@ -152,7 +152,7 @@ def test_a_directory_that_was_removed(tmp_path: Path) -> None:
     assert fire()[0] == 1
     refused = started("--cwd", "nowhere")
     assert (refused.returncode, refused.stdout) == (2, b"")
-    assert refused.stderr.startswith(b"error: --cwd nowhere: there is no such folder")
+    assert refused.stderr.startswith(b"error: --cwd nowhere: no such folder")
 
 
 # -- streams -------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_no_room_for_the_output(arguments: list[str], code: int) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
         mute = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=full, timeout=60, check=False)
-    assert done.stderr.startswith(b"error: the output could not be written: No space left on device\n\nhint: ")
+    assert done.stderr.startswith(b"error: can't write the output: No space left on device\n\nhint: ")
     assert (done.returncode, mute.returncode) == (code, code)
 
 

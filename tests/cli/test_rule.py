@@ -1,4 +1,4 @@
-"""`billhook rule`, and the page of codes: every example on it is what it says."""
+"""`billhook check --explain`, and the page of codes: every example on it gives its finding."""
 
 import json
 import os
@@ -23,7 +23,7 @@ BLOCK = re.compile(r"(Bad|Mended|With)(?:, `([^`]+)`)?:\n\n```(\w+)\n(.*?)```", 
 
 def test_one_code() -> None:
     """The section of a code, which may be given in any case."""
-    assert billhook("rule", "bh302").screen == snapshot("""\
+    assert billhook("check", "--explain", "bh302").screen == snapshot("""\
 BH302 An MCP server without its tools
 
 `mcp__memory` is a plain name, and no tool has it: the tools of the server are called `mcp__memory__...`. `mcp__` alone
@@ -54,25 +54,25 @@ hooks:
 
 def test_an_unknown_code() -> None:
     """The nearest one is named."""
-    assert billhook("rule", "BH31").screen == snapshot("""\
+    assert billhook("check", "--explain", "BH31").screen == snapshot("""\
 -- stderr
 error: no code `BH31`
 
 hint: did you mean `BH301`?
 -- exit 2
 """)
-    assert billhook("rule", "xyz").screen == snapshot("""\
+    assert billhook("check", "--explain", "xyz").screen == snapshot("""\
 -- stderr
 error: no code `xyz`
 
-hint: `billhook rule` lists them all
+hint: `billhook check --explain` lists all codes
 -- exit 2
 """)
 
 
 def test_all_codes() -> None:
     """One line each."""
-    lines = billhook("rule").out.splitlines()
+    lines = billhook("check", "--explain").out.splitlines()
     assert [line.split()[0] for line in lines] == list(sections())
     assert lines == sorted(lines)
     assert "BH301 A matcher that can never match" in lines
@@ -80,32 +80,18 @@ def test_all_codes() -> None:
 
 def test_json() -> None:
     """One object a line, with the whole text."""
-    found = [json.loads(line) for line in billhook("rule", "--json").out.splitlines()]
+    found = [json.loads(line) for line in billhook("check", "--explain", "--json").out.splitlines()]
     assert [one["code"] for one in found] == list(sections())
-    only = json.loads(billhook("rule", "BH506", "--json").out)
+    only = json.loads(billhook("check", "--explain", "BH506", "--json").out)
     assert only == next(one for one in found if one["code"] == "BH506")
     assert only["title"] == "A guard that fails open" and "gate: true" in only["text"]
 
 
-def test_help() -> None:
-    """`billhook rule --help`."""
-    assert billhook("rule", "--help").screen == snapshot("""\
-Usage: billhook rule [OPTIONS] CODE
-
-  Say what a code of `billhook check` means, and how to mend what it finds.
-
-  Without CODE: all of them, one line each.
-
-Options:
-  --json      Print one line of JSON for each code.
-  -h, --help  Show this message and exit.
-
-  Examples:
-    billhook rule BH301
-    billhook rule
-    billhook rule --json | jq -r '.code + " " + .title'
--- exit 0
-""")
+def test_the_old_name() -> None:
+    """`billhook rule` works as before, and help does not list it."""
+    assert billhook("rule", "BH302") == billhook("check", "--explain", "BH302")
+    assert billhook("rule", "--json") == billhook("check", "--explain", "--json")
+    assert "  rule " not in billhook("--help").out
 
 
 def test_the_page_is_up_to_date() -> None:

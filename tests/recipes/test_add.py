@@ -90,9 +90,9 @@ tests:
   - {bash: git commit -n -m x, expect: deny, by: no-verify}
   - {bash: git commit -m x, expect: none, without: no-verify}
 
-add this to .billhook/hooks.yaml? [y/N] added to .billhook/hooks.yaml, and approved
+add this to .billhook/hooks.yaml? [y/N] added to .billhook/hooks.yaml and approved
 
-see it work:
+try it:
   billhook fire PreToolUse --tool Bash --input '{"command": "git commit --no-verify -m x"}'
 -- exit 0
 """)
@@ -140,7 +140,7 @@ def test_add_twice(place: Place) -> None:
     again = place.alone("add", "protect-paths", "--yes")
     other = place.alone("add", "protect-paths", "--yes", "--set", "paths=x")
 
-    assert (again.code, again.out) == (0, "protect-paths is in .billhook/hooks.yaml already; nothing was changed\n")
+    assert (again.code, again.out) == (0, "protect-paths is already in .billhook/hooks.yaml; nothing was changed\n")
     assert other.code == 1 and "is another hook" in other.err
     assert hooks(place).read_bytes() == before
 
@@ -230,7 +230,7 @@ def test_a_recipe_with_a_script_waits(place: Place) -> None:
     place.file("ours/one.yaml", text)
     done = place.alone("add", "ours/one.yaml", "--yes")
 
-    assert done.code == 0 and "`billhook trust` shows them" in done.out and "\x1b" not in done.out
+    assert done.code == 0 and "review with `billhook trust`" in done.out and "\x1b" not in done.out
     assert place.run("trust").code == 1
 
 

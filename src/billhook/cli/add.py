@@ -1,4 +1,4 @@
-"""`billhook add` and `billhook remove`: recipes into a hooks.yaml, and out of it again."""
+"""`billhook add` and `billhook remove`: add recipes to a hooks.yaml, and remove them."""
 
 import itertools
 import os
@@ -32,32 +32,35 @@ _LARGEST = 1 << 20
 _CHANGES = "it would change hooks that judge it"
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [one.name for one in recipes.shipped() if one.name.startswith(incomplete)]
+
+
 @click.command(
     "add",
     epilog="""\b
 Examples:
   billhook add                                    list recipes
-  billhook add no-commits-to-main                 show it, ask, and add it
+  billhook add no-commits-to-main                 show it, then add it
   billhook add protect-paths --set paths='.env*,infra/**'
   billhook add tests-before-stop --set command='npm test' --user
-  billhook add git-context --print                only print the text
-  billhook add ./ours/guard.yaml                  a recipe of your own
+  billhook add git-context --print                print it, change nothing
+  billhook add ./ours/guard.yaml                  add your own recipe
 
-\b
-Exit code: 0 added, or there already; 1 not added; 2 usage, or refused.""",
+Exit code: 0 added, or already there; 1 not added; 2 usage, or refused.""",
 )
-@click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]")
+@click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]", shell_complete=_complete)
 @option("--set", "settings", "KEY=VALUE", "Set a parameter of the recipe. May be repeated.", multiple=True)
 @flag("--user", "Add it to your own hooks.yaml, for every project.")
-@flag("--print", "printing", "Print the text that would be added, and change nothing.")
-@flag("--yes", "Add it without asking.")
+@flag("--print", "printing", "Print the text that would be added. Changes nothing.")
+@flag("--yes", "Add it without a question.")
 @flag("--json", "as_json", "Print one line of JSON for each recipe.")
 def verb(
     names: tuple[str, ...], settings: tuple[str, ...], user: bool, printing: bool, yes: bool, as_json: bool
 ) -> int:
-    """Add a recipe to hooks.yaml: hooks for one purpose, with test cases. Without a name, list all recipes.
+    """Add a recipe to hooks.yaml: hooks for one purpose, with test cases. Without NAME, list all recipes.
 
-    Shows what it adds and asks. Comments and order of the file stay. What was added is approved.
+    Shows the change and asks you first. Comments and order of the file stay. The added hooks are approved.
     """
     if not names:
         found = recipes.shipped()
@@ -81,18 +84,17 @@ Examples:
   billhook remove no-commits-to-main
   billhook remove git-context --user
 
-\b
-Exit code: 0 removed; 1 not removed, or not there; 2 usage, or refused.""",
+Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""",
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE ...")
-@flag("--user", "Take it out of your own hooks.yaml.")
-@flag("--yes", "Remove it without asking.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE ...", shell_complete=_complete)
+@flag("--user", "Remove it from your own hooks.yaml.")
+@flag("--yes", "Remove it without a question.")
 @flag("--json", "as_json", "Print one line of JSON for each recipe.")
 def remove_verb(names: tuple[str, ...], user: bool, yes: bool, as_json: bool) -> int:
-    """Take a recipe out of hooks.yaml again.
+    """Remove a recipe from hooks.yaml.
 
-    If it was not edited, the file is what it was before, byte for byte. Otherwise its hooks and their tests are taken
-    out where they are, and the difference is shown first.
+    Shows the change and asks you first. If the recipe was not edited, the file is restored byte for byte. Otherwise
+    only its hooks and their tests are removed.
     """
     chosen = [one for name in names for one in recipes.find(name)]
     refuse_agents("remove", _CHANGES)
@@ -100,7 +102,7 @@ def remove_verb(names: tuple[str, ...], user: bool, yes: bool, as_json: bool) ->
     return max([_remove(change, one) for one in chosen])
 
 
-# -- what is known about recipes
+# -- recipes
 
 
 def _listing(found: Sequence[Recipe]) -> Iterator[str]:
@@ -108,7 +110,7 @@ def _listing(found: Sequence[Recipe]) -> Iterator[str]:
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
         yield purpose
         yield from (f"  {one.name:<{width}}  {one.title}" for one in group)
-    yield from ("", "`billhook add NAME` shows a recipe, asks, and adds it")
+    yield from ("", "`billhook add NAME` shows a recipe, asks you, and adds it")
 
 
 def _data(one: Recipe) -> dict[str, Any]:
@@ -117,13 +119,13 @@ def _data(one: Recipe) -> dict[str, Any]:
 
 
 def _given(settings: Sequence[str], chosen: Sequence[Recipe]) -> dict[str, str]:
-    """The parameters that are set. Raises UsageError for one that no recipe has."""
+    """The parameters that --set gives. Raises UsageError for an unknown one."""
     known = {name: one for recipe in chosen for name, one in recipe.parameters.items()}
     given: dict[str, str] = {}
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals or name not in known:
-            near = suggest(name, known) if known else "it has no parameters"
+            near = suggest(name, known) if known else "this recipe has no parameters"
             raise UsageError(f"no parameter `{visible(name)}`", hint=f"{near} (as in --set key=value)")
         known[name].read(name, value)
         given[name] = value
@@ -131,7 +133,7 @@ def _given(settings: Sequence[str], chosen: Sequence[Recipe]) -> dict[str, str]:
 
 
 def _text(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
-    """What is added, as it would be in an empty file."""
+    """The text to add, as it would be in an empty file."""
     for key, block in recipe.sections(given).items():
         yield f"{key}:"
         yield from (f"  {line}".rstrip() for line in block.splitlines())
@@ -154,7 +156,7 @@ def _try(recipe: Recipe) -> str:
 
 
 class RecipeFile:
-    """The file that is changed, and who agrees to it."""
+    """The file to change, and whether the user agrees."""
 
     def __init__(self, user: bool, yes: bool, as_json: bool) -> None:
         self.user, self.yes, self.as_json = user, yes, as_json
@@ -177,18 +179,18 @@ class RecipeFile:
         return visible(shown_path(str(self.path)))
 
     def agreed(self, question: str) -> bool:
-        """Whether a person says yes at a terminal, or has said so before."""
+        """Whether the user agrees, at the terminal or with --yes."""
         if self.yes:
             return True
         if self.as_json or not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-            hint("nothing was changed: run it in a terminal to be asked, or with --yes")
+            hint("nothing was changed: run it in a terminal, or with --yes")
             return False
         return typed(f"{question} [y/N] ") in ("y", "yes")
 
     def write(self, after: bytes | None) -> None:
-        """Write the file, or remove it. Raises UsageError when it was changed since it was shown."""
+        """Write the file, or remove it. Raises UsageError if it has changed since it was read."""
         if files.read_bytes(self.path, _LARGEST, root=self.root) != self.before:
-            raise UsageError("the file was changed meanwhile", place=str(self.path), hint="run it again")
+            raise UsageError("the file has changed in the meantime", place=str(self.path), hint="run it again")
         if after is None:
             files.remove(self.path, root=self.root)
             if self.path.parent.name == ".billhook" and not any(self.path.parent.iterdir()):
@@ -200,7 +202,7 @@ class RecipeFile:
         self.before = after
 
     def entries(self, names: set[str]) -> list[Entry]:
-        """The hooks of these names in the file, as it is now."""
+        """The hooks of these names in the current file."""
         self.config = load_config(builtins=False)
         found = [one for one in self.config.entries if one.declared.file == os.path.realpath(self.path)]
         return [one for one in found if one.declared.name in names]
@@ -214,12 +216,12 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     if _is_there(change, sections):
         report(
             change.as_json,
-            [f"{recipe.name} is in {change.shown} already; nothing was changed"],
+            [f"{recipe.name} is already in {change.shown}; nothing was changed"],
             {**done, "added": False},
         )
         return 0
     if clash := sorted(hooks.keys() & there.keys()):
-        say(f"`{visible(clash[0])}` is in {change.shown} already, and is another hook; nothing was changed", err=True)
+        say(f"{change.shown} already has a different hook `{visible(clash[0])}`; nothing was changed", err=True)
         hint(f"edit it, or `billhook remove {recipe.source}` first")
         return 1
     after = edit_yaml.with_sections(change.before, str(change.path), sections)
@@ -230,15 +232,15 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     change.write(after)
     left = _approve(change, {*hooks}, of_project="/" in recipe.source)
     approved = (
-        f"; {', '.join(left)} runs files of the project: `billhook trust` shows them" if left else ", and approved"
+        f"; {', '.join(left)} runs files of the project: review with `billhook trust`" if left else " and approved"
     )
-    lines = [f"added to {change.shown}{approved}", "", "see it work:", f"  {visible(str(done['show']))}"]
+    lines = [f"added to {change.shown}{approved}", "", "try it:", f"  {visible(str(done['show']))}"]
     report(change.as_json, lines, {**done, "added": True, "approved": not left})
     return 0
 
 
 def _approve(change: RecipeFile, names: set[str], *, of_project: bool) -> list[str]:
-    """Approve what was shown and added; the names of hooks that wait, because their files were not shown."""
+    """Approve the added hooks. Returns those that still wait, because they run files that were not shown."""
     waiting = [one for one in change.entries(names) if one.pending]
     prints = [one.consent.fingerprint for one in waiting]
     hidden = [of_project and found is not None and bool(found.files) for found in prints]
@@ -250,13 +252,13 @@ def _approve(change: RecipeFile, names: set[str], *, of_project: bool) -> list[s
 
 
 def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:
-    """Whether the file has the recipe: its hooks, or its built-ins, mean the same."""
+    """Whether the file already has the recipe's hooks and built-ins."""
     if not change.before:
         return False
-    said = edit_yaml.plain(change.before, str(change.path))
+    content = edit_yaml.plain(change.before, str(change.path))
     hooks = {"hooks": edit_yaml.hooks_in(change.before, str(change.path))}
     return all(
-        entries.items() <= ((said | hooks).get(key) or {}).items()
+        entries.items() <= ((content | hooks).get(key) or {}).items()
         for key, entries in recipes.plain(sections).items()
         if key != "tests"
     )
@@ -267,7 +269,7 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
     there = names & edit_yaml.names_in(change.before, str(change.path))
     given = _added_with(change.before, recipe)
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": sorted(there)}
-    if given is None:  # a hook of that name may be somebody's own
+    if given is None:  # a hook of that name may be the user's own
         say(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
         own = [
             f"its hook `{name}` was not added by `billhook add`: edit the file to remove it" for name in sorted(there)
@@ -289,7 +291,7 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
 
 
 def _added_with(data: bytes | None, recipe: Recipe) -> dict[str, str] | None:
-    """The parameters that a recipe was added with, from its comment in the file; None where there is none."""
+    """The parameters of an added recipe, from its comment in the file; None without that comment."""
     start = shlex.join(["billhook", "add", recipe.source])
     for line in (data or b"").decode("utf-8", "replace").splitlines():
         text = line.strip().removeprefix("# ")
@@ -300,7 +302,7 @@ def _added_with(data: bytes | None, recipe: Recipe) -> dict[str, str] | None:
 
 
 def _revoke(change: RecipeFile, names: set[str], after: bytes | None) -> None:
-    """Write the file without hooks, and take their approvals back. That they are gone is no surprise."""
+    """Write the file without these hooks, and revoke their approvals. They are not reported as gone."""
     approvals = Approvals(Path(change.config.root))
     hashes = [one.hash for one in change.entries(names)]
     change.write(after)

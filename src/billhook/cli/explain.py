@@ -16,7 +16,7 @@ from billhook.cli.events.query import LogScope
 from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
-from billhook.cli.options import config_option, event_named, flag, loaded, tool_options
+from billhook.cli.options import complete_among, config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
 from billhook.config.config import Config, as_data, kept
@@ -45,7 +45,7 @@ Examples:
   billhook explain 12
   billhook explain 0199f3c81d2a""",
 )
-@click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1)
+@click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1, shell_complete=complete_among(EVENTS))
 @tool_options
 @config_option
 @flag("--all", "everything", "Show the hooks for other events, too.")

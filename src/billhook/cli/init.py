@@ -24,7 +24,7 @@ _IGNORED = ("*.local.yaml", "*.local.yml", "*.log", "*.bak")
 _LARGEST = 1 << 20
 _TRY = "billhook explain 'echo DEBUG=1 >> .env'"
 _INSTALL = ("billhook install claude", f"connect Claude Code (or {', '.join([*AGENTS][1:4])} ...)")
-_LIST = ("billhook list", "show all hooks, in the order in which they run")
+_LIST = ("billhook list", "show all hooks in run order")
 _TRUST = ("billhook trust", "review these hooks and approve them")
 
 

@@ -17,6 +17,7 @@ from billhook.builtins.metrics import HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
 from billhook.config.declaration import CONDITION_KEYS
+from billhook.config.trust import TRUST
 from billhook.core.answers import Skipped, SkipReason
 from billhook.store.files import log_folder
 from billhook.store.log.record import OutcomeRecord, Record, Wanted
@@ -261,10 +262,12 @@ class RecentRecords(msgspec.Struct, frozen=True):
 
 
 def recent(log: "LogReader", project: str, midnight: str, at_most: int = LARGEST // 8) -> RecentRecords | None:
-    """What happened since `midnight`, a time as records have it; None: nothing ever."""
+    """The events since `midnight`, a time as records have it; None if there are none at all. Approvals do not count."""
     last, today, failed_open = "", 0, 0
     look = LogTailScan(log, project, at_most)
     for record in look:
+        if record.event == TRUST:
+            continue
         last = last or record.time
         if record.time < midnight:
             return RecentRecords(last, today, failed_open, True)

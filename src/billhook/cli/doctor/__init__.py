@@ -23,7 +23,7 @@ from billhook.cli.doctor.hooks import (
 )
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
-from billhook.cli.options import flag, loaded, refuse_agents
+from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
@@ -167,7 +167,9 @@ the tool calls in the transcripts of {" and ".join(_readable("title"))}, and tho
 @click.command(
     "doctor",
     help=_HELP,
-    epilog=f"""\b
+    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+
+\b
 Examples:
   billhook doctor                       every agent that is here
   billhook doctor claude {ANOTHER}          these
@@ -178,7 +180,7 @@ Examples:
 \b
 Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like that.""",
 )
-@click.argument("agents", nargs=-1, metavar=f"[{'|'.join(AGENTS)}|all]...")
+@click.argument("agents", nargs=-1, metavar="[AGENT ...]", shell_complete=complete_among([*AGENTS, "all"]))
 @flag("--json", "as_json", "Print one JSON object.")
 @flag("--canary", "Start the agent without a model, and see whether it asks billhook.")
 @flag("--coverage", "Hold the agent's own transcripts against the event log.")

@@ -89,7 +89,7 @@ def test_findings(project: Path) -> None:
   hint: did you mean `PostToolUse`?
 .claude/settings.json:8:91: BH202 unknown key `timout`
   hint: did you mean `timeout`?
-hooks.yaml:4:9: BH306 `Bash(git push --force *)` does not match `git push x --force`, `git push -f x` and `git push x -f`
+hooks.yaml:4:9: BH306 `Bash(git push --force *)` misses `git push x --force`, `git push -f x` and `git push x -f`
   hint: write `if: Bash(git push *)`, which matches all of them
 hooks.yaml:9:12: BH212 it runs after `no-forc`, which does not exist
   hint: did you mean `no-force`?

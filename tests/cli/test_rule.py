@@ -18,7 +18,7 @@ from billhook.core.text import Finding
 from cli.terminal import billhook
 
 ROOT = Path(__file__).parent.parent.parent
-BLOCK = re.compile(r"(Bad|Mended|With)(?:, `([^`]+)`)?:\n\n```(\w+)\n(.*?)```", re.S)
+BLOCK = re.compile(r"(Bad|Fixed|With)(?:, `([^`]+)`)?:\n\n```(\w+)\n(.*?)```", re.S)
 
 
 def test_one_code() -> None:
@@ -26,8 +26,8 @@ def test_one_code() -> None:
     assert billhook("check", "--explain", "bh302").screen == snapshot("""\
 BH302 An MCP server without its tools
 
-`mcp__memory` is a plain name, and no tool has it: the tools of the server are called `mcp__memory__...`. `mcp__` alone
-is one as well.
+`mcp__memory` is read as a plain name, and no tool has that name: the tools of the server are called `mcp__memory__...`. The same
+goes for `mcp__` alone.
 
 Bad, `hooks.yaml`:
 
@@ -39,7 +39,7 @@ hooks:
     run: 'true'
 ```
 
-Mended, `hooks.yaml`:
+Fixed, `hooks.yaml`:
 
 ```yaml
 hooks:
@@ -130,7 +130,7 @@ def put(kind: str, name: str, text: str, project: Path, home: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="the examples use a POSIX shell")
 @pytest.mark.parametrize("code", sections())
 def test_the_examples_are_real(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bad example has exactly that finding, and the mended one none at all."""
+    """The bad example has exactly that finding, and the fixed one has none."""
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
     home.mkdir()
@@ -138,12 +138,12 @@ def test_the_examples_are_real(code: str, tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("HOME", "BILLHOOK_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(home))
     phases: list[list[Finding]] = []
-    for phase in re.split(r"(?=^Mended)", sections()[code].text, flags=re.MULTILINE):
+    for phase in re.split(r"(?=^Fixed)", sections()[code].text, flags=re.MULTILINE):
         for _, name, kind, text in BLOCK.findall(phase):
             put(kind, name, text, project, home)
         phases.append(list(checked_hooks(()).findings))
 
-    bad, mended = phases
+    bad, fixed = phases
     assert {one.code for one in bad} == {code}, bad
     assert all(one.file and one.line and one.column and one.hint for one in bad)
-    assert mended == []
+    assert fixed == []

@@ -607,7 +607,7 @@ def test_a_users_hook_that_runs_a_projects_script(project: Path) -> None:
     """BH511: for the user's own file; a project's file may."""
     for command in ("./scripts/good.sh", "python3 scripts/good.py", "$CLAUDE_PROJECT_DIR/scripts/good.sh"):
         text = run(command)
-        assert "whichever project" in exactly(found(project, text, layer="user"), "BH511", text).message
+        assert "of the current project" in exactly(found(project, text, layer="user"), "BH511", text).message
         assert found(project, text) == []
     assert found(project, run("/bin/ls"), layer="user") == []
     assert found(project, run("jq . || true"), layer="user") == found(project, run("jq . || true"))

@@ -190,4 +190,4 @@ def test_the_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published(scratch, "PreToolUse", "./guard.sh", BRANCH_GUARD)
     found = lint([one.declared for one in load_config(scratch.project, trust="all", builtins=False).entries])
 
-    assert "this script of 11 lines is `billhook add no-commits-to-main`" in [one.message for one in found]
+    assert "the recipe `no-commits-to-main` can replace this script of 11 lines" in [one.message for one in found]

@@ -528,7 +528,7 @@ def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
         for deed, variants in _seen_by(rule):
             missed = [spelt for spelt in variants if not any(_sees(other, spelt) for other in beside)]
             if missed:
-                message = f"`{text}` does not match {listed(missed[:3])}"
+                message = f"`{text}` misses {listed(missed[:3])}"
                 better = f"Bash({' '.join(deed.command)} *)"
                 hint = f"write `{edit(hook, 'rules', with_rule(hook, text, better))}`, which matches all of them"
                 yield finding(hook, "BH306", "rules", message, hint, better)

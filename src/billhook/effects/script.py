@@ -14,7 +14,7 @@ import msgspec
 from billhook.effects.effect import UNKNOWN
 
 MAX_STEPS: Final = 100_000
-MAX_NESTING: Final = 10_000
+MAX_NESTING: Final = 5_500
 MAX_HEREDOC_DEPTH: Final = 8
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#\0]+")
@@ -698,11 +698,18 @@ class _ScriptReader:
     def plain_heredoc(self, target: str, quoted: bool) -> str | None:
         """The lines up to the delimiter, where no backslash joins any; None where it has to be read line by line."""
         end = self.text.find(f"\n{target}\n", self.at - 1)
-        if end < 0 or (not quoted and self.text.find("\\\n", self.at, end + 1) >= 0):
+        last = self.end if end < 0 else end + 1
+        if not quoted and self.text.find("\\\n", self.at, last) >= 0:
             return None
-        body = self.text[self.at : end + 1]
-        self.at = end + len(target) + 2
-        return body
+        if end >= 0:
+            body = self.text[self.at : last]
+            self.at = last + len(target) + 1
+            return body
+        body = self.text[self.at : last]
+        if body.endswith("\\") or body == target or body.endswith(f"\n{target}"):
+            return None
+        self.at, self.complete = self.end, False
+        return body if not body or body.endswith("\n") else f"{body}\n"
 
     def heredoc_text(self, body: str, redirect: ScriptRedirect) -> str:
         redirect.raw = (body,)

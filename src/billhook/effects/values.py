@@ -118,6 +118,8 @@ def braces(raw: RawWord) -> list[RawWord]:
         else:
             text += chr(0xE000 + min(len(parts), 0x1800))
             parts.append(part)
+    if len(text) > LONGEST_VALUE:
+        return [(Expansion("number"),)]  # too long to be expanded: its value is unknown
     words = [text]
     for _ in range(4):  # nested and repeated braces
         words = [word for each in words for word in _one_brace(each)][:MOST_FIELDS]

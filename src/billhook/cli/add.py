@@ -3,8 +3,9 @@
 import itertools
 import os
 import shlex
-import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import msgspec
 
 from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
-from billhook.cli.options import flag, option, refuse_agents
+from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs
 from billhook.cli.screen import filled, hint, report, say, shown_path
 from billhook.cli.trust import typed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
+from billhook.config.lint import is_note, lint
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.recipes import Recipe
@@ -36,40 +38,42 @@ _CHANGES = "it would change hooks that judge it"
     "add",
     epilog="""\b
 Examples:
-  billhook add                                    list recipes
+  billhook add                                    list all recipes
   billhook add no-commits-to-main                 show it, ask, and add it
   billhook add protect-paths --set paths='.env*,infra/**'
   billhook add tests-before-stop --set command='npm test' --user
   billhook add git-context --print                only print the text
   billhook add ./ours/guard.yaml                  a recipe of your own
+  billhook add ./ours                             every recipe of a folder
 
 \b
 Exit code: 0 added, or there already; 1 not added; 2 usage, or refused.""",
 )
 @click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]")
 @option("--set", "settings", "KEY=VALUE", "Set a parameter of the recipe. May be repeated.", multiple=True)
-@flag("--user", "Add it to your own hooks.yaml, for every project.")
-@flag("--print", "printing", "Print the text that would be added, and change nothing.")
-@flag("--yes", "Add it without asking.")
+@flag("--user", "Add it to your own hooks.yaml, for all your projects.")
+@flag("--print", "printing", "Only print the text that would be added.")
+@flag("--yes", "Add it without asking. Works only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON for each recipe.")
 def verb(
     names: tuple[str, ...], settings: tuple[str, ...], user: bool, printing: bool, yes: bool, as_json: bool
 ) -> int:
-    """Add a recipe to hooks.yaml: hooks for one purpose, with test cases. Without a name, list all recipes.
+    """Add a recipe to hooks.yaml: ready-made hooks for one purpose, with test cases. Without a name, list all recipes.
 
-    Shows what it adds and asks. Comments and order of the file stay. What was added is approved.
+    The text is shown before you are asked. The rest of the file stays as it is, and the new hooks are approved.
     """
-    if not names:
-        found = recipes.shipped()
-        report(as_json, _listing(found), *map(_data, found))
-        return 0
     chosen = [one for name in names for one in recipes.find(name)]
     given = _given(settings, chosen)
     if printing:
         texts = ["\n".join(_text(one, given)) for one in chosen]
         report(as_json, texts, *({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True)))
         return 0
-    refuse_agents("add", _CHANGES, "--print")
+    if not names or (any(map(os.path.isdir, names)) and not as_json):
+        found = chosen or recipes.shipped()
+        report(as_json, _listing(found, "NAME" if not names else "FILE"), *map(_data, found))
+    if not names:
+        return 0
+    (refuse_programs if yes else refuse_agents)("--yes" if yes else "add", _CHANGES, "--print")
     change = RecipeFile(user, yes, as_json)
     return max([_add(change, one, given) for one in chosen])
 
@@ -80,35 +84,42 @@ def verb(
 Examples:
   billhook remove no-commits-to-main
   billhook remove git-context --user
+  billhook remove guard                           added from ./ours/guard.yaml
 
 \b
 Exit code: 0 removed; 1 not removed, or not there; 2 usage, or refused.""",
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE ...")
-@flag("--user", "Take it out of your own hooks.yaml.")
-@flag("--yes", "Remove it without asking.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE|FOLDER ...")
+@flag("--user", "Remove it from your own hooks.yaml.")
+@flag("--yes", "Remove it without asking. Works only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON for each recipe.")
 def remove_verb(names: tuple[str, ...], user: bool, yes: bool, as_json: bool) -> int:
-    """Take a recipe out of hooks.yaml again.
+    """Remove a recipe from hooks.yaml.
 
-    If it was not edited, the file is what it was before, byte for byte. Otherwise its hooks and their tests are taken
-    out where they are, and the difference is shown first.
+    If you did not edit it, the file becomes what it was before, byte for byte. If you did, its hooks and their tests
+    are removed. The difference is shown before you are asked.
     """
-    chosen = [one for name in names for one in recipes.find(name)]
-    refuse_agents("remove", _CHANGES)
+    (refuse_programs if yes else refuse_agents)("--yes" if yes else "remove", _CHANGES)
     change = RecipeFile(user, yes, as_json)
+    chosen = [one for name in names for one in recipes.find(_source_of(change.before, name))]
     return max([_remove(change, one) for one in chosen])
+
+
+def _source_of(data: bytes | None, name: str) -> str:
+    """What a recipe was added by: its name, or the path of a file with that name."""
+    sources = [words[2] for words in _added(data) if "/" in words[2]]
+    return next((one for one in sources if Path(one).stem == name), name)
 
 
 # -- what is known about recipes
 
 
-def _listing(found: Sequence[Recipe]) -> Iterator[str]:
+def _listing(found: Sequence[Recipe], what: str) -> Iterator[str]:
     width = max(len(one.name) for one in found)
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
-        yield purpose
-        yield from (f"  {one.name:<{width}}  {one.title}" for one in group)
-    yield from ("", "`billhook add NAME` shows a recipe, asks, and adds it")
+        yield visible(purpose)
+        yield from (visible(f"  {one.name:<{width}}  {one.title}") for one in group)
+    yield from ("", f"`billhook add {what}` shows a recipe, asks, and adds it", *([""] if what != "NAME" else ()))
 
 
 def _data(one: Recipe) -> dict[str, Any]:
@@ -122,12 +133,29 @@ def _given(settings: Sequence[str], chosen: Sequence[Recipe]) -> dict[str, str]:
     given: dict[str, str] = {}
     for text in settings:
         name, equals, value = text.partition("=")
-        if not equals or name not in known:
+        if name not in known:
             near = suggest(name, known) if known else "it has no parameters"
             raise UsageError(f"no parameter `{visible(name)}`", hint=f"{near} (as in --set key=value)")
+        if not equals:
+            raise UsageError(f"`{name}` has no value", hint=f"write --set {name}=VALUE")
         known[name].read(name, value)
         given[name] = value
+    for recipe in chosen if given else ():
+        _check_values(recipe, given)
     return given
+
+
+def _check_values(recipe: Recipe, given: Mapping[str, str]) -> None:
+    """Raises UsageError where the recipe's hooks can't be used with these values, before anything is written."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "hooks.yaml")
+        file.write_bytes(edit_yaml.with_sections(None, str(file), recipe.sections(given)))
+        config = load_config(folder, files=[file], home=folder)
+        found = [*config.problems, *lint([one.declared for one in config.entries])]
+    for one in found:
+        if not is_note(one):
+            names = ", ".join(f"`{name}`" for name in recipe.parameters if name in given)
+            raise UsageError(f"{names} can't be set to that: {one.message}", hint=one.hint)
 
 
 def _text(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
@@ -144,10 +172,6 @@ def _described(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
         shown = ",".join(value) if isinstance(value, list) else str(value)
         yield from filled(f"--set {name}={shown}  ({one.about})", 2)
     yield from ("", *map(visible, _text(recipe, given)), "")
-
-
-def _try(recipe: Recipe) -> str:
-    return shlex.join(["billhook", "fire", *recipes.fire_arguments(recipe.show)]) if recipe.show else "billhook list"
 
 
 # -- the file
@@ -180,8 +204,8 @@ class RecipeFile:
         """Whether a person says yes at a terminal, or has said so before."""
         if self.yes:
             return True
-        if self.as_json or not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-            hint("nothing was changed: run it in a terminal to be asked, or with --yes")
+        if self.as_json or not at_terminal():
+            hint("nothing was changed: run it in a terminal of your own, where you are asked")
             return False
         return typed(f"{question} [y/N] ") in ("y", "yes")
 
@@ -210,7 +234,8 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     sections = recipe.sections(given)
     hooks = recipes.plain(sections).get("hooks") or {}
     there = edit_yaml.hooks_in(change.before, str(change.path)) if change.before else {}
-    done = {"recipe": recipe.name, "file": str(change.path), "hooks": [*hooks], "show": _try(recipe)}
+    shown = recipe.demonstration(given)
+    done = {"recipe": recipe.name, "file": str(change.path), "hooks": [*hooks], "show": "\n".join(shown)}
     if _is_there(change, sections):
         report(
             change.as_json,
@@ -232,7 +257,7 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     approved = (
         f"; {', '.join(left)} runs files of the project: `billhook trust` shows them" if left else ", and approved"
     )
-    lines = [f"added to {change.shown}{approved}", "", "see it work:", f"  {visible(str(done['show']))}"]
+    lines = [f"added to {change.shown}{approved}", "", "see it work:", *(f"  {visible(line)}" for line in shown)]
     report(change.as_json, lines, {**done, "added": True, "approved": not left})
     return 0
 
@@ -290,13 +315,19 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
 
 def _added_with(data: bytes | None, recipe: Recipe) -> dict[str, str] | None:
     """The parameters that a recipe was added with, from its comment in the file; None where there is none."""
-    start = shlex.join(["billhook", "add", recipe.source])
-    for line in (data or b"").decode("utf-8", "replace").splitlines():
-        text = line.strip().removeprefix("# ")
-        if text == start or text.startswith(f"{start} --set "):
-            pairs = (word.partition("=") for word in shlex.split(text)[3:] if word != "--set")
+    for words in _added(data):
+        if words[2] == recipe.source:
+            pairs = (word.partition("=") for word in words[3:] if word != "--set")
             return {name: value for name, _, value in pairs if name in recipe.parameters}
     return None
+
+
+def _added(data: bytes | None) -> Iterator[list[str]]:
+    """The commands that recipes were added with, from their comments in the file."""
+    for line in (data or b"").decode("utf-8", "replace").splitlines():
+        if line.strip().startswith("# billhook add "):
+            with suppress(ValueError):  # a person wrote something else
+                yield shlex.split(line.strip()[2:])
 
 
 def _revoke(change: RecipeFile, names: set[str], after: bytes | None) -> None:

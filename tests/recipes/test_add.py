@@ -57,9 +57,9 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def person(place: Place, *words: str, **changes: str | None) -> Ended:
+def person(place: Place, *words: str) -> Ended:
     """What a person gets who types this in a terminal, with --yes."""
-    return place.typing(*words, "--yes", answers=[], **changes)
+    return place.typing(*words, "--yes", answers=[])
 
 
 def hooks(place: Place) -> Path:

@@ -17,7 +17,8 @@ from clients.script import Call, Script, Step
 
 _TERMINAL: Final = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
 _ADD: Final = f"""
-status=$({{ sleep 0.1; {shlex.quote(sys.executable)} -c '{_TERMINAL}' billhook add "$@" --yes </dev/null >&2; echo $?; }} &)
+add() {{ sleep 0.1; {shlex.quote(sys.executable)} -c '{_TERMINAL}' billhook add "$@" --yes </dev/null >&2; echo $?; }}
+status=$(add "$@" &)
 exit "$status"
 """
 """`billhook add` is refused inside an agent, and this suite may run in one: init becomes the parent process. `--yes`

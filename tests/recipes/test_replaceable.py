@@ -1,4 +1,4 @@
-"""BH512: a hook that `check` says *is* a recipe does the same; what a recipe *may replace* is not said to be the same."""
+"""BH512: a hook that `check` says is a recipe does the same; what a recipe may replace is not said to be the same."""
 
 import json
 import re

@@ -183,18 +183,12 @@ class RecipeFile:
     def __init__(self, user: bool, yes: bool, as_json: bool) -> None:
         self.user, self.yes, self.as_json = user, yes, as_json
         self.config = load_config(builtins=False)
-        folder, names = self._of_user() if user else self._of_project()
-        there = [name for name in names if os.path.lexists(folder / name)]
-        self.path, self.root = folder / (there or names)[0], folder
+        wanted = sources.user_files() if user else sorted(sources.PROJECT_FILES, key=lambda name: name != _FILE)
+        names = [name for name in wanted if name.endswith((".yaml", ".yml"))]
+        self.root = Path(names[0]).parent if user else Path(self.config.project)
+        there = [name for name in names if os.path.lexists(self.root / name)]
+        self.path = self.root / (there or names)[0]
         self.before = files.read_bytes(self.path, _LARGEST, root=self.root)
-
-    def _of_user(self) -> tuple[Path, list[str]]:
-        names = [name for name in sources.user_files() if name.endswith((".yaml", ".yml"))]
-        return Path(names[0]).parent, names
-
-    def _of_project(self) -> tuple[Path, list[str]]:
-        yaml = [name for name in sources.PROJECT_FILES if name.endswith((".yaml", ".yml"))]
-        return Path(self.config.project), sorted(yaml, key=lambda name: name != _FILE)
 
     @property
     def shown(self) -> str:
@@ -233,15 +227,12 @@ class RecipeFile:
 def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     sections = recipe.sections(given)
     hooks = recipes.plain(sections).get("hooks") or {}
-    there = edit_yaml.hooks_in(change.before, str(change.path)) if change.before else {}
+    there = edit_yaml.hooks_in(change.before, str(change.path))
     shown = recipe.demonstration(given)
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": [*hooks], "show": "\n".join(shown)}
     if _is_there(change, sections):
-        report(
-            change.as_json,
-            [f"{recipe.name} is in {change.shown} already; nothing was changed"],
-            {**done, "added": False},
-        )
+        line = f"{recipe.name} is in {change.shown} already; nothing was changed"
+        report(change.as_json, [line], {**done, "added": False})
         return 0
     if clash := sorted(hooks.keys() & there.keys()):
         say(f"`{visible(clash[0])}` is in {change.shown} already, and is another hook; nothing was changed", err=True)
@@ -254,10 +245,13 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
         return 1
     change.write(after)
     left = _approve(change, {*hooks}, of_project="/" in recipe.source)
-    approved = (
-        f"; {', '.join(left)} runs files of the project: `billhook trust` shows them" if left else ", and approved"
-    )
-    lines = [f"added to {change.shown}{approved}", "", "see it work:", *(f"  {visible(line)}" for line in shown)]
+    waits = f"; {', '.join(left)} runs files of the project: `billhook trust` shows them"
+    lines = [
+        f"added to {change.shown}{waits if left else ', and approved'}",
+        "",
+        "see it work:",
+        *(f"  {visible(line)}" for line in shown),
+    ]
     report(change.as_json, lines, {**done, "added": True, "approved": not left})
     return 0
 
@@ -268,36 +262,28 @@ def _approve(change: RecipeFile, names: set[str], *, of_project: bool) -> list[s
     prints = [one.consent.fingerprint for one in waiting]
     hidden = [of_project and found is not None and bool(found.files) for found in prints]
     shown = [one for one, unseen in zip(waiting, hidden, strict=True) if not unseen]
-    record_trust(
-        "approved", [approve_entry(one, change.config.root, "by `billhook add`") for one in shown], change.config
-    )
+    approvals = [approve_entry(one, change.config.root, "by `billhook add`") for one in shown]
+    record_trust("approved", approvals, change.config)
     return [visible(one.declared.name) for one in waiting if one not in shown]
 
 
 def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:
     """Whether the file has the recipe: its hooks, or its built-ins, mean the same."""
-    if not change.before:
-        return False
-    said = edit_yaml.plain(change.before, str(change.path))
-    hooks = {"hooks": edit_yaml.hooks_in(change.before, str(change.path))}
-    return all(
-        entries.items() <= ((said | hooks).get(key) or {}).items()
-        for key, entries in recipes.plain(sections).items()
-        if key != "tests"
-    )
+    said = edit_yaml.plain(change.before, str(change.path)) if change.before else {}
+    said["hooks"] = edit_yaml.hooks_in(change.before, str(change.path))
+    wanted = {key: entries for key, entries in recipes.plain(sections).items() if key != "tests"}
+    return all(entries.items() <= (said.get(key) or {}).items() for key, entries in wanted.items())
 
 
 def _remove(change: RecipeFile, recipe: Recipe) -> int:
     names = {*(recipes.plain(recipe.texts).get("hooks") or {})}
-    there = names & edit_yaml.names_in(change.before, str(change.path))
+    there = names & edit_yaml.hooks_in(change.before, str(change.path)).keys()
     given = _added_with(change.before, recipe)
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": sorted(there)}
     if given is None:  # a hook of that name may be somebody's own
         say(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
-        own = [
-            f"its hook `{name}` was not added by `billhook add`: edit the file to remove it" for name in sorted(there)
-        ]
-        hint(own[0] if own else "`billhook list` shows where each hook is")
+        own = f"its hook `{min(there, default='')}` was not added by `billhook add`: edit the file to remove it"
+        hint(own if there else "`billhook list` shows where each hook is")
         return 1
     assert change.before is not None
     try:
@@ -336,9 +322,8 @@ def _revoke(change: RecipeFile, names: set[str], after: bytes | None) -> None:
     hashes = [one.hash for one in change.entries(names)]
     change.write(after)
     file = os.path.realpath(change.path)
-    gone = [
-        one for one in approvals.all() if one.file == file and one.hash in hashes and approvals.revoke(file, one.hash)
-    ]
+    known = [one for one in approvals.all() if one.file == file and one.hash in hashes]
+    gone = [one for one in known if approvals.revoke(file, one.hash)]
     change.config = load_config(builtins=False)
     record_trust("revoked", gone, change.config)
     acknowledge(change.config, [one for one in missing(change.config) if one.file == file and {*one.gates} <= names])

@@ -4,13 +4,10 @@ A pattern is held against each command as its program reads it: options in any o
 the value of an option (a commit message, a file name) is neither an option nor an argument.
 """
 
-import functools
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
-
-import msgspec
+from typing import Final, NamedTuple
 
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.git import general
@@ -48,60 +45,45 @@ _ATTACHED = re.compile(r"^(-[^-mFCctSu]*[Su]).+", re.DOTALL)
 """`git commit -uno`, `-Skey`: the value of these letters can only be attached."""
 
 
-class CommandWords(msgspec.Struct, frozen=True):
+class CommandWords(NamedTuple):
     """A command's words told apart. For git, `folder` is where it works, and the first operand is its verb."""
 
     name: str
+    operands: list[str]
     options: Options
     settings: Mapping[str, str] = {}  # of `git -c NAME=VALUE`
     folder: str = ""
 
-    @property
-    def operands(self) -> list[str]:
-        return self.options.operands
-
 
 def words_of(command: Command) -> CommandWords:
     """The words of a command as its program reads them."""
-    if command.name != "git":
-        valued = _VALUED.get(command.name, "")
-        return CommandWords(command.name, Options(command.args, frozenset(valued.split())), folder=command.cwd)
-    settings, folder, rest = general(command)
-    verb = "".join(rest[:1])
-    rest = [_ATTACHED.sub(r"\1", word) for word in rest] if verb == "commit" else rest
-    options = Options(rest, frozenset(_VALUED.get(f"git {verb}", "").split()))
-    return CommandWords("git", options, settings, posixpath.join(command.cwd, folder))
+    is_git = command.name == "git"
+    settings, folder, rest = general(command) if is_git else ({}, "", list(command.args))
+    of = " ".join(("git", *rest[:1])) if is_git else command.name
+    rest = [_ATTACHED.sub(r"\1", word) for word in rest] if of == "git commit" else rest
+    options = Options(rest, frozenset(_VALUED.get(of, "").split()))
+    return CommandWords(command.name, options.operands, options, settings, posixpath.join(command.cwd, folder))
 
 
 def selects(patterns: Iterable[str], command: Command) -> bool:
-    """Whether the last pattern that a command matches is one without `!`. A command that prints its help does nothing
-    else."""
+    """Whether the last pattern that a command matches is one without `!`. One that prints its help does nothing."""
     found, words = False, words_of(command)
     for text in patterns:
-        if found is text.startswith("!") and _matches(_read(text.removeprefix("!")), words):
+        if found is text.startswith("!") and _matches(text.removeprefix("!"), words):
             found = not found
     return found and words.options.names.isdisjoint(("--help", "-h"))
 
 
-@functools.lru_cache(maxsize=1024)
-def _read(text: str) -> CommandWords:
-    """A pattern, whose words are told apart as those of a command are."""
+def _matches(text: str, words: CommandWords) -> bool:
     name, *rest = text.split()
-    settings, _, words = general(Command("git", tuple(rest))) if name == "git" else ({}, "", rest)
-    options = Options(())
-    options.operands = [word for word in words if not word.startswith("-")]
-    options.options = [(word, "") for word in words if word.startswith("-")]
-    return CommandWords(name, options, settings)
-
-
-def _matches(pattern: CommandWords, words: CommandWords) -> bool:
-    wanted, given = pattern.operands, words.operands
+    settings, _, rest = general(Command("git", tuple(rest))) if name == "git" else ({}, "", rest)
+    operands = [word for word in rest if not word.startswith("-")]
     return (
-        words.name in pattern.name.split("|")
-        and len(given) >= len(wanted)
-        and all(_fits(one, word) for one, word in zip(wanted, given, strict=False))
-        and all(_has(one, words.options) for one, _ in pattern.options.options)
-        and all(name in words.settings for name in pattern.settings)
+        words.name in name.split("|")
+        and len(words.operands) >= len(operands)
+        and all(_fits(choice, word) for choice, word in zip(operands, words.operands, strict=False))
+        and all(_has(word, words.options) for word in rest if word.startswith("-"))
+        and settings.keys() <= words.settings.keys()
     )
 
 

@@ -279,7 +279,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("line", TO_MAIN)
 def test_to_main(branches: Scratch, line: str) -> None:
-    """Whatever folder it is said in."""
+    """In whatever folder the command is given."""
     assert of_bash(branches, line, "no-commits-to-main") == "deny"
 
 
@@ -345,6 +345,9 @@ UV = {
     "pip download rich": "none",
     "pip config list": "none",
     "pip install --user rich": "none",
+    "pip install -I rich": "none",
+    "pip freeze --local": "none",
+    "pip install -q --no-cache-dir rich": "uv pip install -q --no-cache-dir rich",
     ".venv/bin/pip install rich": "none",
     "docker run image pip install rich": "none",
     "echo pip install rich": "none",
@@ -361,6 +364,7 @@ PNPM = {
     "time npm test": "time pnpm test",
     "CI=1 npm test": "CI=1 pnpm test",
     "npm install --legacy-peer-deps": "deny",
+    "npm install --verbose": "deny",
     "npm install && npm install -w web": "deny",
     "sudo npm install left-pad": "deny",
     "npm run build -- --watch": "none",
@@ -384,7 +388,7 @@ PNPM = {
 def test_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str, line: str, expected: str
 ) -> None:
-    """What can be said in the other program's words is; the rest is denied, or stays as it is."""
+    """What the other program can do is rewritten; the rest is denied, or stays as it is."""
     scratch = added(tmp_path, monkeypatch, name)
     scratch.file(file, "")
     verdict = scratch.fire(scratch.event({"bash": line}))

@@ -88,7 +88,7 @@ GUARDS = [
 def test_guards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str, script: str, commands: list[str], branch: str
 ) -> None:
-    """The recipe denies what the script denies. It denies more besides, so nobody says that they are the same."""
+    """The recipe denies what the script denies. It denies more, so `check` does not claim that they are the same."""
     scratch = Scratch(tmp_path, "", monkeypatch)
     scratch.git("init", "-q")
     scratch.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")

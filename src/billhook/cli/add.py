@@ -195,11 +195,11 @@ class RecipeFile:
         return visible(shown_path(str(self.path)))
 
     def agreed(self, question: str) -> bool:
-        """Whether a person says yes at a terminal, or has said so before."""
+        """Whether the user answers yes, or gave --yes."""
         if self.yes:
             return True
         if self.as_json or not at_terminal():
-            hint("nothing was changed: run it in a terminal of your own, where you are asked")
+            hint("nothing was changed: run it in a terminal of your own; `billhook add NAME --print` only prints")
             return False
         return typed(f"{question} [y/N] ") in ("y", "yes")
 
@@ -280,7 +280,7 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
     there = names & edit_yaml.hooks_in(change.before, str(change.path)).keys()
     given = _added_with(change.before, recipe)
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": sorted(there)}
-    if given is None:  # a hook of that name may be somebody's own
+    if given is None:  # a hook of that name may be the user's own
         say(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
         own = f"its hook `{min(there, default='')}` was not added by `billhook add`: edit the file to remove it"
         hint(own if there else "`billhook list` shows where each hook is")

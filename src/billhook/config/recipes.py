@@ -1,7 +1,7 @@
 """Recipes: hooks for one purpose each, as YAML files with parameters, ready to be added to a hooks.yaml.
 
-A recipe is text, so that comments and layout reach the file of the person who adds it. A `<name>` in a value stands for
-a parameter; what it is set to stays one YAML value, and in a shell command one word, unless the parameter is a command.
+A recipe is text, so that comments and layout reach the file of the person who adds it. A `<name>` in a value is a
+parameter; what it is set to stays one YAML value, and in a shell command one word, unless the parameter is a command.
 """
 
 import json

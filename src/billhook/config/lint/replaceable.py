@@ -1,8 +1,7 @@
 """Published patterns that a recipe replaces: BH512, always a note.
 
-That a command *is* a recipe is only said of those that do the same, with the values that they have
-(tests/recipes/test_replaceable.py runs both). A recipe *may replace* what it is made for; a script that does anything
-else beside is left alone.
+A command *is* a recipe only if both do the same, with the command's own values (tests/recipes/test_replaceable.py runs
+both). A recipe *may replace* a hook that has its purpose. A script that does anything else is left alone.
 """
 
 import re

@@ -263,6 +263,14 @@ def test_by_path_removed_by_name(place: Place) -> None:
     assert not hooks(place).exists()
 
 
+def test_a_recipe_without_an_event(place: Place) -> None:
+    """What shows it is then a command that shows which hooks there are."""
+    place.file("ours/one.yaml", OURS.partition("show:")[0])
+    done = person(place, "add", "ours/one.yaml")
+
+    assert done.code == 0 and done.out.endswith("see it work:\n  billhook explain ls\n")
+
+
 def test_a_folder_is_listed(place: Place) -> None:
     """Its recipes in one line each, then each is shown."""
     place.file("ours/no-deploys.yaml", OURS)
@@ -291,6 +299,7 @@ def test_a_recipe_with_a_script_waits(place: Place) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "title: x\n", "title: x\npurpose: y\nhooks: {a: {events: Stop, inject: x}}\n", "\x00", "a: &a [*a]",
+     OURS.replace("show: {bash: ./deploy now}", "show: {bash: [ls]}"), OURS.replace("show: {bash:", "show: {first:"),
      OURS + "script: x\n", OURS.replace("title: ", "title: [x] #"), OURS.replace("{bash: ./deploy now}", "{event: x}"),
      "title: x\npurpose: y\nhooks:\n- {name: a}\n"],
 )  # fmt: skip
@@ -326,6 +335,8 @@ def test_json(place: Place) -> None:
         ("event-webhook", "--set", "events=Nope"),
         ("event-webhook", "--set", "events=Stop,Nope"),
         ("conventional-commits", "--set", "types=feat("),
+        ("protect-paths", "--set", "paths=[]"),
+        ("no-commits-to-main", "--set", "branches=,"),
         ("tests-before-stop", "--set", "limit=-1"),
         ("./missing.yaml",),
     ],

@@ -91,13 +91,12 @@ class Recipe(msgspec.Struct, frozen=True):
     def demonstration(self, given: Mapping[str, str]) -> list[str]:
         """Shell lines that show it at work: what has to be there first, an event, and what became of it."""
         values = {name: _example(one) for name, one in self.values(given).items()}
-        case = dict(self.show)
-        for name in case.keys() & {"first", "bash", "write", "fire", "then"}:
+        case = dict(self.show or {"explain": "ls"})
+        for name in case.keys() - {"event"}:
             key = name if name in ("write", "fire") else "run"  # the others are lines for a shell
             case[name] = _replaced(case[name], key, values, self.parameters) or case[name]
         words = ["explain", case["explain"]] if "explain" in case else ["fire", *fire_arguments(case)]
-        command = shlex.join(["billhook", *(words if case else ["list"])])
-        return [*filter(None, (case.get("first"), command, case.get("then")))]
+        return [*filter(None, (case.get("first"), shlex.join(["billhook", *words]), case.get("then")))]
 
 
 def _example(value: Any) -> Any:
@@ -180,7 +179,9 @@ def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
         raise ValueError("`hooks` and `tests` must be in lines of their own")
     if not all(isinstance(said[key], list if key == "tests" else dict) for key in made.texts):
         raise ValueError("`hooks` must be a mapping, and `tests` a list")
-    if made.show and "explain" not in made.show and not isinstance(event_of(made.show).get("hook_event_name"), str):
+    if not all(isinstance(text, str) for key, text in made.show.items() if key != "event"):
+        raise ValueError("`show` must have strings")
+    if made.show and not isinstance(event_of(made.show).get("hook_event_name", made.show.get("explain")), str):
         raise ValueError("`show` names no event")
     return made
 

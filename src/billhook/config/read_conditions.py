@@ -132,9 +132,9 @@ def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
         entry.find("BH218", f"`{name}` must be true or false", node, hint=f"write `{name}: true`", fatal=True)
         return True
     found = texts(entry, node, name)
-    for text in found if name == "prompt" else ():
+    for text in found if name in ("prompt", "commit_message") else ():
         try:
-            expression(text)
+            expression(text.removeprefix("!") if name == "commit_message" else text)
         except Exception as error:
             entry.find(
                 "BH218",
@@ -143,4 +143,7 @@ def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
                 hint="fix the expression (RE2 syntax)",
                 fatal=True,
             )
+    if name == "runs" and not all(text.lstrip("!")[:1].isalnum() for text in found):
+        hint = 'for example `runs: [git push, "!git push --dry-run"]`'
+        entry.find("BH218", "`runs` names no program", node, hint=hint, fatal=True)
     return found

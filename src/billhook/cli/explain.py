@@ -225,7 +225,8 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     if one.row.layer != "built-in" and one.answer is None:
         yield " " * _INDENT + one_line(one.row.what, screen.width() - _INDENT)
     if one.answer is not None:
-        yield from screen.hanging(f"answer: {_answer(one.answer)}", _INDENT)
+        label = "would answer" if one.row.shadow else "answer"
+        yield from screen.hanging(f"{label}: {_answer(one.answer)}", _INDENT)
     for text in one.notes:
         yield from screen.hanging(f"note: {text}", _INDENT)
     yield from screen.facts(_facts(one), _INDENT)
@@ -270,7 +271,7 @@ def _facts(one: explain.Explained) -> Iterator[str]:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
-    yield from facts_of(row, "always source")
+    yield from facts_of(row, "always shadow source")
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
@@ -408,6 +409,7 @@ def _ran(one: explain.Considered, said: OutcomeRecord, place: int) -> str:
 
 def _details(said: OutcomeRecord) -> Iterator[str | None]:
     yield from (said.reason, said.error, *said.lost)
+    yield str(said.waived) if said.waived is not None and said.waived.would != "none" else None
     yield f"to model: {said.context}" if said.context else None
     yield f"to user: {said.message}" if said.message else None
     if said.status != "ok" and said.decision != "none":

@@ -136,6 +136,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "after": lambda names: one_line(f"after {', '.join(names)}", _LONGEST_FACT),
     "background": lambda _: "in the background",
     "always": lambda _: "also after a deny",
+    "shadow": lambda _: "shadow: it decides nothing",
     "trust": str,
     "source": shown_path,
 }
@@ -208,8 +209,9 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
+    rule = "shadow" if row.shadow else "on_failure"
     when = f"{events} part match conditions {dialect}"
-    names = f"{when} on_failure timeout {priority} after background always {trust} source"
+    names = f"{when} {rule} timeout {priority} after background always {trust} source"
     about = list(facts_of(row, names))
     if fired is not None and row.effect != "nothing":
         never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"

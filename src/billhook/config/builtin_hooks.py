@@ -63,7 +63,7 @@ def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSe
 
         allowed = own_allow_rules(reads)
     place = f"`permissions: {{allow: [...]}}` in {sources.own_file()}"
-    return GuardSettings(preset, options["cells"], options["project_cells"], allowed, place)
+    return GuardSettings(preset, options["cells"], options["project_cells"], allowed, place, options["shadow"])
 
 
 def guard(

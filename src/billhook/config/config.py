@@ -383,8 +383,8 @@ def as_data(row: "HookRow") -> dict[str, Any]:
 
 
 _KEYS: Final = """
-    name events what kind match dialect on_failure priority after timeout background always trust state effect why
-    layer source file line hash
+    name events what kind match dialect on_failure priority after timeout background always shadow trust state effect
+    why layer source file line hash
 """
 _ATTRIBUTES: Final = {"source": "place"}
 _OPTIONAL: Final = ("why", "file", "line", "hash")  # null if they are empty

@@ -272,7 +272,7 @@ class _Loading:
                 entries[place] = entry.with_hook(after=tuple(dict.fromkeys([*before, *builtins.trackers])))
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
-            hooks += [*builtins.hooks(), self._guard(entries, settings["guard"])]
+            hooks += [*builtins.hooks(), *self._guards(entries, settings["guard"])]
         return Config(
             project=self.found.project,
             root=str(self.root),
@@ -367,13 +367,15 @@ class _Loading:
             listed, name = tuple(sorted(events)), "unreadable-file"
             yield Hook(name=name, run=StandIn(why), events=listed, on_failure="deny", source=place, priority=0)
 
-    def _guard(self, entries: Sequence[Entry], said: sources.Builtin) -> Hook:
-        from billhook.builtins.guard import guard
+    def _guards(self, entries: Sequence[Entry], said: sources.Builtin) -> Iterator[Hook]:
+        """The guard, and its cells in shadow mode."""
+        from billhook.builtins.guard import guard, shadow_cells
         from billhook.config.builtin_hooks import guard_settings
 
         taken = any(entry.shown == "guard" for entry in entries)
         hook = guard(protected(self.found, self.root, entries, self.approvals), guard_settings(said, self.reads))
-        return replace(hook, name="built-in/guard") if taken else hook
+        yield replace(hook, name="built-in/guard") if taken else hook
+        yield from shadow_cells(hook)
 
 
 def _judges_the_same(entry: Entry) -> bool:

@@ -101,6 +101,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         "background": declared.background,
         "dialect": declared.dialect,
         **({"always": True} if declared.always else {}),
+        **({"shadow": True} if declared.shadow else {}),
         **({} if declared.enabled else {"enabled": False}),
     }
 

@@ -585,7 +585,7 @@ def approve(
 
 
 def record_trust(
-    action: Literal["approved", "revoked", "acknowledged"],
+    action: Literal["approved", "revoked", "acknowledged", "promoted", "allowed once", "paused", "resumed"],
     approvals: Iterable[Approval],
     config: "Config",
     **more: object,

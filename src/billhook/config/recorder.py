@@ -50,7 +50,8 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
         if answer.decision is Decision.DENY:
             told = verdict.how_to_allow_once
         if told and dialect.read_exit(verdict.about, written.exit).answer.objects:  # an ask that became a deny
-            answer = replace(answer, reason=f"{answer.reason} {told}")
+            ended = "" if answer.reason.endswith((".", "!", "?")) else "."
+            answer = replace(answer, reason=f"{answer.reason}{ended} {told}")
             written = dialect.write_exit(verdict.about, answer)
         known = dialect, Encoded(answer, written)
         verdict.__dict__["encoded"] = known

@@ -20,7 +20,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Hook
 from billhook.core.lazy import later
 from billhook.core.match import ExpressionSet
-from billhook.engine.step import Step, is_async
+from billhook.engine.step import ReviewedStep, Step, is_async
 
 if TYPE_CHECKING:
     import heapq
@@ -193,11 +193,11 @@ class EventList:
 
 def _kind_of(hook: Hook) -> type[Step]:
     """Decided here, once: most hooks count as they answer, and pay nothing for those that don't."""
-    if not hook.shadow and hook.review is None:
-        return Step
-    from billhook.engine import waive
+    if not hook.shadow:
+        return Step if hook.review is None else ReviewedStep
+    from billhook.engine.waive import ShadowStep
 
-    return waive.ShadowStep if hook.shadow else waive.ReviewedStep
+    return ShadowStep
 
 
 def _tool_in_doubt(event: Event) -> str | None:

@@ -1,16 +1,15 @@
-"""Hooks whose answers may not count: hooks in shadow mode, and objections that the user has allowed or paused."""
+"""Hooks in shadow mode, and answers that don't count."""
 
 from typing import Any
 
 from msgspec.structs import replace
 
-from billhook.core.answers import NOTHING, Decision, Outcome, Reply, Status, Waived, to_outcome
+from billhook.core.answers import NOTHING, Outcome, Reply, Status, Waived, to_outcome
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook
 from billhook.engine.step import Call, Step, _now
 
 SHADOW = "shadow"
-_OBJECTIONS = (Decision.DENY, Decision.ASK, Decision.DEFER)
 
 
 def waive(outcome: Outcome, by: str) -> Outcome:
@@ -53,23 +52,3 @@ async def _awaited(step: Step, result: Any, began: float) -> Outcome:
 
 def _marked(step: Step, outcome: Outcome | None, began: float) -> Outcome:
     return waive(to_outcome((step, began, _now())), SHADOW) if outcome is None else outcome
-
-
-class ReviewedStep(Step):
-    """A hook whose objections are reviewed before they count (`Hook.review`)."""
-
-    def __init__(self, hook: Hook, name: str, event_name: str, *, observed: bool = False) -> None:
-        super().__init__(hook, name, event_name, observed=observed)
-        self.without_await = None
-
-    def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
-        return self._reviewed(event, super().judge(event, reply, duration_ms))
-
-    def read(self, ctx: Context, returned: Any, began: float) -> Outcome:
-        return self._reviewed(ctx.event, super().read(ctx, returned, began))
-
-    def _reviewed(self, event: Event, outcome: Outcome) -> Outcome:
-        answer = outcome.answer
-        objects = answer.decision in _OBJECTIONS or answer.stop or answer.keep_going
-        review = self.hook.review
-        return review(event, outcome) if objects and review is not None and not outcome.code else outcome

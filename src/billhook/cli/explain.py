@@ -20,6 +20,7 @@ from billhook.cli.options import complete_among, config_option, event_named, fla
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
 from billhook.config.config import Config, as_data, kept
+from billhook.config.override import pause_of
 from billhook.core import strictjson, tools
 from billhook.core.answers import Answer, Decision, SkipReason
 from billhook.core.errors import UsageError
@@ -275,6 +276,8 @@ def _facts(one: explain.Explained) -> Iterator[str]:
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
+    if pause := pause_of(loaded(())):
+        yield from screen.filled(f"{pause}: until then, objections don't count", 0)
     outlook = found.outlook
     yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
     if outlook.gates:

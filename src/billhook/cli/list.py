@@ -16,6 +16,7 @@ from billhook.config.config import Config, HookRow, as_data, rows
 from billhook.config.declaration import conditions_in_words
 from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
+from billhook.config.override import pause_of
 from billhook.core.events import EVENTS
 from billhook.core.text import counted, one_line
 
@@ -226,6 +227,8 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
 
 
 def _hints(config: Config) -> None:
+    if pause := pause_of(config):
+        hint(f"{pause}: objections don't count; `billhook resume` ends it")
     if config.pending:
         hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:

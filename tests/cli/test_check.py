@@ -117,7 +117,7 @@ def test_nothing_there(project: Path) -> None:
 no findings in 0 hooks of 0 files
 -- stderr
 
-hint: `billhook init` writes a first file with hooks that work
+hint: `billhook init` creates a first file with working hooks
 -- exit 0
 """)
 
@@ -380,23 +380,21 @@ def test_help(project: Path) -> None:
     assert check(project, "--help").screen == snapshot("""\
 Usage: billhook check [OPTIONS] [PATH ...]
 
-  Look for what is wrong with hooks, and say how to mend it. No hook is run.
+  Check the hooks for problems and suggest fixes. No hook is run.
 
-  Hooks that never fired and hooks that are slow, as the event log has it, are
-  noted, too.
+  Also notes hooks that never ran and slow hooks, by the event log.
 
-  PATH is a file, or the folder of a project. Without any: everything that
-  applies here, your own files included. `billhook rule CODE` says what a code
-  means.
+  PATH is a file, or the folder of a project. Without it, all files that apply
+  here are checked, including your own. `billhook rule CODE` explains a code.
 
 Options:
   --format text|json|github|sarif
                                   How findings are printed.  [default: text]
-  --select CODES                  Only these codes, or beginnings of codes:
+  --select CODES                  Only these codes or prefixes of codes:
                                   BH3,BH506.
-  --ignore CODES                  All but these codes, or beginnings of codes.
-  --host NAME                     What this agent can't honour: claude, codex,
-                                  gemini ..., or all.
+  --ignore CODES                  All except these codes or prefixes of codes.
+  --host NAME                     Show what this agent does not support:
+                                  claude, codex, gemini ..., or all.
   --json                          The same as --format json.
   -h, --help                      Show this message and exit.
 
@@ -408,9 +406,9 @@ Options:
     billhook check --json | jq -r .code | sort | uniq -c
     billhook check --host codex
 
-  Exit code: 0 nothing found but notes (BH6), 1 findings, 2 something could not
-  be read. With --host: 1 when a hook says or needs something that this agent
-  does not honour; what a hook only may say is a note.
+  Exit code: 0 no findings but notes (BH6), 1 findings, 2 something could not
+  be read. With --host: 1 if a hook returns or needs something that this agent
+  does not support; what a hook might return is only a note.
 -- exit 0
 """)
 
@@ -527,7 +525,7 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
     ended = folder.billhook("check")
 
     assert (ended.code, ended.out) == (0, "no findings in 2 hooks of 1 file\n")
-    assert ended.err.startswith("note: the event log has no say")
+    assert ended.err.startswith("note: the event log is not checked")
 
 
 NOT_STRINGS = {

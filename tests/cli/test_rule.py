@@ -65,7 +65,7 @@ hint: did you mean `BH301`?
 -- stderr
 error: no code `xyz`
 
-hint: `billhook rule` lists them all
+hint: `billhook rule` lists all codes
 -- exit 2
 """)
 
@@ -92,9 +92,9 @@ def test_help() -> None:
     assert billhook("rule", "--help").screen == snapshot("""\
 Usage: billhook rule [OPTIONS] CODE
 
-  Say what a code of `billhook check` means, and how to mend what it finds.
+  Explain a code of `billhook check`, and how to fix what it finds.
 
-  Without CODE: all of them, one line each.
+  Without CODE, list all codes.
 
 Options:
   --json      Print one line of JSON for each code.

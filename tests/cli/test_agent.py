@@ -485,7 +485,8 @@ def test_an_unknown_session_is_answered_with_those_there_are(place: Place) -> No
         ended = agent(place, SAYS, "--resume", word)
         assert ended.code == 2, ended
         assert (
-            f"error: no session `{word}` can be resumed here\n\nhint: sessions here: {name}; `.` is the newest" in ended.err
+            f"error: no session `{word}` can be resumed here\n\nhint: sessions here: {name}; `.` is the newest"
+            in ended.err
         )
     assert agent(place, SAYS, "--resume", ".").code == 0
 

@@ -238,7 +238,7 @@ revoked permissions.allow  .claude/settings.json  <short>
 def test_list_and_check_name_what_waits(settings: Place) -> None:
     """In one line each; nothing is wrong with it."""
     hint = (
-        "hint: not approved, so agents still ask: permissions.allow of .claude/settings.json (`billhook trust`)\n"
+        "hint: not approved, so that agents still ask: permissions.allow of .claude/settings.json (`billhook trust`)\n"
     )
     assert settings.run("list").err.endswith(hint)
     checked = settings.run("check")

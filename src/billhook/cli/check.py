@@ -293,7 +293,7 @@ def verb(
         rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
         if rules:
             waiting = visible(", ".join(one.shown for one in rules))
-            hint(f"not approved, so agents still ask: {waiting} (`billhook trust`)")
+            hint(f"not approved, so that agents still ask: {waiting} (`billhook trust`)")
     unread = any(one.code in _UNREAD for one in found.findings)
     return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 

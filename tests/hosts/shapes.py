@@ -1,4 +1,4 @@
-"""Settings files as people have them: fifty shapes, by name."""
+"""Fifty settings files of users, by name."""
 
 import json
 from typing import Any, Final

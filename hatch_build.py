@@ -1,6 +1,6 @@
 """The build hook: `billhook-hook`, compiled into a platform wheel, or as a shell script into a pure one.
 
-Runs for every wheel, editable or not. BILLHOOK_NO_COMPILER=1 asks for the pure wheel where there is a compiler.
+Runs for every wheel, editable or not. BILLHOOK_NO_COMPILER=1 makes the pure wheel even if there is a compiler.
 """
 
 import os
@@ -43,15 +43,15 @@ class ClientBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
 
 
 def platform_tag() -> str:
-    """On macOS the compiler builds for this machine alone, whatever Python was built for."""
+    """On macOS the compiler builds only for this machine, whatever Python was built for."""
     if sys.platform == "darwin":
         return f"macosx_{platform.mac_ver()[0].partition('.')[0]}_0_{platform.machine()}"
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
 def compiled(source: Path, program: Path, version: str) -> bool:
-    """Whether there is now a program that runs. On Linux: without a C library where that works, else static, else as it
-    comes. Each starts faster than the next."""
+    """Compile; returns whether the program runs. On Linux: without a C library if that works, else static, else
+    dynamic. Each starts faster than the next."""
     if os.environ.get("BILLHOOK_NO_COMPILER"):
         return False
     kinds = [["-s", *ALONE], ["-s", "-static"], ["-s"]] if sys.platform == "linux" else [PORTABLE]
@@ -68,7 +68,7 @@ def compiled(source: Path, program: Path, version: str) -> bool:
 
 
 def runs(program: Path) -> bool:
-    """A client that can't run would let every call pass: it has to say that it finds no billhook."""
+    """Whether the client runs: it must report that it finds no billhook. A broken client would allow every call."""
     env = {"PATH": str(program.parent)}
     seen = subprocess.run([program], env=env, input=b"", capture_output=True, timeout=30, check=False)
     return seen.returncode == 2 and seen.stderr.startswith(b"billhook: ")

@@ -1,4 +1,4 @@
-"""Goals 10 to 12: an event inside the agent's own process, and the Python hooks that want it."""
+"""Goals 10 to 12: an event inside the agent's own process, and the Python hooks that listen for it."""
 
 import asyncio
 import importlib
@@ -17,7 +17,7 @@ async def _empty(event: Event) -> None:
     """Takes the event, as `fire` does, and does nothing."""
 
 
-async def nobody_listens() -> AsyncGenerator[Trial, None]:
+async def no_listener() -> AsyncGenerator[Trial, None]:
     """The engine has hooks, but none for this event."""
     engine = Engine(_hooks(10, _silent_async, "PostToolUse", "Stop"))
     cases: dict[str, Case] = {
@@ -47,7 +47,7 @@ async def one_handler() -> AsyncGenerator[Trial, None]:
         },
         [
             Bar("Engine.fire", "bare await", 6),
-            # asyncio.timeout costs less on newer Pythons, so that beating it says less.
+            # asyncio.timeout costs less on newer Pythons, so that beating it means less.
             Bar("Engine.fire", "asyncio.timeout", 0.5 if sys.version_info >= (3, 13) else 0.3),
         ],
         LOOPS,
@@ -55,7 +55,7 @@ async def one_handler() -> AsyncGenerator[Trial, None]:
 
 
 async def ten_handlers() -> AsyncGenerator[Trial, None]:
-    """Ours catches errors, keeps timeouts and has a result of each; so does the gather; the bare loop does nothing."""
+    """Our engine and the gather catch errors, keep timeouts and have a result of each; the bare loop does not."""
     handlers = [_silent_async() for _ in range(10)]
 
     async def bare(event: Event) -> None:
@@ -96,7 +96,7 @@ def _hooks(count: int, make: Callable[[], Callable[[Event], Any]], *events: str)
 
 
 def _silent() -> Callable[[Event], Any]:
-    """A function of its own for each hook, which says nothing, as most hooks do most of the time."""
+    """A separate function for each hook. It returns nothing, as most hooks do most of the time."""
 
     def handler(event: Event) -> None:
         return None
@@ -112,7 +112,7 @@ def _silent_async() -> Callable[[Event], Any]:
 
 
 def _pluggy(count: int) -> Callable[[Event], object]:
-    """The same handlers as plugins. A plugin manager keeps no time and lets errors through."""
+    """The same handlers as plugins. A plugin manager has no timeouts and catches no errors."""
     pluggy = importlib.import_module("pluggy")
     manager = pluggy.PluginManager("bench")
     mark = pluggy.HookimplMarker("bench")
@@ -138,7 +138,7 @@ def _pluggy(count: int) -> Callable[[Event], object]:
 
 
 GOALS = (
-    Goal(10, "An event that no handler wants", nobody_listens),
+    Goal(10, "An event that no hook listens for", no_listener),
     Goal(11, "One async handler with a timeout", one_handler),
     Goal(12, "Ten handlers with results, errors and timeouts", ten_handlers, needs=("pluggy",)),
 )

@@ -1,4 +1,4 @@
-"""Goals 24 and 25: what a call would do is found quickly, and the guard is hardly felt."""
+"""Goals 24 and 25: the effects of a call are found quickly, and the guard costs little."""
 
 import itertools
 import os
@@ -58,7 +58,7 @@ async def guarding() -> AsyncGenerator[Trial, None]:
 
 
 def _events(folder: str) -> list[PreToolUse]:
-    """New ones each time: what an event would do is remembered with it."""
+    """New events each time: an event caches its effects."""
     return [PreToolUse(tool_name="Bash", tool_input={"command": line}, cwd=folder) for line in LINES]
 
 

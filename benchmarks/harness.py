@@ -1,7 +1,7 @@
-"""Measure cases side by side: every pass runs each of them once, in random order, so that neighbours hit all alike.
+"""Measure cases side by side: every pass runs each case once, in random order, so that noise affects all alike.
 
-A goal is a list of trials, a trial a few cases and the bars between them, a bar one ratio of medians. Times of one
-machine are never compared with a number, only with each other.
+A goal is a list of trials, a trial has a few cases and the bars between them, a bar is one ratio of medians. Times are
+never compared with a fixed number, only with each other.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Case = Callable[[int], Awaitable[float]]
-"""Does its work so many times, one after the other, and returns the nanoseconds that all of it took."""
+"""Does its work so many times in sequence, and returns the nanoseconds for all of it."""
 
 PROCESSES = 200
 """Passes over cases that start processes."""
@@ -26,8 +26,8 @@ LOOPS = 300
 """Passes over cases that stay inside this process."""
 WARM_UP = 3
 _SAMPLE_NS = 200_000
-"""How long one sample takes at least. Short, and about the same for all: on a busy machine a sample as long as a time
-slice holds somebody else's, and the slower of two cases would look slower still."""
+"""The minimum time of one sample. Short, and about the same for all: on a busy machine a sample as long as a time slice
+includes time of other processes, and the slower of two cases would look even slower."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Bar:
     ours: str
     against: str
     at_most: float = math.inf
-    """Without it, the ratio is reported and holds whatever it is."""
+    """Without it, the ratio is only reported."""
     quantile: float = 0.5
-    """Which of the times are compared: the median, or 0.99 for what one in a hundred waits."""
+    """The quantile that is compared: the median, or 0.99 for the slowest in a hundred."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Goal:
-    """One promise about speed. `trials` makes what it needs, yields, and cleans up."""
+    """One promise about speed. `trials` sets up, yields, and cleans up."""
 
     number: int
     title: str
@@ -84,7 +84,7 @@ class Row:
 
 
 def looped(function: Callable[[T], object], argument: T) -> Case:
-    """A function as a case. Called directly: a lambda around it would weigh on the quick one more than on the slow."""
+    """A function as a case. Called directly: a lambda around it would slow down a fast case more than a slow one."""
 
     async def case(count: int) -> float:
         began = time.perf_counter_ns()
@@ -96,7 +96,7 @@ def looped(function: Callable[[T], object], argument: T) -> Case:
 
 
 def awaited(function: Callable[[T], Awaitable[object]], argument: T) -> Case:
-    """A coroutine function as a case, awaited in the loop that runs already, as an agent would."""
+    """A coroutine function as a case, awaited in the running loop, as in an agent."""
 
     async def case(count: int) -> float:
         began = time.perf_counter_ns()
@@ -108,7 +108,7 @@ def awaited(function: Callable[[T], Awaitable[object]], argument: T) -> Case:
 
 
 async def measure(goal: int, trial: Trial) -> list[Row]:
-    """The trial's rows. What misses its bar is measured once more, and counts as missed only when it misses again."""
+    """The trial's rows. A case that misses its bar is measured again, and counts as missed only if it misses twice."""
     rows = await _rows(goal, trial)
     if all(row.ok for row in rows):
         return rows
@@ -129,7 +129,7 @@ async def _rows(goal: int, trial: Trial) -> list[Row]:
 
 
 def at_quantile(times: Sequence[float], quantile: float) -> float:
-    """So many of the times are not longer."""
+    """The time that this share of the times does not exceed."""
     if quantile == 0.5:
         return statistics.median(times)
     return sorted(times)[min(len(times) - 1, int(len(times) * quantile))]
@@ -143,13 +143,13 @@ async def _times(trial: Trial) -> dict[str, list[float]]:
     for _ in range(passes(trial)):
         random.shuffle(order)
         for name in order:
-            await asyncio.sleep(0)  # what the case before left to the loop is not billed to this one
+            await asyncio.sleep(0)  # leftovers of the previous case in the loop must not count for this one
             taken[name].append(await trial.cases[name](counts[name]) / counts[name])
     return taken
 
 
 async def _warm_up(case: Case) -> int:
-    """How many times the case does its work in one sample."""
+    """How often the case does its work in one sample."""
     for _ in range(WARM_UP):
         await case(1)
     count = 1
@@ -159,5 +159,5 @@ async def _warm_up(case: Case) -> int:
 
 
 def passes(trial: Trial) -> int:
-    """As many as the trial asks for, or fewer when BILLHOOK_BENCH_PASSES says so."""
+    """As many as the trial defines, or fewer with BILLHOOK_BENCH_PASSES."""
     return min(trial.passes, int(os.environ.get("BILLHOOK_BENCH_PASSES") or trial.passes))

@@ -42,7 +42,7 @@ def with_edits(size: int) -> dict[str, Any]:
 
 
 async def line_to_line() -> AsyncGenerator[Trial, None]:
-    """Every path looks into the command, because a hook that does not look is not worth a millisecond."""
+    """Every path reads the command, because a hook that does not is no realistic case."""
     event = with_command(1000)
     line = json.dumps(event).encode()
     with_on, with_callback = _ours(Engine([_careful])), _ours(_matchers())
@@ -102,20 +102,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def _limit(line: bytes) -> bytes:
-    """The whole event decoded, a typed record made of it, the callback awaited, its answer encoded; nothing checked."""
+    """Decode the whole event, make a typed record, await the callback, encode its answer; check nothing."""
     payload = _decode(line)
     record = msgspec.convert(payload, _Record)
     return _encode(await _callback(payload, record.tool_use_id, {"signal": None})) + b"\n"
 
 
 class _Null:
-    """A transport that takes everything."""
+    """A transport that accepts everything."""
 
     async def write(self, data: str) -> None: ...
 
 
 def _sdk() -> Callable[[bytes], Any]:
-    """The SDK's own path, as its reader takes it: a task for each request. Matching is left to the other side."""
+    """The SDK's own path, as its reader does it: a task for each request. The other side does the matching."""
     query = importlib.import_module("claude_agent_sdk._internal.query").Query(_Null(), is_streaming_mode=True)
     query.hook_callbacks["hook_0"] = _callback
 
@@ -134,7 +134,7 @@ def _control_request(event: dict[str, Any]) -> bytes:
 
 
 async def typed_decode() -> AsyncGenerator[Trial, None]:
-    """The limit and the peer know the same events with the same fields as we do."""
+    """The limit and the peer have the same events with the same fields as we do."""
     limit, pydantic = _tagged_union(), _pydantic_union()
     for name, event, to_pydantic in (
         ("1 KB of text", with_command(1000), 0.5),

@@ -27,13 +27,13 @@ async def load_again() -> AsyncGenerator[Trial, None]:
     with approved_project(HOOKS) as load:
         config = load()
         assert len(config.entries) == HOOKS and {entry.state for entry in config.entries} == {"runs"}
-        assert load() is config, "it is not loaded anew when nothing has changed"
+        assert load() is config, "it must not be loaded again if nothing has changed"
         cases: dict[str, Case] = {"load again": timed(load), "first load": timed(load, forget)}
         yield Trial(f"{HOOKS} hooks", cases, [Bar("load again", "first load", 1 / 20)], _PASSES)
 
 
 def timed(load: Callable[[], Config], before: Callable[[], None] | None = None) -> Case:
-    """Loading as a case; what is done `before` each load is not measured."""
+    """Loading as a case; the call of `before` is not measured."""
 
     async def case(count: int) -> float:
         taken = 0
@@ -49,7 +49,7 @@ def timed(load: Callable[[], Config], before: Callable[[], None] | None = None) 
 
 
 def forget() -> None:
-    """What a process that has loaded nothing yet does not know. Its modules are imported: that is not what is asked."""
+    """Clear the caches, as in a process that has loaded nothing yet. Modules stay imported: they are not measured."""
     loader._cache.clear()
     trust._known.clear()
     shell._parse_short.cache_clear()
@@ -57,11 +57,11 @@ def forget() -> None:
 
 @contextmanager
 def approved_project(hooks: int) -> Iterator[Callable[[], Config]]:
-    """How to load a project whose hooks are all approved, with a home folder of its own."""
+    """How to load a project whose hooks are all approved, with a temporary home folder."""
     with tempfile.TemporaryDirectory() as folder, own_home(Path(folder, "home")) as home:
         project = Path(folder, "project")
         make_project(project, hooks)
-        time.sleep(0.05)  # what was read from a file that was written just now is not kept
+        time.sleep(0.05)  # a file that was just written is not cached
 
         def load() -> Config:
             return load_config(project, home=home / "state")

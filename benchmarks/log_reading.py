@@ -1,7 +1,7 @@
 """Goals 19 and 20: a search through an event log of 1 GB, and its last five events.
 
-BILLHOOK_BENCH_LOG=200MB makes the log smaller. ripgrep and DuckDB are compared with where they are installed. The loops
-and DuckDB are so much slower that they are measured on one file of the log, and what they take is multiplied.
+BILLHOOK_BENCH_LOG=200MB makes the log smaller. ripgrep and DuckDB are included if they are installed. The loops and
+DuckDB are so slow that they are measured on one file of the log, and their time is multiplied.
 """
 
 import importlib.util
@@ -28,15 +28,15 @@ from harness import PROCESSES, Bar, Case, Goal, Trial
 
 _SIZE = 10**9
 _SMALL = 2 * 10**6
-"""For the tests of this script, which ask for few passes."""
+"""For the tests of this script, which use few passes."""
 _PASSES = 7
 _BUFFER = 256 << 10
 _ROOM = 3
-"""So many times the size of the log is free on the disk, or the log is smaller."""
+"""So many times the size of the log must be free on the disk; otherwise the log is smaller."""
 
 
 class Log(NamedTuple):
-    """A log that lies in the page cache."""
+    """A log in the page cache."""
 
     root: Path
     folder: Path
@@ -45,7 +45,7 @@ class Log(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How many times the first file is the whole log."""
+        """The size of the whole log, as a multiple of the first file."""
         return self.size / self.files[0].stat().st_size
 
     @property
@@ -84,7 +84,7 @@ async def last_five() -> AsyncGenerator[Trial, None]:
     with made_log() as log:
         reading_ours = timed(lambda: ours_last(log))
         assert ours_last(log) == log.files[-1].read_bytes().splitlines()[-5:]
-        # Apart: after a reading of everything nothing of ours is in the processor's caches any more.
+        # Separate trials: after reading everything, none of our data is in the processor's caches any more.
         cases: dict[str, Case] = {"last five": reading_ours, "tail -n 5": tail_case(log.files[-1])}
         yield Trial(log.name, cases, [Bar("last five", "tail -n 5", 1 / 3)], PROCESSES)
         cases = {"last five": reading_ours, "reading all lines": timed(lambda: all_lines(log.files[0]), log.share)}
@@ -92,7 +92,7 @@ async def last_five() -> AsyncGenerator[Trial, None]:
 
 
 def timed(work: Callable[[], object], times: float = 1.0) -> Case:
-    """Work as a case; `times`: it is done on a part, and all of it would take so many times as long."""
+    """Work as a case; `times`: it is done on a part, and the whole would take so many times as long."""
 
     async def case(count: int) -> float:
         began = time.perf_counter_ns()
@@ -104,7 +104,7 @@ def timed(work: Callable[[], object], times: float = 1.0) -> Case:
 
 
 def tail_case(path: Path) -> Case:
-    """The system's `tail`, started in the quickest way there is; what it prints goes nowhere."""
+    """The system's `tail`, started in the fastest way; its output is dropped."""
     tail = shutil.which("tail")
     assert tail is not None
     argv = [tail, "-n", "5", os.fspath(path)]
@@ -152,7 +152,7 @@ def ours_last(log: Log) -> list[bytes]:
 
 
 def read(log: Log) -> int:
-    """The limit: all bytes, into memory that is used again."""
+    """The limit: read all bytes into the same memory."""
     buffer, size = bytearray(_BUFFER), 0
     for path in log.files:
         file = os.open(path, os.O_RDONLY)
@@ -167,7 +167,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """No more than what the question needs: this is the quick way to write such a loop."""
+    """Decodes only the needed fields: the fast way to write such a loop."""
 
     input: Input = Input()
 
@@ -209,7 +209,7 @@ def made_log() -> Iterator[Log]:
 
 
 def log_size(root: Path) -> int:
-    """As BILLHOOK_BENCH_LOG says, else 1 GB, or little when few passes are asked for; never most of the disk."""
+    """BILLHOOK_BENCH_LOG, else 1 GB, or little with few passes; never most of the disk."""
     few = int(os.environ.get("BILLHOOK_BENCH_PASSES") or _PASSES) < 3
     chosen = os.environ.get("BILLHOOK_BENCH_LOG")
     size = loggen.read_size(chosen) if chosen else _SMALL if few else _SIZE

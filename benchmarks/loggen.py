@@ -1,8 +1,8 @@
-"""Make an event log of any size, line by line as the writer makes them: valid chain, rotated files, everything.
+"""Make an event log of any size, with the same lines as the real writer: a valid chain and rotated files.
 
     python benchmarks/loggen.py FOLDER 1GB
 
-FOLDER is the state root; the log lies below it in `hooks/`. The same size gives the same log.
+FOLDER is the state root; the log is below it in `hooks/`. The same size makes the same log.
 """
 
 import random
@@ -18,7 +18,7 @@ from billhook.store.log.eventlog import CURRENT, make_line, rotated_name
 
 PROJECT = "/srv/shop"
 NEEDLE = "Grüße aus der Ablage 4711"
-"""In one command of this many records; beyond ASCII, so that it is not in the log as it is typed."""
+"""In one command of this many records; not only ASCII, so that the log contains it with escapes."""
 NEEDLE_EVERY = 16_000
 MAX_BYTES = 64 << 20
 _UNITS = {"GB": 10**9, "MB": 10**6, "KB": 10**3, "B": 1}
@@ -26,11 +26,11 @@ _WORDS = ("git", "status", "diff", "commit", "run", "test", "build", "src", "mai
           "line", "hook", "guard", "deny", "allow")  # fmt: skip
 _TOOLS = ("Bash", "Read", "Edit", "Write", "Grep", "Glob", "WebFetch")
 _BODIES = 2_000
-"""Records that differ in more than their number: enough that nothing learns them by heart."""
+"""Records that differ in more than their number: enough that no predictor learns them."""
 
 
 def make_log(root: Path, size: int, *, max_bytes: int = MAX_BYTES) -> Path:
-    """Write a log of about `size` bytes, rotated as a real one is; returns its folder."""
+    """Write a log of about `size` bytes, rotated like a real one; returns its folder."""
     folder = log_folder(root, PROJECT)
     folder.mkdir(mode=0o700, parents=True)
     seq, written, prev = 1, 0, ""
@@ -63,7 +63,7 @@ def _fill(file: IO[bytes], bodies: Iterator[bytes], seq: int, prev: str, size: i
 
 
 def _bodies() -> Iterator[bytes]:
-    """Encoded records without end, each with an id and a time of its own."""
+    """Encoded records without end, each with a new id and time."""
     chance = random.Random(4)
     made = [strictjson.encode(_record(chance)) for _ in range(_BODIES)]
     needle = strictjson.encode(_record(chance, NEEDLE))
@@ -76,13 +76,13 @@ def _bodies() -> Iterator[bytes]:
         yield b'{"id":"%032x","time":"2026-01-%02dT%bZ",' % (number, 1 + second // 86400 % 28, clock) + body[1:]
 
 
-def _record(chance: random.Random, said: str = "") -> dict[str, Any]:
-    tool = chance.choice(_TOOLS) if not said else "Bash"
+def _record(chance: random.Random, needle: str = "") -> dict[str, Any]:
+    tool = chance.choice(_TOOLS) if not needle else "Bash"
     session = f"{chance.randrange(40):08x}-5a17-4c1e-9d2b-3f0c8e6b7a91"
     words = " ".join(chance.choices(_WORDS, k=chance.randrange(8, 90)))
     return {
         "mono": round(chance.uniform(1, 90_000), 6),
-        "event": chance.choice(("PreToolUse", "PostToolUse")) if not said else "PreToolUse",
+        "event": chance.choice(("PreToolUse", "PostToolUse")) if not needle else "PreToolUse",
         "session_id": session,
         "session_name": "brave-otter",
         "turn_id": f"{session}:{chance.randrange(60)}",
@@ -99,13 +99,13 @@ def _record(chance: random.Random, said: str = "") -> dict[str, Any]:
         "config": "",
         "redacted": 0,
         "reason": None,
-        "input": {"command": f"{words} {said}".strip(), "description": f"{chance.choice(_WORDS)} – café"},
-        "outcomes": [_said(chance, name) for name in ("turn-tracker", "guard")],
+        "input": {"command": f"{words} {needle}".strip(), "description": f"{chance.choice(_WORDS)} – café"},
+        "outcomes": [_outcome(chance, name) for name in ("turn-tracker", "guard")],
         "not_asked": {"format": "did not match"},
     }
 
 
-def _said(chance: random.Random, name: str) -> dict[str, Any]:
+def _outcome(chance: random.Random, name: str) -> dict[str, Any]:
     shown = {"hook": name, "source": "hooks.yaml", "dialect": "spec", "status": "ok", "decision": "none"}
     return {**shown, "duration_ms": round(chance.uniform(0.01, 20), 3)}
 

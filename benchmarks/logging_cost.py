@@ -1,4 +1,4 @@
-"""Goals 16 to 18: what a line of the event log costs, alone, among eight writers, and safe from a loss of power."""
+"""Goals 16 to 18: the cost of a line in the event log: alone, with eight writers, and safe from a loss of power."""
 
 import functools
 import json
@@ -28,7 +28,7 @@ _PROJECT = "/home/u/x"
 
 
 def record(size: int) -> dict[str, Any]:
-    """What the log says of one call of a tool, with a command that makes the line about `size` bytes long."""
+    """The log record of one tool call, with a command that makes the line about `size` bytes long."""
     session = "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11"
     return {
         "id": "01a1e208e895771311ff188ea000c744",
@@ -64,14 +64,14 @@ def record(size: int) -> dict[str, Any]:
 
 
 def _unchained(folder: Path) -> EventLog:
-    """A log as it would be without the chain: the line is given, and nothing is hashed."""
+    """A log without the chain: the line is given, and nothing is hashed."""
     log = EventLog(folder, folder / "hooks" / "unchained")
     log._seal = lambda seq, prev, body: (body, prev)
     return log
 
 
 async def one_line() -> AsyncGenerator[Trial, None]:
-    """Encoding apart against one write; with it, from the same record, against what people do instead."""
+    """Without encoding against one write; with encoding, from the same record, against the usual alternatives."""
     content = record(1000)
     body = strictjson.encode(content)
     with _folder() as folder:
@@ -81,7 +81,7 @@ async def one_line() -> AsyncGenerator[Trial, None]:
         line = log.path.read_bytes().splitlines(keepends=True)[1]
         with ExitStack() as stack:
             one_write = looped(functools.partial(os.write, stack.enter_context(_kept(folder / "w"))), line)
-            # Not together: the interpreter adapts the code to what it is used for, and nobody uses it for both.
+            # Not together: the interpreter adapts the code to its use, and real programs use only one of them.
             cases: dict[str, Case] = {"a line without the chain": looped(_unchained(folder).append_encoded, line)}
             bars = [Bar("a line without the chain", "one write", 2.5)]
             yield Trial("1 KB, encoded", {**cases, "one write": one_write}, bars, LOOPS)
@@ -106,7 +106,7 @@ def _usual(path: Path) -> Callable[[dict[str, Any]], None]:
 
 
 def _sqlite(path: Path, synchronous: str) -> Callable[[dict[str, Any]], None]:
-    """One insert, one transaction. `normal` may lose the last ones with the power and nothing else, as our log may."""
+    """One insert, one transaction. `normal` may lose the last ones in a power loss and nothing else, like our log."""
     database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA journal_mode=WAL")
     database.execute(f"PRAGMA synchronous={synchronous}")
@@ -122,7 +122,7 @@ def _sqlite(path: Path, synchronous: str) -> Callable[[dict[str, Any]], None]:
 
 
 async def many_writers() -> AsyncGenerator[Trial, None]:
-    """No line torn or lost is a gate: without it there is nothing to measure."""
+    """First of all no line may be torn or lost: otherwise the times mean nothing."""
     for size in (60_000, 100_000):
         with _folder() as folder, _writers("ours", folder, size) as write:
             write(100)
@@ -137,7 +137,7 @@ async def many_writers() -> AsyncGenerator[Trial, None]:
 
 @contextmanager
 def _writers(kind: str, folder: Path, size: int) -> Iterator[Callable[[int], None]]:
-    """Eight processes that are there already; call it, and each of them adds so many events, all at once."""
+    """Eight running processes; call it, and each of them adds so many events, all at once."""
     argv = [sys.executable, __file__, kind, os.fspath(folder), str(size)]
     started = [subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(WRITERS)]
 
@@ -170,7 +170,7 @@ def write_when_told(kind: str, folder: Path, size: int) -> None:
 
 
 async def durable() -> AsyncGenerator[Trial, None]:
-    """Alone a record costs one flush, whoever writes it; many at once may share one."""
+    """A single record costs one flush, in any program; many at once may share one."""
     content = record(1000)
     with _folder() as folder, _kept(folder / "w") as file, ThreadPoolExecutor(WRITERS) as pool:
         log = open_log(folder, _PROJECT, sync=True)
@@ -191,7 +191,7 @@ async def durable() -> AsyncGenerator[Trial, None]:
 
 
 def _few(add: Callable[[T], object]) -> Callable[[T], None]:
-    """Several, one after the other: a flush that follows another one is quicker, and all shall be in the same place."""
+    """Several in sequence: a flush right after another one is faster, so all cases must be in the same position."""
 
     def all_of_them(content: T) -> None:
         for _ in range(_FEW):
@@ -235,7 +235,7 @@ def _kept(path: Path) -> Iterator[int]:
 
 
 def _check(folder: Path, log: EventLog, records: int | None = None) -> None:
-    """What was measured is a log: every record there, whole and in order."""
+    """Check that the result is a valid log: every record is there, complete and in order."""
     found = verify(log.folder, folder)
     assert found.ok and not found.torn, f"{found.findings[:3]}, {found.torn} torn"
     assert records is None or found.records - found.notes == records, f"{found} of {records} records"

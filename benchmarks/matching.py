@@ -1,4 +1,4 @@
-"""Goal 14: which of a thousand hooks an event gets."""
+"""Goal 14: find the hooks of an event among a thousand."""
 
 import itertools
 import re
@@ -32,7 +32,7 @@ async def thousand_matchers() -> AsyncGenerator[Trial, None]:
 
 
 def over(function: Callable[[T], object], arguments: Callable[[int], list[T]]) -> Case:
-    """A function as a case, called with one argument after the other; making them is not measured."""
+    """A function as a case, called with one argument after the other; making the arguments is not measured."""
 
     async def case(count: int) -> float:
         given = arguments(count)
@@ -53,7 +53,7 @@ def known_events(count: int) -> list[Event]:
 
 
 def new_names(count: int) -> list[str]:
-    """Names of tools that nobody has seen yet; every second one is wanted by a hook."""
+    """New names of tools; a hook matches every second one."""
     numbers = itertools.islice(_numbers, count)
     return [f"mcp__server{i % 500 * 2}__tool{i}" if i % 2 else f"Unknown{i}" for i in numbers]
 
@@ -70,14 +70,14 @@ _numbers = itertools.count()
 
 
 def patterns(count: int) -> list[str]:
-    """Half of them lists of names, half expressions; three match what agents really call."""
+    """Half of them are lists of names, half are expressions; three match real tools."""
     usual = ["Bash", "Edit|Write", "mcp__github__.*"]
     made = (f"Tool{i}|Other{i}" if i % 2 else f"mcp__server{i}__.*" for i in itertools.count())
     return [*itertools.islice(made, count - len(usual)), *usual]
 
 
 def plan_of(wanted: Sequence[str]) -> Plan:
-    """One hook for each pattern. `claude` reads them as names where it can, else as expressions."""
+    """One hook for each pattern. `claude` reads a pattern as names if possible, else as an expression."""
     return Plan(
         Hook(name=f"hook-{i}", run=lambda ctx: None, events=("PreToolUse",), match=pattern, dialect="claude")
         for i, pattern in enumerate(wanted)
@@ -85,7 +85,7 @@ def plan_of(wanted: Sequence[str]) -> Plan:
 
 
 def as_expressions(wanted: Sequence[str]) -> list[str]:
-    """The same patterns for those that know expressions only."""
+    """The same patterns for peers that have only expressions."""
     return [pattern if "*" in pattern else f"^(?:{pattern})$" for pattern in wanted]
 
 
@@ -99,7 +99,7 @@ def set_of(wanted: Sequence[str]) -> Any:
 
 
 def loop_over(wanted: Sequence[str]) -> Callable[[str], object]:
-    """What people write, and well: compiled beforehand."""
+    """The usual loop, written well: the expressions are compiled in advance."""
     searches = [re.compile(expression).search for expression in as_expressions(wanted)]
     return lambda name: [i for i, search in enumerate(searches) if search(name)]
 

@@ -1,8 +1,8 @@
 """Goals 6 to 9: one shell hook, from an event to its verdict.
 
-What a user feels is `Engine.fire`: the JSON for the hook, its environment, the deadline, the process and the reading of
-what it printed are all in it. Its limit and its peers begin with the same event and write it with the quickest encoder
-there is. `process.run` is the process alone: there, everybody begins with the same bytes.
+Users notice `Engine.fire`: it includes the JSON for the hook, its environment, the deadline, the process and reading
+its output. Its limit and its peers begin with the same event and write it with the fastest encoder. `process.run` is
+only the process: there, all cases begin with the same bytes.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from billhook.agents import dialect
 from billhook.runners import process
 from harness import PROCESSES, Bar, Case, Goal, Trial, awaited, looped
 
-# Reads all of its input and prints something short. (On a pipe; the size of a file `wc` would look up.)
+# Reads all of its input and prints something short. (From a pipe; for a file, `wc` would only look up the size.)
 COUNT = "exec wc -c"
-# Where the question is what the start costs, the hook itself does nothing.
+# A hook that does nothing, to measure the start alone.
 NOTHING = ":"
 _TIMEOUT = 60.0
 _PIPE, _PIPE_MAX = 1 << 16, 1 << 20
@@ -59,12 +59,12 @@ _HEAD: dict[str, Any] = {
 
 
 def event(tool_input: dict[str, Any]) -> Event:
-    """Made anew for each firing, as an agent does: an event remembers the JSON that it was asked for."""
+    """A new event for each firing, as in an agent: an event caches its JSON."""
     return PreToolUse(**_HEAD, tool_input=tool_input)
 
 
 def encoded(tool_input: dict[str, Any]) -> bytes:
-    """The same event for those that are not us."""
+    """The same event for the limit and the peers."""
     return msgspec.json.encode({"hook_event_name": "PreToolUse", **_HEAD, "tool_input": tool_input})
 
 
@@ -90,7 +90,7 @@ async def ours_alone(payload: bytes) -> None:
 
 @dataclass(frozen=True)
 class Bare:
-    """The limit: the same argv, the same bytes on the same kind of stdin, the output read; and nothing else.
+    """The limit: the same argv, the same bytes on the same kind of stdin, reading the output; nothing else.
 
     It blocks, has no deadline, catches nothing and leaves stderr alone.
     """
@@ -103,7 +103,7 @@ class Bare:
         if len(payload) > _PIPE:
             fcntl.fcntl(in_write, fcntl.F_SETPIPE_SZ, min(len(payload), _PIPE_MAX))
         fits = len(payload) <= _PIPE_MAX
-        if fits:  # a payload that waits in the pipe saves both sides a wake-up
+        if fits:  # a payload that is already in the pipe saves both sides a wake-up
             os.write(in_write, payload)
         actions = [(os.POSIX_SPAWN_DUP2, in_read, 0), (os.POSIX_SPAWN_DUP2, out_write, 1)]
         pid = os.posix_spawn(self.argv[0], self.argv, os.environ, file_actions=actions)
@@ -121,7 +121,7 @@ class Bare:
 
 
 async def communicate(payload: bytes) -> None:
-    """What people write: asyncio's subprocess, with a timeout."""
+    """The usual code: asyncio's subprocess, with a timeout."""
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec(*shell(COUNT), stdin=pipe, stdout=pipe, stderr=pipe)
     async with asyncio.timeout(_TIMEOUT):
@@ -130,13 +130,13 @@ async def communicate(payload: bytes) -> None:
 
 
 def subprocess_run(payload: bytes) -> None:
-    """What people write who block the loop."""
+    """The usual code that blocks the loop."""
     ended = subprocess.run(shell(COUNT), input=payload, capture_output=True, timeout=_TIMEOUT, check=True)
     check(ended.stdout, payload)
 
 
 def fork_and_run(payload: bytes) -> None:
-    """What people write to end a hook's children with it: `preexec_fn`, which needs a real fork."""
+    """The usual code to end a hook's children with it: `preexec_fn`, which needs a real fork."""
     argv = shell(NOTHING)
     subprocess.run(argv, input=payload, capture_output=True, timeout=_TIMEOUT, check=True, preexec_fn=os.setsid)
 
@@ -146,7 +146,7 @@ def check(output: bytes, payload: bytes) -> None:
 
 
 def watch_children_well() -> None:
-    """3.11 waits for each child in a thread unless told otherwise; the peer shall be at its best."""
+    """Python 3.11 waits for each child in a thread by default; give the peer its fastest setting."""
     if sys.version_info < (3, 12):
         watcher = asyncio.PidfdChildWatcher()
         watcher.attach_loop(asyncio.get_running_loop())
@@ -215,7 +215,7 @@ async def login_shell() -> AsyncGenerator[Trial, None]:
 
 @contextmanager
 def _home_with_profile() -> Iterator[None]:
-    """A home whose profile asks four programs, as profiles do."""
+    """A home folder whose profile runs four programs, as usual profiles do."""
     before = os.environ.get("HOME")
     with tempfile.TemporaryDirectory() as home:
         Path(home, ".profile").write_text(_PROFILE)
@@ -229,8 +229,8 @@ def _home_with_profile() -> Iterator[None]:
 
 
 async def large_parent() -> AsyncGenerator[Trial, None]:
-    # The one that forks has a process of its own: every page that it shared with a child for a moment costs a fault
-    # at the next write, and these must not be billed to us.
+    # The forking case has a separate process: every page that it shared with a child costs a fault at the next write,
+    # which must not count for our case.
     with _Parent(0) as small, _Parent(1024) as large, _Parent(1024) as forks:
         cases: dict[str, Case] = {
             "Engine.fire in 1 GiB": large.asked_to("fire"),
@@ -245,7 +245,7 @@ async def large_parent() -> AsyncGenerator[Trial, None]:
 
 
 class _Parent:
-    """An agent of some size in a process of its own (see parent.py). It measures itself; we only say when."""
+    """An agent of some size in a separate process (see parent.py). It measures itself, on request."""
 
     def __init__(self, mebibytes: int) -> None:
         script = Path(__file__).with_name("parent.py")

@@ -1,4 +1,4 @@
-"""What a run prints: a table for people, or one JSON object a line for a gate."""
+"""The output of a run: a table for people, or one JSON object a line for a CI job."""
 
 import json
 import math

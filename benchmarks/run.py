@@ -2,8 +2,8 @@
 
     scripts/bench [--only 6,12] [--json]
 
-Exit code 0: all goals hold; 1: some do not; 2: it could not be measured as asked. BILLHOOK_BENCH_PASSES=2 makes the
-run short and its ratios meaningless: for the tests of this script.
+Exit code 0: all goals hold; 1: some do not; 2: they could not be measured. BILLHOOK_BENCH_PASSES=2 makes the run short
+and its ratios meaningless: for the tests of this script.
 """
 
 import argparse
@@ -37,11 +37,11 @@ GOALS: tuple[Goal, ...] = (
     *log_reading.GOALS,
     *loading.GOALS,
 )
-"""Every goal there is. A new one goes into a module's GOALS, and a new module into this list."""
+"""All goals. Add a new goal to a module's GOALS, and a new module to this list."""
 
 
 class CannotMeasureError(Exception):
-    """What stands in the way, and what to do about it."""
+    """Why it can't be measured, and how to fix that."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def pick(only: str | None) -> list[Goal]:
-    """The goals that `--only` names, in their own order; without it, all."""
+    """The goals that `--only` names, in their usual order; without it, all."""
     goals = {str(goal.number): goal for goal in sorted(GOALS, key=lambda goal: goal.number)}
     if only is None:
         return list(goals.values())
@@ -78,7 +78,7 @@ def pick(only: str | None) -> list[Goal]:
 
 
 def check_peers(goals: Sequence[Goal]) -> None:
-    """A peer that is missing must not look like one that was beaten."""
+    """Refuse to run without a peer: a missing one must not look like a slower one."""
     for goal in goals:
         for module in goal.needs:
             if importlib.util.find_spec(module) is None:

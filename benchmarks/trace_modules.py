@@ -38,7 +38,7 @@ Calls = Counter[tuple[str, str]]
 
 
 class Caller:
-    """An agent in a project with the hooks of `billhook init`, and the daemon that it asks."""
+    """An agent in a project with the hooks of `billhook init`, and the daemon that it calls."""
 
     def __init__(self, base: Path) -> None:
         self.folder = base / "project"
@@ -56,7 +56,7 @@ class Caller:
         return protocol.request(billhook.__version__, ["--as", "claude"], str(self.folder), self.env, stdin)
 
     def ask(self, request: bytes) -> Connection:
-        """Hand a request to the daemon over a socket. It is answered at once if no hook waits for anything."""
+        """Send a request to the daemon over a socket. It answers at once if no hook waits for anything."""
         ours, theirs = socket.socketpair()
         ours.sendall(request)
         connection = Connection(self.server, Socket(fileno=theirs.detach()))
@@ -83,7 +83,7 @@ def traced(calls: Calls) -> Iterator[None]:
 
 
 async def settled(caller: Caller) -> bytes:
-    """The request of a tool call, after all that is done once has been done."""
+    """The request of a tool call, after all one-time work."""
     started = caller.request("SessionStart", source="startup")
     fields = {"command": "ls -la", "description": "x" * 700}
     called = caller.request("PreToolUse", tool_name="Bash", tool_input=fields, tool_use_id="toolu_01ABC")

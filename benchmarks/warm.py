@@ -1,7 +1,7 @@
-"""Goals 1 to 5 and 21: what one event costs an agent that runs us as its hook.
+"""Goals 1 to 5 and 21: the cost of one event for an agent that runs billhook as its hook.
 
-The agent starts a process and waits for its end; that is all it feels. With a daemon the process is the small client,
-without one it is Python. All of it is measured with the event log on, as it is by default.
+The agent starts a process and waits for its end; nothing else delays it. With a daemon the process is the small client,
+without one it is Python. Everything is measured with the event log on, the default.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _NODE = "let s='';process.stdin.on('data',d=>s+=d).on('end',()=>{JSON.parse(s)})
 
 @contextmanager
 def project() -> Iterator[tuple[Path, dict[str, str]]]:
-    """A project without hooks of its own, and the environment of an agent in it."""
+    """A project without hooks, and the environment of an agent in it."""
     with tempfile.TemporaryDirectory(prefix="billhook-bench-") as name:
         base = Path(name)
         (base / "p" / ".git").mkdir(parents=True)
@@ -63,7 +63,7 @@ def daemon(env: dict[str, str]) -> Iterator[None]:
     """A daemon for that environment."""
     billhook = str(_BIN / "billhook")
     subprocess.run([billhook, "daemon", "start", "--quiet"], env=env, check=True)
-    # As in every agent, the session has begun when it comes to a tool call.
+    # As in every agent, the session has begun before a tool call.
     begun = {"hook_event_name": "SessionStart", "session_id": _SESSION, "source": "startup", "cwd": env["HOME"]}
     subprocess.run([_CLIENT, "--as", "claude"], input=msgspec.json.encode(begun), env=env, check=True)
     try:
@@ -73,7 +73,7 @@ def daemon(env: dict[str, str]) -> Iterator[None]:
 
 
 def process(base: Path, env: dict[str, str]) -> Callable[[list[str]], Case]:
-    """An agent's side: start a program with the event on stdin, and wait for its end."""
+    """The agent's side: start a program with the event on stdin, and wait for its end."""
     event, folder = os.open(base / "event.json", os.O_RDONLY), str(base / "p")
     nowhere = os.open(os.devnull, os.O_WRONLY)
 
@@ -92,7 +92,7 @@ def process(base: Path, env: dict[str, str]) -> Callable[[list[str]], Case]:
 
 
 async def with_client() -> AsyncGenerator[Trial, None]:
-    """Goal 1: the program is compiled, the daemon is there."""
+    """Goal 1: the client is compiled, the daemon is running."""
     with project() as (base, env), daemon(env):
         run = process(base, env)
         cases = {
@@ -118,16 +118,16 @@ _CONFIGURED = {
     "50 Python hooks": ["python: judging:judge"] * 50,
     "one shell hook": ["run: 'true'"],
 }
-"""What is configured, and what each of the hooks does."""
+"""Configurations, and what each of their hooks does."""
 
 
 async def _with_hooks(name: str, hooks: list[str]) -> AsyncGenerator[Trial, None]:
-    """The same with hooks of the user's own: reported, and compared with nothing but a start of a process."""
+    """The same with hooks of the user: reported, and compared only with the start of a process."""
     with project() as (base, env):
         folder = base / ".config" / "billhook"
         folder.mkdir(parents=True)
         (folder / "judging.py").write_text(_PYTHON)
-        # A timeout of its own each: hooks that are the same in everything run once.
+        # Different timeouts: identical hooks run only once.
         lines = [f"  h{i}: {{events: PreToolUse, timeout: {i + 10}, {what}}}\n" for i, what in enumerate(hooks)]
         (folder / "hooks.yaml").write_text("hooks:\n" + "".join(lines))
         with daemon(env):
@@ -152,7 +152,7 @@ async def through_a_shell() -> AsyncGenerator[Trial, None]:
 
 
 async def cold_module() -> AsyncGenerator[Trial, None]:
-    """Goal 4: no daemon; Python is started for the event, and nobody wants it."""
+    """Goal 4: no daemon; Python is started for the event, and no hook listens for it."""
     async for trial in _cold("billhook hook", [sys.executable, "-m", "billhook", "hook", "--as", "claude"]):
         yield trial
 
@@ -164,7 +164,7 @@ async def cold_script() -> AsyncGenerator[Trial, None]:
 
 
 async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
-    # As installers do: a tree that was edited just now would be compiled at each start where nobody may write it down.
+    # Compile as installers do: otherwise a read-only tree that was just edited would be compiled at each start.
     compileall.compile_dir(str(Path(_FOLDER).parent), quiet=2)
     with project() as (base, env):
         run = process(base, {**env, "BILLHOOK_NO_DAEMON": "1"})
@@ -177,8 +177,8 @@ async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
 
 
 async def on_the_wire() -> AsyncGenerator[Trial, None]:
-    """Goal 21: the socket alone, each server in a process of its own. Nobody judges anything: the same bytes in and the
-    same bytes out, a connection each."""
+    """Goal 21: only the socket, each server in a separate process. No hook runs: the same bytes in and the same bytes
+    out, with one connection each."""
     asked = protocol.request(__version__, ["--as", "claude"], "/", dict(os.environ), b"x" * 1000)
     servers = {
         "our server": _serve_ours,
@@ -223,7 +223,7 @@ def _serve_ours(path: str, size: int) -> None:
 
 
 def _serve_in_threads(path: str, size: int) -> None:
-    """As one has to who serves many at once: a caller that is slow keeps nobody waiting."""
+    """A thread for each caller, as a server for many needs: a slow caller does not delay others."""
     listener = _listener(path)
     while True:
         threading.Thread(target=_serve_plain, args=(listener.accept()[0], size), daemon=True).start()
@@ -275,7 +275,7 @@ def _asking(path: Path, asked: bytes) -> Callable[[None], None]:
                 try:
                     caller.connect(str(path))
                     break
-                except (BlockingIOError, ConnectionRefusedError):  # the queue is full, or nobody listens yet
+                except (BlockingIOError, ConnectionRefusedError):  # the queue is full, or no server listens yet
                     time.sleep(0.001)
             caller.sendall(asked)
             while caller.recv(1 << 16):
@@ -287,7 +287,7 @@ def _asking(path: Path, asked: bytes) -> Callable[[None], None]:
 GOALS = (
     Goal(1, "installed as one command hook, daemon warm", with_client),
     Goal(2, "the same through the agent's shell", through_a_shell),
-    Goal(4, "cold, no daemon, an event that no hook wants", cold_module, needs=("cchooks",)),
+    Goal(4, "cold, no daemon, an event that no hook listens for", cold_module, needs=("cchooks",)),
     Goal(5, "cold, through the script of the package", cold_script, needs=("cchooks",)),
     Goal(21, "the daemon's socket", on_the_wire, needs=("uvicorn", "starlette")),
 )

@@ -1,4 +1,4 @@
-"""An agent loop of your own, with hooks around it. The model is a list of replies: put a real one in its place."""
+"""An agent loop of your own, with hooks around it. The model is a list of replies: replace it with a real model."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ def mail_stays_inside(event):
 
 TOOLS = {"send_mail": lambda given: f"sent to {given['to']}"}
 REPLIES = [
-    {"text": "I tell everybody.", "uses": [{"id": "1", "name": "send_mail", "input": {"to": "all@example.com"}}]},
+    {"text": "I write to everyone.", "uses": [{"id": "1", "name": "send_mail", "input": {"to": "all@example.com"}}]},
     {"text": "The team, then.", "uses": [{"id": "2", "name": "send_mail", "input": {"to": "team@example.org"}}]},
     {"text": "Done.", "uses": []},
 ]

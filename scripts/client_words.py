@@ -1,4 +1,4 @@
-"""Writes how the compiled client and its launcher refuse an event that could not be judged: from the agents' records.
+"""Generates the failure answers of the compiled client and its launcher from the agents' records.
 
 Run `.venv/bin/python scripts/client_words.py` after a change of an agent's events or of its `refusals`. A test fails as
 long as the files differ from the records.
@@ -73,11 +73,11 @@ def header() -> str:
 
 
 _C_KINDS = """\
-/* The events of each kind in the spelling of every agent, without case, `_` and `-`. The last are those whose refusal
-   has no effect, or would keep an agent going that is about to stop. */
+/* The events of each kind in the spelling of every agent, without case, `_` and `-`. Refusing the last kind has no
+   effect, or would keep an agent running that is about to stop. */
 static const char *const kinds[] = {"""
 _C_WORDINGS = """\
-/* The first row that fits. The reason is on stderr as well; the code is that of an answer whose form was written. */
+/* The first row that fits counts. The reason is on stderr as well; the code applies if the form could be printed. */
 static const struct wording wordings[] = {"""
 
 

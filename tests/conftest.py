@@ -1,4 +1,4 @@
-"""The same start for every run of the suite: signals as they are by default, and a home of its own."""
+"""The same start for every run of the suite: default signals, and a temporary home."""
 
 import atexit
 import gc
@@ -23,7 +23,7 @@ for _number in signal.valid_signals() - _KEPT:
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
-# Whoever runs the suite has hooks, state and a log of their own, which no test reads and none adds to.
+# The developer's own hooks, state and log are neither read nor changed by tests.
 _HOME = tempfile.mkdtemp(prefix="billhook-home-")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ["HOME"] = _HOME
@@ -32,13 +32,13 @@ for _name in ("BILLHOOK_HOME", "XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "CLAUDEC
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays: whoever collects garbage need not look through half a gigabyte each time."""
+    """Exclude imported modules from garbage collection: otherwise each run scans half a gigabyte."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What slow tests have measured (`record_property("measured", ...)`) stands at the end of the run."""
+    """Print what slow tests have measured (`record_property("measured", ...)`) at the end of the run."""
     for outcome in ("passed", "failed"):
         for report in terminalreporter.stats.get(outcome, ()):
             for name, text in getattr(report, "user_properties", ()):

@@ -1,7 +1,8 @@
-"""Replay the console sessions of a document and compare what they print with what the document shows.
+"""Replay the console sessions of a document and compare their output with the document.
 
-Each block of console runs in one folder, one after the other, as a reader would follow them. `python tests/replay.py
-PAGE` writes what is really printed into the page.
+The `console` blocks of a page run in one folder, one after the other, as a reader would follow them. The lines of `sh`
+blocks that begin with `billhook` run too, but show no output. `python tests/replay.py PAGE` writes the real output into
+the page.
 """
 
 import os
@@ -11,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-_BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
+_BLOCK = re.compile(r"(```(?:console|sh)\n)(.*?)(```)", re.DOTALL)
 _VARIES = (
     (re.compile(r" +[\d.,]+ ms"), " N ms"),
     (re.compile(r"\s\((?:[\d.,]+|N)\s+ms\)"), " (N ms)"),  # where a line breaks depends on the times
@@ -60,18 +61,23 @@ class Session:
 
 
 def replayed(text: str, session: Session) -> str:
-    """The document with the output of its sessions as it really is."""
-    return _BLOCK.sub(lambda block: block[1] + _replay_block(block[2], session) + block[3], text)
+    """The document with the real output of its sessions."""
+    return _BLOCK.sub(lambda block: block[1] + _replay_block(block[1], block[2], session) + block[3], text)
 
 
 def steady(text: str) -> str:
-    """The text without what differs from run to run."""
+    """The text without the parts that differ from run to run."""
     for pattern, instead in _VARIES:
         text = pattern.sub(instead, text)
     return text
 
 
-def _replay_block(block: str, session: Session) -> str:
+def _replay_block(opening: str, block: str, session: Session) -> str:
+    if "sh" in opening:
+        for line in block.splitlines():
+            if line.startswith("billhook "):
+                session.run(line)
+        return block
     printed = []
     for command in _commands(block):
         printed.append(f"$ {command}\n")
@@ -82,7 +88,7 @@ def _replay_block(block: str, session: Session) -> str:
 
 
 def _commands(block: str) -> list[str]:
-    """The lines that begin with `$ `, with those that continue them."""
+    """The lines that begin with `$ `, with their continuation lines."""
     commands: list[str] = []
     goes_on = False
     here = ""

@@ -71,7 +71,7 @@ BASE = {"session_id": "s1", "transcript_path": "/t.jsonl", "cwd": "/"}
 
 
 def sample(name: str, **more: Any) -> Event:
-    """One event of a kind; a name that nobody knows gives an OtherEvent."""
+    """One event of a kind; an unknown name makes an OtherEvent."""
     return events.parse({**BASE, "hook_event_name": name, **SAMPLES.get(name, {}), **more})
 
 
@@ -130,4 +130,4 @@ PARTS: list[st.SearchStrategy[dict[str, Any]]] = [
 answers = st.lists(st.one_of(PARTS), max_size=3).map(
     lambda parts: Answer(**{field: value for part in parts for field, value in part.items()})
 )
-"""Answers that say up to three things, sensible together or not."""
+"""Answers with up to three fields, sensible together or not."""

@@ -51,7 +51,7 @@ def test_it_sees_the_input_that_was_denied() -> None:
 
 @pytest.mark.parametrize("dialect", ["spec", "claude"])
 @pytest.mark.parametrize(
-    ("said", "ran"),
+    ("answer", "ran"),
     [
         (
             {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}},
@@ -62,8 +62,8 @@ def test_it_sees_the_input_that_was_denied() -> None:
         ({}, ["one", "two", "three"]),
     ],
 )
-def test_only_continue_false_ends_the_run(said: dict[str, Any], ran: list[str], dialect: Any) -> None:
-    """Seed 001: `Fire` goes on after a deny, in the same matcher and in the next."""
+def test_only_continue_false_ends_the_run(answer: dict[str, Any], ran: list[str], dialect: Any) -> None:
+    """Seed 001: `Fire` continues after a deny, in the same matcher and in the next."""
     seen: list[str] = []
 
     def callback(name: str, answer: dict[str, Any]) -> Callable[..., Any]:
@@ -74,12 +74,12 @@ def test_only_continue_false_ends_the_run(said: dict[str, Any], ran: list[str], 
         return call
 
     groups = [
-        {"hooks": [callback("one", said), callback("two", {})]},
+        {"hooks": [callback("one", answer), callback("two", {})]},
         {"matcher": "Bash", "hooks": [callback("three", {})]},
     ]
     verdict = Engine.from_matchers({"PreToolUse": groups}, dialect=dialect).fire_sync(EVENT)
     assert seen == ran
-    assert verdict.denied is bool(said)
+    assert verdict.denied is bool(answer)
 
 
 FILE = """\
@@ -129,7 +129,7 @@ def test_a_function_that_overran(function: Any, on_failure: Any, denied: bool, p
     assert (verdict.denied, verdict.failed_open) == (denied, 0 if denied else 1)
 
 
-def test_a_deny_that_is_late_is_still_a_deny() -> None:
+def test_a_deny_after_the_timeout_is_still_a_deny() -> None:
     verdict = Engine([on(PreToolUse, timeout=0.1)(slow_denies)]).fire_sync(EVENT)
     assert (verdict.denied, verdict.reason) == (True, "late but firm")
 
@@ -205,7 +205,7 @@ def test_no_event_and_no_condition_is_a_mistake(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.own("hooks:\n  note: {run: 'true'}\n")
     ended = place.run("check")
-    assert ended.code == 1 and "no `events`" in ended.out + ended.err
+    assert ended.code == 1 and "`events` is missing" in ended.out + ended.err
 
 
 @pytest.mark.parametrize("events", ["*", ("*",), ("PreToolUse", "*")])

@@ -1,4 +1,4 @@
-"""Folding what hooks say into one verdict."""
+"""Folding the answers of hooks into one verdict."""
 
 import itertools
 from typing import Any
@@ -34,8 +34,8 @@ GATED, STOP = sample("PreToolUse"), sample("Stop")
 ORDER = [Decision.NONE, Decision.ALLOW, Decision.ASK, Decision.DEFER, Decision.DENY]
 
 
-def folded(*said: Answer, event: Event = GATED, **options: Any) -> Verdict:
-    return fold(event, [Outcome(f"h{number}", answer=answer) for number, answer in enumerate(said)], **options)
+def folded(*several: Answer, event: Event = GATED, **options: Any) -> Verdict:
+    return fold(event, [Outcome(f"h{number}", answer=answer) for number, answer in enumerate(several)], **options)
 
 
 # -- decisions -----------------------------------------------------------------------------------------------------
@@ -53,8 +53,8 @@ MAKERS = {
 def test_deny_beats_defer_beats_ask_beats_allow_beats_none(weak: Decision, strong: Decision) -> None:
     """Reference 2.5: deny > defer > ask > allow, in any order; the reason is the winner's."""
     one, two = MAKERS[weak]("weak"), MAKERS[strong]("strong")
-    for said in ((one, two), (two, one)):
-        verdict = folded(*said)
+    for several in ((one, two), (two, one)):
+        verdict = folded(*several)
         assert (verdict.decision, verdict.reason) == (strong, "strong")
 
 
@@ -67,28 +67,28 @@ def test_all_reasons_of_the_winning_decision_are_kept(decision: Decision) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "decision", "reason"),
+    ("several", "decision", "reason"),
     [
         pytest.param((allow("a"), deny("d")), Decision.ALLOW, "a", id="an allow before a deny"),
         pytest.param((NOTHING, deny("d"), allow("a")), Decision.DENY, "d", id="a deny before an allow"),
         pytest.param((inject("c"), ask("q")), Decision.ASK, "q", id="context is no decision"),
         pytest.param((allow("a"), stop("over")), Decision.DENY, "over", id="stop is a deny all the same"),
-        pytest.param((), Decision.NONE, "", id="nobody decides"),
+        pytest.param((), Decision.NONE, "", id="no decision"),
     ],
 )
-def test_first_takes_the_first_decision(said: tuple[Answer, ...], decision: Decision, reason: str) -> None:
+def test_first_takes_the_first_decision(several: tuple[Answer, ...], decision: Decision, reason: str) -> None:
     """Seed 001 section 8, read literally: the first hook that decides."""
-    verdict = folded(*said, combine="first")
+    verdict = folded(*several, combine="first")
 
     assert (verdict.decision, verdict.reason) == (decision, reason)
 
 
 @settings(max_examples=400)
 @given(st.lists(answers, max_size=5), answers, st.data())
-def test_one_more_answer_never_weakens_the_verdict(said: list[Answer], more: Answer, data: st.DataObject) -> None:
+def test_one_more_answer_never_weakens_the_verdict(several: list[Answer], more: Answer, data: st.DataObject) -> None:
     """Adding an outcome anywhere leaves the decision, the stop and the objection at least as strict."""
-    at = data.draw(st.integers(0, len(said)))
-    before, after = folded(*said), folded(*said[:at], more, *said[at:])
+    at = data.draw(st.integers(0, len(several)))
+    before, after = folded(*several), folded(*several[:at], more, *several[at:])
 
     assert ORDER.index(after.decision) >= ORDER.index(before.decision)
     assert after.stop >= before.stop
@@ -97,11 +97,11 @@ def test_one_more_answer_never_weakens_the_verdict(said: list[Answer], more: Ans
 
 @settings(max_examples=400)
 @given(some_events, st.lists(answers, max_size=4), st.randoms(use_true_random=False))
-def test_the_order_of_answers_does_not_change_the_decision(event: Event, said: list[Answer], dice: Any) -> None:
-    """Decision, stop and keep_going do not depend on who spoke first."""
-    shuffled = said[:]
+def test_the_order_of_answers_does_not_change_the_decision(event: Event, several: list[Answer], dice: Any) -> None:
+    """Decision, stop and keep_going do not depend on the order of the answers."""
+    shuffled = several[:]
     dice.shuffle(shuffled)
-    one, two = folded(*said, event=event), folded(*shuffled, event=event)
+    one, two = folded(*several, event=event), folded(*shuffled, event=event)
 
     assert (one.decision, one.stop, one.keep_going) == (two.decision, two.stop, two.keep_going)
     assert set(one.reason.split("\n")) == set(two.reason.split("\n"))
@@ -124,12 +124,12 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("event", "said", "decision", "going", "stopped", "reason"), ENDS)
+@pytest.mark.parametrize(("event", "several", "decision", "going", "stopped", "reason"), ENDS)
 def test_how_a_run_ends_or_goes_on(
-    event: Event, said: tuple[Answer, ...], decision: str, going: bool, stopped: bool, reason: str
+    event: Event, several: tuple[Answer, ...], decision: str, going: bool, stopped: bool, reason: str
 ) -> None:
     """Stop beats keep_going, and before a tool it also denies."""
-    verdict = folded(*said, event=event)
+    verdict = folded(*several, event=event)
 
     assert (verdict.decision, verdict.keep_going, verdict.stop) == (decision, going, stopped)
     assert verdict.reason == reason
@@ -151,7 +151,7 @@ def test_the_last_rewrite_wins() -> None:
 
 
 def test_contexts_messages_and_extras_add_up() -> None:
-    """Everything that was said for the model and the user is kept, in order."""
+    """All context for the model and all messages for the user are kept, in order."""
     verdict = folded(
         inject("a"),
         notify("m"),
@@ -175,8 +175,8 @@ def test_open_passes_are_counted_on_every_event(event: str) -> None:
     assert len(verdict.warnings) == 2
 
 
-def test_nothing_said_is_no_objection_and_no_approval() -> None:
-    """Exit 0 everywhere is `none`: the permission flow goes on as if nobody was asked."""
+def test_no_answer_is_no_objection_and_no_approval() -> None:
+    """Exit 0 everywhere is `none`: the permission flow continues as if no hook had run."""
     verdict = folded(NOTHING, NOTHING)
 
     assert (verdict.decision, verdict.reason, verdict.denied) == (Decision.NONE, "", False)
@@ -198,8 +198,8 @@ def test_a_verdict_is_the_same_json_everywhere() -> None:
 
 
 @given(some_events, st.lists(answers, max_size=3))
-def test_any_verdict_can_be_written(event: Event, said: list[Answer]) -> None:
-    """Whatever was said, the verdict is one line of JSON."""
-    line = folded(*said, event=event).to_json()
+def test_any_verdict_can_be_written(event: Event, several: list[Answer]) -> None:
+    """With any answers, the verdict is one line of JSON."""
+    line = folded(*several, event=event).to_json()
 
     assert line.isascii() and "\n" not in line

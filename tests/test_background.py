@@ -77,7 +77,7 @@ def test_background_hook_answers_with_the_next_event() -> None:
 
 
 def test_parallel_engines_deliver_as_well() -> None:
-    """The late answer stands before those of the event's own hooks."""
+    """The late answer comes before those of the event's own hooks."""
     engine = Engine([lint, on(PreToolUse, name="now")(lambda event: inject("now"))], parallel=True)
     engine.fire_sync(after())
     assert engine.background.settle(10)
@@ -87,7 +87,7 @@ def test_parallel_engines_deliver_as_well() -> None:
 @pytest.mark.parametrize("event", [before(), UserPromptSubmit(prompt="x")])
 @pytest.mark.parametrize("rule", ["allow", "deny"])
 def test_where_something_waits_it_is_a_failure_of_a_gate(event: Event, rule: Any) -> None:
-    """On an event that waits for the answer, that of a gate comes too late; other hooks just run."""
+    """On an event that waits for the answer, a gate can't promise one for later; other hooks just run."""
     hooks = [
         Hook(name="flag", run=lambda ctx: deny("no"), background=True, on_failure=rule),
         Hook(name="dict", run=lambda ctx: {"async": True}, on_failure=rule),
@@ -100,7 +100,7 @@ def test_where_something_waits_it_is_a_failure_of_a_gate(event: Event, rule: Any
 
 
 def test_late_decision_can_only_inform() -> None:
-    """A deny that comes after its event is context, with a note that it came too late."""
+    """A deny after its event is context, with a note about the delay."""
     engine = Engine([on(PostToolUse, background=True, name="judge")(lambda event: deny("leaks a key"))])
     engine.fire_sync(after())
     assert engine.background.settle(10)
@@ -110,8 +110,8 @@ def test_late_decision_can_only_inform() -> None:
     assert verdict.outcomes[0].lost
 
 
-def test_own_time_out_bounds_it() -> None:
-    """A job that takes too long is timed out, told with the next event, and passes nothing that was waiting."""
+def test_its_timeout_limits_it() -> None:
+    """A job that takes too long times out; the next event reports it, and no event failed open."""
 
     @on(PostToolUse, background=True, timeout=0.05)
     async def slow(event: PostToolUse) -> None:
@@ -127,7 +127,7 @@ def test_own_time_out_bounds_it() -> None:
 
 
 def test_raising_job_is_an_outcome() -> None:
-    """What a job raises is told with the next event; its condition is asked once, when the event happens."""
+    """The next event reports what a job raises; its condition runs once, when the event happens."""
     asked: list[str] = []
 
     def condition(ctx: Context) -> bool:
@@ -167,7 +167,7 @@ needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX 
 
 
 def promising(rest: str, timeout: str = "", dialect: str = "claude") -> Hook:
-    """A command that promises an answer and goes on."""
+    """A command that promises an answer and continues."""
     run = command(f"""printf '%s\\n' '{{"async": true{timeout}}}'; {rest}""", dialect=dialect)
     return Hook(name="promising", run=run, dialect=dialect, timeout=20)
 
@@ -178,7 +178,7 @@ def promising(rest: str, timeout: str = "", dialect: str = "claude") -> Hook:
 )
 @pytest.mark.parametrize("event", [before(), after()])
 def test_command_that_answers_later(event: Event, dialect: str, timeout: str) -> None:
-    """`{"async": true}` while the command goes on: the firing ends at once, the answer waits for the next event."""
+    """`{"async": true}` while the command continues: the firing ends at once, the answer waits for the next event."""
     name = event.hook_event_name
     answer = f'{{"hookSpecificOutput": {{"hookEventName": "{name}", "additionalContext": "deployed"}}}}'
     engine = Engine([promising(f"sleep 0.5; printf '%s' '{answer}'", timeout, dialect)])

@@ -31,7 +31,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_json_is_one_object_a_line_and_nothing_else() -> None:
-    """A gate reads goal, name, against, ratio, at_most and ok; the exit code says whether all hold."""
+    """A CI job reads goal, name, against, ratio, at_most and ok; the exit code tells whether all goals hold."""
     ended = bench("--only", "10,11", "--json")
     rows = [json.loads(line) for line in ended.stdout.splitlines()]
     assert {row["goal"] for row in rows} == {10, 11}
@@ -41,7 +41,7 @@ def test_json_is_one_object_a_line_and_nothing_else() -> None:
     assert ended.returncode == (0 if all(row["ok"] for row in rows) else 1)
 
 
-def test_the_table_says_where_it_was_measured_and_counts_at_its_end() -> None:
+def test_the_table_names_the_machine_and_counts_at_its_end() -> None:
     """People see the Python, the load before and after, every goal, and how many hold."""
     ended = bench("--only", "10")
     lines = ended.stdout.splitlines()
@@ -52,7 +52,7 @@ def test_the_table_says_where_it_was_measured_and_counts_at_its_end() -> None:
 
 
 def test_progress_is_plain_lines_on_stderr() -> None:
-    """What is being measured is said before it is measured, without control characters."""
+    """Each goal is printed before it is measured, without control characters."""
     told = bench("--only", "10", "--json").stderr
     assert told.startswith("measuring goal 10: ")
     assert all(char.isprintable() or char == "\n" for char in told)
@@ -87,7 +87,7 @@ def test_a_missing_peer_is_an_error_and_not_a_win(module: Any) -> None:
 
 @pytest.mark.parametrize(("second", "ok"), [(1.0, True), (4.0, False)])
 def test_a_miss_counts_only_when_it_misses_twice(module: Any, second: float, ok: bool) -> None:
-    """The second measurement of a row that missed may save it; the lower ratio is the one that is shown."""
+    """A row that missed may pass in the second measurement; the lower ratio is shown."""
     harness = module("harness")
     sample, calls = 1e6, harness.WARM_UP + 2  # to learn how often, and one pass
     times = iter([3.0 * sample] * calls + [second * sample] * calls)
@@ -109,8 +109,8 @@ def test_every_goal_has_a_number_of_its_own(module: Any) -> None:
     assert len(numbers) == len(set(numbers)) and {*range(6, 16), 23} <= {*numbers}
 
 
-def test_loading_again_is_measured_against_a_load_that_knows_nothing(module: Any) -> None:
-    """The hooks are approved and run; what is kept is the very same, and what was forgotten is loaded anew."""
+def test_loading_again_is_measured_against_a_first_load(module: Any) -> None:
+    """The hooks are approved and run; a cached configuration is the same object, a dropped one is loaded again."""
     loading = module("loading")
     home = os.environ.get("HOME")
     with loading.approved_project(3) as load:

@@ -179,17 +179,17 @@ def test_events_known_only_inside_a_function() -> None:
 
 
 def test_no_event_at_all() -> None:
-    """A function that says nowhere which event it wants is refused, and so is `@on` without parentheses."""
-    with pytest.raises(UsageError, match="does not say which event"):
+    """A function without any event is refused, and so is `@on` without parentheses."""
+    with pytest.raises(UsageError, match="names no event"):
         on()(lambda event: None)
-    with pytest.raises(UsageError, match="not with the function"):
+    with pytest.raises(UsageError, match="not the function"):
         on(bound)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="did you mean `PreToolUse`"):
         on("PreToolUsee")(lambda event: None)
 
 
 def test_the_place_is_known() -> None:
-    """A hook knows the file and line of its function."""
+    """A hook has the file and line of its function."""
     source = on(PreToolUse)(bound).source
     assert source.file.endswith("test_callbacks.py")
     assert source.line == bound.__code__.co_firstlineno
@@ -240,7 +240,7 @@ def test_all_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "decision", "reason", "context", "data"),
+    ("returned", "decision", "reason", "context", "data"),
     [
         (None, "none", "", (), None),
         ({}, "none", "", (), None),
@@ -263,9 +263,9 @@ def test_all_options() -> None:
         ),
     ],
 )
-def test_what_a_function_may_return(said: Any, decision: str, reason: str, context: Any, data: Any) -> None:
+def test_what_a_function_may_return(returned: Any, decision: str, reason: str, context: Any, data: Any) -> None:
     """An Answer, a dict as seed 001 or seed 002 have it, or nothing."""
-    verdict = fire(on(PreToolUse)(lambda event: said))
+    verdict = fire(on(PreToolUse)(lambda event: returned))
     assert verdict.outcomes[0].error == ""
     assert (verdict.decision.value, verdict.reason, verdict.context) == (decision, reason, context)
     assert verdict.outcomes[0].data == data
@@ -286,9 +286,9 @@ def matched(config: dict[str, Any], event: Event = BASH, dialect: Any = "spec", 
     return Engine.from_matchers(config, dialect=dialect, **options).fire_sync(event)
 
 
-def returning(said: Any) -> Any:
+def returning(returned: Any) -> Any:
     async def callback(given: dict[str, Any], tool_use_id: str | None, context: Any) -> Any:
-        return said
+        return returned
 
     return callback
 
@@ -296,7 +296,7 @@ def returning(said: Any) -> Any:
 @pytest.mark.parametrize("dialect", ["spec", "claude"])
 @pytest.mark.parametrize("group", [dict, LookAlike, HookMatcher])
 def test_callbacks_get_dicts(dialect: Any, group: Any) -> None:
-    """(input, tool_use_id, context): a dict of their own, the id, and a context with `signal`."""
+    """(input, tool_use_id, context): a copy of the input, the id, and a context with `signal`."""
     seen: list[Any] = []
 
     async def callback(given: dict[str, Any], tool_use_id: str | None, context: Any) -> dict[str, Any]:
@@ -318,10 +318,10 @@ def test_order_matcher_and_early_end() -> None:
     """Groups and hooks in array order; a matcher filters; `continue: false` ends the run."""
     asked: list[str] = []
 
-    def noting(name: str, said: Any = None) -> Any:
+    def noting(name: str, returned: Any = None) -> Any:
         async def callback(given: Any, tool_use_id: Any, context: Any) -> Any:
             asked.append(name)
-            return said or {}
+            return returned or {}
 
         return callback
 
@@ -342,13 +342,13 @@ def test_spec_meanings() -> None:
     verdict = matched({"Stop": [{"hooks": [returning({"continue": True})]}]}, Stop())
     assert verdict.keep_going
     assert not matched({"Stop": [{"hooks": [returning({"continue": True})]}]}, Stop(), "claude").keep_going
-    said = {
+    returned = {
         "systemMessage": "one",
         "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "two"},
     }
-    start = matched({"SessionStart": [{"hooks": [returning(said)]}]}, SessionStart(source="startup"))
+    start = matched({"SessionStart": [{"hooks": [returning(returned)]}]}, SessionStart(source="startup"))
     assert "\n".join(start.context) == "one\ntwo"
-    shown = matched({"SessionStart": [{"hooks": [returning(said)]}]}, SessionStart(source="startup"), "claude")
+    shown = matched({"SessionStart": [{"hooks": [returning(returned)]}]}, SessionStart(source="startup"), "claude")
     assert (shown.messages, shown.context) == (("one",), ("two",))
 
 
@@ -381,7 +381,7 @@ def test_spec_shares_a_timeout() -> None:
     ],
 )
 def test_late_callback_of_the_sdk(event: Event, blocks: bool) -> None:
-    """In `claude` a callback that is late on PreToolUse or a prompt blocks, elsewhere it does not."""
+    """In `claude` a callback that times out on PreToolUse or a prompt blocks, elsewhere it does not."""
     began = time.monotonic()
     config = {event.hook_event_name: [HookMatcher(hooks=[sleepy], timeout=0.05)]}
     verdict = matched(config, event, "claude")
@@ -393,16 +393,16 @@ def test_late_callback_of_the_sdk(event: Event, blocks: bool) -> None:
 
 
 def test_late_because_of_the_event_s_deadline() -> None:
-    """A callback that was not even reached in time is late, too."""
+    """A callback that could not even start in time has timed out, too."""
     engine = Engine.from_matchers({"PreToolUse": [HookMatcher(hooks=[sleepy, sleepy])]}, dialect="claude")
     verdict = engine.fire_sync(BASH, deadline=0.05)
     assert verdict.denied
 
 
-@pytest.mark.parametrize("said", [None, {"decision": "Deny"}, 5, "no"])
-def test_on_failure_block_of_the_sdk(said: Any) -> None:
-    """With "block" a None or a value that is rejected blocks, `{}` is no opinion; by default both pass."""
-    for function in (returning(said), lambda *given: said):
+@pytest.mark.parametrize("returned", [None, {"decision": "Deny"}, 5, "no"])
+def test_on_failure_block_of_the_sdk(returned: Any) -> None:
+    """With "block" a None or an invalid value blocks, `{}` is an empty answer; by default both are allowed."""
+    for function in (returning(returned), lambda *given: returned):
         strict = {"PreToolUse": [HookMatcher(hooks=[function], on_failure="block")]}
         assert matched(strict, dialect="claude").denied
         lax = {"PreToolUse": [HookMatcher(hooks=[function])]}
@@ -448,8 +448,8 @@ def test_context_of_earlier_callbacks_is_kept() -> None:
     assert fire(on(PreToolUse)(lambda event: inject("x"))).context == ("x",)
 
 
-def test_an_event_that_is_printed_back_is_read_anew_each_time() -> None:
-    """What an echo says depends on the event: a deny must not be taken for a part of an earlier one."""
+def test_an_event_that_is_printed_back_is_read_again_each_time() -> None:
+    """The meaning of an echo depends on the event: a deny must not be mistaken for an earlier event."""
     echo = {"hook_event_name": "PreToolUse", "decision": "block", "reason": "no"}
     engine = Engine([on(PreToolUse, name="echo")(lambda event: echo)])
 

@@ -1,4 +1,4 @@
-"""The page about the agent loop tells what the code does, name by name."""
+"""docs/agent-loop.md describes the code, name by name."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""docs/built-ins.md says what is so: every built-in, every option with its default and who may set it, excerpts."""
+"""docs/built-ins.md is correct: every built-in, every option with its default and layers, excerpts of the code."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ TRIED: dict[str, list[Any]] = {
     "a number of seconds from 1 on": [1, 250.5],
     "an absolute path of a folder, or one that begins with `~`": ["/mnt/x", "~/x"],
 }
-"""Values that the page says an option may have."""
+"""Values that an option may have according to the page."""
 
 
 def table(heading: str) -> list[list[str]]:
@@ -106,7 +106,7 @@ def test_the_walk_through_shows_the_files_own_lines() -> None:
 
 
 def test_the_hook_of_ones_own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last block of the walk-through speaks in every twentieth turn, and names it."""
+    """The hook of the last block injects context in every twentieth turn, and names the turn."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("BILLHOOK_HOME", str(tmp_path / "state"))
@@ -121,4 +121,4 @@ def test_the_hook_of_ones_own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return context
 
     assert told(19) == ()
-    assert re.fullmatch(r"Turn 20 of [a-z]+-[a-z]+: say what is left to do\.", told(20)[0])
+    assert re.fullmatch(r"Turn 20 of [a-z]+-[a-z]+: list the open tasks\.", told(20)[0])

@@ -48,7 +48,7 @@ def fire(*hooks: Hook, event: Any = BASH, deadline: float | None = None, **optio
 
 
 def says(name: str, answer: Any = None, **options: Any) -> Hook:
-    """A hook that always says the same."""
+    """A hook that always returns the same answer."""
     return on(name=name, **options)(lambda event: answer) if options.get("background") else _says(name, answer, options)
 
 
@@ -88,7 +88,7 @@ def test_malformed_event_raises() -> None:
 
 
 def test_unknown_event_reaches_hooks_that_want_it() -> None:
-    """An event without a type of its own goes to hooks that name it and to hooks that want every event."""
+    """An event without a type goes to hooks that name it and to hooks for every event."""
     asked: list[str] = []
     named = on("Brewed", name="named")(lambda event: asked.append("named"))
     every = Hook(name="every", run=lambda ctx: asked.append(ctx.event_type))
@@ -112,7 +112,7 @@ def test_order_is_priority_then_after_then_given() -> None:
 
 
 def test_each_hook_sees_the_results_before_it() -> None:
-    """Results stand under `{name}-{Event}` as soon as the hook has answered."""
+    """Results are under `{name}-{Event}` as soon as the hook has answered."""
     seen: list[Any] = []
 
     def second(event: Event, ctx: Context) -> None:
@@ -123,7 +123,7 @@ def test_each_hook_sees_the_results_before_it() -> None:
 
 
 def test_quiet_hooks_are_in_the_results_too() -> None:
-    """A hook that had nothing to say has a result all the same."""
+    """A hook with an empty answer has a result nevertheless."""
     seen: list[Any] = []
     last = on(PreToolUse, name="last")(lambda event, ctx: seen.append((list(ctx.results), ctx.find("quiet").success)))
     fire(says("quiet"), last)
@@ -172,10 +172,10 @@ def test_output_as_rewritten_so_far() -> None:
 
 @pytest.mark.parametrize(("answer", "word"), [(deny("no"), "deny"), (stop("enough"), "stop")])
 def test_deny_or_stop_ends_the_run(answer: Answer, word: str) -> None:
-    """Later hooks are skipped and say why; on PreToolUse a stop is also a deny."""
+    """Later hooks are skipped with a reason; on PreToolUse a stop is also a deny."""
     verdict = fire(says("a"), says("b", answer), says("c"))
     assert statuses(verdict) == [("a", "ok"), ("b", "ok"), ("c", "skipped")]
-    assert verdict.outcomes[2].error == f"`b` said {word}"
+    assert verdict.outcomes[2].error == f"`b` answered {word}"
     assert verdict.denied
     assert verdict.stop == (word == "stop")
 
@@ -190,7 +190,7 @@ def test_strictest_wins_and_all_reasons_are_kept() -> None:
 
 
 def test_decision_given_as_text_counts() -> None:
-    """`Answer(decision="deny")` is a deny in every respect, and a word that is no decision is a failure."""
+    """`Answer(decision="deny")` is a deny in every respect, and an unknown decision is a failure."""
     verdict = fire(says("a", Answer(decision="deny", reason="no")), says("b"))  # type: ignore[arg-type]
     assert verdict.denied
     assert statuses(verdict) == [("a", "ok"), ("b", "skipped")]
@@ -201,7 +201,7 @@ def test_decision_given_as_text_counts() -> None:
 
 
 def test_gate_judges_the_final_input() -> None:
-    """A gate before the rewriter is asked once more; without a rewrite it is asked once."""
+    """A gate before the rewriter runs again; without a rewrite it runs once."""
     judged: list[str] = []
 
     @on(PreToolUse, on_failure="deny")
@@ -222,7 +222,7 @@ def test_gate_judges_the_final_input() -> None:
     assert judged == ["ls", "pwd", "ls"]
 
 
-def test_gate_whose_condition_holds_only_now_is_asked() -> None:
+def test_gate_whose_condition_is_true_only_now_runs() -> None:
     """A gate that was not concerned by the original input may be by the final one."""
 
     @on(PreToolUse, on_failure="deny", condition=lambda ctx: "rm" in ctx.event.tool_input["command"])  # type: ignore[attr-defined]
@@ -233,7 +233,7 @@ def test_gate_whose_condition_holds_only_now_is_asked() -> None:
 
 
 def test_gate_that_rewrites_once_more_fails() -> None:
-    """A further rewrite by a gate that is asked again is a failure, so a gate denies; the same rewrite is none."""
+    """If a gate rewrites the input again in its second run, it fails and so denies; the same rewrite is fine."""
 
     @on(PreToolUse, on_failure="deny", name="appender")
     def appender(event: PreToolUse) -> Answer:
@@ -317,7 +317,7 @@ def raising_later(error: BaseException) -> Callable[[Any], Any]:
 )
 @pytest.mark.parametrize("parallel", [False, True])
 def test_a_raising_hook_is_an_outcome(kind: Any, error: BaseException, parallel: bool) -> None:
-    """Whatever a hook raises, however late, the others are asked and it is a failed outcome."""
+    """Whatever a hook raises, however late, the others run and it is a failed outcome."""
     bad = on(PreToolUse, name="bad")(kind(error))
     verdict = fire(bad, says("good", inject("still here")), parallel=parallel)
     assert statuses(verdict) == [("bad", "failed"), ("good", "ok")]
@@ -341,7 +341,7 @@ def test_recursion_is_an_outcome() -> None:
 
 
 class Later:
-    """An awaitable that is no coroutine."""
+    """An awaitable that is not a coroutine."""
 
     def __await__(self) -> Generator[Any, Any, Answer]:
         yield from asyncio.sleep(0.001).__await__()
@@ -381,14 +381,14 @@ def test_any_awaitable_is_awaited() -> None:
 
 
 def test_failure_never_keeps_an_agent_going() -> None:
-    """On Stop a failed gate does not make the agent go on."""
+    """On Stop a failed gate does not make the agent continue."""
     verdict = fire(on(Stop, on_failure="deny")(raising(ValueError())), event=Stop())
     assert not verdict.keep_going
     assert verdict.failed_open == 1
 
 
 def test_block_is_deny_and_other_rules_are_refused() -> None:
-    """`on_failure="block"` means deny; a word that is no rule is refused when the hook is made."""
+    """`on_failure="block"` means deny; an unknown word is refused when the hook is made."""
     assert Hook(name="x", run=lambda ctx: None, on_failure="block").on_failure == "deny"  # type: ignore[arg-type]
     with pytest.raises(Exception, match="on_failure is `denny`"):
         on(PreToolUse, on_failure="denny")(lambda event: None)  # type: ignore[arg-type]
@@ -452,7 +452,7 @@ def test_deadline_of_the_event_clips_and_reaches_the_rest() -> None:
 
 @pytest.mark.parametrize("deadline", [0, -1, 0.0])
 def test_no_time_at_all(deadline: float) -> None:
-    """With no time left nobody is asked."""
+    """With no time left no hook runs."""
     asked: list[Any] = []
     verdict = fire(on(PreToolUse, name="a")(asked.append), deadline=deadline)
     assert statuses(verdict) == [("a", "timed_out")]
@@ -460,7 +460,7 @@ def test_no_time_at_all(deadline: float) -> None:
 
 
 def test_late_deny_is_a_deny() -> None:
-    """What a hook says while it is being ended counts when it objects."""
+    """The answer of a hook that is being ended counts if it objects."""
 
     @on(PreToolUse, timeout=0.05)
     async def careful(event: PreToolUse) -> Answer | None:
@@ -545,9 +545,9 @@ def test_fire_sync_leaves_a_hanging_executor_behind() -> None:
     assert verdict.outcomes[0].status is Status.TIMED_OUT
 
 
-@pytest.mark.parametrize("listen", [None, lambda _: None], ids=["nobody listens", "somebody listens"])
+@pytest.mark.parametrize("listen", [None, lambda _: None], ids=["no listener", "a listener"])
 def test_shared_budget(listen: Any) -> None:
-    """Hooks that name one budget share one timeout; what others use does not count, nor does who listens."""
+    """Hooks with the same budget share one timeout; the time of other hooks and of listeners does not count."""
 
     def sharing(name: str) -> Hook:
         async def run(ctx: Context) -> None:
@@ -587,31 +587,31 @@ def test_timeouts_and_task_groups_inside_a_hook() -> None:
 
     @on(PreToolUse, timeout=20)
     async def busy(event: PreToolUse) -> dict[str, Any]:
-        said = []
+        done = []
         async with asyncio.timeout(10):
             await asyncio.sleep(0.001)
         try:
             async with asyncio.timeout(0.01):
                 await asyncio.sleep(30)
         except TimeoutError:
-            said.append("timeout")
+            done.append("timeout")
         try:
             await asyncio.wait_for(asyncio.sleep(30), 0.01)
         except TimeoutError:
-            said.append("wait_for")
+            done.append("wait_for")
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(asyncio.sleep(30))
                 group.create_task(fails())
         except* ValueError:
-            said.append("group")
+            done.append("group")
         inner = asyncio.create_task(asyncio.sleep(30))
         asyncio.get_running_loop().call_soon(inner.cancel)
         try:
             await inner
         except asyncio.CancelledError:
-            said.append("inner")
-        return {"success": True, "data": said}
+            done.append("inner")
+        return {"success": True, "data": done}
 
     async def fails() -> None:
         await asyncio.sleep(0.001)
@@ -635,7 +635,7 @@ def test_a_timeout_around_fire_works() -> None:
 
 
 def test_hook_stays_in_its_task() -> None:
-    """The hook goes on in the task that began it."""
+    """The hook continues in the task that started it."""
     seen: list[Any] = []
 
     @on(PreToolUse)
@@ -752,7 +752,7 @@ def test_raising_observer_changes_nothing(kind: Any, error: BaseException, caplo
 
 
 def test_sync_callbacks_run_inline_and_thread_moves_them() -> None:
-    """A sync hook runs in the caller's thread unless it asks for one of its own."""
+    """A sync hook runs in the caller's thread, except with `thread=True`."""
     seen: list[threading.Thread] = []
 
     def look(event: Event) -> None:
@@ -764,7 +764,7 @@ def test_sync_callbacks_run_inline_and_thread_moves_them() -> None:
 
 
 def test_hanging_thread_is_abandoned() -> None:
-    """A thread that hangs is left behind at its deadline, and the loop goes on meanwhile."""
+    """A thread that hangs is left behind at its deadline, and the loop runs meanwhile."""
     release = threading.Event()
     beats = 0
 
@@ -885,7 +885,7 @@ def test_32_threads_do_not_mix() -> None:
 
 
 def test_a_hook_may_fire_the_same_engine() -> None:
-    """Firing inside a hook, async or sync, gives a verdict of its own."""
+    """Firing inside a hook, async or sync, returns a separate verdict."""
     engines: list[Engine] = []
 
     @on(UserPromptSubmit)
@@ -955,7 +955,7 @@ def test_awaitable_type_is_exported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("answer", "reason"),
     [
         pytest.param(lambda: deny(OSError("policy file missing")), "policy file missing", id="an exception"),  # type: ignore[arg-type]
         pytest.param(lambda: deny(5), "5", id="a number"),  # type: ignore[arg-type]
@@ -963,11 +963,11 @@ def test_awaitable_type_is_exported() -> None:
     ],
 )
 @pytest.mark.parametrize("parallel", [False, True], ids=["in turn", "at once"])
-def test_a_reason_that_is_no_text_does_not_lose_the_deny(said: Any, reason: str, parallel: bool) -> None:
-    """An author's slip in an answer is put right; `fire` never raises for it."""
+def test_a_reason_that_is_no_text_does_not_lose_the_deny(answer: Any, reason: str, parallel: bool) -> None:
+    """An author's mistake in an answer is fixed; `fire` never raises for it."""
     hooks = [
         on(PreToolUse, name="first")(lambda event: inject("hi")),
-        on(PreToolUse, name="second")(lambda event: said()),
+        on(PreToolUse, name="second")(lambda event: answer()),
     ]
 
     verdict = Engine(hooks, parallel=parallel).fire_sync(PreToolUse(tool_name="Bash", tool_input={}))
@@ -982,11 +982,11 @@ def test_an_input_that_is_no_dict_is_a_failure() -> None:
     verdict = Engine([hook]).fire_sync(PreToolUse(tool_name="Bash", tool_input={}))
 
     assert verdict.denied
-    assert "an input is a dict" in verdict.reason
+    assert "it must be a dict" in verdict.reason
 
 
 def test_a_condition_that_raises_is_not_silent() -> None:
-    """The hook is skipped, as seed 002 says, and the verdict's warnings name it."""
+    """The hook is skipped, as in seed 002, and the verdict's warnings name it."""
 
     def torn(ctx: Context) -> bool:
         raise RuntimeError("no idea")
@@ -995,7 +995,7 @@ def test_a_condition_that_raises_is_not_silent() -> None:
         PreToolUse(tool_name="Bash", tool_input={})
     )
 
-    assert verdict.warnings == ["hook `guard` was not asked: its condition raised RuntimeError: no idea"]
+    assert verdict.warnings == ["hook `guard` was skipped: its condition raised RuntimeError: no idea"]
 
 
 def test_a_hook_that_ignores_everything_does_not_keep_the_process(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_the_fields_are_those_of_the_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_required_field_is_required(name: str) -> None:
-    """Without what a guard judges there is no event, and the error names it; without any other field there is."""
+    """A field that a guard judges is required, and the error names it; all other fields are optional."""
     for field in [*BASE_FIELDS, *TABLE[name].fields.split()]:
         key = field.rstrip("?")
         payload = {one: value for one, value in full(name).items() if one != key}
@@ -177,7 +177,7 @@ def test_an_event_with_nothing_but_what_is_required(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*TABLE, "SomethingNew"])
 def test_null_is_as_good_as_absent(name: str) -> None:
-    """Where a field is not required; the payload still says what was sent."""
+    """If a field is not required, null is accepted; the payload still has what was sent."""
     plain = {"hook_event_name": name, **SAMPLES.get(name, {})}
     kind = EVENTS.get(name, OtherEvent)
     fields = {key.rstrip("?") for key in (*BASE_FIELDS, *(TABLE[name].fields.split() if name in TABLE else ()))}
@@ -213,7 +213,7 @@ def test_an_event_reads_every_field_and_writes_it_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_optional_fields_are_absent_when_nobody_sent_them(name: str) -> None:
+def test_optional_fields_are_absent_unless_they_were_sent(name: str) -> None:
     """An event that is made here is sent without the optional fields that it has not."""
     event = EVENTS[name](**SAMPLES[name])
     assert event.payload == {
@@ -252,7 +252,7 @@ def test_an_event_never_changes(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_wrong_type_is_named_by_its_path(name: str) -> None:
-    """Each typed field refuses a value of another type and says where it stands."""
+    """Each typed field refuses a value of another type, with its path."""
     for field in [*BASE_FIELDS, *TABLE[name].fields.split()]:
         key = field.rstrip("?")
         if key in ("tool_input", "tool_response"):
@@ -266,12 +266,12 @@ def test_a_wrong_type_is_named_by_its_path(name: str) -> None:
             assert caught.value.path.startswith(f"$.{key}")
 
 
-# -- what nobody listed --------------------------------------------------------------------------------------------
+# -- unknown names --------------------------------------------------------------------------------------------
 
 
 @given(objects)
 def test_unknown_fields_survive(more: dict[str, Any]) -> None:
-    """Fields that the type does not know are kept, by every way an event can go."""
+    """Unknown fields are kept, in every way that an event can be read."""
     unknown = {f"x_{key}": value for key, value in more.items()}
     payload = {**wire("PreToolUse"), **unknown}
     event = read(payload)
@@ -369,7 +369,7 @@ def test_one_odd_value_does_not_lose_the_event(raw: bytes, tool_input: Any) -> N
 
 
 @pytest.mark.parametrize("raw", [b'{"a":' + b"7" * 5000 + b"}", b'{"a":1e999}'], ids=["5,000 digits", "1e999"])
-def test_a_number_that_nobody_can_hold_is_infinite(raw: bytes) -> None:
+def test_a_number_that_is_too_large_is_infinite(raw: bytes) -> None:
     """It is valid JSON, and must not switch off the guard that looks at the field beside it."""
     event = decode(b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":' + raw + b"}")
 
@@ -432,7 +432,7 @@ def test_text_of_hides_nothing(raw: bytes, text: str) -> None:
 
 
 def test_events_of_different_kinds_differ() -> None:
-    """Equality asks for the kind and the whole payload."""
+    """Equality compares the kind and the whole payload."""
     assert sample("TaskCreated") != sample("TaskCompleted")
     assert sample("Stop") == sample("Stop") != sample("Stop", x=1)
     assert sample("Stop") != "Stop"
@@ -447,7 +447,7 @@ def test_a_made_event_is_checked_like_a_received_one() -> None:
 
 
 def test_decoding_does_not_look_into_the_input() -> None:
-    """The large fields stay undecoded until somebody asks."""
+    """The large fields stay undecoded until their first use."""
     event = decode(TOOL % b'{"command":"ls"}')
     raw = events._member(PreToolUse, "tool_input").__get__(event, PreToolUse)
 
@@ -460,7 +460,7 @@ FIRST = [
     b'{"tool_name":"Bash","tool_input":{"hook_event_name":"PreToolUse"}}',
     b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"hook_event_name":"Stop"}',
     b'{"hook_event_name":"Stop","tool_name":"Bash","tool_input":{},"hook_event_name":"PreToolUse"}',
-    b'{"hook_event_name":"Nobody","x":1}',
+    b'{"hook_event_name":"Unheard","x":1}',
     b'{"hook_event_name":3}',
     b'{"hook_event_name":"PreToolUse"}',
     b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"\\ud800"}}',

@@ -1,4 +1,4 @@
-"""What the model gets for a tool call once hooks have had their say."""
+"""What the model gets for a tool call after the hooks have run."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def after(*answers: Answer, dialect: str = "claw") -> Verdict:
     ("output", "pre", "post", "text", "is_error"),
     [
         pytest.param("out", None, None, "out", False, id="no hooks: unchanged"),
-        pytest.param("out", before(), after(), "out", False, id="hooks that say nothing: unchanged"),
+        pytest.param("out", before(), after(), "out", False, id="empty answers: unchanged"),
         pytest.param("  \n", before(), after(), "  \n", False, id="blank output without feedback: unchanged"),
         pytest.param("out", before(inject("a")), None, "out\n\nHook feedback:\na", False, id="before"),
         pytest.param("out", None, after(inject("a")), "out\n\nHook feedback:\na", False, id="after"),
@@ -74,7 +74,7 @@ def after(*answers: Answer, dialect: str = "claw") -> Verdict:
             after(inject("a"), deny("no")),
             "out\n\nHook feedback (denied):\na\nno",
             True,
-            id="one section for all that was said after",
+            id="one section for all answers after the tool",
         ),
         pytest.param(
             "out",
@@ -92,7 +92,7 @@ def test_merging(output: str, pre: Verdict | None, post: Verdict | None, text: s
 
 
 def test_an_error_stays_an_error() -> None:
-    """A tool that failed has failed, whatever hooks say."""
+    """A tool that failed has failed, whatever hooks answer."""
     assert merge_feedback("boom", None, after(inject("a")), is_error=True).is_error
     assert merge_feedback("boom", None, None, is_error=True) == Result("boom", True)
 
@@ -107,7 +107,7 @@ def test_an_error_stays_an_error() -> None:
         ("lesson", "out\n\na"),
     ],
 )
-def test_who_speaks_inside_the_result(dialect: str, text: str) -> None:
+def test_labels_inside_the_result(dialect: str, text: str) -> None:
     """Which dialects merge feedback, and under which label; the context of the others goes its own way."""
     assert merge_feedback("out", None, after(inject("a"), dialect=dialect)).text == text
 
@@ -139,7 +139,7 @@ def test_denied_results(dialect: str, text: str) -> None:
 
 
 def test_the_hook_that_denied_chooses_the_words() -> None:
-    """With hooks of several dialects, the one that denied decides how it reads."""
+    """With hooks of several dialects, the hook that denied decides the wording."""
     outcomes = [
         Outcome("one", "", "claw-text", Status.OK, allow("fine")),
         Outcome("two", "", "lesson", Status.OK, deny("no")),
@@ -152,10 +152,10 @@ def test_the_hook_that_denied_chooses_the_words() -> None:
     [
         pytest.param(deny(""), "denied by hook `hook-0`", id="a deny without words"),
         pytest.param(stop("enough"), "enough", id="a stop denies before a tool"),
-        pytest.param(ask("sure?"), "sure?", id="asked, and nobody there"),
+        pytest.param(ask("sure?"), "sure?", id="ask, without a user"),
         pytest.param(Answer(decision=Decision.DENY, reason="{reason}"), "{reason}", id="braces are text"),
     ],
 )
 def test_odd_denials(answer: Answer, text: str) -> None:
-    """A denied call always has a text."""
+    """A denied call always has some text."""
     assert denied_result(before(answer)) == Result(text, True)

@@ -22,7 +22,7 @@ ADVICE = "Delete only what you made"
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """Whether a call was let through, and what the caller or the model was told."""
+    """Whether a call was allowed, and the text for the caller or the model."""
 
     passed: bool
     told: str = ""
@@ -92,7 +92,7 @@ def framework(name: str) -> Callable[[Home, str], Judged]:
 
 
 def agent_loop(home: Home, command: str) -> Judged:
-    """`billhook agent`, in the mode that asks nothing."""
+    """`billhook agent`, in the mode without questions."""
     project = Project(home.project.parent / "loop")
     (project.folder / "build").mkdir()
     (result,) = project.run([shell_call(command), DONE]).results

@@ -53,13 +53,13 @@ def fire(run: Any, event: Any = BASH, **options: Any) -> Verdict:
     ],
 )
 def test_exit_codes_of_each_dialect(dialect: str, text: str, decision: str, reason: str) -> None:
-    """A command's exit is read as its dialect says."""
+    """A command's exit is read by the rules of its dialect."""
     verdict = fire(command(text, dialect=dialect))
     assert (verdict.decision.value, verdict.reason) == (decision, reason)
 
 
 def test_payload_and_environment() -> None:
-    """The command sees the event, rewritten so far, and what earlier hooks know."""
+    """The command gets the event as rewritten so far, and the results of earlier hooks."""
     rewriter = Hook(
         name="r",
         run=lambda ctx: {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "pwd"}}},
@@ -170,7 +170,7 @@ def test_context_reaches_a_callable_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "mode", "said"),
+    ("name", "content", "mode", "error"),
     [
         pytest.param("crlf.sh", "#!/bin/sh\r\nexit 0\r\n", 0o755, "CRLF", id="a script with Windows line ends"),
         pytest.param("plain.sh", "#!/bin/sh\nexit 0\n", 0o644, "EACCES", id="a script that is not executable"),
@@ -179,9 +179,9 @@ def test_context_reaches_a_callable_record() -> None:
     ],
 )
 def test_what_a_shell_could_not_start_is_explained(
-    tmp_path: Path, name: str, content: str, mode: int, said: str
+    tmp_path: Path, name: str, content: str, mode: int, error: str
 ) -> None:
-    """A shell only says "not found"; the outcome says why, with the errno and the remedy."""
+    """A shell only prints "not found"; the outcome has the reason, with the errno and the fix."""
     if name:
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(mode)
@@ -191,7 +191,7 @@ def test_what_a_shell_could_not_start_is_explained(
     [outcome] = Engine([hook]).fire_sync(event).outcomes
 
     assert outcome.status is Status.COULD_NOT_START
-    assert said in outcome.error
+    assert error in outcome.error
     assert outcome.failed_open
 
 

@@ -37,7 +37,7 @@ PATH_KEYS = [
 @pytest.mark.parametrize("key", PATH_KEYS)
 @pytest.mark.parametrize("tool", ["Write", "Edit", "MultiEdit", "NotebookEdit", "Read"])
 def test_two_different_paths_are_denied(tool: str, key: str) -> None:
-    """Which of them the agent takes, nobody can tell."""
+    """It is unknown which of them the agent uses."""
     usual = "path" if key.lower().startswith("file") and key.replace("-", "_").lower() == "file_path" else "file_path"
     for given in ({key: GUARDED, usual: "x"}, {usual: "x", key: GUARDED}, {key: "y", usual: "x"}):
         decision, reason = judge(tool, given)
@@ -121,7 +121,7 @@ def test_arguments_in_a_field_of_their_own(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["cwd", "workdir", "working_directory", "workingDirectory", "dir_path", "directory"])
 def test_a_folder_that_the_command_runs_in(key: str, tmp_path: Path) -> None:
-    """Gemini, Codex and Cursor let a call say where it runs."""
+    """In Gemini, Codex and Cursor a call can name the folder that it runs in."""
     assert judge("Bash", {"command": "rm hooks.yaml", key: ".billhook"})[0] == "ask"
     assert judge("Bash", {"command": "rm hooks.yaml", key: "/p/.billhook"}, "/elsewhere")[0] == "ask"
     assert judge("Bash", {"command": "rm hooks.txt", key: "/p/src"})[0] == "none"
@@ -231,8 +231,8 @@ AGREEING = [
 
 
 @pytest.mark.parametrize(("agent", "payload"), AGREEING, ids=str)
-def test_the_same_said_twice(agent: str, payload: dict[str, Any]) -> None:
-    """Two spellings that agree are no contradiction."""
+def test_the_same_value_twice(agent: str, payload: dict[str, Any]) -> None:
+    """Two spellings with the same value do not contradict each other."""
     read(agent, payload)
 
 

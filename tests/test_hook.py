@@ -13,7 +13,7 @@ def nothing(ctx: Context) -> None:
     return None
 
 
-def test_source_says_where() -> None:
+def test_source_shows_the_place() -> None:
     """Layer, file and line, as far as they are known."""
     assert str(Source("user", "hooks.yaml", 7)) == "user hooks.yaml:7"
     assert str(Source(file="x.py", line=3)) == "x.py:3"
@@ -37,7 +37,7 @@ def test_match_is_one_text() -> None:
 
 
 def test_event_names() -> None:
-    """A slip is refused with the name that was meant; a name that we don't know is an event of its own."""
+    """A typo is refused with the nearest name; any other unknown name is an event without a type."""
     assert event_name(Stop) == "Stop"
     assert event_name("Brewed") == "Brewed"
     with pytest.raises(UsageError, match="did you mean `PreToolUse`"):
@@ -79,7 +79,7 @@ def test_find_is_exact() -> None:
 
 
 def test_last_answer_of_a_name_counts() -> None:
-    """A hook that was asked twice is in the results with its last outcome."""
+    """A hook that ran twice is in the results with its last outcome."""
     ctx = Context(BASH, [Outcome("gate", error="first"), Outcome("b"), Outcome("gate", error="second")])
     assert ctx.results["gate-PreToolUse"].error == "second"
     assert ctx.results["gate-PreToolUse"].error == "second"

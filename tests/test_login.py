@@ -66,7 +66,7 @@ def test_it_is_the_same_as_the_real_one(base: dict[str, str]) -> None:
 
 
 def test_values_of_any_bytes(base: dict[str, str]) -> None:
-    """A value that is no UTF-8 survives."""
+    """A value that is not UTF-8 survives."""
     base["ODD"] = os.fsdecode(b"\xff\xfe")
     profile(base, "export MORE=$ODD")
     assert environment(base)["MORE"] == base["ODD"]
@@ -111,7 +111,7 @@ def test_a_profile_that_ends_the_shell(base: dict[str, str], text: str, words: s
 
 
 def test_a_profile_that_hangs(base: dict[str, str]) -> None:
-    """A profile that waits is cut off, and the reason says so."""
+    """A profile that waits is ended, and the problem names it."""
     profile(base, "sleep 60")
     assert environment(base, 0.3) == base
     assert "did not end within 0.3 s" in login.problem(base)
@@ -161,7 +161,7 @@ def test_callers_share_one_snapshot(base: dict[str, str]) -> None:
 
 
 def test_a_cancelled_caller_leaves_the_others_alone(base: dict[str, str]) -> None:
-    """When the one who takes the snapshot is cancelled, another takes it; a cancelled waiter disturbs nobody."""
+    """When the caller that takes the snapshot is cancelled, another takes it; a cancelled waiter affects no other."""
     profile(base, "sleep 0.3; export A=1")
 
     async def main() -> None:

@@ -26,7 +26,7 @@ from billhook.core.match import LONGEST_NAME, ExpressionSet, compile_matcher
 
 
 def matches(dialect: str, pattern: str | None, event: Event | str) -> bool:
-    """Whether a hook with this pattern is asked; the long way and the short way must agree."""
+    """Whether a hook with this pattern runs; the long way and the short way must agree."""
     about = PreToolUse(tool_name=event, tool_input={}) if isinstance(event, str) else event
     asked: list[Any] = []
     hook = Hook(name="h", run=asked.append, events=(about.hook_event_name,), match=pattern, dialect=dialect)
@@ -162,8 +162,8 @@ def test_lesson(pattern: str, name: str, expected: bool) -> None:
         (StopFailure(error="rate_limit"), "rate_limit", True),
         (StopFailure(error="rate_limit"), "rate", False),
         (StopFailure(error="rate-limits"), "rate-limit", True),
-        (Stop(), "nobody", True),  # no matcher on these
-        (UserPromptSubmit(prompt="hi"), "nobody", True),
+        (Stop(), "nothing", True),  # no matcher on these
+        (UserPromptSubmit(prompt="hi"), "nothing", True),
     ],
 )
 def test_other_events(event: Event, pattern: str, expected: bool) -> None:
@@ -172,8 +172,8 @@ def test_other_events(event: Event, pattern: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)", r"(a)\1", "(?<!b)c", "[", "(", "*a", "a{1001}", " | "])
-def test_problem_says_why(pattern: str) -> None:
-    """What can't be read matches everything and says why."""
+def test_problem_has_the_reason(pattern: str) -> None:
+    """An invalid pattern matches everything and has a problem."""
     matcher = compile_matcher(pattern, meanings("claude").matching, "PreToolUse")
     assert matcher.everything
     assert matcher.problem
@@ -187,7 +187,7 @@ def test_bad_patterns_finish_at_once(pattern: str) -> None:
     assert time.monotonic() - began < 2
 
 
-def test_names_nobody_has() -> None:
+def test_names_that_are_too_long() -> None:
     """A name of a megabyte matches every expression, and no time is spent on it."""
     began = time.monotonic()
     assert matches("claude", "[ab]*a[ab]{900}x", "ab" * 500_000)

@@ -241,14 +241,14 @@ MISSES = [
     pytest.param(
         "PreToolUse",
         specific("PreToolUse", permissionDecision="Deny"),
-        '`hookSpecificOutput.permissionDecision` is "Deny"; it is one of "allow", "deny", "ask", "defer"; '
+        '`hookSpecificOutput.permissionDecision` is "Deny"; use one of "allow", "deny", "ask", "defer"; '
         'did you mean "deny"?',
         id="permissionDecision Deny",
     ),
     pytest.param(
         "PreToolUse",
         specific("PreToolUse", permissionDecision="block"),
-        '`hookSpecificOutput.permissionDecision` is "block"; it is one of "allow", "deny", "ask", "defer"; '
+        '`hookSpecificOutput.permissionDecision` is "block"; use one of "allow", "deny", "ask", "defer"; '
         'did you mean "deny"?',
         id="permissionDecision block",
     ),
@@ -261,7 +261,7 @@ MISSES = [
     pytest.param(
         "PreModelSwitch",
         specific("PreModelSwitch", permissionDecision="defer"),
-        '`hookSpecificOutput.permissionDecision` is "defer"; it is one of "allow", "deny", "ask"',
+        '`hookSpecificOutput.permissionDecision` is "defer"; use one of "allow", "deny", "ask"',
         id="defer on PreModelSwitch",
     ),
     pytest.param(
@@ -286,7 +286,7 @@ MISSES = [
     pytest.param(
         "PreToolUse",
         {"decision": "nope"},
-        '"decision": "nope" is not understood; it is "block" or "approve"',
+        '"decision": "nope" is not understood; use "block" or "approve"',
         id="decision nope",
     ),
     pytest.param("PreToolUse", {"decision": True}, "`decision` must be a string, not true", id="decision true"),
@@ -307,24 +307,24 @@ MISSES = [
     pytest.param(
         "PreToolUse",
         {"permission_decision": "deny"},
-        "`permission_decision` is not known; did you mean `permissionDecision`?",
+        "`permission_decision` is unknown; did you mean `permissionDecision`?",
         id="snake_case at the top",
     ),
     pytest.param(
         "PreToolUse",
         {"hook_specific_output": {}},
-        "`hook_specific_output` is not known; did you mean `hookSpecificOutput`?",
+        "`hook_specific_output` is unknown; did you mean `hookSpecificOutput`?",
         id="snake_case hookSpecificOutput",
     ),
     pytest.param(
         "PreToolUse",
         specific("PreToolUse", permission_decision="deny"),
-        "`hookSpecificOutput.permission_decision` is not known; did you mean `permissionDecision`?",
+        "`hookSpecificOutput.permission_decision` is unknown; did you mean `permissionDecision`?",
         id="snake_case inside",
     ),
-    pytest.param("PreToolUse", {"Decision": "block"}, "`Decision` is not known; did you mean `decision`?", id="case"),
-    pytest.param("PreToolUse", {"desicion": "block"}, "`desicion` is not known; did you mean `decision`?", id="typo"),
-    pytest.param("PreToolUse", {"stop_reason": "x"}, "`stop_reason` is not known; did you mean `stopReason`?", id="sr"),
+    pytest.param("PreToolUse", {"Decision": "block"}, "`Decision` is unknown; did you mean `decision`?", id="case"),
+    pytest.param("PreToolUse", {"desicion": "block"}, "`desicion` is unknown; did you mean `decision`?", id="typo"),
+    pytest.param("PreToolUse", {"stop_reason": "x"}, "`stop_reason` is unknown; did you mean `stopReason`?", id="sr"),
     pytest.param(
         "PreToolUse",
         {"hookSpecificOutput": {"permissionDecision": "deny"}},
@@ -356,7 +356,7 @@ MISSES = [
         "at the top level",
         id="a deny that the event does not know",
     ),
-    pytest.param("PreToolUse", {"continue": "false"}, '`continue` must be true or false, not "false"', id="a text"),
+    pytest.param("PreToolUse", {"continue": "false"}, '`continue` must be true or false, not "false"', id="a string"),
     pytest.param("PreToolUse", {"continue": 0}, "`continue` must be true or false, not 0", id="0 for false"),
     pytest.param("PreToolUse", {"reason": ["r"]}, "`reason` must be a string, not a list", id="a list of reasons"),
     pytest.param("PreToolUse", {"systemMessage": {}}, "`systemMessage` must be a string, not an object", id="object"),
@@ -402,13 +402,13 @@ MISSES = [
     pytest.param(
         "PermissionRequest",
         permission(behavior="block"),
-        '`hookSpecificOutput.decision.behavior` is "block"; it is one of "allow", "deny"; did you mean "deny"?',
+        '`hookSpecificOutput.decision.behavior` is "block"; use one of "allow", "deny"; did you mean "deny"?',
         id="behavior block",
     ),
     pytest.param(
         "PermissionRequest",
         permission(behaviour="deny"),
-        "`hookSpecificOutput.decision.behaviour` is not known; did you mean `behavior`?",
+        "`hookSpecificOutput.decision.behaviour` is unknown; did you mean `behavior`?",
         id="behaviour",
     ),
     pytest.param(
@@ -427,7 +427,7 @@ MISSES = [
     pytest.param(
         "Elicitation",
         specific("Elicitation", action="reject"),
-        '`hookSpecificOutput.action` is "reject"; it is one of "accept", "decline", "cancel"',
+        '`hookSpecificOutput.action` is "reject"; use one of "accept", "decline", "cancel"',
         id="action reject",
     ),
     pytest.param(
@@ -532,7 +532,7 @@ def test_what_a_function_returns_is_read(event: str, value: object, answer: Answ
     ],
 )
 def test_what_a_function_should_not_return_is_a_failure(value: object, error: str) -> None:
-    """Anything else is a failure that says what to return."""
+    """Anything else is a failure that names what to return."""
     reply = read_returned(sample("PreToolUse"), value, SPEC)
 
     assert (Status.FAILED, error, NOTHING) == (reply.status, reply.error, reply.answer)
@@ -568,7 +568,7 @@ def test_any_output_gives_a_reply(event: Event, output: dict[str, Any], meanings
 
 @settings(max_examples=300, deadline=None)
 @given(outputs, insides, st.sampled_from(list(MEANINGS.values())))
-def test_a_block_is_a_deny_whatever_stands_beside_it(
+def test_a_block_is_a_deny_whatever_is_beside_it(
     output: dict[str, Any], inside: dict[str, Any], meanings: Meanings
 ) -> None:
     """On PreToolUse `decision: block` either denies or, beside a fault, fails; no field turns it into an allow."""

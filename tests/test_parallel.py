@@ -58,7 +58,7 @@ def test_configured_order_whatever_finishes_first() -> None:
     assert verdict.tool_input == {"command": "b"}
 
 
-def test_everybody_sees_the_original_input() -> None:
+def test_all_hooks_see_the_original_input() -> None:
     """No chaining: a rewrite is not seen by hooks of the same wave, nor by later ones."""
     seen: list[Any] = []
     look = on(PreToolUse, name="look", after=["a"])(lambda event: seen.append(event.tool_input))
@@ -83,7 +83,7 @@ def test_dependencies_are_waited_for() -> None:
         "beside": "ok",
         "second": "skipped",
     }
-    assert "`first` said deny" in verdict.outcomes[-1].error or "first" in verdict.outcomes[-2].error
+    assert "`first` answered deny" in verdict.outcomes[-1].error or "first" in verdict.outcomes[-2].error
     assert len(seen) == 1
 
 
@@ -103,7 +103,7 @@ def test_deadlines() -> None:
     assert verdict.context == ("b",)
 
 
-def test_gate_is_asked_again_about_the_final_input() -> None:
+def test_gate_runs_again_on_the_final_input() -> None:
     """A gate that judged the original input judges the rewritten one as well."""
     judged: list[str] = []
 
@@ -121,7 +121,7 @@ def test_gate_is_asked_again_about_the_final_input() -> None:
 
 
 def test_shared_state_and_own_deadlines() -> None:
-    """Hooks of one firing share `ctx.state`; each has a deadline of its own."""
+    """Hooks of one firing share `ctx.state`; each has a separate deadline."""
     seen: dict[str, float] = {}
 
     def timed(name: str, timeout: float) -> Hook:

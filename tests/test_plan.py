@@ -34,7 +34,7 @@ def test_priority_then_given_order() -> None:
 
 
 def test_after_beats_priority() -> None:
-    """A hook waits for what it names, whatever the numbers say, and no longer than that."""
+    """A hook waits for the hooks that it names, whatever the priorities are, and for no others."""
     assert order(hook("a", priority=1, after=("b",)), hook("c"), hook("b", priority=150), hook("d", priority=200)) == [
         "c", "b", "a", "d"
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_missing_name() -> None:
     ],
 )
 def test_cycle(edges: dict[str, str], cycle: set[str]) -> None:
-    """A cycle is an error that names its members and nobody else."""
+    """A cycle is an error that names only its members."""
     with pytest.raises(PlanError) as caught:
         Plan([hook(name, after=tuple(after.split())) for name, after in edges.items()])
     path = caught.value.message.removeprefix("hooks wait for each other: ").split(" -> ")
@@ -110,7 +110,7 @@ def test_identical_hooks_of_several_layers_run_once() -> None:
 
 
 def test_after_a_hook_that_was_left_out() -> None:
-    """The name of an identical hook that does not run again still stands for the one that runs."""
+    """The name of an identical hook that does not run again is an alias of the one that runs."""
     same = [hook(layer, run=nothing, source=Source(layer=layer)) for layer in ("user", "project")]
     assert order(*same, hook("z", after=("project",), priority=1)) == ["user", "z"]
 
@@ -131,12 +131,12 @@ def test_timeout_must_be_positive(timeout: float) -> None:
 
 
 def test_dialect_must_exist() -> None:
-    """A dialect that nobody speaks is an error at once, not when a tool is about to run."""
+    """An unknown dialect is an error at once, not when a tool is about to run."""
     with pytest.raises(UsageError, match="no dialect `klingon`"):
         Plan([hook("a", dialect="klingon")])
 
 
-def test_what_is_no_hook() -> None:
+def test_invalid_hooks() -> None:
     """A bare function is refused with the way to make a hook of it."""
     with pytest.raises(PlanError, match="is not a hook"):
         Engine([nothing])  # type: ignore[list-item]

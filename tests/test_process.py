@@ -92,13 +92,13 @@ def test_exit_code(code: int) -> None:
 
 @pytest.mark.parametrize("name", ["HUP", "INT", "TERM", "KILL", "SEGV", "USR1"])
 def test_signal(name: str) -> None:
-    """A death by a signal is told as that signal."""
+    """An end by a signal is reported as that signal."""
     ended = sh(f"ulimit -c 0; kill -{name} $$")
     assert (ended.code, ended.signal) == (None, getattr(signal, f"SIG{name}"))
 
 
 def test_streams() -> None:
-    """The payload arrives on stdin; stdout and stderr come back apart, as bytes."""
+    """The payload arrives on stdin; stdout and stderr are returned separately, as bytes."""
     ended = sh("cat; printf 'err\\377' >&2; exit 2", stdin=b"in\x00\xff")
     assert ended == Exit(code=2, stdout=b"in\x00\xff", stderr=b"err\xff")
 
@@ -187,12 +187,12 @@ def test_start_errors(attempt: Callable[..., str], tmp_path: Path) -> None:
     assert attempt("/bin/sh", "-c", "x" * 200_000).startswith("E2BIG:")
     assert attempt("/bin/true", env={**ENV, "BIG": "x" * 200_000}).startswith("E2BIG:")
     (tmp_path / "dangling").symlink_to("/no/such")
-    assert "link to nothing" in attempt(str(tmp_path / "dangling"))
+    assert "link to a missing file" in attempt(str(tmp_path / "dangling"))
     assert attempt().startswith("EINVAL:")
 
 
 def test_bad_characters_are_start_errors(attempt: Callable[..., str]) -> None:
-    """NUL and lone surrogates, which Python refuses before any process exists, are told like other reasons."""
+    """NUL and lone surrogates, which Python refuses before any process exists, are reported like other reasons."""
     assert attempt("/bin/echo", "a\0b").startswith("EINVAL:")
     assert attempt("/bin/echo", "\ud800").startswith("EINVAL:")
     assert attempt("a\0b").startswith("EINVAL:")
@@ -257,15 +257,15 @@ print(sh('exit 3', cwd=sys.argv[1]).code)
 @pytest.mark.parametrize("code", [0, 2])
 def test_background_child_that_holds_stdout(code: int, tag: str) -> None:
     """A background child that holds stdout can't turn an exit 2 into a time-out, and does not outlive it."""
-    ended, took = timed(lambda: sh(f"sleep {tag} & echo said; exit {code}"))
-    assert ended == Exit(code=code, stdout=b"said\n")
+    ended, took = timed(lambda: sh(f"sleep {tag} & echo printed; exit {code}"))
+    assert ended == Exit(code=code, stdout=b"printed\n")
     assert took < 1.5
     assert settle(5)
     assert gone(tag)
 
 
 def test_escapee_that_holds_stdout(tag: str) -> None:
-    """One that holds stdout from a session of its own is found by its marker."""
+    """A process in another session that keeps stdout open is found by its marker."""
     ended, took = timed(lambda: sh(f"setsid sleep {tag} & sleep 0.1; exit 2"))
     assert ended.code == 2 and took < 2
     assert settle(5)
@@ -334,14 +334,14 @@ def test_what_was_printed_before_the_deadline_is_kept(tag: str) -> None:
 
 
 def test_orderly_end_in_the_grace(tag: str) -> None:
-    """A command may clean up when TERM comes; it has timed out all the same."""
+    """A command may clean up when TERM comes; it has timed out nevertheless."""
     ended, took = timed(lambda: sh(f"trap 'echo bye; exit 0' TERM; sleep {tag} & wait", seconds=0.3))
     assert ended == Exit(timed_out=True, stdout=b"bye\n")
     assert took < 2
 
 
 def test_result_does_not_wait_for_the_kill(tag: str) -> None:
-    """Whoever waits has a deadline, too: the result of one that ignores TERM is there before it is killed."""
+    """The caller has a deadline, too: the result of a command that ignores TERM is there before it is killed."""
     body = f"trap '' TERM; echo so far; sleep {tag}; sleep {tag}"
     ended, took = timed(lambda: sh(body, seconds=0.2))
     assert ended == Exit(timed_out=True, stdout=b"so far\n")
@@ -350,7 +350,7 @@ def test_result_does_not_wait_for_the_kill(tag: str) -> None:
 
 
 def test_settling_may_be_urgent(tag: str) -> None:
-    """Without a grace KILL comes at once to what is still alive."""
+    """Without a grace period, processes that are still alive get KILL at once."""
     assert sh(f"trap '' TERM; sleep {tag}; sleep {tag}", seconds=0.1).timed_out
     assert settle(5, grace=0) and not living(tag)
 
@@ -371,7 +371,7 @@ def test_two_hundred_children(tag: str) -> None:
 
 
 def test_forking_escapees(tag: str) -> None:
-    """Escapees that keep forking into sessions of their own are run down."""
+    """Processes that keep forking into new sessions are found and ended."""
     body = f"trap '' TERM; f() {{ setsid sh -c 'sleep 0.05; : {tag}' & sleep 0.01; f; }}; f"
     assert sh(body, seconds=0.5).timed_out
     assert gone(tag, 10)
@@ -386,7 +386,7 @@ def test_time_is_up_at_once(tag: str) -> None:
 
 
 def test_second_wait_repeats_the_result() -> None:
-    """The `Exit` can be asked for again."""
+    """`wait` can be called again for the same `Exit`."""
     child = start(shell_argv("exit 2"), stdin=b"", env=ENV)
     first = asyncio.run(child.wait(10))
     assert first == asyncio.run(child.wait(10)) == Exit(code=2)
@@ -460,7 +460,7 @@ def cancelled(tag: str, *delays: float) -> float:
 
 
 def test_cancelling_kills_the_tree(tag: str) -> None:
-    """Cancelling the waiting task kills the tree, and then says so."""
+    """Cancelling the waiting task kills the tree, and then raises."""
     assert cancelled(tag, 0.3) < 3
     assert gone(tag, 1)
 
@@ -583,7 +583,7 @@ for cwd in (None, '/'):
 
 
 def test_host_that_collects_every_child(tag: str) -> None:
-    """When another thread of the host collects our child, the status is lost and not 0; leftovers die all the same."""
+    """When another thread of the host collects our child, the status is lost and not 0; leftovers die nevertheless."""
     code = """
 def collect():
     while True:
@@ -688,7 +688,7 @@ def test_own_process_group() -> None:
 
 
 def test_own_session_only_with_a_terminal() -> None:
-    """With a controlling terminal the command has a session of its own; else only a group."""
+    """With a controlling terminal the command has a separate session; else only a group."""
     code = """
 ended = sh('exec cat /proc/self/stat')
 pid, session = (int(ended.stdout.split()[n]) for n in (0, 5))
@@ -709,7 +709,7 @@ print(session == pid, session == os.getsid(0))
 
 @pytest.mark.parametrize("cwd", [None, "/"])
 def test_thirty_two_threads(cwd: str | None) -> None:
-    """Thirty-two threads with loops of their own get each their own bytes back."""
+    """Thirty-two threads with separate loops each get their own bytes."""
     failures: list[object] = []
 
     def work(number: int) -> None:
@@ -731,7 +731,7 @@ def test_thirty_two_threads(cwd: str | None) -> None:
 
 
 def test_without_pidfd(monkeypatch: pytest.MonkeyPatch, tag: str) -> None:
-    """Where there is no pidfd a thread notices the exit; the rest is the same."""
+    """Without a pidfd a thread notices the exit; everything else is the same."""
 
     def refuse(pid: int) -> int:
         raise OSError(38, "Function not implemented")
@@ -747,7 +747,7 @@ def test_without_pidfd(monkeypatch: pytest.MonkeyPatch, tag: str) -> None:
 
 
 def test_adopted_orphans_are_killed_and_reaped(tag: str) -> None:
-    """A process of our own that adopts orphans kills even those that lost the marker, and keeps no zombies."""
+    """A process that adopts orphans kills even those that lost the marker, and keeps no zombies."""
     stray = f"""env -i sh -c "(setsid sh -c 'sleep {tag} & exit') & exit"; setsid sleep {tag} & sleep {tag}"""
     code = """
 adopt_orphans()
@@ -773,7 +773,7 @@ ESCAPES = ["(setsid env -i sleep {tag} &); sleep 30", "setsid -f env -i sleep {t
 
 @pytest.mark.parametrize("escape", ESCAPES)
 def test_orphans_that_lead_a_session_are_killed(escape: str, tag: str) -> None:
-    """A process that adopts orphans kills one without a marker too that leads a session of its own."""
+    """A process that adopts orphans also kills a session leader without a marker."""
     assert python("adopt_orphans(); print(sh(sys.argv[1], 0.4).timed_out)", escape.format(tag=tag)) == "True\n"
     assert not living(tag)
 
@@ -818,7 +818,7 @@ print(asyncio.run(other.wait(0)).timed_out)
     assert not living(tag)
 
 
-def test_commands_that_start_meanwhile_are_no_orphans() -> None:
+def test_commands_that_start_meanwhile_are_not_orphans() -> None:
     """Threads that start commands while others look for orphans: no leader is taken for one."""
     code = """
 adopt_orphans()
@@ -883,7 +883,7 @@ def test_shell_argv() -> None:
 
 
 def test_odd_signals_are_seen_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no /proc the interpreter's own record tells which signals are ignored."""
+    """Without /proc, the interpreter's own record has the ignored signals."""
 
     def refuse(*_: object) -> int:
         raise OSError
@@ -938,7 +938,7 @@ print('fine')
 
 
 def test_windows_command_line() -> None:
-    """`cmd` gets its command as it stands; other programs get their arguments one by one."""
+    """`cmd` gets its command unchanged; other programs get their arguments one by one."""
     assert process_windows.command_line(shell_argv('echo "a b"', "win32")) == 'cmd /d /s /c "echo "a b""'
     assert process_windows.command_line(("git", "log")) == ("git", "log")
 

@@ -1,4 +1,4 @@
-"""Hook progress: whoever listens hears that a hook was started, and then of exactly one end."""
+"""Hook progress: listeners get the start of a hook, and then exactly one end."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ DONE = PostToolUse(session_id="s1", tool_name="Bash", tool_input={}, tool_respon
 
 
 def heard(hooks: list[Hook], event: Event = BASH, *, parallel: bool = False, **options: Any) -> list[Progress]:
-    """What somebody hears who listens while an event is fired, background hooks included."""
+    """What a listener gets while an event is fired, background hooks included."""
     told: list[Progress] = []
     engine = Engine(hooks, parallel=parallel, listen=told.append)
     engine.fire_sync(event, **options)
@@ -46,7 +46,7 @@ def short(told: list[Progress]) -> list[tuple[str, str]]:
 
 
 def ends_follow_starts(told: list[Progress]) -> bool:
-    """Each number is heard twice: a start, and later its only end."""
+    """Each number occurs twice: a start, and later its only end."""
     by_number: dict[int, list[Progress]] = {}
     for one in told:
         by_number.setdefault(one.asking, []).append(one)
@@ -104,7 +104,7 @@ async def hangs(event: PreToolUse) -> None:
     ids=lambda value: value.name if isinstance(value, Hook) else "",
 )  # fmt: skip
 def test_a_start_and_an_end(hook: Hook, end: dict[str, Any], parallel: bool) -> None:
-    """Whatever kind of hook it is and whatever it does; the end says what its outcome says."""
+    """Whatever kind of hook it is and whatever it does; the end has the same fields as its outcome."""
     started, ended = (msgspec.to_builtins(one) for one in heard([hook], parallel=parallel))
     about = {"hook": hook.name, "event": "PreToolUse", "session_id": "s1", "tool_use_id": "toolu_1", "agent_id": None}
     assert started == {"type": "hook_started", **about, "asking": started["asking"], "timeout": started["timeout"]}
@@ -113,7 +113,7 @@ def test_a_start_and_an_end(hook: Hook, end: dict[str, Any], parallel: bool) -> 
 
 
 def test_the_time_that_it_has() -> None:
-    """Its own timeout, or what is left of the event's."""
+    """The hook's timeout, or the remaining time of the event."""
     (first, _) = heard([denies])
     (clipped, _) = heard([denies], deadline=2)
     assert isinstance(first, HookStarted) and first.timeout == 7
@@ -142,7 +142,7 @@ def fails(ctx: Context) -> bool:
     raise ValueError("no")
 
 
-def test_what_is_not_asked_is_not_heard_of() -> None:
+def test_a_skipped_hook_has_no_progress() -> None:
     """Another tool, a condition that is false or raises, hooks after a deny, an event whose time is over."""
     unheard = [
         on(PreToolUse, match="Write")(lambda event: None),
@@ -156,7 +156,7 @@ def test_what_is_not_asked_is_not_heard_of() -> None:
 
 
 def test_order() -> None:
-    """One after the other, as they are asked; at once, all start before one ends."""
+    """In sequence, each ends before the next starts; in parallel, all start before one ends."""
 
     def slow(name: str) -> Hook:
         async def run(ctx: Context) -> None:
@@ -171,8 +171,8 @@ def test_order() -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
-def test_a_gate_that_is_asked_again(parallel: bool) -> None:
-    """It is heard of twice, with an end each time."""
+def test_a_gate_that_runs_again(parallel: bool) -> None:
+    """It starts twice, with an end each time."""
     gate = on(PreToolUse, on_failure="deny")(quiet_gate)
     changes = on(PreToolUse)(lambda event: rewrite(input={"command": "ls -l"}))
     told = heard([gate, changes], parallel=parallel)
@@ -185,7 +185,7 @@ def quiet_gate(event: PreToolUse) -> None:
 
 
 def test_in_the_background() -> None:
-    """A hook that runs in the background ends when its answer came, in a thread of its own."""
+    """A hook in the background ends when its answer comes, in another thread."""
     threads: list[tuple[str, bool]] = []
     released = threading.Event()
 
@@ -211,7 +211,7 @@ def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 def test_a_background_hook_where_something_waits() -> None:
-    """A gate does not run at all there, so it is not heard of."""
+    """A gate does not run there at all, so it has no progress."""
     assert heard([Hook(name="later", run=lambda ctx: None, background=True, on_failure="deny")]) == []
 
 
@@ -226,7 +226,7 @@ def test_a_command_that_promises_an_answer() -> None:
 
 
 def test_a_promise_where_something_waits() -> None:
-    """The event does not wait, and nobody hears of it a third time."""
+    """The event does not wait, and there is no third progress event."""
     told = heard([Hook(name="later", run=command(PROMISES), dialect="claude", on_failure="deny")])
     assert short(told) == [("later", "Started"), ("later", "Finished")]
     assert isinstance(told[1], HookFinished) and told[1].status == "failed"
@@ -249,7 +249,7 @@ def test_a_python_hook_that_promises() -> None:
 @pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
 @pytest.mark.parametrize("kind", ["coroutine", "command"])
 def test_cancelled(kind: str, parallel: bool) -> None:
-    """Whoever fired gives up while the hook runs: it is told with the time that it ran."""
+    """The caller is cancelled while the hook runs: the end has the time that it ran."""
 
     async def sleep(ctx: Context) -> None:
         await asyncio.sleep(60)
@@ -300,7 +300,7 @@ def test_an_interrupt() -> None:
 
 
 async def is_async(one: Progress) -> None:
-    raise AssertionError("nobody awaits it")
+    raise AssertionError("it must not be awaited")
 
 
 def falls(one: Progress) -> None:
@@ -313,7 +313,7 @@ def leaves(one: Progress) -> None:
 
 @pytest.mark.parametrize("listener", [falls, leaves, is_async], ids=lambda listener: listener.__name__)
 def test_a_listener_that_fails(listener: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, the verdict is what it would be, and others hear all the same."""
+    """It is logged, the verdict does not change, and other listeners are still called."""
     told: list[Progress] = []
     engine = Engine([quiet, denies], listen=listener)
     engine.listen(told.append)
@@ -324,7 +324,7 @@ def test_a_listener_that_fails(listener: Any, caplog: pytest.LogCaptureFixture) 
 
 
 def test_coming_and_going() -> None:
-    """From the call on, until its result is called; the same listener may come twice, and leaving twice is no harm."""
+    """From the call on, until its result is called; a listener may be added twice, and removed twice."""
     told: list[Progress] = []
     engine = Engine([denies])
     leave, leave_too = engine.listen(told.append), engine.listen(told.append)
@@ -340,7 +340,7 @@ def test_coming_and_going() -> None:
 
 @pytest.mark.parametrize("parallel", [False, True], ids=["one after the other", "at once"])
 def test_listening_changes_nothing(parallel: bool) -> None:
-    """The same verdict, outcome by outcome, with and without somebody who listens."""
+    """The same verdict, outcome by outcome, with and without a listener."""
     hooks = [
         quiet, never_waits, waits, raises, Hook(name="never", run=print, condition=never),
         on(PreToolUse)(lambda event: rewrite(input={"command": "ls -l"})), denies,
@@ -354,7 +354,7 @@ def test_listening_changes_nothing(parallel: bool) -> None:
 
 
 def test_many_threads() -> None:
-    """Every start has its end, whoever fires meanwhile."""
+    """Every start has its end, even if other threads fire meanwhile."""
     told: list[Progress] = []
     engine = Engine([quiet, waits, never_waits], listen=told.append)
     threads = [threading.Thread(target=lambda: [engine.fire_sync(BASH) for _ in range(5)]) for _ in range(8)]
@@ -367,8 +367,8 @@ def test_many_threads() -> None:
 
 def test_configured_hooks(tmp_path: Path) -> None:
     """An engine of a configuration tells, too, of built-ins as of the user's own."""
-    (tmp_path / "hooks.yaml").write_text("hooks:\n  says: {events: PreToolUse, run: 'true'}\n")
+    (tmp_path / "hooks.yaml").write_text("hooks:\n  mine: {events: PreToolUse, run: 'true'}\n")
     config = load_config(tmp_path, files=[tmp_path / "hooks.yaml"], home=tmp_path / "home")
     told: list[Progress] = []
     config.engine(listen=told.append).fire_sync(BASH)
-    assert {"says", "event-logger"} <= {one.hook for one in told} and ends_follow_starts(told)
+    assert {"mine", "event-logger"} <= {one.hook for one in told} and ends_follow_starts(told)

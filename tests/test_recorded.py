@@ -27,7 +27,7 @@ def unrecorded(deny: bool) -> Any:
 @pytest.mark.parametrize("parallel", [False, True], ids=["in turn", "at once"])
 @pytest.mark.parametrize("observed", [False, True], ids=["alone", "observed"])
 def test_the_id_is_known_beforehand(parallel: bool, observed: bool) -> None:
-    """A hook that asks for the id gets the one that the verdict has, for hooks after it and observers, too."""
+    """A hook that reads the id gets the verdict's id; so do later hooks and observers."""
     seen: list[str] = []
 
     @on(PreToolUse)
@@ -58,7 +58,7 @@ def test_two_firings_have_two_ids() -> None:
     ids=lambda e: e.hook_event_name,
 )
 def test_session_name_and_turn_at_every_event(event: Event) -> None:
-    """Without a result of the trackers, what the owner of the engine knows is told."""
+    """Without a result of the trackers, the engine's owner provides the values."""
     seen: list[Any] = []
 
     @on("PreToolUse", "Notification", "Stop")
@@ -70,8 +70,8 @@ def test_session_name_and_turn_at_every_event(event: Event) -> None:
     assert seen == [("jolly-squid", "s:7", 7), ("", "", None)]
 
 
-def test_results_tell_before_anybody_is_asked() -> None:
-    """What the trackers said of this event is newer than what can be looked up; it is looked up once at most."""
+def test_results_come_before_a_lookup() -> None:
+    """The trackers' data of this event is newer than the stored state, which is looked up once at most."""
     asked: list[Event] = []
 
     def know(event: Event) -> Known:
@@ -90,7 +90,7 @@ def test_results_tell_before_anybody_is_asked() -> None:
     assert len(asked) == 1
 
 
-def test_external_hooks_are_told(tmp_path: Path) -> None:
+def test_external_hooks_have_progress(tmp_path: Path) -> None:
     """The environment of a command has name, turn and its number."""
     shown = tmp_path / "shown"
     told = command(f'echo "$CLAUDE_SESSION_NAME $CLAUDE_TURN_ID $CLAUDE_TURN_SEQUENCE" > {shown}')
@@ -101,7 +101,7 @@ def test_external_hooks_are_told(tmp_path: Path) -> None:
 
 
 def test_what_was_not_recorded_is_seen() -> None:
-    """The event goes on, with an outcome that says so, in the place of the hook that it is about; it counts as open."""
+    """The event continues, with a failed outcome in the place of the hook; it counts as failed open."""
     hooks = [Hook(name=name, run=lambda ctx: None, priority=i) for i, name in enumerate(("a", "logger", "z"))]
     told: list[Verdict] = []
     verdict = Engine(hooks, observers=[unrecorded(deny=False), told.append]).fire_sync(BASH)
@@ -111,8 +111,8 @@ def test_what_was_not_recorded_is_seen() -> None:
     assert told == [verdict] and "the disk is full" in verdict.warnings[0]
 
 
-def test_what_was_not_recorded_denies_where_its_owner_wants_that() -> None:
-    """The verdict is a deny with the reason; but a failure never keeps an agent going that wants to stop."""
+def test_what_was_not_recorded_denies_if_so_configured() -> None:
+    """The verdict is a deny with the reason; but a failure never keeps an agent from stopping."""
     engine = Engine([Hook(name="a", run=lambda ctx: None)], observers=[unrecorded(deny=True)])
     verdict = engine.fire_sync(BASH)
     assert (verdict.decision, verdict.failed_open) == ("deny", 0)

@@ -60,7 +60,7 @@ def imported_from(node: ast.ImportFrom, package: list[str]) -> list[str]:
 
 
 def offences(source: str, module: str) -> list[str]:
-    """The imports of a module that its room does not allow. Public names of `billhook` itself are no room."""
+    """The imports of a module that its room does not allow. Public names of `billhook` itself are not a room."""
     room = module.split(".", maxsplit=1)[0]
     found = [(name.split(".")[0], line) for name, line in imports(source, module)]
     return [f"{module}:{line} imports {name}" for name, line in found if name in ROOMS and name not in allowed(room)]
@@ -86,7 +86,7 @@ def test_one_name_for_one_class() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_what_it_says(room: str) -> None:
+def test_a_room_imports_what_its_docstring_lists(room: str) -> None:
     """No module imports from a room that its own room's docstring does not list."""
     assert [one for name, path in modules(room) for one in offences(path.read_text("utf-8"), name)] == []
 
@@ -98,7 +98,7 @@ def test_imports_go_up_the_list_only(room: str) -> None:
 
 
 def test_rooms_below_config_stay_independent() -> None:
-    """The rooms that carry the engine know little: these sets are the design."""
+    """The rooms below the engine import little: these sets are the design."""
     assert allowed("core") == {"core"}
     assert allowed("effects") == {"effects", "core"}
     assert allowed("agents") == {"agents", "core"}

@@ -59,10 +59,10 @@ def test_rules_are_read(text: str, rule: Rule) -> None:
         ("Bash, Edit", "`Bash, Edit` is not one rule. Exactly one rule; no and/or/list"),
         ("Bash(ls) and Edit(x)", "`Bash(ls) and Edit(x)` is not one rule. Exactly one rule; no and/or/list"),
         ("Bash(ls), Bash(rm *)", "`Bash(ls), Bash(rm *)` is not one rule. Exactly one rule; no and/or/list"),
-        ("WebFetch(https://x/*)", "`https://x/*` is no specifier of WebFetch"),
+        ("WebFetch(https://x/*)", "`https://x/*` is not a specifier of WebFetch"),
     ],
 )
-def test_a_rule_that_is_none_says_why(text: str, message: str) -> None:
+def test_an_invalid_rule_has_a_reason(text: str, message: str) -> None:
     """A rule that can't be read raises with an exact message and a hint."""
     with pytest.raises(RuleError) as caught:
         Rule.parse(text)
@@ -251,12 +251,12 @@ PATHS = [
 
 
 @pytest.mark.parametrize(
-    ("rule", "tool", "path", "struck", "covered"), [pytest.param(*row, id=name) for name, *row in PATHS]
+    ("rule", "tool", "path", "matched", "covered"), [pytest.param(*row, id=name) for name, *row in PATHS]
 )
-def test_path_rules(rule: str, tool: str, path: str, struck: bool, covered: bool) -> None:
+def test_path_rules(rule: str, tool: str, path: str, matched: bool, covered: bool) -> None:
     """Path specifiers are gitignore-like patterns over the normalised path."""
     read = Rule.parse(rule)
-    assert read.strikes(tool, {"file_path": path}, CWD) is struck
+    assert read.strikes(tool, {"file_path": path}, CWD) is matched
     assert read.covers(tool, {"file_path": path}, CWD) is covered
 
 
@@ -281,7 +281,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_deny_rule_through_a_link_means_what_is_behind_it(tmp_path: Path) -> None:
-    """A relative deny rule that names a link strikes the real folder as well; an allow rule does not reach there."""
+    """A relative deny rule that names a link matches the real folder as well; an allow rule does not."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "out").symlink_to("../outside")
@@ -315,18 +315,18 @@ NAMED = [
 
 
 @pytest.mark.parametrize(
-    ("rule", "tool", "tool_input", "struck", "covered"), [pytest.param(*row, id=name) for name, *row in NAMED]
+    ("rule", "tool", "tool_input", "matched", "covered"), [pytest.param(*row, id=name) for name, *row in NAMED]
 )
 def test_every_path_of_a_call_counts(
-    rule: str, tool: str, tool_input: dict[str, str], struck: bool, covered: bool
+    rule: str, tool: str, tool_input: dict[str, str], matched: bool, covered: bool
 ) -> None:
-    """Any path that a call names may strike, all have to be covered, and so has the folder of a search's pattern."""
-    assert Rule.parse(rule).strikes(tool, tool_input, CWD) is struck
+    """Any path of a call may match; all must be covered, and also the folder of a search's pattern."""
+    assert Rule.parse(rule).strikes(tool, tool_input, CWD) is matched
     assert Rule.parse(rule).covers(tool, tool_input, CWD) is covered
 
 
 def test_without_a_folder_a_relative_path_is_in_doubt() -> None:
-    """A relative path without a working folder is struck and never covered."""
+    """A relative path without a working folder is matched and never covered."""
     for rule in ("Read(src/**)", "Read(/etc/**)"):
         assert Rule.parse(rule).strikes("Read", {"file_path": "a"}, None)
         assert not Rule.parse(rule).covers("Read", {"file_path": "a"}, None)
@@ -352,12 +352,12 @@ FETCHES = [
 
 
 @pytest.mark.parametrize(
-    ("domain", "url", "struck", "covered"), [pytest.param(*row, id=name) for name, *row in FETCHES]
+    ("domain", "url", "matched", "covered"), [pytest.param(*row, id=name) for name, *row in FETCHES]
 )
-def test_domain_rules(domain: str, url: object, struck: bool, covered: bool) -> None:
+def test_domain_rules(domain: str, url: object, matched: bool, covered: bool) -> None:
     """`domain:x` is that very host, `domain:*.x` its subdomains; an address that can be read two ways is in doubt."""
     rule = Rule.parse(f"WebFetch(domain:{domain})")
-    assert rule.strikes("WebFetch", {"url": url}, CWD) is struck
+    assert rule.strikes("WebFetch", {"url": url}, CWD) is matched
     assert rule.covers("WebFetch", {"url": url}, CWD) is covered
 
 
@@ -383,7 +383,7 @@ def test_tool_names(rule: str, tool: str, named: bool) -> None:
 
 
 def test_other_tools() -> None:
-    """A known field is matched in both directions; an unknown input strikes by its text and is never covered."""
+    """A known field is matched in both directions; an unknown input is matched by its text and never covered."""
     assert Rule.parse("Task(explorer)").strikes("Task", {"subagent_type": "explorer"}, CWD)
     assert Rule.parse("Task(exp*)").covers("Task", {"subagent_type": "explorer"}, CWD)
     assert not Rule.parse("Task(explorer)").covers("Task", {"subagent_type": "writer"}, CWD)
@@ -400,14 +400,14 @@ def test_other_tools() -> None:
     "rule", ["Bash(git push *)", "Read(src/**)", "WebFetch(domain:x)", "Task(x)", "deploy(x)", "Bash"]
 )
 def test_malformed_input_is_in_doubt(rule: str, tool_input: object) -> None:
-    """An input that is no object is struck and never covered."""
+    """An input that is not an object is matched and never covered."""
     read = Rule.parse(rule)
     assert read.strikes(read.tool, tool_input, CWD)
     assert not read.covers(read.tool, tool_input, CWD)
 
 
 def test_a_rule_is_a_condition() -> None:
-    """As a condition a rule strikes the event's tool call, compares by value, and is false on events without a tool."""
+    """As a condition a rule matches the event's tool call, compares by value, and is false on events without a tool."""
     when = condition("Bash(git push *)")
     assert when == condition("bash(git push *)")
     assert hash(when) == hash(condition("Bash(git push *)"))
@@ -504,7 +504,7 @@ def test_covers_means_that_every_command_matches(parts: list[str]) -> None:
 
 @given(st.text(alphabet="ab*\\", max_size=8), st.text(alphabet="ab*\\", max_size=12))
 def test_globs_agree_with_the_automaton(pattern: str, text: str) -> None:
-    """The quick way and the automaton that knows unknown parts give one answer."""
+    """The fast way and the automaton for unknown parts have the same result."""
     read = glob(pattern)
     assert read.matches(text) == read._simulate(text)
 

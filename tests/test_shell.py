@@ -301,7 +301,7 @@ DOUBTFUL = [
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, id=name) for name, line in DOUBTFUL])
-def test_what_is_not_understood_is_said(line: str) -> None:
+def test_unknown_syntax_is_reported(line: str) -> None:
     """A line that can't be read to the end, or that runs text from elsewhere, is not complete."""
     assert not shell.parse(line).complete
 
@@ -320,7 +320,7 @@ def test_what_is_not_understood_is_said(line: str) -> None:
     ],
 )
 def test_a_dynamic_command_word_is_marked(line: str, words: tuple[str, ...]) -> None:
-    """A command word that only the shell will know makes the command dynamic."""
+    """A command word that only the shell knows makes the command dynamic."""
     command = shell.parse(line).commands[-1 if "`" not in line else 0]
     assert command.words == words
     assert command.dynamic
@@ -349,7 +349,7 @@ def test_written_files(line: str, written: tuple[str, ...]) -> None:
     assert shell.parse(line).written == written
 
 
-def test_a_command_says_how_it_was_reached() -> None:
+def test_a_command_lists_its_wrappers() -> None:
     """Each command carries its wrappers, its assignments, and whether it only runs another."""
     outer, timeout, inner = shell.parse("sudo A=1 timeout 5 /bin/rm x").commands
     assert (outer.via, timeout.via, inner.via) == ((), ("sudo",), ("sudo", "timeout"))
@@ -409,7 +409,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in SHAPES.items()])
-def test_large_and_deep_texts_are_no_crash_and_no_hang(text: str) -> None:
+def test_large_and_deep_text_does_not_crash_or_hang(text: str) -> None:
     """Megabytes of any shape are read or given up within seconds of processor time."""
     started = time.thread_time()
     parsed = shell.parse(text)
@@ -560,7 +560,7 @@ def test_threads_may_parse_at_once() -> None:
 
 
 def test_a_line_that_was_read_before_is_read_within_the_limit_of_each_reader() -> None:
-    """Rules and the interpreter share what is read, and have limits of their own."""
+    """Rules and the interpreter share the parsed text, and have separate limits."""
     line = "ls;" * 50
     assert len(script.read(line, 10).commands) < 10
     assert len(script.read(line).commands) == 50

@@ -13,7 +13,7 @@ from billhook.core.errors import StrictJSONError
 from strategies import json_values
 
 BAD = [
-    # text, what the message says
+    # text, message
     pytest.param("", "expecting value", id="empty"),
     pytest.param('{"a":1,"a":2}', 'the key "a" is given twice', id="reliability 3.3: duplicate keys"),
     pytest.param('[{"x":{"b":1,"b":1}}]', 'the key "b" is given twice', id="duplicate keys deep inside"),
@@ -39,7 +39,7 @@ BAD = [
 
 @pytest.mark.parametrize(("text", "message"), BAD)
 def test_what_is_refused(text: str, message: str) -> None:
-    """Each is a StrictJSONError that says why, from text and from bytes."""
+    """Each is a StrictJSONError with the reason, from text and from bytes."""
     for given_ in (text, text.encode()):
         with pytest.raises(StrictJSONError) as caught:
             strictjson.loads(given_)
@@ -133,8 +133,8 @@ def test_a_preview_is_one_short_line() -> None:
 
 
 @given(json_values)
-def test_what_we_wrote_ourselves_is_read_as_anything_else_is(value: Any) -> None:
-    """The quick look at our own files gives what the close one gives."""
+def test_our_own_json_is_read_like_any_other(value: Any) -> None:
+    """The fast reader for our own files has the same result as the strict one."""
     data = strictjson.encode(value) + b"\n"
     assert strictjson.loads_own(data) == strictjson.loads(data, max_bytes=None)
 
@@ -143,8 +143,8 @@ OWN = [b'{"a":1,"a":2}', b'{"a": 1}', b"NaN", b'{"a":1e999}', b"{", b"\xff", b'{
 
 
 @pytest.mark.parametrize("data", OWN, ids=repr)
-def test_what_somebody_else_wrote_there_is_looked_at_closely(data: bytes) -> None:
-    """A file of ours that somebody edited is refused, or read, by the same rules as all JSON."""
+def test_an_edited_file_of_ours_is_read_strictly(data: bytes) -> None:
+    """A file of ours that was edited is refused, or read, by the same rules as all JSON."""
 
     def outcome(read: Any) -> object:
         try:

@@ -1,4 +1,4 @@
-"""Canonical tool names and what is read from a tool's input."""
+"""Canonical tool names and inputs."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ def test_the_seeds_names_map_both_ways(own: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNCHANGED)
-def test_a_name_nobody_listed_passes_unchanged(name: str) -> None:
+def test_an_unknown_name_stays_unchanged(name: str) -> None:
     """Canonical, foreign and odd names are their own canonical name."""
     assert tools.canonical(name) == name
     assert tools.called(name) == name
@@ -73,7 +73,7 @@ def test_path_of(tool: str, tool_input: object, path: str | None) -> None:
 
 
 def test_paths_of() -> None:
-    """Every path that a call names is told once per key, the tool's own first."""
+    """Every path of a call is listed once per key, the tool's own first."""
     named = {"path": "a", "file_path": "b", "notebook_path": "c", "x": "d"}
     assert tools.paths_of("NotebookRead", named) == ("c", "b", "a")
     assert tools.paths_of("LS", named) == ("a", "b", "c")
@@ -85,7 +85,7 @@ PATCH = "*** Begin Patch\n*** Add File: /a b.txt\n+x\n*** Update File: c\n*** Mo
 
 @pytest.mark.parametrize("key", ["command", "patch", "input"])
 def test_paths_of_a_patch(key: str) -> None:
-    """The files that a patch changes are its paths; whoever guards Write or Edit guards it, too."""
+    """The files that a patch changes are its paths; a hook for Write or Edit gets it, too."""
     assert tools.paths_of("apply_patch", {key: PATCH}) == ("/a b.txt", "c", "d")
     assert tools.paths_of("apply_patch", {key: 5}) == ()
     assert tools.also_called("apply_patch") == ("Write", "Edit")
@@ -100,12 +100,12 @@ def test_paths_of_a_patch(key: str) -> None:
     ],
 )
 def test_every_file_of_a_patch_is_seen(before: str) -> None:
-    """However much stands before it: what is not seen here no rule and no guard sees."""
+    """However much comes before it: rules and the guard see only these files."""
     assert tools.paths_of("apply_patch", {"command": f"{before}*** Add File: secret\n"})[-1] == "secret"
 
 
 def test_a_patch_in_any_field_is_seen() -> None:
-    """Agents have several names for it, and which of two is applied nobody can tell."""
+    """Agents have several names for it, and it is unknown which of two is applied."""
     two = {"command": "*** Add File: a\n", "input": "*** Add File: b\n"}
     assert tools.paths_of("apply_patch", two) == ("a", "b")
 
@@ -162,7 +162,7 @@ def test_names_of_agents_only_count_in_what_they_send() -> None:
 def test_a_rewritten_input_keeps_the_names_that_were_sent(
     naming: str, tool: str, sent: dict[str, object], added: dict[str, str]
 ) -> None:
-    """Agents differ from version to version: what this call has is right; only what is new gets the usual name."""
+    """Agents differ from version to version: the fields of this call keep their names; only new ones get the usual."""
     made, renamed = tools.canonical_input(tool, sent, naming)
     wanted = {**made, **dict.fromkeys(added, 1)}
 

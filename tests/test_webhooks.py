@@ -49,7 +49,7 @@ Responder = Callable[[socket.socket, Request], None]
 
 
 class Server:
-    """A plain socket server: what it sends is exactly what the test says."""
+    """A plain socket server: it sends exactly what the test defines."""
 
     def __init__(self, respond: Responder, tls: ssl.SSLContext | None = None) -> None:
         self.respond, self.tls = respond, tls
@@ -223,7 +223,7 @@ def test_what_an_answer_means(status: str, body: str, outcome: str, decision: st
 
 @pytest.mark.parametrize(("status", "body", "outcome", "decision", "error"), ANSWERS)
 def test_what_an_answer_means_to_a_gate(status: str, body: str, outcome: str, decision: str, error: str) -> None:
-    """The same answers for a hook that blocks on failure: every failure is a deny that says why."""
+    """The same answers for a hook that blocks on failure: every failure is a deny with the reason."""
     with serving(saying(status, body)) as server:
         verdict = fire(webhook(server.url), on_failure="deny")
 
@@ -282,7 +282,7 @@ WIRE = [
         [b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n", DENY.encode()],
         "ok",
         "deny",
-        "it said this, but the answer broke off",
+        "it answered, but the answer broke off",
         id="a whole deny, then closed",
     ),
     pytest.param(
@@ -303,7 +303,7 @@ WIRE = [
         [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"],
         "failed",
         "none",
-        "the body is compressed, which was not asked for",
+        "the body is compressed, although the request does not allow it",
         id="compressed",
     ),
 ]
@@ -344,7 +344,7 @@ def test_a_body_without_end_is_cut(prefix: bytes, decision: str) -> None:
 
 
 def test_a_body_of_exactly_the_limit_is_read() -> None:
-    """1 MiB is fine; it is the byte after it that is too much."""
+    """1 MiB is fine; one more byte is an error."""
     body = DENY + " " * ((1 << 20) - len(DENY))
     with serving(saying("200 OK", body)) as server:
         assert fire(webhook(server.url)).reason == "not here"
@@ -439,12 +439,12 @@ def test_the_deadline_is_for_the_whole_exchange(respond: Responder) -> None:
         assert server.closed_by_client.wait(10)
 
     assert verdict.outcomes[0].status is Status.TIMED_OUT
-    assert verdict.reason == "hook `h` timed out: no whole answer in time; the connection was closed"
+    assert verdict.reason == "hook `h` timed out: no complete answer in time; the connection was closed"
     assert 0.3 < took < 5
 
 
 def test_a_server_that_does_not_take_the_event_ends_at_the_deadline() -> None:
-    """Sending counts, too: a full socket is no way around the deadline."""
+    """Sending counts, too: a full socket does not extend the deadline."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         event = PreToolUse(tool_name="Bash", tool_input={"command": "x" * 20_000_000})
         verdict = fire(webhook(f"http://127.0.0.1:{deaf.getsockname()[1]}/"), event, timeout=0.5)
@@ -452,7 +452,7 @@ def test_a_server_that_does_not_take_the_event_ends_at_the_deadline() -> None:
     assert verdict.outcomes[0].status is Status.TIMED_OUT
 
 
-def test_a_deny_that_came_before_the_deadline_stands() -> None:
+def test_a_deny_before_the_deadline_counts() -> None:
     """A whole deny in an answer that never ends is a deny."""
 
     def respond(connection: socket.socket, _: Request) -> None:
@@ -462,7 +462,7 @@ def test_a_deny_that_came_before_the_deadline_stands() -> None:
         verdict = fire(webhook(server.url), timeout=0.4)
 
     assert (verdict.decision, verdict.reason) == (Decision.DENY, "not here")
-    assert error_of(verdict).startswith("it said this, but no whole answer in time")
+    assert error_of(verdict).startswith("it answered, but no complete answer in time")
 
 
 @pytest.mark.parametrize(
@@ -500,7 +500,7 @@ def test_a_name_server_that_hangs_does_not_hold_a_program_up(seconds: float) -> 
 
 
 def test_cancelling_closes_the_connection() -> None:
-    """Whoever cancels the firing leaves nothing open."""
+    """A cancelled firing leaves nothing open."""
     arrived = threading.Event()
 
     def respond(connection: socket.socket, _: Request) -> None:
@@ -542,8 +542,8 @@ def test_32_at_once() -> None:
 # -- connections ---------------------------------------------------------------------------------------------------
 
 
-def test_nobody_listens() -> None:
-    """A refused connection could not start, and says where it went without path and query."""
+def test_no_server() -> None:
+    """A refused connection could not start, and the error shows its address without path and query."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     verdict = fire(webhook(f"http://127.0.0.1:{port}/hook?token=abcdef"), on_failure="deny")
@@ -554,7 +554,7 @@ def test_nobody_listens() -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70 + ".example", "xn--.invalid"])
 def test_no_such_name(host: str) -> None:
-    """A name that can't be resolved, or is none."""
+    """A name that can't be resolved, or is invalid."""
     verdict = fire(webhook(f"http://{host}/?token=abcdef"), timeout=20)
 
     assert verdict.outcomes[0].status is Status.COULD_NOT_START
@@ -567,8 +567,8 @@ def test_localhost_is_found_on_either_address() -> None:
         assert fire(webhook(f"http://localhost:{server.port}/")).denied
 
 
-def test_a_certificate_that_nobody_signed_is_refused(tmp_path: Path) -> None:
-    """TLS is checked: no request goes to a server that can't say who it is."""
+def test_a_self_signed_certificate_is_refused(tmp_path: Path) -> None:
+    """TLS is checked: no request goes to a server that can't prove its identity."""
     with serving(saying("200 OK", "{}"), tls=self_signed(tmp_path)) as server:
         verdict = fire(webhook(server.url + "?token=abcdef", headers={"X-Key": "s3cret"}), timeout=20)
 
@@ -647,7 +647,7 @@ def self_signed(folder: Path) -> ssl.SSLContext:
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
 def test_proxies_of_the_environment_are_not_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An event goes to the address that the hook names, and to nobody else."""
+    """An event goes to the address that the hook names, and to no other."""
     with serving(saying("200 OK", "{}")) as proxy, serving(saying("200 OK", DENY)) as server:
         monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         monkeypatch.delenv("NO_PROXY", raising=False)
@@ -669,7 +669,7 @@ EVENTS = [
 
 @pytest.mark.parametrize("tool_input", EVENTS)
 def test_the_event_arrives_whole(tool_input: dict[str, Any]) -> None:
-    """The body is what a command gets on stdin, byte for byte, and says what it is."""
+    """The body is what a command gets on stdin, byte for byte, with its content type."""
     event = PreToolUse(tool_name="Bash", tool_input=tool_input, session_id="s1")
     with serving(saying()) as server:
         verdict = fire(webhook(server.url), event, timeout=30)
@@ -684,7 +684,7 @@ def test_the_event_arrives_whole(tool_input: dict[str, Any]) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_a_command_gets_the_same_bytes(tmp_path: Path) -> None:
-    """An endpoint and a command in one list are told the same."""
+    """An endpoint and a command in one list get the same event."""
     got = tmp_path / "stdin"
     with serving(saying()) as server:
         fire(webhook(server.url))
@@ -695,7 +695,7 @@ def test_a_command_gets_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["spec", "claw", "claw-text", "lesson"])
 def test_other_dialects(name: str) -> None:
-    """The event is written as the dialect says; the answer is read as JSON in all of them."""
+    """The event is written in the dialect's format; the answer is read as JSON in all of them."""
     with serving(saying("200 OK", DENY)) as server:
         verdict = fire(webhook(server.url, dialect=name), dialect=name)
 
@@ -810,7 +810,7 @@ def test_a_header_may_replace_ours_and_come_twice() -> None:
     ],
 )
 def test_allowed_addresses(patterns: list[str] | None, path: str, asked: bool) -> None:
-    """With a list, only what one of its patterns covers is asked; everything else fails and nothing is sent."""
+    """With a list, only addresses that match a pattern are called; all others fail and nothing is sent."""
     with serving(saying()) as server:
         origin = f"http://127.0.0.1:{server.port}"
         filled = None if patterns is None else [pattern.replace("{origin}", origin) for pattern in patterns]
@@ -819,7 +819,7 @@ def test_allowed_addresses(patterns: list[str] | None, path: str, asked: bool) -
         assert filled is None or address_allowed(origin + path, filled) == asked
 
     assert verdict.outcomes[0].status is (Status.OK if asked else Status.COULD_NOT_START)
-    assert asked or "none of the allowed addresses" in error_of(verdict)
+    assert asked or "not an allowed address" in error_of(verdict)
 
 
 @pytest.mark.parametrize(
@@ -839,7 +839,7 @@ def test_allowed_addresses(patterns: list[str] | None, path: str, asked: bool) -
     ],
 )
 def test_patterns_of_addresses(pattern: str, url: str, allowed: bool) -> None:
-    """A pattern's host is the host that is asked."""
+    """A pattern's host is the host that is called."""
     assert address_allowed(url, [pattern]) == allowed
 
 
@@ -852,18 +852,18 @@ def test_patterns_of_addresses(pattern: str, url: str, allowed: bool) -> None:
         pytest.param("http://127.0.0.1/", "", id="127.0.0.1"),
         pytest.param("http://127.9.8.7:1/", "", id="127.0.0.0/8"),
         pytest.param("http://[::1]:8080/", "", id="::1"),
-        pytest.param("http://hooks.example.com/", "in the clear", id="plain http"),
-        pytest.param("http://localhost.example.com/", "in the clear", id="not localhost"),
-        pytest.param("http://10.0.0.1/", "in the clear", id="a private address"),
-        pytest.param("http://0.0.0.0/", "in the clear", id="0.0.0.0"),
-        pytest.param("http://[::2]/", "in the clear", id="::2"),
+        pytest.param("http://hooks.example.com/", "without encryption", id="plain http"),
+        pytest.param("http://localhost.example.com/", "without encryption", id="not localhost"),
+        pytest.param("http://10.0.0.1/", "without encryption", id="a private address"),
+        pytest.param("http://0.0.0.0/", "without encryption", id="0.0.0.0"),
+        pytest.param("http://[::2]/", "without encryption", id="::2"),
         pytest.param("ftp://example.com/", "does not begin with http", id="ftp"),
         pytest.param("file:///etc/passwd", "does not begin with http", id="file"),
         pytest.param("hooks.example.com/x", "does not begin with http", id="no scheme"),
         pytest.param("", "does not begin with http", id="empty"),
-        pytest.param("https://", "names no host", id="no host"),
-        pytest.param("https:///x", "names no host", id="only a path"),
-        pytest.param("https://:443/x", "names no host", id="only a port"),
+        pytest.param("https://", "has no host", id="no host"),
+        pytest.param("https:///x", "has no host", id="only a path"),
+        pytest.param("https://:443/x", "has no host", id="only a port"),
         pytest.param("https://u:s3cret@example.com/", "user name or a password", id="credentials"),
         pytest.param("https://s3cret@example.com/", "user name or a password", id="a user"),
         pytest.param("https://example.com:s3cret/", "not a URL", id="no port"),
@@ -872,13 +872,13 @@ def test_patterns_of_addresses(pattern: str, url: str, allowed: bool) -> None:
         pytest.param("https://exa mple.com/", "space", id="space"),
         pytest.param("https://ex%61mple.com/", "its host is neither", id="escapes in the host"),
         pytest.param("https://ex\u0430mple.com/", "its host is neither", id="a letter that looks like another"),
-        pytest.param("https://evil.example\u3002com/", "its host is neither", id="a dot that is none"),
+        pytest.param("https://evil.example\u3002com/", "its host is neither", id="a look-alike dot"),
         pytest.param("https://[fe80::1%eth0]/", "", id="an address with a zone"),
         pytest.param("https://example.com/\r\nX: y", "control character", id="line break"),
     ],
 )
 def test_problems_of_addresses(url: str, problem: str) -> None:
-    """The reason why an address is no good, without the address in it."""
+    """The reason why an address can't be used, without the address in it."""
     said = address_problem(url)
 
     assert problem in said
@@ -889,7 +889,7 @@ def test_problems_of_addresses(url: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://s3cret/", "https://", "http://s3cret:x@127.0.0.1/", "http://a b/", "http://[v1.a]/"]
 )
-def test_addresses_that_are_never_asked(url: str) -> None:
+def test_addresses_that_are_never_called(url: str) -> None:
     """An address that can't be used is a failure, not an exception."""
     verdict = fire(webhook(url), on_failure="deny", timeout=10)
 
@@ -950,7 +950,7 @@ def test_hooks_that_do_the_same_are_equal() -> None:
 
 @pytest.mark.parametrize("module", ["billhook", "billhook.runners.webhook"])
 def test_httpx_is_not_imported_early(module: str) -> None:
-    """Whoever has no HTTP hook does not pay for one."""
+    """Without an HTTP hook, there is no cost for it."""
     program = f"import {module}, sys; print([name for name in ('httpx', 'httpcore', 'anyio') if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
@@ -958,7 +958,7 @@ def test_httpx_is_not_imported_early(module: str) -> None:
 
 
 def test_without_httpx() -> None:
-    """A hook whose library is missing could not start, and says what to install."""
+    """A hook whose library is missing could not start, and the error names what to install."""
     program = (
         "import sys; sys.modules['httpx'] = None\n"
         "from billhook import Engine, Hook, PreToolUse; from billhook.runners.webhook import webhook\n"
@@ -988,7 +988,7 @@ def test_no_descriptor_is_left() -> None:
 
 
 def test_the_guide_is_right(tmp_path: Path) -> None:
-    """The endpoint of the guide runs, the Python of the guide asks it, and its configuration can be read."""
+    """The endpoint of the guide runs, the Python of the guide calls it, and its configuration can be read."""
     guide = (Path(__file__).parent.parent / "docs" / "guides" / "http-hooks.md").read_text()
     blocks = {name: re.findall(rf"```{name}\n(.*?)```", guide, re.DOTALL) for name in ("python", "json", "yaml")}
     with socket.create_server(("127.0.0.1", 0)) as free:

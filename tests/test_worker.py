@@ -73,7 +73,7 @@ def tag(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 class Project:
-    """A folder with modules whose functions are asked about events."""
+    """A folder with modules whose functions handle events."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -148,7 +148,7 @@ MEANINGS: dict[str, tuple[str, Answer]] = {
 
 
 @pytest.mark.parametrize("case", MEANINGS)
-def test_what_a_function_says(shared: Project, case: str) -> None:
+def test_what_a_function_returns(shared: Project, case: str) -> None:
     """A function means in a worker what it means in our own process."""
     code, answer = MEANINGS[case]
     module = f"means_{list(MEANINGS).index(case)}"
@@ -157,7 +157,7 @@ def test_what_a_function_says(shared: Project, case: str) -> None:
 
 
 def test_a_deny_of_stop_keeps_the_agent_going(shared: Project) -> None:
-    """The event's own rules hold: a deny of Stop is a reason to go on."""
+    """The event's own rules apply: a deny of Stop is a reason to continue."""
     shared.write("a_deny_of_stop_keeps_the_agent_going.py", "def f(event): return deny('run the tests')")
     assert shared.ask("a_deny_of_stop_keeps_the_agent_going:f", event=Stop()).answer == Answer(
         keep_going=True, reason="run the tests"
@@ -165,7 +165,7 @@ def test_a_deny_of_stop_keeps_the_agent_going(shared: Project) -> None:
 
 
 def test_the_dialect_reads_the_dict(shared: Project) -> None:
-    """What a dict means is what the hook's dialect says."""
+    """The hook's dialect defines what a dict means."""
     shared.write("the_dialect_reads_the_dict.py", "def f(event): return {'systemMessage': 'hi'}")
     assert shared.ask("the_dialect_reads_the_dict:f", dialect="spec").answer == Answer(context="hi")
     assert shared.ask("the_dialect_reads_the_dict:f", dialect="claude").answer == Answer(message="hi")
@@ -202,7 +202,7 @@ def test_an_event_beyond_all_bounds(project: Project) -> None:
 
 
 def test_earlier_results_state_and_env(project: Project) -> None:
-    """A function sees what earlier hooks said, and later hooks see what it left in the state and the environment."""
+    """A function sees earlier answers, and later hooks see what it left in the state and the environment."""
     code = """
         def f(event, ctx):
             assert list(ctx.results) == ["turn-tracker-PreToolUse", "odd-PreToolUse"]
@@ -364,7 +364,7 @@ HANGS = {
 
 @pytest.mark.parametrize("case", HANGS)
 def test_hangs(project: Project, tag: str, case: str) -> None:
-    """A function that does not come back is ended at its deadline with all that it started."""
+    """A function that does not return is ended at its deadline, with all its processes."""
     project.pid()  # so that the deadline is the function's own
     project.write("policy.py", f"def f(event):\n    {HANGS[case]}")
     began = time.monotonic()
@@ -384,13 +384,13 @@ def test_an_async_function_that_hangs(project: Project, tag: str) -> None:
 
 
 def test_no_time_at_all(project: Project, tag: str) -> None:
-    """A function whose time is over before it is asked is not asked, and nothing is started."""
+    """A function whose deadline passed before it could start does not run, and nothing is started."""
     project.write("policy.py", "def f(event): pass")
     assert project.ask("policy:f", seconds=-1).status is Status.TIMED_OUT
     assert living(tag) == []
 
 
-def test_a_deny_stands(project: Project) -> None:
+def test_a_late_deny_counts(project: Project) -> None:
     """What else is wrong with an answer does not undo its deny."""
     project.write("policy.py", "def f(event): return Answer(decision='deny', reason='no', data=object())")
     project.write("long.py", "def f(event): return deny('x' * 2_000_000)")
@@ -457,7 +457,7 @@ def test_stdin_is_empty(shared: Project) -> None:
 
 
 def test_a_fork_that_comes_back(project: Project, tag: str) -> None:
-    """A copy of the worker that returns from the hook has no say."""
+    """A copy of the worker that returns from the hook can't answer."""
     project.write("policy.py", "def f(event):\n    if os.fork(): time.sleep(0.2)\n    return notify('one')")
     for _ in range(2):
         assert project.ask("policy:f").answer.message == "one"
@@ -487,11 +487,11 @@ def test_events_leave_nothing_to_each_other(project: Project) -> None:
         calls = []
         def f(event):
             calls.append(1)
-            said = notify(f"{len(calls)} {os.getcwd()} {os.environ.get('LEFT')} {os.umask(0o135):o}")
+            answer = notify(f"{len(calls)} {os.getcwd()} {os.environ.get('LEFT')} {os.umask(0o135):o}")
             os.chdir("/")
             os.environ["LEFT"] = "over"
             signal.alarm(1)
-            return said
+            return answer
     """
     project.write("policy.py", code)
     mask = os.umask(0o022)
@@ -510,11 +510,11 @@ def test_an_edited_module_is_seen(project: Project) -> None:
         "policy.py", "import helper\ndef f(event):\n    import late\n    return notify('a' + helper.x + late.x)"
     )
     helper, late = project.write("helper.py", "x = 'b'"), project.write("late.py", "x = 'c'")
-    said = [project.ask("policy:f").answer.message]
+    messages = [project.ask("policy:f").answer.message]
     for path, old, new in ((module, "'a'", "'A'"), (helper, "'b'", "'B'"), (late, "'c'", "'C'")):
         same_size(path, old, new)
-        said.append(project.ask("policy:f").answer.message)
-    assert said == ["abc", "Abc", "ABc", "ABC"]
+        messages.append(project.ask("policy:f").answer.message)
+    assert messages == ["abc", "Abc", "ABc", "ABC"]
     assert not list(project.folder.rglob("__pycache__"))
 
 
@@ -573,7 +573,7 @@ LEFTOVERS = {
 
 @pytest.mark.parametrize("case", LEFTOVERS)
 def test_what_a_hook_leaves_running(project: Project, tag: str, case: str) -> None:
-    """The answer counts, and what is still running after it is ended, at the latest with the worker."""
+    """The answer counts, and processes that still run are ended, at the latest with the worker."""
     project.write("policy.py", f"def f(event):\n    {LEFTOVERS[case]}\n    return deny('no')")
     assert project.ask("policy:f") == Reply(answer=Answer(decision=Decision.DENY, reason="no"))
     close()
@@ -581,7 +581,7 @@ def test_what_a_hook_leaves_running(project: Project, tag: str, case: str) -> No
 
 
 def test_a_worker_that_died_while_it_was_idle(project: Project, tag: str) -> None:
-    """Whoever killed it, the next event gets a new one."""
+    """After a worker was killed, the next event gets a new one."""
     first = project.pid()
     os.kill(first, signal.SIGKILL)
     assert gone(tag)
@@ -620,20 +620,20 @@ def test_sixteen_threads_at_once(project: Project, tag: str) -> None:
     """
     project.write("policy.py", code)
     engine = Engine([Hook(name="h", run=project.hook("policy:f"), timeout=60)])
-    said: dict[int, tuple[str, int | None]] = {}
+    answers: dict[int, tuple[str, int | None]] = {}
 
     def fire(thread: int) -> None:
         for number in range(thread * 3, thread * 3 + 3):
             event = PreToolUse(tool_name="Bash", tool_input={"command": str(number)})
             verdict = engine.fire_sync(event)
-            said[number] = verdict.reason, verdict.outcomes[0].exit_code
+            answers[number] = verdict.reason, verdict.outcomes[0].exit_code
 
     threads = [threading.Thread(target=fire, args=(number,)) for number in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert said == {n: ("", 3) if n % 8 == 5 else (str(n), None) for n in range(48)}
+    assert answers == {n: ("", 3) if n % 8 == 5 else (str(n), None) for n in range(48)}
     assert 1 <= len(living(tag)) <= 8
     close()
     assert gone(tag, 1)
@@ -651,14 +651,14 @@ def test_one_loop_many_calls(project: Project, tag: str) -> None:
 def test_closed_while_busy(project: Project, tag: str) -> None:
     """A worker that is busy when all are closed answers, and is not kept."""
     project.write("policy.py", "def f(event):\n    time.sleep(0.5)\n    return notify('still')")
-    said: list[str] = []
-    thread = threading.Thread(target=lambda: said.append(project.ask("policy:f").answer.message))
+    messages: list[str] = []
+    thread = threading.Thread(target=lambda: messages.append(project.ask("policy:f").answer.message))
     thread.start()
     while not living(tag):
         time.sleep(0.02)
     close()
     thread.join()
-    assert said == ["still"] and living(tag) == []
+    assert messages == ["still"] and living(tag) == []
 
 
 def test_cancelled(project: Project, tag: str) -> None:
@@ -740,7 +740,7 @@ def test_workers_end_with_their_owner(project: Project, tag: str, case: str) -> 
 
 
 def test_a_copy_of_the_owner_leaves_its_workers_alone(project: Project, tag: str) -> None:
-    """After a fork, the copy starts its own workers, and the original goes on with its own."""
+    """After a fork, the copy starts its own workers, and the original keeps its own."""
     code = """
         before = ask("who:am_i").answer.data
         if (child := os.fork()) == 0:
@@ -753,8 +753,8 @@ def test_a_copy_of_the_owner_leaves_its_workers_alone(project: Project, tag: str
     """
     project.write("who.py", "def am_i(event): return Answer(data=os.getpid())")
     with owner(project, code) as process:
-        said, _ = process.communicate(timeout=30)
-    assert said.split() == ["True", "True"]
+        printed, _ = process.communicate(timeout=30)
+    assert printed.split() == ["True", "True"]
     assert gone(tag, 1)
 
 
@@ -801,9 +801,9 @@ def test_no_descriptors_are_left_to_start_with(project: Project, tag: str) -> No
     """
     project.write("policy.py", "def f(event): pass")
     with owner(project, code) as process:
-        said, _ = process.communicate(timeout=30)
-    assert set(said.split("\n")) <= {"no loop", "ok", "could_not_start", ""}
-    assert "could_not_start" in said and said.endswith("ok\n")
+        printed, _ = process.communicate(timeout=30)
+    assert set(printed.split("\n")) <= {"no loop", "ok", "could_not_start", ""}
+    assert "could_not_start" in printed and printed.endswith("ok\n")
     assert gone(tag, 2)
 
 
@@ -838,7 +838,7 @@ def test_another_interpreter(project: Project, monkeypatch: pytest.MonkeyPatch) 
 INTERPRETERS = {
     "missing": (None, "does not exist"),
     "without billhook": (f'exec {sys.executable} -I -S "$@"', "has no billhook; install it: "),
-    "no Python": ("exit 0", "did not become a worker: exit code 0"),
+    "no Python": ("exit 0", "could not start as a worker: exit code 0"),
     "an old Python": ("echo 'Unknown option: -P' >&2; exit 2", "billhook needs Python 3.11"),
     "an old billhook": (
         "echo \"No module named 'billhook.runners.worker_main'\" >&2; exit 1",
@@ -846,13 +846,13 @@ INTERPRETERS = {
     ),
     "another protocol": (
         'printf \'bhw\\n\\000\\000\\000\\040{"protocol":99,"billhook":"9.9"}\'; sleep 1000',
-        "billhook 9.9 there speaks protocol 99, not 2; install the same billhook",
+        "its billhook 9.9 uses protocol 99, not 2; install the same billhook",
     ),
 }
 
 
 @pytest.mark.parametrize("case", INTERPRETERS)
-def test_an_interpreter_that_is_no_good(project: Project, tag: str, case: str) -> None:
+def test_an_unusable_interpreter(project: Project, tag: str, case: str) -> None:
     """What is wrong with an interpreter, and how to repair it, is in the message."""
     body, error = INTERPRETERS[case]
     if body is not None:
@@ -864,14 +864,14 @@ def test_an_interpreter_that_is_no_good(project: Project, tag: str, case: str) -
 
 
 def test_an_interpreter_that_prints_first(project: Project) -> None:
-    """What a start-up file prints does not stand in the way."""
+    """The output of a start-up file does no harm."""
     project.write("policy.py", "def f(event): return notify('fine')")
     wrapper(project.folder / "py", f'echo hello from sitecustomize; exec {sys.executable} "$@"')
     assert project.ask("policy:f", interpreter="./py") == Reply(answer=Answer(message="fine"))
 
 
 def test_a_folder_that_is_gone(tmp_path: Path, tag: str) -> None:
-    """A project without a folder can't be asked."""
+    """A project without a folder can't run."""
     reply = Project(tmp_path / "nowhere").ask("policy:f")
     assert reply.status is Status.COULD_NOT_START and "nowhere" in reply.error
 
@@ -899,7 +899,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_names_a_function(target: str) -> None:
-    """A name that can't be meant is refused with the reason."""
+    """An invalid name is refused with the reason."""
     problem = problem_with(target)
     assert TARGETS[target] in problem and bool(TARGETS[target]) == bool(problem)
     if problem:
@@ -915,14 +915,14 @@ def test_hooks_compare_by_what_they_do() -> None:
         python("a:b", folder="/", dialect="klingon")
 
 
-def test_importing_billhook_brings_none_of_it() -> None:
+def test_importing_billhook_imports_none_of_it() -> None:
     """Who has no such hook pays nothing for them."""
     code = "import billhook, sys; print([name for name in sys.modules if 'worker' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
 
 
-def test_a_planted_compiled_module_is_not_believed(tmp_path: Path) -> None:
+def test_a_planted_compiled_module_is_ignored(tmp_path: Path) -> None:
     """What runs is the source that was approved, whatever lies in `__pycache__` beside it, times and size included."""
     evil, source = tmp_path / "evil.py", tmp_path / "planted.py"
     evil.write_text("def check(event):\n    return {'systemMessage': 'evil'}\n")

@@ -81,7 +81,7 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
 
 class _Renamed(ModuleType):
-    """A module under a name that it had before, for programs that import it so."""
+    """A module under its old name, for programs that still import it."""
 
     def __getattr__(self, name: str) -> Any:
         import importlib
@@ -94,7 +94,7 @@ sys.modules |= {name: _Renamed(name) for name in _RENAMED}
 
 
 def __getattr__(name: str) -> Any:
-    """Every name is imported when it is first used: a process that answers one event needs few of them."""
+    """Imports a name when it is first used: a process that answers one event needs few of them."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'billhook' has no attribute {name!r}")
     import importlib

@@ -17,7 +17,7 @@ QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "ANTHROPIC_API_KEY": "sk-ant-nobody",
+    "ANTHROPIC_API_KEY": "sk-ant-example",
 }
 
 
@@ -25,7 +25,7 @@ class Ran(msgspec.Struct):
     """What came of a run of Claude Code."""
 
     folder: Path
-    said: str
+    reported: str
     asked: list[Request]
 
     @property
@@ -61,8 +61,8 @@ def claude(
             stderr=lambda line: None,
             can_use_tool=can_use_tool,
         )
-        said = asyncio.run(asyncio.wait_for(_result(_streamed(prompt), options), 120))
-        return Ran(project, said, [request for request in model.asked if request.main])
+        reported = asyncio.run(asyncio.wait_for(_result(_streamed(prompt), options), 120))
+        return Ran(project, reported, [request for request in model.asked if request.main])
 
 
 def _bash(command: str) -> Call:
@@ -70,13 +70,13 @@ def _bash(command: str) -> Call:
 
 
 async def _streamed(prompt: str) -> AsyncIterator[dict[str, Any]]:
-    """As a stream, which is how somebody can be asked."""
+    """As a stream, which is necessary for questions to the user."""
     yield {"type": "user", "message": {"role": "user", "content": prompt}}
 
 
 async def _result(prompt: AsyncIterator[dict[str, Any]], options: ClaudeAgentOptions) -> str:
-    said = ""
+    reported = ""
     async for message in query(prompt=prompt, options=options):
         if isinstance(message, ResultMessage):
-            said = message.result or ""
-    return said
+            reported = message.result or ""
+    return reported

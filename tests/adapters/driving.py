@@ -9,11 +9,11 @@ import msgspec
 
 from billhook import Engine, Hook
 
-os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # nobody is there to take it
+os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # there is no server for it
 
 Call = tuple[str, dict[str, Any]]
 Step = Sequence[Call] | str
-"""What the model says in one turn: calls of tools, or words."""
+"""The model's output in one turn: tool calls, or text."""
 
 
 class Seen(msgspec.Struct, kw_only=True):
@@ -25,7 +25,7 @@ class Seen(msgspec.Struct, kw_only=True):
     """What the model got for its calls, and whether as an error."""
     told: list[str] = []
     """The system message of each model call."""
-    said: str = ""
+    reported: str = ""
     error: BaseException | None = None
     events: list[str] = []
     lines: list[str] = []
@@ -94,13 +94,13 @@ def langchain_model(steps: Sequence[Step], told: list[str]) -> Any:
 
     number = ids()
 
-    def said(step: Step) -> AIMessage:
+    def reported(step: Step) -> AIMessage:
         if isinstance(step, str):
             return AIMessage(step)
         calls: list[Any] = [{"name": name, "args": given, "id": next(number)} for name, given in step]
         return AIMessage("", tool_calls=calls)
 
-    return Scripted(messages=iter([said(step) for step in steps]))
+    return Scripted(messages=iter([reported(step) for step in steps]))
 
 
 def langchain_agent(steps: Sequence[Step], told: list[str], tools: Tools, middleware: Any, **options: Any) -> Any:
@@ -135,7 +135,7 @@ def _langchain(
         return seen
     messages = state["messages"]
     seen.results = [(one.content, one.status == "error") for one in messages if isinstance(one, ToolMessage)]
-    seen.said = messages[-1].text
+    seen.reported = messages[-1].text
     assert not middleware._runs  # nothing is kept of a run that is over
     return seen
 
@@ -189,7 +189,7 @@ def _openai(
     agent, model = openai_agent(steps, tools)
     seen = Seen(ran=tools.ran, events=watched.events, lines=watched.lines)
     try:
-        seen.said = str(run(hooked, agent, prompt))
+        seen.reported = str(run(hooked, agent, prompt))
     except Exception as error:
         seen.error = error
     seen.told = [call.system_instructions for call in model.calls]
@@ -253,17 +253,17 @@ def pydantic_agent(steps: Sequence[Step], told: list[str], tools: Tools, **optio
         return steps[sum(1 for message in messages if isinstance(message, ModelResponse))]
 
     def say(messages: Any, info: Any) -> ModelResponse:
-        said = step(messages, info)
-        if isinstance(said, str):
-            return ModelResponse([TextPart(said)])
-        return ModelResponse([ToolCallPart(name, given, tool_call_id=next(number)) for name, given in said])
+        reported = step(messages, info)
+        if isinstance(reported, str):
+            return ModelResponse([TextPart(reported)])
+        return ModelResponse([ToolCallPart(name, given, tool_call_id=next(number)) for name, given in reported])
 
     async def stream(messages: Any, info: Any) -> Any:
-        said = step(messages, info)
-        if isinstance(said, str):
-            yield said
+        reported = step(messages, info)
+        if isinstance(reported, str):
+            yield reported
         else:
-            for at, (name, given) in enumerate(said):
+            for at, (name, given) in enumerate(reported):
                 yield {at: DeltaToolCall(name, json.dumps(given), tool_call_id=next(number))}
 
     agent: Any = Agent(FunctionModel(say, stream_function=stream), instructions="be brief", **options)
@@ -284,7 +284,7 @@ def _pydantic(
     capability = HookCapability(watched.engine, tell=watched.lines.append, **options)
     agent = pydantic_agent(steps, told, tools, capabilities=[capability])
     try:
-        said, messages = run(agent, prompt)
+        reported, messages = run(agent, prompt)
     except Exception as error:
         seen.error = error
         return seen
@@ -294,7 +294,7 @@ def _pydantic(
         for part in parts
         if isinstance(part, ToolReturnPart | RetryPromptPart)
     ]
-    seen.said = said
+    seen.reported = reported
     return seen
 
 

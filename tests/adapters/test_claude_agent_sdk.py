@@ -105,7 +105,7 @@ def test_an_output_of_another_shape_ends_the_run(new: Any) -> None:
 
 @pytest.mark.parametrize("new", ["***", {"file": {"content": "***"}}, {"type": "text", "file": {"content": "***"}}])
 def test_an_output_that_can_be_made_to_fit(new: Any) -> None:
-    """Text stands where the tool has its own, and a part of an object is laid over the whole."""
+    """Text replaces the tool's text, and a part of an object is merged into the whole."""
     output = answered([hook("PostToolUse", rewrite(output=new))], READ)
 
     assert output == specific("PostToolUse", updatedToolOutput={"type": "text", "file": {"content": "***"}})
@@ -120,7 +120,7 @@ def test_a_stop_is_told(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("gate", [False, True])
 def test_a_hook_that_hangs(gate: bool) -> None:
-    """It is answered for before Claude Code's own time is over, by its own rule, and somebody is told."""
+    """Its own rule answers before Claude Code's timeout, and the failure is reported."""
 
     @on("PreToolUse", on_failure="deny" if gate else "allow")
     async def hangs(event: Any) -> None:
@@ -142,16 +142,16 @@ def test_a_crash_of_ours_is_a_failed_callback(caplog: pytest.LogCaptureFixture) 
 
     with pytest.raises(RuntimeError, match="a bug in the engine"):
         answered(Broken([]), BEFORE)
-    assert "PreToolUse was not judged" in caplog.text
+    assert "PreToolUse was not checked" in caplog.text
 
 
-def test_what_can_not_be_told_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_can_not_be_expressed_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """An answer that Claude Code has no word for is not lost in silence."""
     payload = {**BASE, "hook_event_name": "Notification", "message": "x", "notification_type": "idle_prompt"}
 
     answered([hook("Notification", allow("because"))], payload)
 
-    assert "Claude Code can't be told" in caplog.text
+    assert "Claude Code can't express" in caplog.text
 
 
 # -- with the real one
@@ -167,7 +167,7 @@ def test_deny(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_objects(tmp_path: Path) -> None:
+def test_no_objection(tmp_path: Path) -> None:
     """Everything is asked about and nothing changed."""
     events: list[str] = []
     engine = Engine([], observers=[lambda verdict: events.append(verdict.event)])
@@ -175,7 +175,7 @@ def test_nobody_objects(tmp_path: Path) -> None:
     ran = claude(tmp_path, hooks(engine), ["touch made; echo well", "false"])
 
     assert (ran.folder / "made").exists()
-    assert (ran.said, ran.results[0]) == ("all done", "well")
+    assert (ran.reported, ran.results[0]) == ("all done", "well")
     assert events == [
         "UserPromptSubmit",
         *("PreToolUse", "PostToolUse"),
@@ -225,8 +225,8 @@ def test_context(tmp_path: Path, event: str) -> None:
 
 
 @pytest.mark.slow
-def test_ask_without_anybody(tmp_path: Path) -> None:
-    """Nobody sits before it, so an ask is a deny."""
+def test_ask_without_a_user(tmp_path: Path) -> None:
+    """There is no user, so an ask is a deny."""
     ran = claude(tmp_path, hooks([hook("PreToolUse", ask("is this fine"))]), ["touch made"])
 
     assert not (ran.folder / "made").exists()
@@ -241,7 +241,7 @@ def test_ask(tmp_path: Path, yes: bool) -> None:
 
     async def can_use_tool(tool: str, given: Any, context: Any) -> Any:
         reasons.append(context.decision_reason)
-        return PermissionResultAllow() if yes else PermissionResultDeny(message="the person says no")
+        return PermissionResultAllow() if yes else PermissionResultDeny(message="the user declined")
 
     careful = hook("PreToolUse", ask("is this fine"))
     ran = claude(tmp_path, hooks([careful]), ["touch made"], can_use_tool=can_use_tool)
@@ -254,7 +254,7 @@ def test_a_prompt_is_refused(tmp_path: Path) -> None:
     """No model sees it."""
     ran = claude(tmp_path, hooks([hook("UserPromptSubmit", deny("no keys here"))]), [], prompt="my key")
 
-    assert (ran.asked, "no keys here" in ran.said) == ([], True)
+    assert (ran.asked, "no keys here" in ran.reported) == ([], True)
 
 
 @pytest.mark.slow
@@ -279,7 +279,7 @@ def test_keep_going(tmp_path: Path) -> None:
     ran = claude(tmp_path, hooks([once_more]), [])
 
     assert ran.model_saw("now write the tests")
-    assert ran.said == "done again"
+    assert ran.reported == "done again"
 
 
 @pytest.mark.slow

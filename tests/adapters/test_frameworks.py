@@ -1,4 +1,4 @@
-"""What hooks say is done in every framework, whichever way its agent is run."""
+"""Answers of hooks take effect in every framework, for every way to run its agent."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def test_a_life_without_objections(drive: Drive) -> None:
     """Every event of a run is fired once and in order, and nothing is changed."""
     seen = drive([guard], bash("ls"))
 
-    assert (seen.error, seen.ran, seen.results, seen.said) == (None, ["ls"], [("ran ls", False)], "done")
+    assert (seen.error, seen.ran, seen.results, seen.reported) == (None, ["ls"], [("ran ls", False)], "done")
     assert seen.events == WHOLE_LIFE
     assert seen.told == ["be brief", "be brief"]
 
@@ -55,7 +55,7 @@ def test_a_call_is_blocked(drive: Drive) -> None:
 
     assert seen.ran == ["ls"]
     assert [text for text, _ in seen.results] == ["nothing is removed here", "ran ls"]
-    assert seen.said == "done"
+    assert seen.reported == "done"
 
 
 def test_an_input_is_rewritten(drive: Drive) -> None:
@@ -73,7 +73,7 @@ def test_an_output_is_rewritten(drive: Drive) -> None:
 
 
 def test_context_reaches_the_model_once(drive: Drive) -> None:
-    """What hooks add stands at the end of the next system message, and in no other."""
+    """Context of hooks is at the end of the next system message, and in no other."""
 
     @on("PreToolUse")
     def before(event: Any) -> Any:
@@ -89,15 +89,15 @@ def test_context_reaches_the_model_once(drive: Drive) -> None:
 
     seen = drive([before, at_the_prompt, at_the_start], bash("ls", "ls"))
 
-    said = "be brief\n\nthe build is broken"
-    assert seen.told == ["be brief\n\nbe kind\nit is Monday", said, said]
+    reported = "be brief\n\nthe build is broken"
+    assert seen.told == ["be brief\n\nbe kind\nit is Monday", reported, reported]
 
 
-def test_nobody_can_be_asked(drive: Drive) -> None:
-    """An ask that nobody can answer is a deny that says so."""
+def test_no_user_can_be_asked(drive: Drive) -> None:
+    """An ask without a user is a deny with that reason."""
     seen = drive([guard], bash("push"))
 
-    assert (seen.ran, seen.results[0][0]) == ([], "is this fine (nobody can be asked)")
+    assert (seen.ran, seen.results[0][0]) == ([], "is this fine (no user can be asked)")
 
 
 def test_a_list_of_hooks_has_the_guard(drive: Drive) -> None:
@@ -138,7 +138,7 @@ def test_a_prompt_is_refused(drive: Drive) -> None:
     assert (seen.told, seen.ran) == ([], [])
     assert seen.events == ["SessionStart", "UserPromptSubmit", "SessionEnd"]
     info = getattr(getattr(seen.error, "guardrail_result", None), "output", None)
-    assert "prompts without keys, please" in (seen.said, str(seen.error), getattr(info, "output_info", ""))
+    assert "prompts without keys, please" in (seen.reported, str(seen.error), getattr(info, "output_info", ""))
     if drive in (DRIVES["openai_agents"], DRIVES["pydantic_ai"]):
         assert isinstance(seen.error, BlockedError)
 
@@ -156,12 +156,12 @@ def test_the_run_is_stopped(drive: Drive, event: str) -> None:
     assert seen.ran == (["ls"] if event == "PostToolUse" else [])
     assert len(seen.told) == 1
     assert seen.events[-1] == "SessionEnd" and "Stop" not in seen.events
-    assert seen.said == "that is enough" or isinstance(seen.error, StoppedError)
+    assert seen.reported == "that is enough" or isinstance(seen.error, StoppedError)
     assert seen.error is None or str(seen.error) == "that is enough"
 
 
 def test_an_agent_is_kept_going(drive: Drive) -> None:
-    """A Stop hook's reason is the next thing that the model reads; where that can't be done, somebody is told."""
+    """A Stop hook's reason is the next message to the model; if that is not possible, it is reported."""
 
     @on("Stop")
     def once_more(event: Any) -> Any:
@@ -170,10 +170,10 @@ def test_an_agent_is_kept_going(drive: Drive) -> None:
     seen = drive([once_more], bash())
 
     if drive in (DRIVES["openai_agents, Runner"], DRIVES["openai_agents, streamed"], DRIVES["pydantic_ai, streamed"]):
-        assert (seen.said, len(seen.told)) == ("done", 1)
+        assert (seen.reported, len(seen.told)) == ("done", 1)
         assert any("now write the tests" in line for line in seen.lines)
     else:
-        assert (seen.said, len(seen.told)) == ("done again", 2)
+        assert (seen.reported, len(seen.told)) == ("done again", 2)
         assert seen.events == ["SessionStart", "UserPromptSubmit", "Stop", "Stop", "SessionEnd"]
 
 
@@ -275,7 +275,7 @@ def test_structures_in_and_out(drive: Drive) -> None:
     assert str(seen.results[0][0]).replace('"', "'").replace(" ", "") == "{'found':{},'rows':[]}"
 
 
-def test_a_structure_that_nobody_touches(drive: Drive) -> None:
+def test_a_structure_that_no_hook_changes(drive: Drive) -> None:
     """What hooks leave alone is what the framework makes of it without them."""
     script = [[("look_up", {"query": {"n": 1}})], "done"]
 
@@ -297,7 +297,7 @@ def test_tools_by_another_name(drive: Drive) -> None:
 
 
 def test_a_deny_after_the_tool(drive: Drive) -> None:
-    """It is too late to prevent the call; the model reads the reason beside the output."""
+    """The deny comes after the call; the model reads the reason beside the output."""
 
     @on("PostToolUse")
     def late(event: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Adapters cost nothing until they are used, and say what is missing."""
+"""Adapters cost nothing until they are used, and report a missing package."""
 
 import subprocess
 import sys

@@ -40,7 +40,7 @@ def invoke(request: pytest.FixtureRequest) -> Invoke:
     return request.param  # type: ignore[no-any-return]
 
 
-def said(*texts: str) -> dict[str, Any]:
+def reported(*texts: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(text) for text in texts]}
 
 
@@ -57,7 +57,7 @@ def test_an_ask_is_an_interrupt(invoke: Invoke, answer: Any, ran: list[str]) -> 
     agent = langchain_agent(bash("ls"), [], tools, [middleware], checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "thread-1"}}
 
-    waiting = invoke(agent, said("go"), thread)
+    waiting = invoke(agent, reported("go"), thread)
     asked = waiting["__interrupt__"][0].value
     assert (tools.ran, asked["tool_input"], asked["reason"]) == ([], {"command": "ls"}, "is this fine")
 
@@ -72,7 +72,7 @@ def test_an_interrupt_survives_its_process(invoke: Invoke) -> None:
     tools, kept = Tools(), InMemorySaver()
     thread = {"configurable": {"thread_id": "thread-1"}}
     first = langchain_agent(bash("ls"), [], tools, [HookMiddleware([careful], approval=True)], checkpointer=kept)
-    invoke(first, said("go"), thread)
+    invoke(first, reported("go"), thread)
 
     @on("PreToolUse")
     def strict(event: Any) -> Any:
@@ -95,8 +95,8 @@ def test_a_thread_is_a_session(invoke: Invoke) -> None:
 
     agent = langchain_agent(bash(), [], Tools(), [HookMiddleware([watch])], checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "thread-7"}}
-    invoke(agent, said("one"), thread)
-    invoke(agent, said("two"), thread)
+    invoke(agent, reported("one"), thread)
+    invoke(agent, reported("two"), thread)
 
     assert lives == [("thread-7", "startup"), ("thread-7", "resume")]
 
@@ -116,15 +116,15 @@ def test_a_refused_prompt_is_forgotten(invoke: Invoke) -> None:
 
     agent = langchain_agent(bash(), [], Tools(), [Watch(), HookMiddleware([no_keys])], checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "thread-7"}}
-    refused = invoke(agent, said("my key", "is 123"), thread)
-    invoke(agent, said("hello"), thread)
+    refused = invoke(agent, reported("my key", "is 123"), thread)
+    invoke(agent, reported("hello"), thread)
 
     assert [message.text for message in refused["messages"]] == ["no keys"]
     assert shown == ["no keys", "hello"]
 
 
 def test_a_prompt_without_words(invoke: Invoke) -> None:
-    """A picture is a prompt, too: whoever guards prompts is asked."""
+    """A picture is a prompt, too: hooks for prompts run."""
 
     @on("UserPromptSubmit")
     def never(event: Any) -> Any:
@@ -153,14 +153,14 @@ def test_what_other_middleware_makes_of_a_call_is_judged(invoke: Invoke) -> None
         return deny("no") if "rm" in event.tool_input["command"] else None
 
     tools = Tools()
-    state = invoke(langchain_agent(bash("ls"), [], tools, [Rewrite(), HookMiddleware([guard])]), said("go"), None)
+    state = invoke(langchain_agent(bash("ls"), [], tools, [Rewrite(), HookMiddleware([guard])]), reported("go"), None)
 
     assert tools.ran == []
     assert state["messages"][-2].text == "no"
 
 
 def test_each_attempt_of_a_retry_is_judged(invoke: Invoke) -> None:
-    """Somebody else's retry of a call is another call to hooks, with an id of its own."""
+    """Another middleware's retry is a new call for hooks, with a new id."""
     uses = []
 
     @on("PreToolUse")
@@ -169,7 +169,7 @@ def test_each_attempt_of_a_retry_is_judged(invoke: Invoke) -> None:
 
     again = ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)
     tools = Tools()
-    invoke(langchain_agent(bash("fail"), [], tools, [again, HookMiddleware([watch])]), said("go"), None)
+    invoke(langchain_agent(bash("fail"), [], tools, [again, HookMiddleware([watch])]), reported("go"), None)
 
     assert uses == ["call-1", "call-1-2", "call-1-3"]
     assert tools.ran == ["fail"] * 3
@@ -192,7 +192,7 @@ def test_a_tool_that_gives_a_command(invoke: Invoke) -> None:
         return rewrite(output="[redacted]")
 
     model = langchain_model([[("note", {"text": "x"})], "done"], [])
-    state = invoke(create_agent(model, [note], middleware=[HookMiddleware([redact])]), said("go"), None)
+    state = invoke(create_agent(model, [note], middleware=[HookMiddleware([redact])]), reported("go"), None)
 
     assert shown == ["noted the secret x"]
     assert [one.text for one in state["messages"]] == ["go", "", "[redacted]", "and another thing", "done"]
@@ -227,7 +227,7 @@ def test_blocks_of_content_stay_blocks(invoke: Invoke) -> None:
 
     for what, content in (("all", blocks), ("less", blocks[:1])):
         model = langchain_model([[("draw", {"what": what})], "done"], [])
-        state = invoke(create_agent(model, [draw], middleware=[HookMiddleware([one_only])]), said("go"), None)
+        state = invoke(create_agent(model, [draw], middleware=[HookMiddleware([one_only])]), reported("go"), None)
         drawn = state["messages"][-2]
         assert (drawn.content, drawn.artifact) == (content, {"pixels": 3})
 
@@ -245,7 +245,7 @@ def test_a_tool_that_asks_the_person_itself(invoke: Invoke) -> None:
     agent = create_agent(model, [choose], middleware=[HookMiddleware(watched.engine)], checkpointer=InMemorySaver())
     thread = {"configurable": {"thread_id": "1"}}
 
-    assert invoke(agent, said("go"), thread)["__interrupt__"][0].value == "a colour"
+    assert invoke(agent, reported("go"), thread)["__interrupt__"][0].value == "a colour"
     state = invoke(agent, Command(resume="red"), thread)
 
     assert state["messages"][-2].text == "chose red"
@@ -271,7 +271,7 @@ def test_many_runs_at_once() -> None:
     async def one(number: int, tools: Tools) -> str:
         told[number] = []
         agent = langchain_agent(bash(str(number)), told[number], tools, [middleware])
-        state = await agent.ainvoke(said(f"run {number}"))
+        state = await agent.ainvoke(reported(f"run {number}"))
         return str(state["messages"][-2].text)
 
     async def all_of_them() -> list[str]:
@@ -296,13 +296,13 @@ def test_runs_in_threads() -> None:
         def _generate(self, messages: Any, *rest: Any, **options: Any) -> ChatResult:
             asked, last = messages[0].text, messages[-1]
             call: Any = {"name": "bash", "args": {"command": asked}, "id": asked}
-            said = AIMessage(last.text) if last.type == "tool" else AIMessage("", tool_calls=[call])
-            return ChatResult(generations=[ChatGeneration(message=said)])
+            reported = AIMessage(last.text) if last.type == "tool" else AIMessage("", tool_calls=[call])
+            return ChatResult(generations=[ChatGeneration(message=reported)])
 
     tools = Tools()
     middleware = HookMiddleware([guard])
     agent: Any = create_agent(Echo(messages=iter([])), [tool(tools.bash)], middleware=[middleware])
-    states = agent.batch([said(f"call {number}") for number in range(8)])
+    states = agent.batch([reported(f"call {number}") for number in range(8)])
 
     answers = [state["messages"][-1].text for state in states]
     assert answers == [f"not call {n}" if n != 3 else "ran call 3" for n in range(8)]
@@ -315,7 +315,7 @@ def test_streams(mode: Any) -> None:
     tools, watched = Tools(), Watched([_no_rm])
     pieces = list(
         langchain_agent(bash("rm x", "ls"), [], tools, [HookMiddleware(watched.engine)]).stream(
-            said("go"), stream_mode=mode
+            reported("go"), stream_mode=mode
         )
     )
 
@@ -335,8 +335,8 @@ def test_an_agent_inside_a_tool(invoke: Invoke) -> None:
 
     @tool
     def delegate(task: str) -> str:
-        """Have somebody else do it."""
-        return str(inner.invoke(said(task))["messages"][-1].text)
+        """Delegate it."""
+        return str(inner.invoke(reported(task))["messages"][-1].text)
 
     model = langchain_model([[("delegate", {"task": "tidy up"})], "all done"], [])
 
@@ -344,7 +344,7 @@ def test_an_agent_inside_a_tool(invoke: Invoke) -> None:
     def watch(event: Any) -> None: ...
 
     outer = HookMiddleware([watch])
-    state = invoke(create_agent(model, [delegate], middleware=[outer]), said("go"), None)
+    state = invoke(create_agent(model, [delegate], middleware=[outer]), reported("go"), None)
 
     assert (state["messages"][-2].text, state["messages"][-1].text) == ("done", "all done")
     assert tools.ran == ["ls"] and not middleware._runs and not outer._runs
@@ -360,7 +360,7 @@ def test_a_sync_agent_inside_a_running_loop() -> None:
         return deny("no") if "rm" in event.tool_input["command"] else None
 
     async def program() -> Any:
-        return langchain_agent(bash("rm", "ls"), [], tools, [HookMiddleware([guard])]).invoke(said("go"))
+        return langchain_agent(bash("rm", "ls"), [], tools, [HookMiddleware([guard])]).invoke(reported("go"))
 
     asyncio.run(program())
 
@@ -368,14 +368,14 @@ def test_a_sync_agent_inside_a_running_loop() -> None:
 
 
 def test_a_model_that_fails(invoke: Invoke) -> None:
-    """StopFailure is fired, the error goes on its way, and context that nobody has read is not lost."""
+    """StopFailure is fired, the error is raised, and context that the model has not read is not lost."""
 
     @on("UserPromptSubmit")
     def note(event: Any) -> Any:
         return inject("read this")
 
     watched, told = Watched([note]), list[str]()
-    model = langchain_model(["never said", "done"], told)
+    model = langchain_model(["never reached", "done"], told)
 
     class Fails(AgentMiddleware[Any, Any, Any]):
         """Innermost: the first call of the model fails."""
@@ -389,7 +389,7 @@ def test_a_model_that_fails(invoke: Invoke) -> None:
     again = ModelRetryMiddleware(max_retries=1, initial_delay=0.0, jitter=False)
     middleware: list[Any] = [again, HookMiddleware(watched.engine), Fails()]
     agent = create_agent(model, middleware=middleware)
-    state = invoke(agent, said("go"), None)
+    state = invoke(agent, reported("go"), None)
 
     assert told == ["read this", "read this"]
     assert state["messages"][-1].text == "done"
@@ -403,12 +403,12 @@ def _failing(response: Any, calls: list[str]) -> Any:
 
 
 def test_runs_that_raised_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LangChain says nothing of a run that raised; the oldest are forgotten, and later judged as new ones."""
+    """LangChain does not report the end of a run that raised; the oldest runs are removed, and are new ones later."""
     monkeypatch.setattr(runs, "_KEPT", 2)
     middleware = HookMiddleware([])
     for _ in range(4):
         with pytest.raises(ValueError, match="no such file"):
-            langchain_agent(bash("fail"), [], Tools(), [middleware]).invoke(said("go"))
+            langchain_agent(bash("fail"), [], Tools(), [middleware]).invoke(reported("go"))
 
     assert len(middleware._runs) == 2
 
@@ -434,4 +434,4 @@ def test_a_tool_node_alone() -> None:
         app.invoke({"messages": [AIMessage("", tool_calls=[call])]})
 
     assert tools.ran == ["ls"]
-    assert len(lines) == 2 and "enough" in lines[0] and "mind the gap" in lines[1]  # nobody else could be told
+    assert len(lines) == 2 and "enough" in lines[0] and "mind the gap" in lines[1]  # reported instead

@@ -97,7 +97,7 @@ def test_tools_of_mcp_servers() -> None:
     assert outputs(model)[0] == "nothing is removed here"
 
 
-def test_tools_that_nobody_could_judge() -> None:
+def test_tools_that_hooks_can_not_see() -> None:
     """A hosted tool runs at the service: it is refused, unless it is named."""
     agent: Any = Agent(name="a", tools=[WebSearchTool()])
 
@@ -151,7 +151,7 @@ def test_an_agent_is_judged_once() -> None:
 
 
 def test_two_sets_of_hooks() -> None:
-    """A tool that somebody else's hooks judge is judged by ours, too."""
+    """A tool with another wrapper gets our hooks, too."""
 
     @on("PreToolUse")
     def never(event: Any) -> Any:
@@ -267,7 +267,7 @@ def test_an_approval_of_the_sdk() -> None:
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_kept_going_in_a_conversation(kept: bool) -> None:
-    """The model sees the whole conversation once, whoever keeps it."""
+    """The model sees the whole conversation once, for every kind of storage."""
 
     @on("Stop")
     def once_more(event: Any) -> Any:
@@ -279,8 +279,8 @@ def test_kept_going_in_a_conversation(kept: bool) -> None:
     result = Hooked([once_more]).run_sync(agent, "go", **options)
 
     assert result.final_output == "done again"
-    said = [one.get("content") for one in model.calls[-1].input if one.get("role") == "user"]
-    assert said == ["go", "now the tests"]
+    reported = [one.get("content") for one in model.calls[-1].input if one.get("role") == "user"]
+    assert reported == ["go", "now the tests"]
     assert len([one for one in model.calls[-1].input if one.get("type") == "function_call"]) == 1
 
 
@@ -330,7 +330,7 @@ def test_many_runs_at_once(with_runner: bool) -> None:
 
 
 def test_a_conversation_that_goes_on() -> None:
-    """An input with earlier items resumes, and only what the person said last is the prompt."""
+    """An input with earlier items resumes, and only the user's last message is the prompt."""
     seen = []
 
     @on("SessionStart", "UserPromptSubmit")
@@ -338,20 +338,20 @@ def test_a_conversation_that_goes_on() -> None:
         seen.append(getattr(event, "source", None) or event.prompt)
 
     agent, _ = openai_agent(["done"], Tools())
-    said: Any = [
+    reported: Any = [
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "hi"},
         {"role": "user", "content": [{"type": "input_text", "text": "one more"}]},
         {"role": "user", "content": "thing"},
     ]
-    Hooked([watch]).run_sync(agent, said)
+    Hooked([watch]).run_sync(agent, reported)
 
     assert seen == ["resume", "one more\n\nthing"]
 
 
 @pytest.mark.parametrize("how", ["run", "Runner", "streamed"])
 def test_a_stop_inside_an_agent_that_is_a_tool(how: str) -> None:
-    """It ends the whole run: the SDK makes words of the error, but the agent that called it is not asked again."""
+    """It ends the whole run: the SDK turns the error into text, but the calling agent does not continue."""
 
     @on("PreToolUse", match="Bash")
     def enough(event: Any) -> Any:
@@ -399,7 +399,7 @@ def test_a_conversation_that_the_sdk_keeps() -> None:
 
 
 def test_run_sync_inside_a_loop() -> None:
-    """It says what to do instead, and leaves nothing behind that nobody awaits."""
+    """The error has a hint, and no coroutine is left without an await."""
     agent, _ = openai_agent(["done"], Tools())
 
     async def program() -> None:

@@ -55,7 +55,7 @@ class Meeting(BaseModel):
     [
         (None, [Meeting(title="a", day=datetime.date(2026, 1, 2))], Meeting(title="a", day=datetime.date(2026, 1, 2))),
         ({"meeting": {"title": "b", "day": "2026-03-04"}}, [Meeting(title="b", day=datetime.date(2026, 3, 4))], None),
-        ({"meeting": {"title": "b", "day": "never"}}, [], "to one that it does not take"),
+        ({"meeting": {"title": "b", "day": "never"}}, [], "and the new input is not valid"),
     ],
     ids=["untouched", "rewritten", "wrongly rewritten"],
 )
@@ -115,7 +115,7 @@ def test_an_ask_is_an_approval(answer: Any, ran: list[str]) -> None:
     assert watched.events[-2:] == ["Stop", "SessionEnd"]
 
 
-def test_an_approval_that_nobody_can_give() -> None:
+def test_an_approval_without_a_user() -> None:
     """An agent that does not know deferred calls raises; nothing runs."""
     tools = Tools()
     agent = pydantic_agent(bash("ls"), [], tools, capabilities=[HookCapability([careful], approval=True)])
@@ -142,7 +142,7 @@ def test_a_conversation_is_a_session() -> None:
 
 
 def test_what_other_capabilities_make_of_a_call_is_judged() -> None:
-    """Wherever it stands in the list, it sees the arguments that the tool would get."""
+    """At every position in the list, it sees the final arguments of the tool."""
 
     class Rewrite(AbstractCapability[Any]):
         async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
@@ -159,7 +159,7 @@ def test_what_other_capabilities_make_of_a_call_is_judged() -> None:
     assert (tools.ran, given) == ([], ["no"])
 
 
-def test_a_tool_that_wants_another_try() -> None:
+def test_a_tool_that_requests_a_retry() -> None:
     """ModelRetry is a failure to hooks, and a retry to the framework."""
     heard, ran = [], []
 

@@ -49,7 +49,7 @@ def test_the_same_decisions(home: Path, framework: str, expected: Expected) -> N
     tools = Shell()
     seen = DRIVES[framework](load(), bash(expected.command), tools=tools)
 
-    assert seen.said == "done"
+    assert seen.reported == "done"
     assert tools.ran == ([expected.runs] if expected.runs else [])
     assert made(home / "project") == [one.removeprefix("touch ") for one in [expected.runs] if one]
     assert expected.told in (seen.results[0][0] if expected.denied else seen.told[-1])
@@ -82,7 +82,7 @@ def test_without_hooks_those_that_are_configured(home: Path, made_by: Callable[[
 
 
 def test_the_log_names_the_framework(home: Path) -> None:
-    """Whoever reads the event log sees where a call was judged."""
+    """The event log shows where a call came from."""
     from adapters.driving import langchain_agent
     from billhook.adapters.langchain import HookMiddleware
 
@@ -95,7 +95,7 @@ def test_the_log_names_the_framework(home: Path) -> None:
 
 
 def test_what_claude_code_runs_itself_can_be_left_to_it(home: Path) -> None:
-    """With `setting_sources` its own settings files are its affair, as the page says."""
+    """With `setting_sources` Claude Code reads its own settings files, as documented."""
     settings = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}}
     (home / "home" / ".claude").mkdir()
     (home / "home" / ".claude" / "settings.json").write_text(json.dumps(settings))
@@ -113,6 +113,6 @@ def test_the_same_decisions_in_the_claude_agent_sdk(home: Path, expected: Expect
     (home / "run").mkdir()
     ran = claude(home / "run", hooks(), [expected.command])
 
-    assert ran.said == "all done"
+    assert ran.reported == "all done"
     assert made(ran.folder) == [one.removeprefix("touch ") for one in [expected.runs] if one]
     assert not expected.told or ran.model_saw(expected.told)

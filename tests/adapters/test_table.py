@@ -21,7 +21,7 @@ WAYS = {
     "openai_agents": {"": "openai_agents", "`Runner`": "openai_agents, Runner", "streamed": "openai_agents, streamed"},
     "pydantic_ai": {"": "pydantic_ai", "`run_stream`": "pydantic_ai, streamed"},
 }
-"""How an agent can be run; what is not the same as in the first way stands in the cell, too."""
+"""Ways to run an agent; differences from the first way are in the cell, too."""
 
 
 def documented() -> dict[tuple[str, str], str]:
@@ -39,7 +39,7 @@ def documented() -> dict[tuple[str, str], str]:
 
 
 def hook(event: str, answer: Any) -> Hook:
-    """One that says the same once, and then nothing more."""
+    """A hook that returns the same answer once, and then none."""
     left = [answer]
 
     @on(event, name="scripted")
@@ -56,7 +56,7 @@ def yes(holds: bool) -> str:
 def ending(seen: Seen, reason: str) -> str:
     """How a run ends that a hook has ended."""
     if seen.error is None:
-        return "the reason is the answer" if seen.said == reason else f"it ended with {seen.said}"
+        return "the reason is the answer" if seen.reported == reason else f"it ended with {seen.reported}"
     return f"`{type(seen.error).__name__}`"
 
 
@@ -118,7 +118,7 @@ def _stop(drive: Drive) -> str:
 
 
 def _keep_going(drive: Drive) -> str:
-    return yes(drive([hook("Stop", keep_going("more"))], bash()).said == "done again")
+    return yes(drive([hook("Stop", keep_going("more"))], bash()).reported == "done again")
 
 
 def _fires(event: str, *commands: str, script: Any = None) -> Callable[[Drive], str]:
@@ -139,8 +139,8 @@ MEASURED: dict[str, Callable[[Drive], str]] = {
     "rewrite its input": _rewrite_input,
     "rewrite its output": _rewrite_output,
     "add context": _context,
-    "ask, with somebody there": _ask,
-    "ask, with nobody there": _nobody,
+    "ask, with a user": _ask,
+    "ask, without a user": _nobody,
     "refuse a prompt": _prompt,
     "stop the run": _stop,
     "keep going at Stop": _keep_going,
@@ -150,14 +150,14 @@ MEASURED: dict[str, Callable[[Drive], str]] = {
     "SessionEnd of a run that raises": _fires("SessionEnd", script=[]),
     "StopFailure": _fires("StopFailure", script=[]),
     "a gate that raises or hangs": _failing_gate,
-    "a crash of ours": _crash,
+    "an internal error of billhook": _crash,
 }
 
 
 @pytest.mark.parametrize("adapter", WAYS)
 @pytest.mark.parametrize("row", MEASURED)
 def test_the_table(row: str, adapter: str) -> None:
-    """A cell says what was measured, and where another way to run the agent differs."""
+    """A cell has the measured result, and the differences between the ways to run the agent."""
     found = {how: MEASURED[row](DRIVES[name]) for how, name in WAYS[adapter].items()}
     others: dict[str, list[str]] = {}
     for how, cell in found.items():
@@ -206,12 +206,12 @@ def _claude_ask(run: Run) -> str:
 
 def _claude_prompt(run: Run) -> str:
     ran = run([hook("UserPromptSubmit", deny("not that"))])
-    return "the reason is the answer" if ran.asked == [] and "not that" in ran.said else "no"
+    return "the reason is the answer" if ran.asked == [] and "not that" in ran.reported else "no"
 
 
 def _claude_stop(run: Run) -> str:
     ran = run([hook("PostToolUse", stop("enough"))])
-    return "the answer is empty" if (len(ran.asked), ran.said) == (1, "") else "no"
+    return "the answer is empty" if (len(ran.asked), ran.reported) == (1, "") else "no"
 
 
 def _claude_fires(event: str, *commands: str) -> Callable[[Run], str]:
@@ -230,11 +230,11 @@ CLAUDE: dict[str, Callable[[Run], str]] = {
     ),
     "rewrite its output": lambda run: yes(run([hook("PostToolUse", rewrite(output="***"))]).results == ["***"]),
     "add context": _claude_context,
-    "ask, with somebody there": _claude_ask,
-    "ask, with nobody there": lambda run: yes(_there(run([hook("PreToolUse", ask("sure"))]))).replace("no", "denied"),
+    "ask, with a user": _claude_ask,
+    "ask, without a user": lambda run: yes(_there(run([hook("PreToolUse", ask("sure"))]))).replace("no", "denied"),
     "refuse a prompt": _claude_prompt,
     "stop the run": _claude_stop,
-    "keep going at Stop": lambda run: yes(run([hook("Stop", keep_going("more"))]).said == "done again"),
+    "keep going at Stop": lambda run: yes(run([hook("Stop", keep_going("more"))]).reported == "done again"),
     "PostToolUseFailure": _claude_fires("PostToolUseFailure", "false"),
     "SessionStart": _claude_fires("SessionStart"),
     "SessionEnd": _claude_fires("SessionEnd"),
@@ -243,7 +243,7 @@ CLAUDE: dict[str, Callable[[Run], str]] = {
     "a gate that raises or hangs": lambda run: (
         "no" if any(_there(run([gate(how)])) for how in ("raises", "hangs")) else "denied"
     ),
-    "a crash of ours": lambda run: "no" if _there(run(Broken([]))) else "not run",
+    "an internal error of billhook": lambda run: "no" if _there(run(Broken([]))) else "not run",
 }
 
 

@@ -1,4 +1,4 @@
-"""What an adapter says to the person: nothing that does not happen goes by in silence."""
+"""What an adapter reports to the user: nothing is dropped silently."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ GUARD = "hooks:\n  guard:\n    events: PreToolUse\n    run: exit 2\n"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param(GUARD, "1 hook is not approved and did not run: guard", id="nobody approved it"),
+        pytest.param(GUARD, "1 hook is not approved and did not run: guard", id="not approved"),
         pytest.param("hooks: [", "1 problem in the configuration", id="broken"),
     ],
 )
@@ -41,7 +41,7 @@ def test_what_is_configured_and_does_not_run(adapter: str, text: str, told: str,
 
 @pytest.mark.parametrize("adapter", MADE)
 @pytest.mark.parametrize("given", [lambda event: None, 3, [print]], ids=["a function", "a number", "functions"])
-def test_what_is_no_hook(adapter: str, given: Any) -> None:
+def test_invalid_hooks(adapter: str, given: Any) -> None:
     """It is named, with what to give instead."""
     with pytest.raises(UsageError, match="is no hook"):
         MADE[adapter](given)
@@ -49,7 +49,7 @@ def test_what_is_no_hook(adapter: str, given: Any) -> None:
 
 @pytest.mark.parametrize("how", ["langchain", "langchain async", "openai_agents", "pydantic_ai"])
 def test_a_hook_that_keeps_an_agent_going_for_ever(how: str) -> None:
-    """After eight times it is cut off, and the person hears whom to ask."""
+    """After eight times it stops, and the user gets the name of the hook."""
 
     @on("Stop", name="never-enough")
     def never_enough(event: Any) -> Any:
@@ -57,7 +57,7 @@ def test_a_hook_that_keeps_an_agent_going_for_ever(how: str) -> None:
 
     seen = DRIVES[how]([never_enough], [f"answer {number}" for number in range(12)])
 
-    assert seen.said == "answer 8"
+    assert seen.reported == "answer 8"
     assert seen.lines == ["`never-enough` kept the agent going 8 times in a row; it stops now"]
 
 
@@ -69,7 +69,7 @@ def test_an_option_that_no_session_has(adapter: str) -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
-def test_a_time_in_which_nobody_can_answer(timeout: float) -> None:
+def test_an_impossible_timeout(timeout: float) -> None:
     """Everything would be denied, or nothing judged."""
     with pytest.raises(UsageError, match="timeout"):
         claude_agent_sdk.hooks([], timeout=timeout)

@@ -1,6 +1,6 @@
 """A model's service on the loopback, for tests: Anthropic's Messages and OpenAI's Chat Completions, both streamed.
 
-It answers each request with the next step, and keeps what it was sent. After the last step it says that it is done.
+It answers each request with the next step, and keeps the requests. After the last step it answers that it is done.
 """
 
 import json
@@ -15,7 +15,7 @@ Event = tuple[str, dict[str, Any]]
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A use of a tool. `arguments` is sent as it stands, JSON or not; `pieces` is in how many it goes."""
+    """A use of a tool. `arguments` is sent unchanged, JSON or not, in so many `pieces`."""
 
     name: str
     arguments: str = "{}"
@@ -42,7 +42,7 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Refuse(msgspec.Struct, frozen=True):
-    """An error. `body` is sent as it stands; without it, the service's own form with `type`, `code` and `message`."""
+    """An error. `body` is sent unchanged; without it, the service's format with `type`, `code` and `message`."""
 
     status: int
     type: str = ""
@@ -142,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         events = [(one.get("type", ""), one) for one in step.events]
         events = events or list((_messages_events if service == "anthropic" else _chat_events)(step, model))
         if step.fault:
-            # What says that the answer is complete is in the last two events, or in the last three.
+            # The end of the answer is in the last two events, or in the last three.
             events = events[: -2 if service == "anthropic" else -3]
         for name, data in events:
             self.send(name, data)
@@ -243,6 +243,6 @@ def _chat_events(step: Say, model: str) -> Iterator[Event]:
             yield chunk({"tool_calls": [{"index": number, "function": {"arguments": piece}}]})
     yield chunk({})
     yield chunk({}, step.stop or ("tool_calls" if step.uses else "stop"))
-    sent, said = step.usage
-    counted = {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
+    sent, reported = step.usage
+    counted = {"prompt_tokens": sent, "completion_tokens": reported, "total_tokens": sent + reported}
     yield "", {**base, "choices": [], "usage": counted}

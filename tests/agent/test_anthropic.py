@@ -57,7 +57,7 @@ def sent_with(keys: dict[str, str]) -> dict[str, str]:
     return server.received[0].headers
 
 
-def test_the_conversation_as_the_service_wants_it() -> None:
+def test_the_conversation_in_the_format_of_the_service() -> None:
     """Roles take turns, texts are not empty, and results come first, with their error flags."""
     with ModelServer() as server:
         ask("anthropic", server, ModelRequest("", merged_history(), (BASH,)))
@@ -83,7 +83,7 @@ def test_the_conversation_as_the_service_wants_it() -> None:
 
 
 @pytest.mark.parametrize("is_error", [True, False])
-def test_a_result_that_says_nothing(is_error: bool) -> None:
+def test_an_empty_result(is_error: bool) -> None:
     """The service refuses an empty error."""
     history = (user("x"), assistant(ToolUse("a", "Bash", {})), user(ToolResult("a", "", is_error)))
     with ModelServer() as server:
@@ -148,7 +148,7 @@ def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> tuple[d
     )
 
 
-def test_thoughts_are_not_said_and_caches_are_counted() -> None:
+def test_thinking_is_not_shown_and_caches_are_counted() -> None:
     """A block that we don't know is passed over; what came from a cache was sent as well."""
     thought = block(
         0,

@@ -46,8 +46,8 @@ def test_organization_and_project_are_named() -> None:
     assert (headers["openai-organization"], headers["openai-project"]) == ("org-1", "proj-1")
 
 
-def test_the_conversation_as_the_service_wants_it() -> None:
-    """Roles take turns, texts are not empty, and each result is a message behind its use; errors say that they are."""
+def test_the_conversation_in_the_format_of_the_service() -> None:
+    """Roles alternate, texts are not empty, and each result is a message after its use; errors are marked."""
     with ModelServer() as server:
         ask("openai", server, ModelRequest("", merged_history(), (BASH,)))
     assert server.bodies[0]["messages"] == [
@@ -135,7 +135,7 @@ def test_calls_that_have_the_same_number() -> None:
     ]
 
 
-def test_an_id_that_is_said_with_every_piece() -> None:
+def test_an_id_with_every_piece() -> None:
     """It is still one call."""
     calls = [part(0, '{"command":', "a", "Bash"), part(0, ' "one"}', "a", "Bash")]
     done = answer("openai", Say(events=(*(chunk({"tool_calls": [one]}) for one in calls), chunk({}, "tool_calls"))))
@@ -143,7 +143,7 @@ def test_an_id_that_is_said_with_every_piece() -> None:
 
 
 def test_calls_that_cant_be_told_apart_run_nothing() -> None:
-    """Two calls without an id and with one number make arguments that nobody wrote."""
+    """Two calls without an id and with one number must not be merged into other arguments."""
     calls = [part(0, '{"command": "one"}', None, "Bash"), part(0, '{"command": "two"}', None, "Bash")]
     done = answer("openai", Say(events=(chunk({"tool_calls": calls}, "tool_calls"),)))
     assert [one.name for one in done.message.tool_uses] == [UNREADABLE]
@@ -156,7 +156,7 @@ def test_usage_with_the_last_piece() -> None:
     assert answer("openai", Say(events=(chunk({"content": "x"}, "stop"),))).usage == Usage()
 
 
-def test_a_refusal_is_said_as_text() -> None:
+def test_a_refusal_is_shown_as_text() -> None:
     """The model's own words for it."""
     events = (chunk({"refusal": "I can't "}), chunk({"refusal": "do that."}), chunk({}, "stop"))
     assert answer("openai", Say(events=events)).message == assistant("I can't do that.")

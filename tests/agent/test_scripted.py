@@ -1,4 +1,4 @@
-"""The model that says what a file tells it to, and the names of models."""
+"""The scripted model, and the names of models."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ FORMS: dict[str, tuple[Any, Message]] = {
         {"text": "look", "tool": {"name": "Read"}},
         assistant("look", ToolUse("toolu_0001", "Read", {})),
     ),
-    "nothing to say": ({"text": ""}, assistant()),
+    "empty": ({"text": ""}, assistant()),
     "nested input": (
         {"tool": {"name": "X", "input": {"a": [1, {"b": None}], "c": True}}},
         assistant(ToolUse("toolu_0001", "X", {"a": [1, {"b": None}], "c": True})),
@@ -68,13 +68,13 @@ FORMS: dict[str, tuple[Any, Message]] = {
 }
 
 
-@pytest.mark.parametrize(("turn", "said"), FORMS.values(), ids=FORMS)
-def test_each_form_of_a_turn(turn: dict[str, Any], said: Message, tmp_path: Path) -> None:
-    """A turn says the same in Python, in JSON and in YAML."""
-    assert ask(Scripted([turn])) == said
-    assert ask(Scripted.read(script(tmp_path, json.dumps([turn]), "turns.json"))) == said
-    assert ask(Scripted.read(script(tmp_path, json.dumps({"turns": [turn]}), "mapping.json"))) == said
-    assert ask(Scripted.read(script(tmp_path, "- " + json.dumps(turn) + "\n"))) == said
+@pytest.mark.parametrize(("turn", "reported"), FORMS.values(), ids=FORMS)
+def test_each_form_of_a_turn(turn: dict[str, Any], reported: Message, tmp_path: Path) -> None:
+    """A turn is the same in Python, in JSON and in YAML."""
+    assert ask(Scripted([turn])) == reported
+    assert ask(Scripted.read(script(tmp_path, json.dumps([turn]), "turns.json"))) == reported
+    assert ask(Scripted.read(script(tmp_path, json.dumps({"turns": [turn]}), "mapping.json"))) == reported
+    assert ask(Scripted.read(script(tmp_path, "- " + json.dumps(turn) + "\n"))) == reported
 
 
 def test_the_lines_that_people_write(tmp_path: Path) -> None:
@@ -87,17 +87,17 @@ def test_the_lines_that_people_write(tmp_path: Path) -> None:
     assert [ask(model).text, ask(model).text] == ["two\nlines\n", "done"]
 
 
-def test_after_the_last_turn_it_says_so() -> None:
+def test_after_the_last_turn_it_reports_the_end() -> None:
     """A script that is over is never an error."""
     model = Scripted([{"text": "one"}])
     assert [ask(model).text for _ in range(4)] == ["one", *["The script has ended."] * 3]
 
 
-def test_whoever_asks_takes_the_next_turn() -> None:
+def test_every_caller_takes_the_next_turn() -> None:
     """One cursor for all, and a list of its own for an agent that is named."""
     model = Scripted({"turns": [{"text": "1"}, {"text": "2"}], "agents": {"reviewer": [{"text": "mine"}]}})
-    said = [ask(model, request(agent=agent)).text for agent in ("main", "reviewer", "explorer", "main", "reviewer")]
-    assert said == ["1", "mine", "2", "The script has ended.", "The script has ended."]
+    reported = [ask(model, request(agent=agent)).text for agent in ("main", "reviewer", "explorer", "main", "reviewer")]
+    assert reported == ["1", "mine", "2", "The script has ended.", "The script has ended."]
 
 
 def test_a_call_without_tools_gets_a_summary_and_takes_no_turn() -> None:
@@ -137,7 +137,7 @@ def test_ids_are_never_given_twice() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
-        ("overloaded", "overloaded", "the script says `overloaded`"),
+        ("overloaded", "overloaded", "the script returned the error `overloaded`"),
         ({"kind": "rate_limit", "message": "slow down"}, "rate_limit", "slow down"),
         ({"message": "odd"}, "unknown", "odd"),
     ],
@@ -151,7 +151,7 @@ def test_an_error_turn_raises(error: Any, kind: str, message: str) -> None:
     assert ask(model).text == "on"
 
 
-def test_text_is_said_in_pieces() -> None:
+def test_text_is_sent_in_pieces() -> None:
     """The pieces are the text, in order."""
     pieces: list[str] = []
     answer = asyncio.run(Scripted([{"text": "all is well", "tool": "Read"}]).complete(request(), pieces.append))
@@ -159,7 +159,7 @@ def test_text_is_said_in_pieces() -> None:
     assert answer.message.content[0] == Text("all is well")
 
 
-def test_usage_grows_with_what_is_sent_and_said() -> None:
+def test_usage_grows_with_input_and_output() -> None:
     """About a token for four characters."""
     model = Scripted([{"text": "a"}, {"text": "b" * 4000}])
     small, large = completion(model), completion(model, request(user("c" * 8000)))
@@ -205,15 +205,15 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "tools that are no list": ("- tools: {name: A}\n", "", "$[0].tools: expected `array`, got `object`", ""),
     "a number as text": ("- text: 12\n", "", "$[0].text: expected `str | null`, got `int`", "put it in quotes"),
     "a plain text": ("- text: a\n- done\n", "", "$[1]: expected `object`, got `str`", "as in `- text: done`"),
-    "an empty turn": ("- {}\n", "", "$[0]: an empty turn", "give it a `text`"),
-    "a text for a list": ("turns: done\n", "", "$.turns: expected `array`, got `str`", ""),
+    "an empty turn": ("- {}\n", "", "$[0]: the turn is empty", "add a `text`"),
+    "a string for a list": ("turns: done\n", "", "$.turns: expected `array`, got `str`", ""),
     "an unknown error": (
         "- error: overlooked\n",
         "",
         "$[0].error: unknown kind `overlooked`",
         "did you mean `overloaded`?",
     ),
-    "an error and a text": ("- error: unknown\n  text: b\n", "", "$[0]: an `error` is a turn of its own", ""),
+    "an error and text": ("- error: unknown\n  text: b\n", "", "$[0]: an `error` must be a separate turn", ""),
     "an agent without turns": ("agents: {a: 1}\n", "", "$.agents[...]: expected `array`, got `int`", ""),
     "broken YAML": ("- text: a\n- tool: {name: Bash\n", ":3:1", "without a `,` or its `}`", "add the"),
     "a key twice": ("- text: a\n  text: b\n", ":2:3", "the key `text` is here twice", "remove one"),
@@ -222,7 +222,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
 
 @pytest.mark.parametrize(("text", "place", "message", "hint"), FAULTS.values(), ids=FAULTS)
 def test_a_bad_file_is_refused(text: str, place: str, message: str, hint: str, tmp_path: Path) -> None:
-    """The error names the file and the JSON path, says what is wrong, and what to write instead."""
+    """The error has the file, the JSON path, the problem and a hint."""
     file = script(tmp_path, text)
     with pytest.raises(UsageError) as caught:
         Scripted.read(file)
@@ -281,7 +281,7 @@ NAMES: dict[str, tuple[str, dict[str, str], str, str]] = {
 
 @pytest.mark.parametrize(("name", "env", "message", "hint"), NAMES.values(), ids=NAMES)
 def test_a_name_that_is_no_model(name: str, env: dict[str, str], message: str, hint: str) -> None:
-    """The error says what can be written instead."""
+    """The error has a hint with valid names."""
     with pytest.raises(UsageError) as caught:
         open_model(name, env)
     assert message in caught.value.message
@@ -290,7 +290,7 @@ def test_a_name_that_is_no_model(name: str, env: dict[str, str], message: str, h
 
 @pytest.mark.parametrize("service", ["anthropic", "openai"])
 def test_a_missing_extra_is_named(service: str) -> None:
-    """Without its package a service can't be used, and the command that adds it is said."""
+    """Without its package a service can't be used; the error contains the command that installs it."""
     code = (
         f"import sys; sys.modules[{service!r}] = None\n"
         "from billhook.agent.models import open_model\nfrom billhook.core.errors import UsageError\n"

@@ -66,11 +66,11 @@ def refusal(service: str, *steps: Step, **options: Any) -> ModelError:
 
 @both
 def test_text_comes_in_pieces_and_in_order(service: str) -> None:
-    """Each piece is said as it comes, and the message has all of them, with what they cost."""
-    said: list[str] = []
+    """Each piece is shown as it arrives, and the message has all of them, with their cost."""
+    reported: list[str] = []
     with ModelServer(Say(("All ", "is ", "well."), usage=(123, 45))) as server:
-        done = with_model(client(service, server), lambda model: model.complete(ASKED, said.append))
-    assert said == ["All ", "is ", "well."]
+        done = with_model(client(service, server), lambda model: model.complete(ASKED, reported.append))
+    assert reported == ["All ", "is ", "well."]
     assert done == Completion(assistant("All is well."), Usage(123, 45))
 
 
@@ -161,11 +161,11 @@ REFUSED = {"anthropic": "refusal", "openai": "content_filter"}
 
 @both
 def test_a_model_that_declines_runs_nothing(service: str) -> None:
-    """Its text is kept, its uses are not; without a text the call has failed."""
-    said = Say(("I won't.",), (use("Bash", {"command": "ls"}),), stop=REFUSED[service])
-    declined = answer(service, said)
+    """Its text is kept, its uses are not; without text the call has failed."""
+    reported = Say(("I won't.",), (use("Bash", {"command": "ls"}),), stop=REFUSED[service])
+    declined = answer(service, reported)
     assert declined.message == assistant("I won't.")
-    assert declined.left_out == f"{service} declined to go on: Bash was not called"
+    assert declined.left_out == f"{service} declined to continue: Bash was not called"
     assert "declined" in refusal(service, Say(uses=(use("Bash"),), stop=REFUSED[service])).message
 
 
@@ -217,7 +217,7 @@ PLAIN = {
 @pytest.mark.parametrize(
     "body", ["<html>Sorry</html>", '"no"', '{"error": "no"}', "[]"], ids=["html", "text", "e", "[]"]
 )
-def test_a_status_alone_says_enough(service: str, body: str) -> None:
+def test_a_status_alone_is_enough(service: str, body: str) -> None:
     """A proxy's answer has no error that we know, and still a kind."""
 
     async def kinds(model: Model) -> dict[int, str]:
@@ -236,7 +236,7 @@ def test_a_status_alone_says_enough(service: str, body: str) -> None:
 def test_the_key_is_in_no_message(service: str) -> None:
     """Even if the service repeats it."""
     error = refusal(service, Refuse(401, "x", f"Incorrect key provided: {KEY}"))
-    assert error.message == f"{service} refused the key (401): Incorrect key provided: ***"
+    assert error.message == f"{service} rejected the key (401): Incorrect key provided: ***"
     assert error.hint
 
 
@@ -252,7 +252,7 @@ def test_a_short_key_masks_nothing(service: str) -> None:
 @both
 @pytest.mark.parametrize("fault", ["cut", "quiet end", "garbage", "error"])
 def test_an_answer_that_breaks_off_unheard_is_asked_for_again(service: str, fault: Any) -> None:
-    """Nothing of it was said or used, whatever it wanted: the next one counts."""
+    """Nothing of it was shown or used: the next answer counts."""
     with ModelServer(Say(uses=(use("Bash", {"command": "ls"}),), fault=fault), Say(("ok",))) as server:
         assert ask(service, server).message == assistant("ok")
         assert len(server.received) == 2 and server.bodies[0] == server.bodies[1]
@@ -268,8 +268,8 @@ def test_it_does_not_ask_for_ever_for_what_breaks_off(service: str) -> None:
 
 
 @both
-def test_an_answer_that_was_heard_is_not_asked_for_again_in_silence(service: str) -> None:
-    """Whoever has heard its beginning is told first: that is the caller's."""
+def test_an_answer_that_was_shown_is_not_silently_requested_again(service: str) -> None:
+    """If its beginning was shown, the caller has to report it first."""
     with ModelServer(Say(("I start",), fault="error")) as server:
         with pytest.raises(BrokeOffError, match="too much to do"):
             ask(service, server)
@@ -279,12 +279,14 @@ def test_an_answer_that_was_heard_is_not_asked_for_again_in_silence(service: str
 @both
 def test_a_person_is_told_that_an_answer_broke_off(service: str) -> None:
     """And gets another."""
-    said: list[str] = []
-    with ModelServer(Say(("I start",), fault="error"), Say(("I begin ", "anew."))) as server:
-        done = with_model(client(service, server), lambda model: completed(model, ASKED, said.append, said.append))
-    assert done.message == assistant("I begin anew.")
-    told = f"{service} is overloaded: too much to do; what it said so far does not count, and it is asked again"
-    assert said == ["I start", told, "I begin ", "anew."]
+    reported: list[str] = []
+    with ModelServer(Say(("I start",), fault="error"), Say(("I begin ", "again."))) as server:
+        done = with_model(
+            client(service, server), lambda model: completed(model, ASKED, reported.append, reported.append)
+        )
+    assert done.message == assistant("I begin again.")
+    told = f"{service} is overloaded: too much to do; the answer so far is discarded and requested again"
+    assert reported == ["I start", told, "I begin ", "again."]
 
 
 @both
@@ -294,7 +296,7 @@ def test_an_answer_that_breaks_off_is_none(service: str, fault: Any, uses: tuple
     """Nothing of it is used, however complete a use may look."""
     error = refusal(service, Say(("I start",), uses, fault=fault))
     assert error.kind == "server_error"
-    assert error.message.startswith(f"{service} broke off")
+    assert error.message.startswith(f"{service} closed the connection")
 
 
 @both
@@ -305,7 +307,7 @@ def test_an_error_in_the_middle_of_an_answer(service: str) -> None:
 
 
 @both
-def test_nobody_listens(service: str) -> None:
+def test_no_server(service: str) -> None:
     """A server that isn't there."""
     with ModelServer() as server:
         gone = client(service, server, max_retries=0)
@@ -316,10 +318,12 @@ def test_nobody_listens(service: str) -> None:
 
 @both
 @pytest.mark.parametrize("url", ["localhost:1", "ftp://x", "http://", "http://[", "x"])
-def test_a_base_url_that_is_none(service: str, url: str) -> None:
+def test_an_invalid_base_url(service: str, url: str) -> None:
     """It is refused before anything is sent to it, and not shown: it may hold a password."""
     env = {**environment(service, ""), f"{service.upper()}_BASE_URL": url}
-    with pytest.raises(UsageError, match=f"^{service.upper()}_BASE_URL is no address of a service\n\nhint: as in "):
+    with pytest.raises(
+        UsageError, match=f"^{service.upper()}_BASE_URL is not the address of a service\n\nhint: set it like "
+    ):
         open_model(f"{service}:m", env)
 
 
@@ -333,14 +337,14 @@ def test_a_stalled_answer_ends_after_its_time(service: str) -> None:
 
 @both
 def test_cancelling_ends_the_answer(service: str) -> None:
-    """The pieces up to then were said, and the connection is closed at once."""
-    said: list[str] = []
+    """The pieces so far were shown, and the connection is closed at once."""
+    reported: list[str] = []
 
     async def leave(model: Model) -> None:
         begun = asyncio.Event()
 
         def hear(piece: str) -> None:
-            said.append(piece)
+            reported.append(piece)
             begun.set()
 
         task = asyncio.create_task(model.complete(ASKED, hear))
@@ -352,7 +356,7 @@ def test_cancelling_ends_the_answer(service: str) -> None:
 
     with ModelServer(Say(("I start",), fault="stall")) as server:
         with_model(client(service, server), leave)
-    assert said == ["I start"]
+    assert reported == ["I start"]
 
 
 @both
@@ -360,10 +364,10 @@ def test_an_error_of_the_listener_is_its_own(service: str) -> None:
     """Who can't show a piece hears of it, and the answer ends."""
 
     def broken(piece: str) -> None:
-        raise BrokenPipeError("nobody reads")
+        raise BrokenPipeError("no reader")
 
     async def leave(model: Model) -> None:
-        with pytest.raises(BrokenPipeError, match="nobody reads"):
+        with pytest.raises(BrokenPipeError, match="no reader"):
             await model.complete(ASKED, broken)
         assert await asyncio.to_thread(server.closed.wait, 10)
 
@@ -395,9 +399,9 @@ def test_text_that_is_no_utf8_can_be_sent(service: str) -> None:
 
 @both
 @pytest.mark.parametrize("key", ["sk-ä", "sk-a b\x07", "a\nb"])
-def test_a_key_that_is_none(service: str, key: str) -> None:
+def test_an_invalid_key(service: str, key: str) -> None:
     """A key that can't be sent is refused before anything is, and not shown."""
-    with pytest.raises(UsageError, match="holds a character that no key has") as caught:
+    with pytest.raises(UsageError, match="contains a character that is not allowed in a key") as caught:
         open_model(f"{service}:m", {f"{service.upper()}_API_KEY": key})
     assert key not in str(caught.value)
 
@@ -447,7 +451,7 @@ def test_a_project_s_env_file_is_not_read(service: str, tmp_path: Path) -> None:
 
 
 def in_a_process(name: str, folder: Path, env: dict[str, str]) -> tuple[str, str]:
-    """What a model says to `hi`, in a process of its own in this folder, and its errors."""
+    """A model's answer to `hi`, in a separate process in this folder, and its errors."""
     code = (
         "import asyncio, os\nfrom billhook.agent.models import open_model\n"
         "from billhook.agent.models import ModelRequest as Request\nfrom billhook.agent.conversation import user\n"
@@ -460,7 +464,7 @@ def in_a_process(name: str, folder: Path, env: dict[str, str]) -> tuple[str, str
 
 
 def merged_history() -> tuple[Message, ...]:
-    """Two of a role in a row, empty texts, and a text before the results of tools."""
+    """Two messages of one role in a row, empty texts, and text before the results of tools."""
     return (
         user("", "one"),
         user("two"),

@@ -1,4 +1,4 @@
-"""Hooks that break at each of the 15 events: the loop ends as docs/agent-loop.md says, and leaves nothing behind."""
+"""Hooks that fail at each of the 15 events: the loop ends as in docs/agent-loop.md, and leaves nothing behind."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ FAULTS = {
     "hangs": f"sleep {TAG}",
     "hangs and ignores TERM": f"trap '' TERM; while :; do sleep {TAG}; done",
     "prints half of a document": """printf '{"decision": "bl'""",
-    "says two things at once": """echo '{"systemMessage": "a", "systemMessage": "b"}'""",
+    "prints a key twice": """echo '{"systemMessage": "a", "systemMessage": "b"}'""",
     "prints three megabytes": "head -c 3000000 /dev/zero | tr '\\\\0' x",
     "leaves a child that holds its output": f"sleep {TAG} & exit 1",
 }

@@ -1,4 +1,4 @@
-"""When the conversation outgrows its budget, or the person wants it short."""
+"""Compaction: the conversation is larger than its budget, or the user asks for it."""
 
 from pathlib import Path
 from typing import Any
@@ -34,19 +34,19 @@ def test_in_order(project: Project) -> None:
 
 
 def test_the_conversation_is_the_summary(project: Project) -> None:
-    """The model is asked for a summary without tools, and gets nothing else of what was said before."""
+    """The model has to summarise without tools, and then gets only the summary of earlier messages."""
     ran = project.run([bash(MUCH), bash("echo on"), DONE], budget=1000, prompt="tidy up")
     first, summing, second, third = ran.requests
     assert (summing.tools, summing.messages[:-1]) == ((), (*first.messages, *summing.messages[1:-1]))
     assert summing.messages[-1].text.startswith("Summarise this conversation")
     summary = ran.of("PostCompact")[0]["compact_summary"]
     assert "tidy up" in summary
-    assert second.messages == (user(f"The conversation so far, in short:\n\n{summary}\n\nGo on from there."),)
+    assert second.messages == (user(f"A summary of the conversation so far:\n\n{summary}\n\nContinue from there."),)
     assert len(third.messages) == 3 and ran.ended.how == "done"
 
 
 def test_context_after_a_compaction(project: Project) -> None:
-    """What a hook says at SessionStart (compact) is in the system message of the next call, not in the summary's."""
+    """A hook's context at SessionStart (compact) is in the system message of the next call, not in the summary's."""
     ran = project.run(
         [bash(MUCH), DONE], says("SessionStart", {"systemMessage": "rules"}, match="compact"), budget=1000
     )
@@ -67,7 +67,7 @@ def test_within_the_budget(project: Project) -> None:
     ],
 )
 def test_blocked(hook: Hook, project: Project) -> None:
-    """The conversation stays whole; the hook is asked again when it has grown by a fifth."""
+    """The conversation is unchanged; the hook runs again when it has grown by a fifth."""
     turns = [bash(MUCH), bash("true"), bash("true"), bash(MUCH), DONE]
     ran = project.run(turns, hook, budget=1000)
     assert (len(ran.of("PreCompact")), "PostCompact" in ran.names) == (2, False)
@@ -97,7 +97,7 @@ def test_manual(project: Project) -> None:
 
 
 def test_manual_blocked(project: Project) -> None:
-    """A hook may be against what the person wants, too; they are told that nothing was done."""
+    """A hook may also refuse the user's request; the user is told that nothing was done."""
 
     async def drive(agent: AgentLoop) -> bool:
         await agent.turn("one")
@@ -114,7 +114,7 @@ def test_a_stop_at_a_compaction(project: Project) -> None:
 
 
 class NoSummaries(Scripted):
-    """A model that fails when it is asked for a summary."""
+    """A model that fails to summarise."""
 
     async def complete(self, request: ModelRequest, say: Say) -> Completion:
         if not request.tools:
@@ -148,5 +148,5 @@ def test_resumed_after_a_compaction(project: Project) -> None:
     assert [line["type"] for line in ran.lines] == ["message", "message", "message", "compacted", "message"]
     again = project.run([DONE], resume=ran.session_id, prompt="and now?")
     summary, then, now = again.requests[0].messages
-    assert summary.text.startswith("The conversation so far, in short:")
+    assert summary.text.startswith("A summary of the conversation so far:")
     assert (then.text, now.text) == ("then this", "and now?")

@@ -66,7 +66,7 @@ def test_context_of_a_prompt(project: Project) -> None:
 
 
 def test_context_waits_for_a_model_that_answers(project: Project) -> None:
-    """A call that fails or is interrupted has told nobody: the next one says it again."""
+    """A call that fails or is interrupted has not delivered it: the next call contains it again."""
 
     async def drive(agent: AgentLoop) -> TurnEnded:
         await agent.turn("one")
@@ -105,7 +105,7 @@ def test_several_tools_of_one_reply(project: Project) -> None:
 
 
 def test_an_unknown_tool(project: Project) -> None:
-    """The model is told which there are; no hook is asked about a tool that does not exist."""
+    """The model gets the list of tools; no hook runs for an unknown tool."""
     ran = project.run([tool("Fly", to="moon"), DONE])
     assert ran.results[0].is_error and ran.results[0].content.startswith("no tool `Fly`; there are Bash, ")
     assert "PreToolUse" not in ran.names and ran.ended.how == "done"
@@ -140,13 +140,15 @@ def test_duplicate_tool_use_ids(wanted: str, budget: int, project: Project) -> N
     assert ran.ended.how == "done"
     assert [event["tool_response"] for event in ran.of("PostToolUse")] == ["1a", "1b", "0a", "0b"]
     assert len({event["tool_use_id"] for event in ran.of("PreToolUse")}) == 4
-    said = [block for line in ran.lines if line["type"] == "message" for block in line["content"]]
-    used = [block["id"] for block in said if block["type"] == "tool_use"]
-    assert used == [block["tool_use_id"] for block in said if block["type"] == "tool_result"] and len(set(used)) == 4
+    reported = [block for line in ran.lines if line["type"] == "message" for block in line["content"]]
+    used = [block["id"] for block in reported if block["type"] == "tool_use"]
+    assert (
+        used == [block["tool_use_id"] for block in reported if block["type"] == "tool_result"] and len(set(used)) == 4
+    )
 
 
 def test_duplicate_ids_after_clear(project: Project) -> None:
-    """A session that began anew has used its ids all the same."""
+    """A session that started over still counts its earlier ids as used."""
     from billhook.agent.factory import begin_anew
 
     async def drive(agent: AgentLoop) -> list[TurnEnded]:
@@ -160,7 +162,7 @@ def test_duplicate_ids_after_clear(project: Project) -> None:
 
 
 def test_a_hook_stops_between_tools(project: Project) -> None:
-    """The tool that ran keeps its result, those after it are not run and say why; the model is not asked again."""
+    """The tool that ran keeps its result, later ones are not run and report why; the model is not called again."""
     two = {"tools": [{"name": "Bash", "input": {"command": f"touch {name}"}, "id": name} for name in ("a", "b")]}
     ran = project.run([two, DONE], says("PostToolUse", {"continue": False, "stopReason": "enough"}))
     assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "enough", 1)
@@ -209,7 +211,7 @@ EVERYTHING = {
     ],
 )
 def test_a_stop_anywhere(event: str, project: Project) -> None:
-    """A hook that says stop ends the run with its reason wherever it is; each call has one result, SessionEnd comes."""
+    """A stop ends the run with its reason at every event; each call has one result, SessionEnd is fired."""
     ran = project.run(
         EVERYTHING,
         says(event, Answer(stop=True, stop_reason="halt")),
@@ -229,7 +231,7 @@ def test_a_stop_anywhere(event: str, project: Project) -> None:
 
 
 def test_a_call_that_is_deferred(project: Project) -> None:
-    """It does not run, and the turn ends: somebody will decide later."""
+    """It does not run, and the turn ends: the decision comes later."""
     answer = specific("PreToolUse", permissionDecision="defer", permissionDecisionReason="ask me tomorrow")
     ran = project.run([bash("touch made"), DONE], says("PreToolUse", answer, dialect="claude"))
     assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "ask me tomorrow", 1)
@@ -244,7 +246,7 @@ def test_a_hook_that_objects_afterwards(project: Project) -> None:
 
 
 def test_a_gate_that_fails_afterwards(project: Project) -> None:
-    """A gate that gives no answer after the tool marks its result as an error, and says which hook it was."""
+    """A gate that fails after the tool marks its result as an error, with the name of the hook."""
     ran = project.run([bash("echo out"), DONE], shell("PostToolUse", "exit 7", on_failure="deny", name="audit"))
     assert ran.results[0].is_error and ran.results[0].content.startswith("out\n\nhook `audit` failed")
 
@@ -283,7 +285,7 @@ def test_stop_goes_on(hook: Hook, project: Project) -> None:
 
 
 def test_the_cap_is_for_each_turn(project: Project) -> None:
-    """A new prompt counts anew."""
+    """A new prompt resets the count."""
 
     async def drive(agent: AgentLoop) -> int:
         await agent.turn("one")
@@ -296,7 +298,7 @@ def test_the_cap_is_for_each_turn(project: Project) -> None:
 
 @pytest.mark.parametrize("kind", ["overloaded", "rate_limit", "authentication_failed", "server_error"])
 def test_a_model_that_fails(kind: str, project: Project) -> None:
-    """StopFailure says what kind of error it was; the run ends as failed, and the session as always."""
+    """StopFailure has the kind of error; the run ends as failed, and the session ends as always."""
     ran = project.run([bash("true"), {"error": {"kind": kind, "message": "try later"}}])
     assert (ran.ended.how, ran.ended.text) == ("failed", "try later")
     assert ran.names[-2:] == ["StopFailure", "SessionEnd"] and "Stop" not in ran.names
@@ -320,14 +322,14 @@ def test_a_turn_after_a_failure(project: Project) -> None:
 
 @pytest.mark.parametrize("trigger", ["init", "maintenance"])
 def test_setup(trigger: Any, project: Project) -> None:
-    """Setup comes before SessionStart, and what it says is in the first system message."""
+    """Setup comes before SessionStart, and its context is in the first system message."""
     ran = project.run([DONE], says("Setup", {"systemMessage": f"{trigger} done"}), setup=trigger)
     assert ran.names[:2] == ["Setup", "SessionStart"]
     assert (ran.of("Setup")[0]["trigger"], ran.added[0]) == (trigger, f"{trigger} done")
 
 
 def test_sources_of_a_session(project: Project) -> None:
-    """SessionStart says startup, resume, clear and compact, each at its time."""
+    """SessionStart has the source startup, resume, clear or compact."""
     from billhook.agent.factory import begin_anew
 
     async def drive(agent: AgentLoop) -> str:
@@ -381,7 +383,7 @@ def test_cancelled_in_a_tool(project: Project) -> None:
 
 
 def test_cancelled_in_a_hook(project: Project) -> None:
-    """A turn that is interrupted while a hook is asked ends the hook, too, and the next turn works."""
+    """A turn that is interrupted while a hook runs ends the hook, too, and the next turn works."""
     tag = unique()
 
     async def drive(agent: AgentLoop) -> TurnEnded:

@@ -39,8 +39,8 @@ def test_configured_and_own_hooks(project: Project) -> None:
     assert (project.folder / "order").read_text().split() == ["early", "own", "late"]
 
 
-def test_hooks_that_nobody_approved(project: Project) -> None:
-    """What came with the project does not run before somebody has looked at it."""
+def test_unapproved_hooks(project: Project) -> None:
+    """A project's hooks do not run before the user has approved them."""
     project.write("hooks.yaml", "hooks: {mark: {events: PreToolUse, run: touch marked}}\n")
     project.run([bash("true"), DONE])
     assert not (project.folder / "marked").exists()
@@ -56,7 +56,7 @@ def test_the_name_of_a_built_in(project: Project) -> None:
 
 
 def test_the_agent_does_not_disarm_its_guards(project: Project) -> None:
-    """Writing the project's hooks is asked of the person, and denied where there is nobody, in every mode."""
+    """Writing the project's hooks needs the user's permission, and is denied without a user, in every mode."""
     project.write("hooks.yaml", "hooks: {no-rm: {events: PreToolUse, if: 'Bash(rm *)', deny: no rm, gate: true}}\n")
     project.approve()
     ran = project.run([tool("Write", file_path="hooks.yaml", content=""), bash("rm x"), DONE])
@@ -83,7 +83,7 @@ def test_names_of_tools(project: Project) -> None:
 
 
 def test_the_mode_of_the_settings(project: Project) -> None:
-    """Where nobody asks for a mode the settings say it."""
+    """Without an explicit mode the settings decide."""
     file = project.write("mine.json", json.dumps({"permissions": {"defaultMode": "acceptEdits"}}))
     ran = project.run([DONE], permission_mode=None, config=project.config(files=[file]))
     assert ran.of("SessionStart")[0]["permission_mode"] == "acceptEdits"
@@ -100,7 +100,7 @@ def test_rules_of_a_project(project: Project) -> None:
 
 
 def test_rules_that_can_not_be_read(project: Project) -> None:
-    """A rule that may deny something and can't be understood: nothing starts, and the message says where it is."""
+    """With an invalid rule that may deny something, nothing starts, and the message has its place."""
     project.write(".claude/settings.json", json.dumps({"permissions": ["deny Bash"]}))
     with pytest.raises(BillhookError) as caught:
         project.run([DONE])
@@ -131,7 +131,7 @@ def test_a_folder_that_is_not_there(project: Project) -> None:
 
 
 def test_cancelled_before_it_is_open(project: Project) -> None:
-    """An interrupt while a hook is asked at SessionStart: the hook is ended, and SessionEnd is fired."""
+    """An interrupt while a hook runs at SessionStart: the hook is ended, and SessionEnd is fired."""
     tag, heard = unique(), list[str]()
     ears = Hook(name="ears", run=lambda ctx: heard.append(ctx.event.hook_event_name), events=(), priority=-1)
 
@@ -149,7 +149,7 @@ def test_cancelled_before_it_is_open(project: Project) -> None:
 
 
 def heard_not(event: Any) -> None:
-    """Nobody looks."""
+    """No reader."""
 
 
 def test_the_folder_is_kept(project: Project) -> None:
@@ -199,7 +199,7 @@ def test_what_is_shown(project: Project) -> None:
 
 
 def test_usage_adds_up(project: Project) -> None:
-    """A turn's end says what all of it cost so far, the summary included."""
+    """A turn's end has the total cost so far, including the summary."""
     ran = project.run([bash("head -c 8000 /dev/zero | tr '\\0' x"), DONE], budget=1000)
     one = project.run([DONE])
     assert ran.ended.usage.input_tokens > 3 * one.ended.usage.input_tokens > 0
@@ -214,11 +214,11 @@ def test_the_log_has_the_run(project: Project) -> None:
     assert {line["session_id"] for line in logged} == {ran.session_id}
 
 
-# -- beginning anew -------------------------------------------------------------------------------------------------
+# -- starting over ---------------------------------------------------------------------------------------------------
 
 
-def test_begin_anew(project: Project) -> None:
-    """Another session with a transcript of its own: nothing said, nothing allowed, nothing running."""
+def test_start_over(project: Project) -> None:
+    """Another session with a new transcript: no messages, no permissions, no running tasks."""
     asked: list[str] = []
     tag = unique()
 

@@ -16,7 +16,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_a_permission_request_that_a_hook_answers(project: Project) -> None:
-    """PermissionRequest: a hook allows in the person's place, and nobody is asked."""
+    """PermissionRequest: a hook allows instead of the user, who gets no question."""
     answer = specific("PermissionRequest", decision={"behavior": "allow"})
     ran = project.run([bash("echo ran"), DONE], says("PermissionRequest", answer), permission_mode="default")
     assert ran.results[0].content == "ran"
@@ -46,27 +46,27 @@ def test_a_permission_request_that_a_hook_rewrites(project: Project) -> None:
 
 
 def test_permission_denied(project: Project) -> None:
-    """Nobody can be asked: PermissionDenied says why, after PermissionRequest; the model is told the same."""
+    """No user can be asked: PermissionDenied has the reason, after PermissionRequest; the model gets the same."""
     ran = project.run([bash("true"), DONE], permission_mode="default")
     at = ran.names.index
     assert at("PreToolUse") < at("PermissionRequest") < at("PermissionDenied")
     (denied,) = ran.of("PermissionDenied")
-    assert denied["reason"] == ran.results[0].content and "nobody can be asked" in denied["reason"]
+    assert denied["reason"] == ran.results[0].content and "no user can be asked" in denied["reason"]
     assert denied["tool_use_id"] == "toolu_0001"
 
 
 def test_a_denied_call_that_may_be_tried_again(project: Project) -> None:
-    """PermissionDenied: a hook says `retry`, and the model is told so."""
+    """PermissionDenied: a hook returns `retry`, and the model is told."""
     ran = project.run(
         [bash("true"), DONE],
         shell("PermissionDenied", f"echo '{json.dumps(specific('PermissionDenied', retry=True))}'"),
         permission_mode="dontAsk",
     )
-    assert ran.results[0].content.endswith("A hook says: you may try again.")
+    assert ran.results[0].content.endswith("A hook allows you to try again.")
 
 
-def test_the_person_says_session(project: Project) -> None:
-    """The same command is not asked about again."""
+def test_the_user_answers_session(project: Project) -> None:
+    """The same command needs no second question."""
     asked: list[str] = []
 
     def ask(question: Any) -> str:
@@ -88,7 +88,7 @@ def test_the_person_says_session(project: Project) -> None:
     ],
 )
 def test_modes(mode: str, made: bool, project: Project) -> None:
-    """Each mode, with nobody there: whether a file is written, and that events name the mode."""
+    """Each mode, without a user: whether a file is written, and that events have the mode."""
     ran = project.run([tool("Write", file_path="made", content="x"), DONE], permission_mode=mode)
     assert (project.folder / "made").exists() == made and ran.results[0].is_error != made
     assert {event["permission_mode"] for event in ran.events} == {mode}

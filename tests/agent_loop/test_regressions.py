@@ -62,7 +62,7 @@ def test_hooks_judge_one_name_of_a_field(project: Project, name: str) -> None:
 
 
 def test_a_field_given_twice(project: Project) -> None:
-    """Where both names are given and differ, nothing runs: nobody knows which was meant."""
+    """If both names are given and differ, nothing runs: the input is ambiguous."""
     ran = project.run([call("Write", path="a", file_path="b", content="x"), DONE])
     assert ran.results[0].is_error and ran.of("PreToolUse") == []
 
@@ -88,7 +88,7 @@ class SaysNothing(Scripted):
 
 
 def test_an_empty_summary_wipes_nothing(project: Project) -> None:
-    """The conversation stays as it was, and the run says what went wrong."""
+    """The conversation is unchanged, and the run reports the error."""
     ran = project.run(SaysNothing([call("Bash", command="head -c 9000 /dev/zero | tr '\\0' x"), DONE]), budget=1000)
     assert ran.ended.how == "failed" and "no summary" in ran.ended.text
     assert ran.agent is not None and ran.agent.messages[0].text == "go"
@@ -96,7 +96,7 @@ def test_an_empty_summary_wipes_nothing(project: Project) -> None:
 
 @pytest.mark.parametrize("event", ["PreCompact", "PostCompact", "TaskCreated", "Notification", "UserPromptSubmit"])
 def test_continue_false_of_seed_001_stops_at_every_event(event: str) -> None:
-    """In the dialect of seed 001 no event is deaf to it: further hooks are not asked, and the run ends."""
+    """In the dialect of seed 001 every event accepts it: further hooks are skipped, and the run ends."""
     asked: list[str] = []
 
     async def first(given: Any, use: Any, context: Any) -> dict[str, Any]:

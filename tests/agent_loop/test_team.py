@@ -48,7 +48,7 @@ def inside(event: dict[str, Any]) -> bool:
     return "agent_id" in event
 
 
-def test_the_usage_is_that_of_everybody(project: Project) -> None:
+def test_the_usage_includes_all_agents(project: Project) -> None:
     """Subagents, teammates, what runs in the background, and summaries: each call of the model counts once."""
     script = {
         "turns": [ASK_SCOUT, HIRE, tool("Task", description="d", prompt="p", run_in_background=True), DONE],
@@ -60,7 +60,7 @@ def test_the_usage_is_that_of_everybody(project: Project) -> None:
     }
     counting = _Counting(script)
     ran = project.run(counting, budget=50)
-    assert {"Summary", "tested", "behind"} <= {text.split()[0] for text in counting.said if text}
+    assert {"Summary", "tested", "behind"} <= {text.split()[0] for text in counting.reported if text}
     assert ran.ended.usage == counting.usage
 
 
@@ -69,12 +69,12 @@ class _Counting(Scripted):
 
     def __init__(self, script: Any) -> None:
         super().__init__(script)
-        self.usage, self.said = Usage(), list[str]()
+        self.usage, self.reported = Usage(), list[str]()
 
     async def complete(self, request: ModelRequest, say: Say) -> Completion:
         done = await super().complete(request, say)
         self.usage += done.usage
-        self.said.append(done.message.text)
+        self.reported.append(done.message.text)
         return done
 
 
@@ -149,7 +149,7 @@ def test_permissions_inside_a_subagent(project: Project) -> None:
 def test_a_stop_inside_a_subagent(project: Project) -> None:
     """A hook that stops a subagent stops the run, with its reason."""
     stop = when("PreToolUse", inside, {"continue": False, "stopReason": "too deep"})
-    ran = project.run(scouting(bash("touch made"), {"text": "never said"}), stop)
+    ran = project.run(scouting(bash("touch made"), {"text": "never reached"}), stop)
     assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "too deep", 2)
     assert ran.names[-4:] == ["SubagentStop", "PostToolUseFailure", "PostToolBatch", "SessionEnd"]
     assert not (project.folder / "made").exists()
@@ -158,7 +158,7 @@ def test_a_stop_inside_a_subagent(project: Project) -> None:
 def test_a_stop_at_the_start_of_a_subagent(project: Project) -> None:
     """It does nothing at all, and the run ends."""
     stop = says("SubagentStart", {"continue": False, "stopReason": "no helpers"})
-    ran = project.run(scouting({"text": "never said"}), stop)
+    ran = project.run(scouting({"text": "never reached"}), stop)
     assert (ran.ended.how, ran.ended.text, len(ran.requests)) == ("stopped", "no helpers", 1)
     assert len(ran.of("SubagentStop")) == 1
 
@@ -166,10 +166,10 @@ def test_a_stop_at_the_start_of_a_subagent(project: Project) -> None:
 @pytest.mark.parametrize(
     ("given", "content"),
     [
-        pytest.param({"prompt": "look"}, "`description` is missing: it must be a text", id="no description"),
-        pytest.param({"description": "look"}, "`prompt` is missing: it must be a text", id="no prompt"),
+        pytest.param({"prompt": "look"}, "`description` is missing: it must be a string", id="no description"),
+        pytest.param({"description": "look"}, "`prompt` is missing: it must be a string", id="no prompt"),
         pytest.param(
-            {"description": "look", "prompt": ["a"]}, "`prompt` must be a text, not a list", id="a wrong prompt"
+            {"description": "look", "prompt": ["a"]}, "`prompt` must be a string, not a list", id="a wrong prompt"
         ),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_subagent_without_a_task(given: dict[str, Any], content: str, project:
 
 
 def test_subagent_stop_goes_on(project: Project) -> None:
-    """SubagentStop: a hook keeps it going with its reason, and `stop_hook_active` says that it did."""
+    """SubagentStop: a hook keeps it going with its reason, and `stop_hook_active` is true then."""
     outputs: list[dict[str, Any]] = [{"continue": True, "reason": "look again"}, {}]
     hook = Hook(name="more", run=lambda ctx: outputs.pop(0), events=("SubagentStop",), dialect="spec")
     ran = project.run(scouting({"text": "nothing"}, {"text": "found it"}), hook)
@@ -273,10 +273,10 @@ def test_a_task_that_is_not_accepted_as_done(project: Project) -> None:
     """TaskCompleted: the reason goes back to the model, which goes on."""
     left = [{"decision": "block", "reason": "the tests fail"}]
     hook = Hook(name="accept", run=lambda ctx: left.pop() if left else None, events=("TaskCompleted",), dialect="spec")
-    turns = [bash("true", run_in_background=True, description="build"), {"text": "built"}, {"text": "mended"}]
+    turns = [bash("true", run_in_background=True, description="build"), {"text": "built"}, {"text": "fixed"}]
     ran = project.run(turns, hook)
     assert ran.requests[-1].messages[-1] == user("Task task_1 (build) is not accepted as done: the tests fail")
-    assert (ran.ended.text, ran.tasks[-1]) == ("mended", ("task_1", "open"))
+    assert (ran.ended.text, ran.tasks[-1]) == ("fixed", ("task_1", "open"))
 
 
 def test_a_task_that_fails(project: Project) -> None:
@@ -312,9 +312,9 @@ def test_the_end_of_a_session_ends_its_tasks(project: Project) -> None:
     ("given", "content"),
     [
         pytest.param({"task_id": "task_9"}, "no task `task_9`; there are none", id="a task that is not there"),
-        pytest.param({}, "`task_id` is missing: it must be a text", id="no id"),
+        pytest.param({}, "`task_id` is missing: it must be a string", id="no id"),
         pytest.param(
-            {"task_id": "task_1", "wait": "long"}, "`wait` must be a number of seconds, not a text", id="a wrong wait"
+            {"task_id": "task_1", "wait": "long"}, "`wait` must be a number of seconds, not a string", id="a wrong wait"
         ),
     ],
 )
@@ -330,7 +330,7 @@ def test_wrong_questions_about_tasks(given: dict[str, Any], content: str, projec
 def test_a_teammate(project: Project) -> None:
     """A named agent works on its first task, which is done, then it is idle and the person is notified."""
     ran = project.run(team(bash("echo testing"), {"text": "all green"}))
-    assert ran.results[0].content.startswith("tester is at work on task_1;")
+    assert ran.results[0].content.startswith("tester is working on task_1;")
     (created,), (completed,), (idle,) = ran.of("TaskCreated"), ran.of("TaskCompleted"), ran.of("TeammateIdle")
     for event in (created, completed):
         assert (event["task_subject"], event["teammate_name"], event["team_name"]) == ("test", "tester", "main")
@@ -378,7 +378,7 @@ def test_more_work_for_an_idle_teammate(hook: Hook, project: Project) -> None:
     ran = project.run(team(), hook)
     asked = [request.messages[-1] for request in ran.requests if request.agent == "tester"]
     assert asked == [user("test it")] + [user("test more")] * 8
-    assert ran.notices == ["hooks kept tester going 8 times in a row; it rests now"]
+    assert ran.notices == ["hooks kept tester going 8 times in a row; it stops now"]
     assert ran.ended.how == "done"
 
 
@@ -429,7 +429,7 @@ def test_a_name_that_is_taken(name: str, project: Project) -> None:
     """Two agents can't have the same name."""
     again = tool("Task", description="test", prompt="test it", name=name)
     ran = project.run(team({"text": "green"}, after=(again,)))
-    assert ran.results[1].is_error and ran.results[1].content.startswith(f"there is an agent `{name}` already")
+    assert ran.results[1].is_error and ran.results[1].content.startswith(f"the agent `{name}` already exists")
 
 
 def test_a_teammate_whose_model_fails(project: Project) -> None:

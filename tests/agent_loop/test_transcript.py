@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_written_as_it_happens(project: Project) -> None:
-    """When a hook is asked about a tool, the prompt and the model's call are there already."""
+    """When a hook runs for a tool, the transcript already has the prompt and the model's call."""
     seen: list[list[dict[str, Any]]] = []
 
     def look(ctx: Any) -> None:
@@ -52,14 +52,14 @@ def test_only_its_owner_can_read_it(project: Project) -> None:
 
 def test_resumed(project: Project) -> None:
     """The model is told the whole conversation again, then the new prompt; the file goes on."""
-    first = project.run([bash("echo hi"), {"text": "said hi"}], prompt="say hi")
+    first = project.run([bash("echo hi"), {"text": "printed hi"}], prompt="print hi")
     again = project.run([DONE], resume=first.session_id, prompt="and now?")
     assert again.transcript == first.transcript
     assert again.requests[0].messages == (
-        user("say hi"),
+        user("print hi"),
         assistant(ToolUse("toolu_0001", "Bash", {"command": "echo hi"})),
         user(ToolResult("toolu_0001", "hi")),
-        assistant("said hi"),
+        assistant("printed hi"),
         user("and now?"),
     )
     assert [line["role"] for line in again.lines] == ["user", "assistant"] * 3
@@ -78,7 +78,7 @@ def test_odd_characters(project: Project) -> None:
 
 
 def test_killed_in_the_middle_of_a_tool(tmp_path: Path) -> None:
-    """After `kill -9` all that was said is there; resuming gives the call a result that says what happened."""
+    """After `kill -9` all messages are there; resuming gives the call a result that reports the interruption."""
     place, tag = Place(tmp_path), unique()
     place.file("turns.json", json.dumps([bash("echo first"), {"text": "on it", **bash(f"sleep {tag}")}]))
     asked = [PROGRAM, "agent", "-p", "go", "--model", "scripted:turns.json", "--permission-mode", "bypassPermissions"]
@@ -120,7 +120,7 @@ def test_killed_in_the_middle_of_a_tool(tmp_path: Path) -> None:
 
 
 def test_a_torn_last_line(project: Project) -> None:
-    """It is left out, and what is said later stands on a line of its own."""
+    """It is left out, and later messages are on a new line."""
     first = project.run([{"text": "one"}, {"text": "two"}])
     whole = first.transcript.read_bytes()
     first.transcript.write_bytes(whole[:-20])
@@ -138,7 +138,7 @@ def test_a_torn_last_line(project: Project) -> None:
         pytest.param("[1, 2]", id="a list"),
         pytest.param("\udcff", id="no UTF-8"),
         pytest.param('{"type": "message", "role": "system", "content": []}', id="another role"),
-        pytest.param('{"type": "message", "role": "user", "content": "text"}', id="a text for a list"),
+        pytest.param('{"type": "message", "role": "user", "content": "text"}', id="a string for a list"),
         pytest.param('{"type": "message", "role": "user", "content": [{"type": "image"}]}', id="an unknown block"),
         pytest.param('{"type": "compacted", "messages": 3}', id="a compaction of nothing"),
         pytest.param('{"type": "later", "what": "not known yet"}', id="another type"),
@@ -165,7 +165,7 @@ def test_a_session_that_is_not_there(name: str, project: Project) -> None:
 
 
 def test_a_link_in_its_place(project: Project, tmp_path: Path) -> None:
-    """Nobody gets us to read or write another file under a transcript's name."""
+    """Another file under a transcript's name is neither read nor written."""
     first = project.run([{"text": "one"}])
     (tmp_path / "other").write_bytes(first.transcript.read_bytes())
     first.transcript.unlink()
@@ -188,7 +188,7 @@ def test_no_place_for_transcripts(project: Project) -> None:
 
 
 def test_a_home_that_can_not_be_written(tmp_path: Path) -> None:
-    """The same when nothing at all can be kept: tools run, hooks are asked, one notice says what is missing."""
+    """The same if nothing can be written: tools run, hooks run, one notice reports the problem."""
     place = Place(tmp_path)
     place.own("hooks: {no-rm: {events: PreToolUse, if: 'Bash(rm *)', deny: no rm}}\n")
     place.file("turns.json", json.dumps([bash("echo hi"), bash("rm x"), DONE]))

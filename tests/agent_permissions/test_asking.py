@@ -15,15 +15,15 @@ def asked(name: str, tool_input: dict[str, Any], **more: Any) -> list[str]:
 
 
 def test_a_command() -> None:
-    """What would run, why it is asked, and the answers."""
+    """The call, the reason of the question, and the possible answers."""
     reason = "Bash needs permission: permissions.ask `Bash(git push *)` (.claude/settings.json:4)"
     assert asked("Bash", {"command": "git push\necho done"}, reason=reason) == [
-        "Bash wants to run:",
+        "Allow this Bash call?",
         "  | git push",
         "  | echo done",
         f"why: {reason}",
         "[y] yes, once",
-        "[s] yes, for this session: this very command, in this folder",
+        "[s] yes, for this session: exactly this command, in this folder",
         "[n] no (also Enter and Ctrl-D)",
     ]
 
@@ -31,7 +31,7 @@ def test_a_command() -> None:
 def test_an_edit() -> None:
     """Every field is shown."""
     assert asked("Edit", {"file_path": "a.py", "new_string": "x\ny", "replace_all": True}, rememberable=False) == [
-        "Edit wants to run:",
+        "Allow this Edit call?",
         "  file_path:",
         "  | a.py",
         "  new_string:",
@@ -45,22 +45,22 @@ def test_an_edit() -> None:
 
 
 COVERED = {
-    "a file": ("Edit", {"file_path": "a.py"}, "this tool anywhere in the workspace; outside of it, here only"),
+    "a file": ("Edit", {"file_path": "a.py"}, "this tool anywhere in the workspace; outside of it, only this file"),
     "no file": ("TodoWrite", {"todos": []}, "every use of this tool"),
 }
 
 
 @pytest.mark.parametrize(("name", "tool_input", "covered"), COVERED.values(), ids=COVERED)
-def test_the_session_covers_no_more_than_it_says(name: str, tool_input: dict[str, Any], covered: str) -> None:
-    """Who says yes for the session knows what to."""
+def test_the_session_covers_only_what_is_shown(name: str, tool_input: dict[str, Any], covered: str) -> None:
+    """The user sees what an answer for the session covers."""
     assert asked(name, tool_input)[-2] == f"[s] yes, for this session: {covered}"
 
 
 @pytest.mark.parametrize(("rememberable", "keys"), [(True, "y, s or n"), (False, "y or n")])
 def test_what_is_expected_is_what_is_offered(rememberable: bool, keys: str) -> None:
-    """Somebody whose answer was none is told which would be one."""
+    """After an invalid answer the valid ones are shown."""
     asking = Question("Bash", {"command": "ls"}, rememberable=rememberable)
-    assert expected(asking) == f"that is no answer; type {keys} (Enter: no)"
+    assert expected(asking) == f"invalid answer; type {keys} (Enter: no)"
 
 
 def test_nothing_to_show() -> None:
@@ -69,9 +69,9 @@ def test_nothing_to_show() -> None:
 
 
 def test_the_end_of_a_long_command_is_shown() -> None:
-    """What is dangerous may stand last."""
+    """The dangerous part may come last."""
     lines = asked("Bash", {"command": "echo " + "x" * 10_000 + "; rm -rf ~"})
-    assert lines[-4].endswith("; rm -rf ~") and any("6,015 characters are not shown" in line for line in lines)
+    assert lines[-4].endswith("; rm -rf ~") and any("6,015 characters not shown" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_control_characters_are_shown(hostile: str, shown: str) -> None:
 
 @given(st.text(), st.dictionaries(st.text(), st.text(), max_size=3), st.text())
 def test_nothing_looks_like_the_question(name: str, tool_input: dict[str, str], reason: str) -> None:
-    """Whatever stands in a call: lines of ours are ours, and nothing moves the cursor."""
+    """For any call: our lines can't be forged, and nothing moves the cursor."""
     text = question_text(Question(name.replace("\n", ""), tool_input, reason))
     assert all(char.isprintable() or char in "\n\t" or char.isspace() for char in text)
     assert "\r" not in text and "\x1b" not in text
@@ -115,5 +115,5 @@ def test_answers(line: str, answer: str | None) -> None:
 
 
 def test_no_session_where_none_is_offered() -> None:
-    """It is asked again."""
+    """The question is repeated."""
     assert read_answer("s", rememberable=False) is None and read_answer("y", rememberable=False) == "once"

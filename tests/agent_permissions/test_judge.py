@@ -1,4 +1,4 @@
-"""The agent's permissions: rules, modes, what hooks said and what the person allowed, in their order."""
+"""The agent's permissions: rules, modes, decisions of hooks and the user's answers, in their order."""
 
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def judged(
 
 
 def test_a_denial_names_its_rule_and_place() -> None:
-    """The model and the log are told which rule it was, and where it stands."""
+    """The model and the log get the rule and its place."""
     ruling = judged(permissions(deny=("Bash(rm *)",)), ("Bash", {"command": "ls && rm x"}))
     assert ruling.decision is DENY
     assert ruling.reason == "denied by permissions.deny `Bash(rm *)` (.claude/settings.json:4)"
@@ -84,7 +84,7 @@ TODO: tuple[str, dict[str, Any]] = ("TodoWrite", {"todos": []})
 OTHER = ("mcp__x__y", {"a": 1})
 
 CASES: dict[str, tuple[dict[str, Any], tuple[str, dict[str, Any]], str, Decision, Decision]] = {
-    # lists, call, mode, what the hook said, what comes of it
+    # lists, call, mode, the hook's decision, the result
     "deny beats allow": ({"deny": ("Bash(git push *)",), "allow": ("Bash",)}, PUSH, "default", NONE, DENY),
     "deny beats ask": ({"deny": ("Bash",), "ask": ("Bash",)}, PUSH, "default", NONE, DENY),
     "deny beats a hook": ({"deny": ("Bash",)}, PUSH, "default", ALLOW, DENY),
@@ -145,7 +145,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, dict[str, Any]], str, Decision
     "another tool, plan": ({}, OTHER, "plan", NONE, DENY),
     "another tool, dontAsk": ({}, OTHER, "dontAsk", NONE, DENY),
     "another tool, allowed": ({"allow": ("mcp__x",)}, OTHER, "default", NONE, ALLOW),
-    "a mode nobody knows": ({}, LS, "yolo", NONE, ASK),
+    "an unknown mode": ({}, LS, "yolo", NONE, ASK),
 }
 
 
@@ -153,7 +153,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, dict[str, Any]], str, Decision
 def test_order(
     lists: dict[str, Any], call: tuple[str, dict[str, Any]], mode: str, hook: Decision, decision: Decision
 ) -> None:
-    """Mode by rule by what a hook said by tool."""
+    """Mode by rule by a hook's decision by tool."""
     ruling = judged(permissions(**lists), call, mode, hook)
     assert ruling.decision is decision, ruling
     assert ruling.reason or decision is ALLOW
@@ -164,7 +164,7 @@ def test_order(
 
 
 def test_a_command_is_remembered_word_for_word() -> None:
-    """One more command in the line, another folder, or a field that changes what it does: it is asked again."""
+    """One more command in the line, another folder, or a field that changes its effect: the user is asked again."""
     policy = permissions()
     policy.remember(*LS, cwd="/w")
     assert judged(policy, LS).decision is ALLOW
@@ -217,7 +217,7 @@ def test_an_answer_silences_the_ask_rules_that_were_there() -> None:
 
 
 def test_what_is_remembered_is_no_plan() -> None:
-    """In the mode plan nothing is changed, whatever was said before; nor does it beat a deny rule."""
+    """In the mode plan nothing is changed, even after an answer for the session; nor does it override a deny rule."""
     policy = permissions(deny=("Bash(git push *)",))
     for call in (EDIT, PUSH):
         policy.remember(*call, cwd="/w")
@@ -238,7 +238,7 @@ def test_what_is_remembered_is_no_plan() -> None:
     ids=["list", "none", "path", "nul", "braces"],
 )
 def test_what_can_not_be_remembered(call: tuple[str, dict[str, Any]]) -> None:
-    """Where it can't be told what a call is about, the answer is for that call, and the question says so."""
+    """If the paths of a call are unknown, the answer is for that call only, and so is the question."""
     policy = permissions()
     ruling = judged(policy, call)
     assert ruling.decision is ASK and not ruling.rememberable
@@ -296,7 +296,7 @@ def test_in_a_real_workspace(tmp_path: Path) -> None:
 
 
 def test_modes_to_start_in() -> None:
-    """What the person asks for, else what the files say."""
+    """The user's choice, otherwise the mode in the files."""
     policy = permissions(mode="plan")
     assert policy.starting_mode() == "plan" and policy.starting_mode("acceptEdits") == "acceptEdits"
     with pytest.raises(UsageError, match="did you mean `plan`"):
@@ -314,7 +314,7 @@ def test_bypass_is_refused() -> None:
 
 
 def test_no_start_without_rules_that_may_deny() -> None:
-    """A deny rule that nobody can read is not left out."""
+    """An unreadable deny rule is not ignored."""
     fatal = Finding("BH208", "the rule is empty", "/w/s.json", 3, 5, "name a tool")
     with pytest.raises(BillhookError, match=r"/w/s\.json:3:5: .*the rule is empty"):
         AgentPermissions(Rules(fatal=(fatal,)), Everywhere())
@@ -384,7 +384,7 @@ def test_nothing_beats_a_deny_rule_or_loosens_an_ask_rule(
 @example((), ("Bash", {"command": "ls"}), ("Write", {"file_path": "\0"}), "acceptEdits", "/w")
 def test_only_what_was_remembered(
     ask: tuple[str, ...],
-    said: tuple[str, dict[str, Any]],
+    reported: tuple[str, dict[str, Any]],
     call: tuple[str, dict[str, Any]],
     mode: str,
     cwd: str,
@@ -392,7 +392,7 @@ def test_only_what_was_remembered(
     """A yes to one command line makes no other one run."""
     before = judged(permissions(ask=ask), call, mode, NONE, cwd).decision
     policy = permissions(ask=ask)
-    policy.remember(*said, cwd=cwd)
+    policy.remember(*reported, cwd=cwd)
     after = judged(policy, call, mode, NONE, cwd).decision
-    if call[0] == "Bash" and call[1].get("command") != said[1].get("command"):
+    if call[0] == "Bash" and call[1].get("command") != reported[1].get("command"):
         assert after is before

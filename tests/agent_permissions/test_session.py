@@ -80,7 +80,7 @@ def write(project: Project, name: str = "~/.claude/settings.json", **lists: Any)
 
 
 def test_a_denied_call_names_the_rule(project: Project) -> None:
-    """To the model and to PermissionDenied; the tool does not run and nobody is asked."""
+    """To the model and to PermissionDenied; the tool does not run, and there is no question."""
     write(project, deny=["Bash(rm *)"])
     loop = Loop(project, answers=("once",))
     (result,) = loop.calls(("Bash", {"command": "ls; rm x"}))
@@ -96,11 +96,11 @@ def test_once_session_and_no(project: Project) -> None:
     assert [one.tool_input["command"] for one in loop.asked] == ["ls", "ls", "ls; rm x"]
 
 
-def test_nobody_to_ask(project: Project) -> None:
-    """What must be asked is denied, and says that it was not asked."""
+def test_no_user_to_ask(project: Project) -> None:
+    """`ask` is denied, and the reason explains that no user can be asked."""
     loop = Loop(project)
     assert loop.bash("ls") == [False]
-    assert loop.denied == ["Bash needs permission: no rule allows it (nobody can be asked)"]
+    assert loop.denied == ["Bash needs permission: no rule allows it (no user can be asked)"]
 
 
 def test_an_untrusted_projects_allow_rules_are_ignored(project: Project) -> None:
@@ -131,7 +131,7 @@ def test_a_rewritten_input_is_judged(project: Project) -> None:
 
 
 def test_a_hooks_question_is_asked_each_time(project: Project) -> None:
-    """Also where a rule allows the call, and where the person said session."""
+    """Also if a rule allows the call, and after the answer `session`."""
     write(project, allow=["Bash"], defaultMode="bypassPermissions")
     loop = Loop(project, hook(PreToolUse, lambda _: ask("sure?")), answers=("session", "session"))
     assert loop.bash("ls", "ls") == [True, True]
@@ -149,13 +149,13 @@ def test_a_hooks_question_is_asked_each_time(project: Project) -> None:
     ],
 )
 def test_modes(project: Project, mode: str, ran: list[bool]) -> None:
-    """Reading, an edit and a command, with nobody to ask."""
+    """Reading, an edit and a command, without a user."""
     loop = Loop(project, mode=mode)
     calls = (("Read", {"file_path": "a"}), ("Write", {"file_path": "a", "content": ""}), ("Bash", {"command": "ls"}))
     assert [not one.is_error for one in loop.calls(*calls)] == ran
 
 
-def test_dont_ask_asks_nobody(project: Project) -> None:
+def test_dont_ask_asks_no_user(project: Project) -> None:
     """Not the person who is there, nor PermissionRequest hooks."""
     loop = Loop(project, hook(PermissionRequest, lambda _: allow()), answers=("once",), mode="dontAsk")
     assert loop.bash("ls") == [False] and loop.asked == []

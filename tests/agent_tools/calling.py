@@ -14,7 +14,7 @@ from cli.terminal import living
 
 
 class Agent:
-    """Somebody with a workspace and the standard tools."""
+    """An agent with a workspace and the standard tools."""
 
     def __init__(self, root: Path, background: Background | None = None) -> None:
         self.workspace = Workspace(root)

@@ -93,16 +93,16 @@ FAILURES: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("command", "said"), FAILURES.values(), ids=FAILURES)
-def test_a_failure_says_how_it_ended(agent: Agent, command: str, said: str) -> None:
+@pytest.mark.parametrize(("command", "reported"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_reports_how_it_ended(agent: Agent, command: str, reported: str) -> None:
     """The exit code or the signal, then the output."""
-    assert agent.fails("Bash", command=command).removesuffix("\n") == said
+    assert agent.fails("Bash", command=command).removesuffix("\n") == reported
 
 
 def test_broken_syntax_is_a_failure(agent: Agent) -> None:
     """In the shell's own words."""
-    said = agent.fails("Bash", command="echo a; if true; then")
-    assert said.startswith("exit code 2\n") and "syntax error" in said
+    reported = agent.fails("Bash", command="echo a; if true; then")
+    assert reported.startswith("exit code 2\n") and "syntax error" in reported
 
 
 def test_a_command_may_be_longer_than_an_argument(agent: Agent, root: Path) -> None:
@@ -113,11 +113,11 @@ def test_a_command_may_be_longer_than_an_argument(agent: Agent, root: Path) -> N
 
 
 def test_of_fifty_megabytes_both_ends_come_back(agent: Agent) -> None:
-    """With a line that says how much is missing between them."""
-    said = agent.call("Bash", command="echo BEGIN; yes 0123456 | head -c 50000000; echo END")
-    assert said.startswith("BEGIN\n0123456\n") and said.endswith("0123456\nEND")
-    assert "\n[... 49,970,010 characters left out ...]\n" in said
-    assert len(said) < CAP + 100
+    """With a line about how much is missing between them."""
+    reported = agent.call("Bash", command="echo BEGIN; yes 0123456 | head -c 50000000; echo END")
+    assert reported.startswith("BEGIN\n0123456\n") and reported.endswith("0123456\nEND")
+    assert "\n[... 49,970,010 characters left out ...]\n" in reported
+    assert len(reported) < CAP + 100
 
 
 def test_an_output_at_the_cap_is_whole(agent: Agent) -> None:
@@ -179,7 +179,7 @@ def test_the_next_command_starts_where_this_one_ended(agent: Agent, root: Path, 
 
 
 def test_a_folder_whose_name_is_no_text(agent: Agent, root: Path) -> None:
-    """It can be entered and left again, and what is said about it can be sent."""
+    """It can be entered and left again, and its name can be sent."""
     agent.call("Bash", command=r"mkdir $'odd\xff'; cd odd*")
     assert os.fsencode(agent.workspace.cwd).endswith(b"/odd\xff")
     assert agent.call("Write", file_path="a", content="") == r"Wrote 0 lines to odd\udcff/a"
@@ -199,18 +199,18 @@ def test_outside_it_goes_back_to_the_root(agent: Agent, root: Path, command: str
     """And the model is told, also when the command failed."""
     agent.workspace.cwd = root / "sub" / ".."
     try:
-        said = agent.call("Bash", command=command)
+        reported = agent.call("Bash", command=command)
     except ToolError as error:
-        said = str(error)
-    assert f"is no folder in the workspace: the next command starts in `{root}` again)" in said
+        reported = str(error)
+    assert f"is not a folder in the workspace: the next command starts in `{root}` again)" in reported
     assert agent.workspace.cwd == root
 
 
 def test_a_folder_that_the_command_removed(agent: Agent, root: Path) -> None:
     """There is no way to stay there; the next command starts at the root."""
     agent.call("Bash", command="cd sub/deep")
-    said = agent.call("Bash", command="rm -r ../../sub")
-    assert f"`{root}/sub/deep` is no folder in the workspace" in said
+    reported = agent.call("Bash", command="rm -r ../../sub")
+    assert f"`{root}/sub/deep` is not a folder in the workspace" in reported
     assert agent.call("Bash", command="pwd") == str(root)
 
 
@@ -219,8 +219,8 @@ def test_a_forged_report_leads_nowhere(agent: Agent, root: Path) -> None:
     find = "file=$(declare -f cd | grep -o '/[^ ]*/cwd' | head -1); "
     agent.call("Bash", command=find + "trap - EXIT; rm -f $file; mkfifo $file")
     assert agent.workspace.cwd == root
-    said = agent.call("Bash", command=find + "trap - EXIT; echo /etc > $file")
-    assert "`/etc` is no folder in the workspace" in said
+    reported = agent.call("Bash", command=find + "trap - EXIT; echo /etc > $file")
+    assert "`/etc` is not a folder in the workspace" in reported
     agent.call("Bash", command=find + "trap - EXIT; ln -sf /etc/passwd $file")
     assert agent.workspace.cwd == root
 
@@ -255,10 +255,10 @@ def test_without_bash_there_is_sh(agent: Agent, root: Path, tmp_path: Path, monk
 # Time, and what is left behind
 
 
-def test_a_timeout_ends_it_and_says_so(agent: Agent, root: Path, tag: str) -> None:
+def test_a_timeout_ends_it_and_is_reported(agent: Agent, root: Path, tag: str) -> None:
     """With the output so far; where it had gone by then counts."""
-    said = agent.fails("Bash", command=f"cd sub; echo begun; sleep {tag}", timeout=500)
-    assert said == "timed out: ended after 0.5 seconds\nbegun"
+    reported = agent.fails("Bash", command=f"cd sub; echo begun; sleep {tag}", timeout=500)
+    assert reported == "timed out: ended after 0.5 seconds\nbegun"
     assert gone(tag, 5)
     assert agent.workspace.cwd == root / "sub"
 
@@ -295,7 +295,7 @@ def test_nothing_survives_a_cancel(agent: Agent, tag: str, command: str) -> None
     assert gone(tag, 5)
 
 
-def test_a_child_that_holds_the_output_holds_nobody_up(agent: Agent, tag: str) -> None:
+def test_a_child_that_keeps_the_output_open_blocks_nothing(agent: Agent, tag: str) -> None:
     """The answer comes when the shell ends, and the child is ended with it."""
     begin = time.monotonic()
     assert agent.call("Bash", command=f"sleep {tag} & echo started") == "started"
@@ -306,38 +306,38 @@ def test_a_child_that_holds_the_output_holds_nobody_up(agent: Agent, tag: str) -
 def test_the_longest_time_is_ten_minutes(agent: Agent) -> None:
     """A longer one is cut; the usual one is two minutes, as the model is told."""
     assert agent.call("Bash", command="echo a", timeout=10**12) == "a"
-    said = str(agent.tools["Bash"].spec.schema["properties"]["timeout"]["description"])
-    assert "120000" in said and "600000" in said
+    reported = str(agent.tools["Bash"].spec.schema["properties"]["timeout"]["description"])
+    assert "120000" in reported and "600000" in reported
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no command": ({}, "`command` is missing: it must be a text"),
-    "a list": ({"command": ["ls"]}, "`command` must be a text, not a list"),
+    "no command": ({}, "`command` is missing: it must be a string"),
+    "a list": ({"command": ["ls"]}, "`command` must be a string, not a list"),
     "empty": ({"command": ""}, "`command` is empty"),
-    "blank": ({"command": " \n"}, "`command` must be a shell command: it is blank, or holds a NUL character"),
-    "NUL": ({"command": "a\0b"}, "`command` must be a shell command: it is blank, or holds a NUL character"),
+    "blank": ({"command": " \n"}, "`command` must be a shell command: it is blank, or contains a NUL character"),
+    "NUL": ({"command": "a\0b"}, "`command` must be a shell command: it is blank, or contains a NUL character"),
     "half a character": (
         {"command": "echo \ud800"},
-        "`command` holds half a character (a lone surrogate) at position 5",
+        "`command` contains half a character (a lone surrogate) at position 5",
     ),
     "no time": ({"command": "ls", "timeout": 0}, "`timeout` must be a whole number from 1 up, not 0"),
-    "time in words": ({"command": "ls", "timeout": "1s"}, "`timeout` must be a whole number from 1 up, not a text"),
+    "time in words": ({"command": "ls", "timeout": "1s"}, "`timeout` must be a whole number from 1 up, not a string"),
     "an odd flag": (
         {"command": "ls", "run_in_background": 1},
         "`run_in_background` must be true or false, not 1",
     ),
-    "an odd description": ({"command": "ls", "description": 5}, "`description` must be a text, not 5"),
+    "an odd description": ({"command": "ls", "description": 5}, "`description` must be a string, not 5"),
     "no background here": (
         {"command": "ls", "run_in_background": True},
-        "`run_in_background`: nothing can be run in the background here; run it without",
+        "`run_in_background` is not available here; run it without",
     ),
 }
 
 
-@pytest.mark.parametrize(("given", "said"), WRONG.values(), ids=WRONG)
-def test_a_wrong_input_is_named(agent: Agent, given: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("given", "reported"), WRONG.values(), ids=WRONG)
+def test_a_wrong_input_is_named(agent: Agent, given: dict[str, Any], reported: str) -> None:
     """The field, what it must be, and what it was."""
-    assert agent.fails("Bash", **given) == said
+    assert agent.fails("Bash", **given) == reported
 
 
 def test_the_keys_of_the_model_stay_with_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,8 +345,8 @@ def test_the_keys_of_the_model_stay_with_the_agent(agent: Agent, monkeypatch: py
     names = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "MY_OWN"]
     for name in names:
         monkeypatch.setenv(name, "value-of-it")
-    said = agent.call("Bash", command="env | grep value-of-it | sort")
-    assert said == "ANTHROPIC_BASE_URL=value-of-it\nMY_OWN=value-of-it"
+    reported = agent.call("Bash", command="env | grep value-of-it | sort")
+    assert reported == "ANTHROPIC_BASE_URL=value-of-it\nMY_OWN=value-of-it"
 
 
 def test_a_workspace_that_is_gone(agent: Agent, root: Path) -> None:

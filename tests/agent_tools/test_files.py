@@ -39,8 +39,8 @@ def test_what_is_written_can_be_read_and_edited(agent: Agent, root: Path) -> Non
     content = 'export const hello = "world";\nconsole.log(hello);\n'
     assert agent.call("Write", file_path="notes/hello.ts", content=content) == "Wrote 2 lines to notes/hello.ts"
     assert agent.call("Read", file_path="notes/hello.ts") == content
-    said = agent.call("Edit", file_path=str(root / "notes/hello.ts"), old_string="world", new_string="wörld")
-    assert said == "Edited notes/hello.ts: replaced 1 occurrence"
+    reported = agent.call("Edit", file_path=str(root / "notes/hello.ts"), old_string="world", new_string="wörld")
+    assert reported == "Edited notes/hello.ts: replaced 1 occurrence"
     assert (root / "notes/hello.ts").read_text("utf-8") == content.replace("world", "wörld")
 
 
@@ -54,15 +54,15 @@ def test_the_names_of_seed_004_are_taken_too(agent: Agent, root: Path) -> None:
 
 def test_two_names_that_differ_are_refused(agent: Agent, root: Path) -> None:
     """Or else a hook would judge the one and the tool use the other."""
-    said = agent.fails("Write", file_path="a.txt", path=".env", content="x")
-    assert said == "`file_path` and `path` are the same field, but they differ: give `file_path` only"
+    reported = agent.fails("Write", file_path="a.txt", path=".env", content="x")
+    assert reported == "`file_path` and `path` are the same field, but they differ: use `file_path` only"
     assert list(root.iterdir()) == []
 
 
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no path": ("Read", {}, "`file_path` is missing: it must be a text"),
-    "a null path": ("Read", {"file_path": None}, "`file_path` is missing: it must be a text"),
-    "a list of paths": ("Read", {"file_path": ["a"]}, "`file_path` must be a text, not a list"),
+    "no path": ("Read", {}, "`file_path` is missing: it must be a string"),
+    "a null path": ("Read", {"file_path": None}, "`file_path` is missing: it must be a string"),
+    "a list of paths": ("Read", {"file_path": ["a"]}, "`file_path` must be a string, not a list"),
     "an empty path": ("Read", {"file_path": ""}, "`file_path` is empty"),
     "an offset of 0": ("Read", {"file_path": "a", "offset": 0}, "`offset` must be a whole number from 1 up, not 0"),
     "half an offset": ("Read", {"file_path": "a", "offset": 1.5}, "`offset` must be a whole number from 1 up, not 1.5"),
@@ -75,23 +75,27 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "a limit in words": (
         "Read",
         {"file_path": "a", "limit": "5"},
-        "`limit` must be a whole number from 1 up, not a text",
+        "`limit` must be a whole number from 1 up, not a string",
     ),
     "true for a limit": (
         "Read",
         {"file_path": "a", "limit": True},
         "`limit` must be a whole number from 1 up, not a boolean",
     ),
-    "no content": ("Write", {"file_path": "a"}, "`content` is missing: it must be a text"),
-    "content of objects": ("Write", {"file_path": "a", "content": {"x": 1}}, "`content` must be a text, not an object"),
+    "no content": ("Write", {"file_path": "a"}, "`content` is missing: it must be a string"),
+    "content of objects": (
+        "Write",
+        {"file_path": "a", "content": {"x": 1}},
+        "`content` must be a string, not an object",
+    ),
     "half a character": (
         "Write",
         {"file_path": "a", "content": "x\ud800"},
-        "`content` holds half a character (a lone surrogate) at position 1",
+        "`content` contains half a character (a lone surrogate) at position 1",
     ),
-    "no old text": ("Edit", {"file_path": "a", "new_string": ""}, "`old_string` is missing: it must be a text"),
+    "no old text": ("Edit", {"file_path": "a", "new_string": ""}, "`old_string` is missing: it must be a string"),
     "an empty old text": ("Edit", {"file_path": "a", "old_string": "", "new_string": "x"}, "`old_string` is empty"),
-    "no new text": ("Edit", {"file_path": "a", "old_string": "x"}, "`new_string` is missing: it must be a text"),
+    "no new text": ("Edit", {"file_path": "a", "old_string": "x"}, "`new_string` is missing: it must be a string"),
     "nothing to change": (
         "Edit",
         {"file_path": "a", "old_string": "x", "new_string": "x"},
@@ -100,16 +104,16 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "an odd flag": (
         "Edit",
         {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": "yes"},
-        "`replace_all` must be true or false, not a text",
+        "`replace_all` must be true or false, not a string",
     ),
 }
 
 
-@pytest.mark.parametrize(("tool", "given", "said"), WRONG.values(), ids=WRONG)
-def test_a_wrong_input_is_named(agent: Agent, root: Path, tool: str, given: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("tool", "given", "reported"), WRONG.values(), ids=WRONG)
+def test_a_wrong_input_is_named(agent: Agent, root: Path, tool: str, given: dict[str, Any], reported: str) -> None:
     """The field, what it must be, and what it was; nothing is touched."""
     (root / "a").write_text("x")
-    assert agent.fails(tool, **given) == said
+    assert agent.fails(tool, **given) == reported
     assert (root / "a").read_text() == "x"
 
 
@@ -142,8 +146,8 @@ def test_nothing_outside_is_touched(agent: Agent, root: Path, tool: str, path: s
     (root / "link").symlink_to("../outside/secret")
     (root / "folder").symlink_to(outside)
     (root / "sub").mkdir()
-    said = agent.fails(tool, file_path=path, **CALLS[tool])
-    assert f"`{path}`" in said and "is outside the workspace" in said and "theirs" not in said
+    reported = agent.fails(tool, file_path=path, **CALLS[tool])
+    assert f"`{path}`" in reported and "is outside the workspace" in reported and "theirs" not in reported
     assert {found.name: found.read_text() for found in outside.iterdir()} == {"secret": "theirs"}
 
 
@@ -155,7 +159,7 @@ def test_the_password_file_is_outside(agent: Agent, tool: str) -> None:
 
 @pytest.mark.parametrize("tool", CALLS)
 def test_what_is_no_file_is_refused_at_once(agent: Agent, root: Path, tool: str) -> None:
-    """Nobody waits for the other end of a pipe."""
+    """It does not wait for the other end of a pipe."""
     os.mkfifo(root / "pipe")
     (root / "folder").mkdir()
     (root / "file").write_text("x")
@@ -185,7 +189,7 @@ def test_a_device_is_refused(agent: Agent, root: Path) -> None:
 
 
 def test_a_file_that_keeps_turning_into_a_link_is_never_followed_out(agent: Agent, root: Path) -> None:
-    """Somebody swaps it as fast as they can while it is read and written."""
+    """Another process swaps it as fast as possible while it is read and written."""
     secret = root.parent / "secret"
     secret.write_text("theirs")
     over = threading.Event()
@@ -222,39 +226,39 @@ def test_a_file_that_keeps_turning_into_a_link_is_never_followed_out(agent: Agen
 def test_a_part_can_be_read(agent: Agent, root: Path) -> None:
     """From a line on, so many lines, and how to go on."""
     (root / "a").write_text("".join(f"line {number}\n" for number in range(1, 11)))
-    more = "[... there is more: read on with `offset` {} ...]"
+    more = "[... there is more: continue with `offset` {} ...]"
     assert agent.call("Read", file_path="a", limit=2) == "line 1\nline 2\n" + more.format(3)
     assert agent.call("Read", file_path="a", offset=3, limit=1.0) == "line 3\n" + more.format(4)
     assert agent.call("Read", file_path="a", offset=9, limit=2) == "line 9\nline 10\n"
     assert agent.call("Read", file_path="a", offset=10) == "line 10\n"
-    assert agent.fails("Read", file_path="a", offset=11) == "`offset` 11 lies beyond the end: the last line is 10"
+    assert agent.fails("Read", file_path="a", offset=11) == "`offset` 11 is beyond the end: the last line is 10"
 
 
 def test_long_files_are_cut(agent: Agent, root: Path) -> None:
     """By lines, or by characters when they are long."""
     (root / "lines").write_text("x\n" * 2001)
-    assert agent.call("Read", file_path="lines").endswith("x\n[... there is more: read on with `offset` 2001 ...]")
+    assert agent.call("Read", file_path="lines").endswith("x\n[... there is more: continue with `offset` 2001 ...]")
     (root / "wide").write_text(("ü" * 999 + "\n") * 60)
-    said = agent.call("Read", file_path="wide")
-    assert len(said) < CAP + 100 and said.endswith("\n[... cut in line 51, after 50,000 characters ...]")
+    reported = agent.call("Read", file_path="wide")
+    assert len(reported) < CAP + 100 and reported.endswith("\n[... cut in line 51, after 50,000 characters ...]")
     (root / "line").write_text("\N{GRINNING FACE}" * 100_000)
-    said = agent.call("Read", file_path="line")
-    assert said == "\N{GRINNING FACE}" * CAP + "\n[... cut in line 1, after 50,000 characters ...]"
+    reported = agent.call("Read", file_path="line")
+    assert reported == "\N{GRINNING FACE}" * CAP + "\n[... cut in line 1, after 50,000 characters ...]"
 
 
 def test_a_huge_file_is_not_loaded(agent: Agent, root: Path) -> None:
-    """The beginning comes at once; nobody counts lines for gigabytes."""
+    """The beginning comes at once; the lines of gigabytes are not counted."""
     with open(root / "huge", "wb") as file:
         file.write(b"first line\n" + b"x" * 20_000 + b"\n")
         file.truncate(1 << 33)
     assert agent.call("Read", file_path="huge", limit=1).startswith("first line\n[... there is more")
-    assert "lies beyond the first" in agent.fails("Read", file_path="huge", offset=4)
-    said = agent.fails("Edit", file_path="huge", old_string="first", new_string="last")
-    assert f"`huge` is larger than {LARGEST:,} bytes" in said
+    assert "is beyond the first" in agent.fails("Read", file_path="huge", offset=4)
+    reported = agent.fails("Edit", file_path="huge", old_string="first", new_string="last")
+    assert f"`huge` is larger than {LARGEST:,} bytes" in reported
 
 
 def test_odd_content_is_read_or_refused(agent: Agent, root: Path) -> None:
-    """Bad bytes are replaced, Windows line ends read as plain ones, binaries refused, nothing is said to be nothing."""
+    """Invalid bytes are replaced, CRLF is read as LF, binaries are rejected, an empty file is reported as empty."""
     (root / "bad").write_bytes(b"caf\xe9 \xff\n\xc3")
     assert agent.call("Read", file_path="bad") == "caf\ufffd \ufffd\n\ufffd"
     (root / "dos").write_bytes(b"a\r\nb\rc\r\n")
@@ -324,22 +328,22 @@ def test_a_read_only_file_is_left_alone(agent: Agent, root: Path) -> None:
 # Edit
 
 
-def test_a_text_that_is_not_there_once_is_counted(agent: Agent, root: Path) -> None:
+def test_text_that_does_not_occur_once_is_counted(agent: Agent, root: Path) -> None:
     """None, several, and those that overlap; the file stays as it was."""
     (root / "a").write_text("one two two aXaXa")
-    said = agent.fails("Edit", file_path="a", old_string="three", new_string="x")
-    assert said == "`old_string` does not occur in `a`: read the file and give the text exactly as it is there"
-    said = agent.fails("Edit", file_path="a", old_string="two", new_string="x")
-    assert said == "`old_string` occurs 2 times in `a`: give more of what is around it, or `replace_all`"
+    reported = agent.fails("Edit", file_path="a", old_string="three", new_string="x")
+    assert reported == "`old_string` does not occur in `a`: read the file and use the text exactly as it is there"
+    reported = agent.fails("Edit", file_path="a", old_string="two", new_string="x")
+    assert reported == "`old_string` occurs 2 times in `a`: include more of the text around it, or use `replace_all`"
     assert "occurs 2 times" in agent.fails("Edit", file_path="a", old_string="aXa", new_string="x")
     assert (root / "a").read_text() == "one two two aXaXa"
 
 
 def test_all_can_be_replaced(agent: Agent, root: Path) -> None:
-    """And the answer says how many."""
+    """And the result has their number."""
     (root / "a").write_text("two two")
-    said = agent.call("Edit", file_path="a", old_string="two", new_string="", replace_all=True)
-    assert said == "Edited a: replaced 2 occurrences"
+    reported = agent.call("Edit", file_path="a", old_string="two", new_string="", replace_all=True)
+    assert reported == "Edited a: replaced 2 occurrences"
     assert (root / "a").read_text() == " "
 
 
@@ -351,7 +355,7 @@ BYTES: dict[str, tuple[bytes, str, str, bytes]] = {
     "mixed lines stay mixed": (b"a\r\nb\nc\r\n", "b", "x\ny", b"a\r\nx\ny\nc\r\n"),
     "bad bytes elsewhere": (b"\xff\xfe caf\xe9 old\0", "old", "new", b"\xff\xfe caf\xe9 new\0"),
     "no end of line": (b"old", "old", "new", b"new"),
-    "a pattern is a text": (b"a.*b\\1", ".*", "\\1\\g<0>", b"a\\1\\g<0>b\\1"),
+    "a pattern is plain text": (b"a.*b\\1", ".*", "\\1\\g<0>", b"a\\1\\g<0>b\\1"),
     "unicode": ("grün".encode(), "ü", "\N{GRINNING FACE}", "gr\N{GRINNING FACE}n".encode()),
 }
 
@@ -366,6 +370,6 @@ def test_all_other_bytes_stay(agent: Agent, root: Path, before: bytes, old: str,
 
 def test_an_edit_of_nothing_makes_nothing(agent: Agent, root: Path) -> None:
     """A file that is missing is an error, and its folder is not made."""
-    said = agent.fails("Edit", file_path="sub/a", old_string="x", new_string="y")
-    assert said == "`sub/a` can't be read: No such file or directory"
+    reported = agent.fails("Edit", file_path="sub/a", old_string="x", new_string="y")
+    assert reported == "`sub/a` can't be read: No such file or directory"
     assert list(root.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Which paths lie inside a workspace, whatever links, dots and odd names say."""
+"""Which paths are inside a workspace, with links, dots and unusual names."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from billhook.core.errors import BillhookError
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A workspace `inner` beside things that are none of its business, with links that lead everywhere."""
+    """A workspace `inner` beside other files, with links that lead everywhere."""
     root = tmp_path / "inner"
     (root / "sub" / "deep").mkdir(parents=True)
     (root / "file.txt").write_text("mine")
@@ -60,7 +60,7 @@ INSIDE = {
 
 @pytest.mark.parametrize(("text", "real"), INSIDE.values(), ids=INSIDE)
 def test_a_path_inside_is_made_real(place: Path, text: str, real: str) -> None:
-    """Relative or absolute, it becomes the path that it stands for."""
+    """Relative or absolute, it is resolved to the real path."""
     workspace = Workspace(place)
     wanted = Path(os.path.realpath(place)) / real
     assert workspace.path(text) == wanted
@@ -103,13 +103,13 @@ def test_a_path_that_leads_out_is_refused_by_name(place: Path, text: str) -> Non
     workspace = Workspace(place)
     with pytest.raises(ToolError) as caught:
         workspace.path(text)
-    said = str(caught.value)
-    assert text[:100].encode("utf-8", "backslashreplace").decode() in said
-    assert len(said.encode()) < 1000
+    reported = str(caught.value)
+    assert text[:100].encode("utf-8", "backslashreplace").decode() in reported
+    assert len(reported.encode()) < 1000
     assert not workspace.inside(text)
 
 
-def test_the_error_says_where_a_link_leads(place: Path) -> None:
+def test_the_error_contains_where_a_link_leads(place: Path) -> None:
     """A model that was led out has to know by what."""
     with pytest.raises(ToolError, match=r"`out/secret` leads to `.*/outside/secret`, which is outside the workspace `"):
         Workspace(place).path("out/secret")
@@ -137,7 +137,7 @@ def test_relative_paths_begin_in_the_current_directory(place: Path) -> None:
 
 
 def test_a_current_directory_that_is_gone_means_the_root(place: Path) -> None:
-    """Somebody removed it meanwhile."""
+    """Another process removed it meanwhile."""
     workspace = Workspace(place)
     workspace.cwd = place / "sub" / "deep"
     (place / "sub" / "deep").rmdir()
@@ -145,7 +145,7 @@ def test_a_current_directory_that_is_gone_means_the_root(place: Path) -> None:
 
 
 def test_a_workspace_is_a_folder_that_exists(place: Path) -> None:
-    """Anything else is said at once, with a hint."""
+    """Anything else is an error at once, with a hint."""
     for root in (place / "file.txt", place / "nowhere"):
         with pytest.raises(BillhookError, match=f"`{root}` is not a folder"):
             Workspace(root)

@@ -51,17 +51,17 @@ class Agent:
 
     def copilot(self, command: str = "ls", **changes: Any) -> dict[str, Any]:
         """A call of Copilot's as an entry of `.github/hooks` gets it, under `preToolUse`."""
-        said = {"sessionId": "s", "timestamp": 1767225600000, "cwd": str(self.project)}
-        return {**said, "toolName": "bash", "toolArgs": {"command": command, "description": "it"}, **changes}
+        reported = {"sessionId": "s", "timestamp": 1767225600000, "cwd": str(self.project)}
+        return {**reported, "toolName": "bash", "toolArgs": {"command": command, "description": "it"}, **changes}
 
     def copilot_as_claude(self, command: str = "ls", **changes: Any) -> dict[str, Any]:
         """The same call as an entry of `.claude/settings.json` gets it."""
-        said = {"hook_event_name": "PreToolUse", "session_id": "s", "timestamp": "2026-01-01T00:00:00.000Z"}
+        reported = {"hook_event_name": "PreToolUse", "session_id": "s", "timestamp": "2026-01-01T00:00:00.000Z"}
         tool = {"tool_name": "Bash", "tool_input": {"command": command, "description": "it"}}
-        return {**said, "cwd": str(self.project), **tool, **changes}
+        return {**reported, "cwd": str(self.project), **tool, **changes}
 
     async def hears(self, payload: dict[str, Any], *argv: str) -> HookResponse:
-        """What the agent's hook says."""
+        """The response of the agent's hook."""
         with client_env.Serving(Caller(self.env(), str(self.project))):
             answering = Answering(lambda: json.dumps(payload).encode(), lambda *asked: _fire(answering, *asked))
             return await answering.answer(list(argv))
@@ -75,7 +75,7 @@ async def _fire(answering: Answering, config: Config, event: Event) -> Verdict:
     return await engine.fire(event, deadline=answering.arguments.seconds_for_hooks)
 
 
-def said(heard: HookResponse) -> dict[str, Any]:
+def reported(heard: HookResponse) -> dict[str, Any]:
     """The answer in JSON."""
     found: dict[str, Any] = json.loads(heard.stdout) if heard.stdout else {}
     return found

@@ -41,7 +41,7 @@ def test_every_option_in_both_spellings() -> None:
     ],
 )
 def test_a_slip_is_named(words: list[str], named: str) -> None:
-    """What is wrong is said, with what would be right."""
+    """The error has the problem and a hint."""
     with pytest.raises(UsageError, match=named) as raised:
         taken(*words)
     assert raised.value.hint

@@ -15,7 +15,7 @@ EVENT = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"c
 @pytest.mark.parametrize("command", ["sleep 60", "trap '' TERM; sleep 60; sleep 60"], ids=["obeys", "ignores TERM"])
 @pytest.mark.parametrize("gate", [True, False], ids=["a gate denies", "another passes visibly"])
 def test_hooks_that_take_too_long(tmp_path: Path, gate: bool, command: str) -> None:
-    """They are ended, and follow their failure rule, before the agent loses its patience."""
+    """They are ended, and follow their failure rule, before the agent's timeout."""
     hooks = {"slow": {"events": "PreToolUse", "run": command, "gate": gate}}
     (tmp_path / "rules.yaml").write_text(json.dumps({"hooks": hooks}))
     argv = [sys.executable, "-m", "billhook", "hook", "--config", "rules.yaml", "--deadline", "1500"]
@@ -29,16 +29,16 @@ def test_hooks_that_take_too_long(tmp_path: Path, gate: bool, command: str) -> N
     assert "hook `slow` timed out" in ran.stderr
 
 
-@pytest.mark.parametrize("said", ["an hour later", "sooner", "long ago", "nonsense"])
-def test_a_client_that_began_earlier(tmp_path: Path, said: str) -> None:
-    """A client says until when it waits, because its clock started before ours; it can only shorten the time, and
-    hooks do not see it."""
+@pytest.mark.parametrize("reported", ["an hour later", "sooner", "long ago", "nonsense"])
+def test_a_client_that_began_earlier(tmp_path: Path, reported: str) -> None:
+    """A client passes its deadline, because its clock started before ours; it can only shorten the time, and hooks do
+    not see it."""
     now = time.monotonic()
-    until = {"an hour later": now + 3600, "sooner": now + 1.5, "long ago": now - 100}.get(said)
+    until = {"an hour later": now + 3600, "sooner": now + 1.5, "long ago": now - 100}.get(reported)
     client = "nonsense" if until is None else f"{os.getpid()} {int(until * 1000)}"
     hooks = {"slow": {"events": "PreToolUse", "run": "echo $BILLHOOK_CLIENT >client; sleep 60"}}
     (tmp_path / "rules.yaml").write_text(json.dumps({"hooks": hooks}))
-    deadline = "20000" if said in ("sooner", "long ago") else "1500"
+    deadline = "20000" if reported in ("sooner", "long ago") else "1500"
     argv = [sys.executable, "-m", "billhook", "hook", "--config", "rules.yaml", "--deadline", deadline]
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "BILLHOOK_HOME": str(tmp_path / "state")}
     ran = subprocess.run(
@@ -47,4 +47,4 @@ def test_a_client_that_began_earlier(tmp_path: Path, said: str) -> None:
     )  # fmt: skip
     assert ran.returncode == 0 and "hook `slow` timed out" in ran.stderr
     assert time.monotonic() - now < 10
-    assert said == "long ago" or (tmp_path / "client").read_text() == "\n"
+    assert reported == "long ago" or (tmp_path / "client").read_text() == "\n"

@@ -37,7 +37,7 @@ async def _fault(config: Config, event: Event) -> Verdict:
 
 @pytest.mark.parametrize(("agent", "payload", "refused"), ROWS.values(), ids=ROWS)
 def test_a_fault_of_ours(agent: str, payload: dict[str, Any], refused: bool, tmp_path: Path) -> None:
-    """Whatever a hook would have said, nobody has heard it."""
+    """A hook's answer is not delivered."""
     (tmp_path / ".git").mkdir()
     env = {"HOME": str(tmp_path), "BILLHOOK_HOME": str(tmp_path / "state")}
     stdin = json.dumps({"cwd": str(tmp_path), **payload}).encode()
@@ -58,7 +58,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("way", ["command", "http"])
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_a_call_that_can_not_be_read(kind: str, way: str, guard: str, agent: Agent) -> None:
-    """The guard has not judged it, so it is denied, and the reason says what is wrong; without a gate it passes."""
+    """The guard could not check it, so it is denied with the reason; without a gate it continues."""
     agent.hooks(f"guard: {guard}\n")
     with Serving(Caller(agent.env(), str(agent.project))):
         over_http = OverHttp(

@@ -1,4 +1,4 @@
-"""Inside an agent its hook does not run what that agent runs itself; a loop of somebody's own gets everything."""
+"""Inside an agent its hook does not run the agent's own hooks; a custom loop runs all hooks."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def guarded(agent: Agent, *more: dict[str, Any]) -> None:
 
 
 CALLERS: dict[str, tuple[dict[str, str], list[dict[str, Any]], int]] = {
-    "a loop of somebody's own": ({}, [], 1),
+    "a custom loop": ({}, [], 1),
     "claude code": ({"CLAUDECODE": "1"}, [], 0),
     "claude code by its entry point": ({"CLAUDE_CODE_ENTRYPOINT": "cli"}, [], 0),
     "where billhook is installed": ({}, [INSTALLED], 0),
@@ -33,7 +33,7 @@ CALLERS: dict[str, tuple[dict[str, str], list[dict[str, Any]], int]] = {
 
 @pytest.mark.parametrize(("variables", "more", "asked"), CALLERS.values(), ids=CALLERS.keys())
 def test_nested_entries(agent: Agent, variables: dict[str, str], more: list[dict[str, Any]], asked: int) -> None:
-    """The guard runs where nobody else runs it; what is ours runs everywhere; the log says why the other doesn't."""
+    """The guard runs where no agent runs it; our hooks run everywhere; the log has the reason for the skipped one."""
     guarded(agent, *more)
     agent.variables = variables
     agent.ask({**CLAUDE, **BASH, "cwd": str(agent.project)}, "--as", "claude")
@@ -61,5 +61,5 @@ def test_copilot_runs_the_projects_file(agent: Agent, argv: tuple[str, ...]) -> 
     (agent.project / ".claude" / "settings.json").write_text(json.dumps(settings))
     agent.variables = COPILOT
     heard = agent.ask(agent.copilot_as_claude(), *argv)
-    assert not any("not approved" in line for line in heard.lines), "nobody has to approve what we don't run"
+    assert not any("not approved" in line for line in heard.lines), "hooks that we don't run need no approval"
     assert agent.records()[0]["not_asked"] == {"echo": "run by the agent itself"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from answering.agents import GOLDEN, Agent, golden, said
+from answering.agents import GOLDEN, Agent, golden, reported
 from billhook.agents import AGENTS
 from billhook.agents.base import CAPABILITIES
 from billhook.config import load_config
@@ -42,7 +42,7 @@ def event(name: str, session: str = "s", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def theirs(agent: Agent) -> Agent:
-    """A clone with hooks that nobody has approved."""
+    """A clone with unapproved hooks."""
     folder = agent.project / ".billhook"
     folder.mkdir()
     (folder / "hooks.yaml").write_text(THEIRS)
@@ -50,7 +50,7 @@ def theirs(agent: Agent) -> Agent:
 
 
 def messages(agent: Agent, *payloads: dict[str, Any], argv: tuple[str, ...] = ()) -> list[str]:
-    return [str(said(agent.ask(payload, *argv)).get("systemMessage", "")) for payload in payloads]
+    return [str(reported(agent.ask(payload, *argv)).get("systemMessage", "")) for payload in payloads]
 
 
 def approve(agent: Agent, how: str = "from a terminal") -> None:
@@ -81,14 +81,16 @@ def test_every_agent_has_rows() -> None:
 
 def test_pending_hooks_once_in_a_session(theirs: Agent) -> None:
     """At the first event of each session, and in no answer after it."""
-    said = messages(theirs, event("SessionStart"), event("PreToolUse"), event("Stop"), event("PreToolUse", "other"))
-    assert said == [PENDING, "", "", PENDING]
+    reported = messages(theirs, event("SessionStart"), event("PreToolUse"), event("Stop"), event("PreToolUse", "other"))
+    assert reported == [PENDING, "", "", PENDING]
 
 
 def test_the_first_event_that_can_carry_it(theirs: Agent) -> None:
     """Claude Code shows nothing on PreCompact and SessionEnd."""
-    said = messages(theirs, event("PreCompact"), event("SessionEnd"), event("UserPromptSubmit"), event("PreToolUse"))
-    assert said == ["", "", PENDING, ""]
+    reported = messages(
+        theirs, event("PreCompact"), event("SessionEnd"), event("UserPromptSubmit"), event("PreToolUse")
+    )
+    assert reported == ["", "", PENDING, ""]
 
 
 def test_a_change_is_told_again(theirs: Agent) -> None:
@@ -100,7 +102,7 @@ def test_a_change_is_told_again(theirs: Agent) -> None:
 
 
 def test_a_gate_that_changed(theirs: Agent) -> None:
-    """It blocks, and the notice says so."""
+    """It blocks, and the notice reports that."""
     approve(theirs)
     (theirs.project / ".billhook" / "hooks.yaml").write_text(THEIRS.replace("not here", "no"))
     [told] = messages(theirs, event("SessionStart"))
@@ -353,7 +355,7 @@ def test_state_that_can_not_be_used(agent: Agent, kind: str) -> None:
     [told] = messages(agent, event("Stop"))
     assert OPEN in told and "1 hook was approved" in told
     push = event("PreToolUse", tool_input={"command": "git push now"})
-    assert said(agent.ask(push))["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert reported(agent.ask(push))["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
 # -- through the programs
@@ -375,7 +377,7 @@ def test_acknowledging(place: Place) -> None:
     assert "no longer in force: no-push" in " ".join(place.run().out.split())
     assert json.loads(place.run("--json").out)["gone"][0]["gates"] == ["no-push"]
     refused = place.alone("trust", "--acknowledge", CLAUDECODE="1")
-    assert refused.code == 2 and "consent is a person's to give" in refused.err
+    assert refused.code == 2 and "only the user can approve hooks" in refused.err
     done = place.alone("trust", "--acknowledge")
     assert (done.code, done.out) == (0, "acknowledged no-push  .billhook/hooks.yaml\n")
     assert "no longer" not in place.run().out

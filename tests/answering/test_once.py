@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from answering.agents import Agent, golden, said
+from answering.agents import Agent, golden, reported
 from billhook.serve.hook_server import HookResponse
 from billhook.store.state import CallRecord, CallRecords
 from daemon.running import Home, home_in
@@ -34,14 +34,14 @@ def copilot(agent: Agent) -> Agent:
 
 
 def denied(heard: HookResponse) -> bool:
-    return said(heard).get("permissionDecision") == "deny" and said(heard)["permissionDecisionReason"] == "no"
+    return reported(heard).get("permissionDecision") == "deny" and reported(heard)["permissionDecisionReason"] == "no"
 
 
 def test_one_after_the_other(copilot: Agent) -> None:
     """The second one gets the answer of the first in its own words; the guard ran once, and the log has one record."""
     own, claudes = copilot.ask(copilot.copilot(), *OWN), copilot.ask(copilot.copilot_as_claude(), *CLAUDES)
     assert denied(own) and denied(claudes)
-    assert "hookSpecificOutput" in said(claudes) and "hookSpecificOutput" not in said(own)
+    assert "hookSpecificOutput" in reported(claudes) and "hookSpecificOutput" not in reported(own)
     assert (copilot.asked, len(copilot.records())) == (1, 1)
 
 
@@ -94,7 +94,7 @@ def test_ids_tell_calls_apart(agent: Agent) -> None:
     ids = {"conversation_id": "c", "generation_id": "g", "cursor_version": "2.0", "cwd": str(agent.project)}
     call = {**ids, "hook_event_name": "preToolUse", "tool_name": "Shell", "tool_input": {"command": "ls"}}
     for name, entry in (("1", "claude"), ("2", "cursor"), ("1", "cursor"), ("2", "claude")):
-        assert said(agent.ask({**call, "tool_use_id": name}, "--as", entry))["permission"] == "deny"
+        assert reported(agent.ask({**call, "tool_use_id": name}, "--as", entry))["permission"] == "deny"
     assert (agent.asked, len(agent.records())) == (2, 2)
 
 
@@ -130,7 +130,7 @@ def test_claude_code_with_billhook_in_two_files(agent: Agent) -> None:
     call = {**event, "tool_name": "Bash", "tool_input": {"command": "ls"}}
     for number in (1, 2, 3):
         both = [agent.ask({**call, "tool_use_id": f"t{number}"}, *CLAUDES) for _ in range(2)]
-        assert [said(one)["hookSpecificOutput"]["permissionDecision"] for one in both] == ["deny", "deny"]
+        assert [reported(one)["hookSpecificOutput"]["permissionDecision"] for one in both] == ["deny", "deny"]
         assert (agent.asked, len(agent.records())) == (number, number)
 
 
@@ -164,11 +164,11 @@ def _numbered(sent: dict[str, Any], number: int) -> dict[str, Any]:
     return {key: f"{sent[key]}-{number}" for key in ("tool_use_id", "tool_call_id") if key in sent}
 
 
-def test_changed_hooks_are_asked(copilot: Agent) -> None:
-    """Somebody edits a file between the two: what stands there now counts."""
+def test_changed_hooks_run(copilot: Agent) -> None:
+    """A file is edited between the two calls: its new content counts."""
     assert denied(copilot.ask(copilot.copilot(), *OWN))
     copilot.hooks(GUARD.replace("echo no", "echo never"))
-    assert said(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))["permissionDecisionReason"] == "never"
+    assert reported(copilot.ask(copilot.copilot_as_claude(), *CLAUDES))["permissionDecisionReason"] == "never"
     assert copilot.asked == 2
 
 
@@ -184,34 +184,34 @@ def test_other_hooks_make_another_call(copilot: Agent, tmp_path: Path) -> None:
     more = tmp_path / "more.yaml"
     more.write_text("hooks: {more: {events: PreToolUse, deny: more}}")
     copilot.hooks("hooks: {}")
-    assert not said(copilot.ask(copilot.copilot(), *OWN))
+    assert not reported(copilot.ask(copilot.copilot(), *OWN))
     heard = copilot.ask(copilot.copilot_as_claude(), *CLAUDES, "--config", str(more))
-    assert said(heard)["permissionDecision"] == "deny"
+    assert reported(heard)["permissionDecision"] == "deny"
 
 
-def test_a_rewritten_input_is_said_twice(copilot: Agent) -> None:
+def test_a_rewritten_input_is_sent_twice(copilot: Agent) -> None:
     """Everything of the answer reaches both, each in its own fields."""
     updated = {"command": "ls -l", "description": "it"}
     output = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": updated}}
     copilot.hooks(f"hooks: {{re: {{events: PreToolUse, run: {json.dumps(f'echo {json.dumps(json.dumps(output))}')}}}}}")
     own, claudes = copilot.ask(copilot.copilot(), *OWN), copilot.ask(copilot.copilot_as_claude(), *CLAUDES)
-    assert said(own)["modifiedArgs"] == updated == said(claudes)["hookSpecificOutput"]["updatedInput"]
+    assert reported(own)["modifiedArgs"] == updated == reported(claudes)["hookSpecificOutput"]["updatedInput"]
     assert len(copilot.records()) == 1
 
 
 def test_a_secret_is_not_written_down(copilot: Agent) -> None:
-    """An answer with a secret in it is not kept for the other one, who asks the hooks itself."""
+    """An answer that contains a secret is not saved for the other process, which runs the hooks itself."""
     secret = "ghp_" + "a1B2" * 9
     copilot.hooks(GUARD.replace("echo no", f"echo {secret}"))
     first, second = copilot.ask(copilot.copilot(), *OWN), copilot.ask(copilot.copilot_as_claude(), *CLAUDES)
-    assert said(first)["permissionDecisionReason"] == secret == said(second)["permissionDecisionReason"]
+    assert reported(first)["permissionDecisionReason"] == secret == reported(second)["permissionDecisionReason"]
     assert copilot.asked == 2
     assert not any(secret in path.read_text() for path in copilot.root.rglob("*.json"))
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"calls": 5}', b'{"calls": [5, {"id": 1}]}'], ids=repr)
 def test_a_damaged_record(copilot: Agent, data: bytes) -> None:
-    """What is no record of ours keeps nobody from judging."""
+    """An invalid record does not prevent the hooks from running."""
     copilot.ask(copilot.copilot(), *OWN)
     (file,) = (copilot.root / "billhook" / "calls").glob("*.json")
     file.write_bytes(data)
@@ -219,8 +219,8 @@ def test_a_damaged_record(copilot: Agent, data: bytes) -> None:
     assert copilot.asked == 2
 
 
-def test_an_answer_that_is_none(copilot: Agent) -> None:
-    """What somebody wrote there in place of an answer is not believed."""
+def test_an_invalid_answer(copilot: Agent) -> None:
+    """An edited answer in the record is not trusted."""
     copilot.ask(copilot.copilot(), *OWN)
     (file,) = (copilot.root / "billhook" / "calls").glob("*.json")
     record = json.loads(file.read_text())
@@ -230,7 +230,7 @@ def test_an_answer_that_is_none(copilot: Agent) -> None:
 
 
 def test_nowhere_to_write(copilot: Agent) -> None:
-    """Where nothing can be kept, everybody judges."""
+    """Without a writable state every process runs the hooks."""
     copilot.ask(copilot.copilot(), *OWN)
     folder = copilot.root / "billhook" / "calls"
     for file in folder.iterdir():
@@ -242,7 +242,7 @@ def test_nowhere_to_write(copilot: Agent) -> None:
 
 
 def test_one_who_hangs_is_not_waited_for_for_ever(copilot: Agent) -> None:
-    """Another process took the call and says nothing: the second judges it within its deadline."""
+    """Another process took the call and does not answer: the second runs the hooks within its deadline."""
     child = subprocess.Popen(["sleep", "60"])
     try:
         _taken_by(copilot, child.pid)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from answering.agents import Agent, said
+from answering.agents import Agent, reported
 from billhook.agent.ui_events import judged
 from billhook.agents import dialect
 from billhook.agents.base import CAPABILITIES
@@ -58,7 +58,7 @@ def test_agents_that_know_it_are_told(host: str) -> None:
 
 def test_claude_code_is_told(agent: Agent) -> None:
     agent.hooks(HOOK)
-    assert said(agent.ask(EVENT)) == {"suppressOutput": True, "systemMessage": "hidden"}
+    assert reported(agent.ask(EVENT)) == {"suppressOutput": True, "systemMessage": "hidden"}
 
 
 @pytest.mark.parametrize("host", CAPABILITIES)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from answering.agents import GOLDEN, Agent, golden, said
+from answering.agents import GOLDEN, Agent, golden, reported
 from billhook.agents.inbound import who_calls
 from billhook.config import load_config
 from billhook.config.trust import approve_entry
@@ -33,19 +33,19 @@ WHO: dict[str, tuple[dict[str, Any], dict[str, str], str]] = {
     "vs code": ({"hookEventName": "PreToolUse", "sessionId": "s", "timestamp": "2026"}, {}, "vscode"),
     "cursor": ({**CLAUDE, "cursor_version": "2.0"}, {}, "cursor"),
     "cursor by its ids": ({"conversation_id": "c", "generation_id": "g"}, {}, "cursor"),
-    "a conversation of somebody else": ({**CLAUDE, "conversation_id": "c"}, {}, "claude"),
+    "a conversation of another agent": ({**CLAUDE, "conversation_id": "c"}, {}, "claude"),
     "nothing at all": ({}, COPILOT, "claude"),
 }
 
 
 @pytest.mark.parametrize(("payload", "env", "wanted"), WHO.values(), ids=WHO.keys())
 def test_who_calls(payload: dict[str, Any], env: dict[str, str], wanted: str) -> None:
-    """The payload decides, the environment helps; whom nobody can tell is Claude Code."""
+    """The payload decides, the environment helps; an unknown caller counts as Claude Code."""
     assert who_calls("claude", payload, env) == wanted
 
 
-def test_who_says_another_name_is_believed() -> None:
-    """Only an entry that was written for Claude Code may be run by somebody else."""
+def test_another_name_in_as_is_trusted() -> None:
+    """Only an entry for Claude Code may be run by another agent."""
     assert who_calls("codex", {"cursor_version": "2.0"}, COPILOT) == "codex"
 
 
@@ -67,8 +67,8 @@ def test_copilot_gets_its_own_words(agent: Agent) -> None:
     agent.variables = COPILOT
     heard = agent.ask(agent.copilot_as_claude(), "--as", "claude")
     assert heard.code == 0
-    assert (said(heard)["permissionDecision"], said(heard)["permissionDecisionReason"]) == ("deny", "not here")
-    assert said(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert (reported(heard)["permissionDecision"], reported(heard)["permissionDecisionReason"]) == ("deny", "not here")
+    assert reported(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert agent.records()[0]["host"] == "copilot"
 
 
@@ -78,7 +78,7 @@ def test_cursor_gets_its_own_words(agent: Agent) -> None:
     ids = {"conversation_id": "c", "generation_id": "g", "cursor_version": "2.0", "workspace_roots": []}
     tool = {"tool_name": "Shell", "tool_input": {"command": "ls"}, "tool_use_id": "t", "cwd": str(agent.project)}
     heard = agent.ask({**ids, "hook_event_name": "preToolUse", **tool}, "--as", "claude")
-    assert said(heard)["permission"] == "deny"
+    assert reported(heard)["permission"] == "deny"
     assert agent.records()[0]["host"] == "cursor"
 
 
@@ -87,7 +87,7 @@ def test_gemini_gets_its_own_words_without_its_variables(agent: Agent) -> None:
     agent.hooks(DENY)
     sent = {**golden("gemini/BeforeTool-run_shell_command")["stdin"], "cwd": str(agent.project)}
     heard = agent.ask(sent, "--as", "claude")
-    assert (said(heard)["decision"], said(heard)["reason"]) == ("deny", "not here")
+    assert (reported(heard)["decision"], reported(heard)["reason"]) == ("deny", "not here")
     assert agent.records()[0]["host"] == "gemini"
 
 
@@ -99,7 +99,7 @@ def test_vs_code_is_understood(agent: Agent) -> None:
     agent.hooks(DENY)
     call = {"tool_name": "run_in_terminal", "tool_input": {"command": "ls"}, "tool_use_id": "t"}
     heard = agent.ask({**VSCODE, "cwd": str(agent.project), **call}, "--as", "claude")
-    assert said(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert reported(heard)["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert agent.records()[0]["host"] == "vscode"
 
 
@@ -112,11 +112,11 @@ def test_vs_code_gets_a_rewritten_input_in_its_own_names(agent: Agent) -> None:
     )
     call = {"tool_name": "create_file", "tool_input": {"filePath": "/secret", "content": "x"}, "tool_use_id": "t"}
     heard = agent.ask({**VSCODE, "cwd": str(agent.project), **call}, "--as", "claude")
-    assert said(heard)["hookSpecificOutput"]["updatedInput"] == {"filePath": "/safe", "content": "x"}
+    assert reported(heard)["hookSpecificOutput"]["updatedInput"] == {"filePath": "/safe", "content": "x"}
 
 
 def test_a_broken_event_is_refused_in_words_that_all_obey(agent: Agent) -> None:
-    """Where nobody can tell who calls, a guarded event is refused as Claude Code is refused."""
+    """If the caller is unknown, a guarded event is refused in Claude Code's format."""
     agent.hooks(DENY)
     agent.variables = COPILOT
     heard = agent.ask({"hook_event_name": "PreToolUse", "timestamp": "x", "session_id": 5}, "--as", "claude")
@@ -142,4 +142,4 @@ def test_cursor_stays_in_its_workspace(agent: Agent, cwd: str) -> None:
         "cwd": str(base / cwd) if cwd else "",
         "workspace_roots": [str(agent.project)],
     }
-    assert said(agent.ask(payload, "--as=cursor"))["permission"] == "deny"
+    assert reported(agent.ask(payload, "--as=cursor"))["permission"] == "deny"

@@ -53,7 +53,7 @@ def test_the_rule_that_is_offered_allows_the_call(tmp_path: Path, tool: str, giv
     ],
 )
 def test_no_rule_can_name_it(tmp_path: Path, tool: str, given: dict[str, Any]) -> None:
-    """The sentence says so; a rule for every call of a tool that may do anything names nothing."""
+    """The sentence tells the user; a rule for every call of a tool that may do anything names no single call."""
     stopped = fired(tmp_path, tool, given)
     assert (stopped.decision, stopped.outcomes[0].answer.data["allow"]) == ("ask", ())
     assert NO_RULE in stopped.how_to_allow

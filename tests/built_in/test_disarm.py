@@ -529,14 +529,14 @@ PROVEN_DENIED = {
 
 
 @pytest.mark.parametrize("command", PROVEN.values(), ids=PROVEN)
-def test_tricks_are_asked(command: str, judged: World) -> None:
-    """Whatever changes, makes or removes our configuration or an approved script is asked of the person."""
+def test_the_user_is_asked_about_tricks(command: str, judged: World) -> None:
+    """The user is asked about every change of our configuration or of an approved script."""
     assert judge_line(judged, command) == "ask"
 
 
 @pytest.mark.parametrize("command", PROVEN_DENIED.values(), ids=PROVEN_DENIED)
 def test_tricks_on_state_are_denied(command: str, judged: World) -> None:
-    """Approvals, state and log are nobody's but ours."""
+    """Only billhook writes approvals, state and log."""
     assert judge_line(judged, command) == "deny"
 
 
@@ -707,7 +707,7 @@ def test_names_of_ours_anywhere_in_the_project(command: str, decision: str, judg
 
 @pytest.mark.parametrize(("command", "decision"), DOUBTED.values(), ids=DOUBTED)
 def test_doubt_falls_on_the_strict_side(command: str, decision: str, judged: World) -> None:
-    """What can't be run here, or can't be told for sure, is asked or denied all the same."""
+    """Calls that can't run here, or are uncertain, are asked about or denied nevertheless."""
     assert judge_line(judged, command) == decision
 
 
@@ -932,7 +932,7 @@ def test_other_tools(tool: str, tool_input: Any, decision: str, judged: World) -
 
 
 def test_the_reason_names_the_file(judged: World) -> None:
-    """Whoever is asked can see what it is about."""
+    """The question shows the user what it is about."""
     decision, reason = judge(judged, "Bash", {"command": "echo x > src/../hooks.yaml"})
     assert decision == "ask" and f"`{judged.project}/hooks.yaml`" in reason
     decision, reason = judge(judged, "Bash", {"command": "rm -rf ~/.claude/turns"})
@@ -942,7 +942,7 @@ def test_the_reason_names_the_file(judged: World) -> None:
 
 
 def test_the_hook_is_a_gate(judged: World) -> None:
-    """It comes last, for every tool, and a failure of its own does not let a call pass."""
+    """It runs last, for every tool, and fails closed."""
     hook = guard(judged.protected)
     assert (hook.name, hook.priority, hook.gate, hook.match) == ("guard", 1000, True, None)
     assert hook.events == ("PreToolUse",) and hook.source.layer == "built-in"
@@ -1142,7 +1142,7 @@ def test_long_inputs_are_judged_in_bounded_time(
 def test_long_lines_are_judged_in_bounded_time(
     made: Callable[[int], str], length: int, seconds: float, judged: World
 ) -> None:
-    """A megabyte is judged in seconds, whatever it is made of; what is shorter, in less."""
+    """A megabyte is judged in seconds, whatever it contains; shorter text, in less."""
     command = made(length)
     started = time.monotonic()
     assert judge(judged, "Bash", {"command": command})[0] in ("none", "ask", "deny")
@@ -1150,7 +1150,7 @@ def test_long_lines_are_judged_in_bounded_time(
 
 
 def test_a_plain_line_is_judged_the_same_again(judged: World) -> None:
-    """What is remembered of harmless lines never lets one pass that is not: each is judged twice."""
+    """The cache of harmless lines never allows a harmful one: each line is judged twice."""
     lines = ["ls -la", "git status", "billhook trust", "billhook uninstall claude", "rm .claude/settings.json"]
     first = [judge_line(judged, line) for line in lines]
     assert first == [judge_line(judged, line) for line in lines]
@@ -1158,7 +1158,7 @@ def test_a_plain_line_is_judged_the_same_again(judged: World) -> None:
 
 
 def test_a_remembered_line_is_not_taken_for_a_call_with_more(judged: World) -> None:
-    """Arguments in a field of their own make another call of the same line."""
+    """Arguments in a separate field make another call of the same line."""
     assert judge(judged, "Bash", {"command": "rm"})[0] == "none"
     assert judge(judged, "Bash", {"command": "rm", "args": [".claude/settings.json"]})[0] != "none"
 

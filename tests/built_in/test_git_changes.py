@@ -103,14 +103,14 @@ def test_a_command_that_changes_approved_files_asks(command: str, repository: Pa
 
 
 @pytest.mark.parametrize("command", UNCHANGED)
-def test_a_command_that_leaves_them_alone_passes(command: str, repository: Path) -> None:
+def test_a_command_that_does_not_touch_them_is_allowed(command: str, repository: Path) -> None:
     """Most branches have the same hooks."""
     assert judge(repository, command) == "none"
 
 
 @pytest.mark.parametrize("command", ["git switch removed", "git checkout changed", "git merge script", "git stash pop"])
-def test_nothing_is_looked_at_without_approved_files(command: str, repository: Path) -> None:
-    """What nobody approved may come and go."""
+def test_nothing_is_read_without_approved_files(command: str, repository: Path) -> None:
+    """Files without an approval may change."""
     assert judge(repository, command, approved=False) == "none"
 
 
@@ -163,5 +163,5 @@ TOOLS = [
 def test_a_git_server_is_judged_by_the_same_rules(
     tool: str, given: dict[str, str], decision: str, repository: Path
 ) -> None:
-    """What it is asked to do is what the command of that name does."""
+    """The tool does the same as the git command of that name."""
     assert judge_call(repository, f"mcp__git__{tool}", {"repo_path": str(repository), **given}) == decision

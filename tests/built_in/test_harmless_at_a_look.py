@@ -1,4 +1,4 @@
-"""What the guard lets pass at one look: the same as what it lets pass when it looks closely."""
+"""The guard's quick check allows only what its full check allows."""
 
 import json
 

@@ -22,17 +22,17 @@ BASH = PreToolUse(session_id="s", transcript_path="", cwd="/", tool_name="Bash",
 STOP = Stop(session_id="s", transcript_path="", cwd="/")
 
 
-def one(*said: OutcomeRecord) -> HookStats:
+def one(*outcomes: OutcomeRecord) -> HookStats:
     """The numbers of a single hook."""
     tally = Tally()
-    for each in said:
+    for each in outcomes:
         tally.add(each)
     (stats,) = tally.stats()
     return stats
 
 
 @pytest.mark.parametrize(
-    ("said", "counted"),
+    ("outcome", "counted"),
     [
         pytest.param({}, {"runs": 1}, id="ok"),
         pytest.param({"decision": "deny"}, {"runs": 1, "denies": 1}, id="a deny"),
@@ -49,9 +49,9 @@ def one(*said: OutcomeRecord) -> HookStats:
         pytest.param({"output_bytes": 300}, {"runs": 1, "output_bytes": 300, "output_max": 300}, id="output"),
     ],
 )
-def test_each_outcome_is_counted_as_what_it_is(said: dict[str, Any], counted: dict[str, int]) -> None:
-    """Failures of all kinds are runs, and what was not asked is none."""
-    found = one(OutcomeRecord(hook="a", duration_ms=5.0, **said))
+def test_each_outcome_is_counted_as_what_it_is(outcome: dict[str, Any], counted: dict[str, int]) -> None:
+    """Failures of all kinds are runs, and a skipped hook is not."""
+    found = one(OutcomeRecord(hook="a", duration_ms=5.0, **outcome))
     numbers = {key: getattr(found, key) for key in HookStats.__struct_fields__}
     expected: dict[str, Any] = {**dict.fromkeys(numbers, 0), "name": "a", "p50": None, "p95": None, "max": None}
     if counted.get("runs"):
@@ -70,8 +70,8 @@ def test_percentiles_are_those_of_the_nearest_rank() -> None:
     assert (found.output_bytes, found.output_max) == (5050, 100)
 
 
-def test_a_hook_that_was_not_reached_in_time_took_no_time() -> None:
-    """It counts as timed out, and does not make the others look quick."""
+def test_a_hook_that_could_not_start_in_time_has_no_duration() -> None:
+    """It counts as timed out, and does not make the others look fast."""
     found = one(OutcomeRecord(hook="a", status="timed_out", duration_ms=0.0), OutcomeRecord(hook="a", duration_ms=8.0))
 
     assert (found.runs, found.timed_out, found.p50) == (2, 1, 8.0)
@@ -91,7 +91,7 @@ def test_the_slowest_comes_first_and_what_never_ran_last() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0.002, 1e8), min_size=1, max_size=300), st.integers(20, 60))
 def test_percentiles_of_very_many_stay_near(some: list[float], times: int) -> None:
-    """Beyond what is kept exactly, a percentile is within two percent of the true one, and the longest is exact."""
+    """With many durations, a percentile is within two percent of the true one, and the longest is exact."""
     many = [ms for ms in some for _ in range(times * 300 // len(some) + 1)]
     durations = Durations()
     for ms in many:
@@ -107,7 +107,7 @@ def test_percentiles_of_very_many_stay_near(some: list[float], times: int) -> No
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -1.0, 0.0, 1e300])
 def test_odd_durations_are_taken(odd: float) -> None:
-    """A record that somebody wrote by hand may say anything; the numbers stay numbers."""
+    """A record that was edited by hand may contain anything; the numbers stay numbers."""
     durations = Durations()
     for _ in range(5000):
         durations.add(odd)
@@ -130,7 +130,7 @@ def test_memory_does_not_grow_with_the_outcomes() -> None:
 
 
 def test_the_hook_tells_later_hooks_the_budget() -> None:
-    """It is first in order, is asked at every event, and `ctx.find` has its data."""
+    """It is first in order, runs at every event, and `ctx.find` has its data."""
     seen: list[Any] = []
 
     def later(ctx: Context) -> None:

@@ -355,7 +355,7 @@ ATTACKS = [*VARIANTS, *PROGRAM, *PACKAGE, *PERMISSIONS, *ELSEWHERE, *CARRIED, *G
 
 @pytest.mark.parametrize("command", ATTACKS)
 def test_no_ordinary_means_disarm(command: str, world: World) -> None:
-    """The person is asked, or the call is denied."""
+    """The user is asked, or the call is denied."""
     decision = judge(world, "Bash", {"command": command})[0]
     assert decision in (("deny",) if "billhook trust" in command else ("ask", "deny"))
 
@@ -649,13 +649,13 @@ WRITING_TOOLS = [
 
 @pytest.mark.parametrize(("tool", "given"), READING_TOOLS, ids=str)
 def test_tools_that_read_are_not_stopped(tool: str, given: Any, world: World) -> None:
-    """Their names say so, in whatever case."""
+    """Their names show it, in any case."""
     assert judge(world, tool, given) == ("none", "")
 
 
 @pytest.mark.parametrize(("tool", "given"), WRITING_TOOLS, ids=str)
 def test_tools_that_write_are_stopped(tool: str, given: Any, world: World) -> None:
-    """By the file they name; a name that speaks of both reading and writing is one that writes."""
+    """By the file that they name; a name with both reading and writing words writes."""
     assert judge(world, tool, given)[0] in ("ask", "deny")
 
 

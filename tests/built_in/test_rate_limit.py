@@ -1,4 +1,4 @@
-"""rate-limit: how many calls pass, when they pass again, and what happens when nobody can count."""
+"""rate-limit: how many calls are allowed, when calls are allowed again, and what happens when the count is unknown."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ class Session:
         self.more: list[Hook] = []
 
     def verdict(self, command: str = "curl example.com", tool: str = "Bash") -> Verdict:
-        """Made with everything new, as in a process of its own."""
+        """Made with everything new, as in a separate process."""
         limited = rate_limit(FileState(self.root, seconds=0.2), self.limits, self.project, clock=self.clock)
         engine = Engine([limited, *self.more])
         return engine.fire_sync(
@@ -80,7 +80,7 @@ def test_at_most_so_many_per_session(tmp_path: Path) -> None:
 
 
 def test_only_what_the_rule_strikes_is_counted(tmp_path: Path) -> None:
-    """Other calls pass without a look at the state; a line that may strike counts."""
+    """Other calls are allowed without reading the state; a line that may match counts."""
     session = Session(tmp_path / "home", RateLimit(rule=CURL, at_most=1))
     assert session.calls(5, "ls -l") == ["none"] * 5
     assert not (tmp_path / "home").exists()
@@ -100,7 +100,7 @@ def test_without_a_rule_every_call_counts(tmp_path: Path) -> None:
 
 
 def test_per_turn(tmp_path: Path) -> None:
-    """It begins anew when turn-tracker counts the next turn."""
+    """The count starts again when turn-tracker counts the next turn."""
     session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per="turn"))
     assert session.calls(3) == ["none", "none", "deny"]
     session.stop()
@@ -108,7 +108,7 @@ def test_per_turn(tmp_path: Path) -> None:
 
 
 def test_per_minute_slides(tmp_path: Path) -> None:
-    """Each call counts for 60 seconds, and not until the minute is full on somebody's watch."""
+    """Each call counts for 60 seconds, not until the end of the clock's minute."""
     session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per="minute"))
     assert session.calls(1) == ["none"]
     session.clock.now += 30
@@ -123,7 +123,7 @@ def test_per_minute_slides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("per", ["turn", "session"])
 def test_minutes(tmp_path: Path, per: Any) -> None:
-    """They begin with the first call, not with the limit; a new turn begins anew, a session does not."""
+    """They begin with the first call, not with the limit; they start again with a new turn, but not in a session."""
     session = Session(tmp_path, RateLimit(at_most=2, of="minutes", per=per, then="ask"))
     assert session.calls(2) == ["none", "none"]
     session.clock.now += 119
@@ -146,15 +146,15 @@ def test_minutes_after_the_machine_was_started(tmp_path: Path) -> None:
 
 
 def test_minutes_without_a_session(tmp_path: Path) -> None:
-    """Nobody knows when it began: calls are still limited, minutes are not."""
+    """Its start is unknown: calls are still limited, minutes are not."""
     session = Session(tmp_path, RateLimit(at_most=1, of="minutes"), RateLimit(at_most=2), session="")
     session.calls(1)
     session.clock.now += 90
     assert session.calls(2) == ["none", "deny"]
 
 
-def test_a_clock_that_starts_anew(tmp_path: Path) -> None:
-    """The machine was started again: nobody is let through at once, and nobody is locked out for longer than a minute,
+def test_a_clock_that_was_reset(tmp_path: Path) -> None:
+    """The machine was restarted: no call is allowed at once, and no call is denied for longer than a minute,
     also when calls keep being refused meanwhile."""
     session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per="minute"))
     assert session.calls(3) == ["none", "none", "deny"]
@@ -168,14 +168,15 @@ def test_a_clock_that_starts_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("per", ["turn", "session"])
 def test_without_a_session(tmp_path: Path, per: Any) -> None:
-    """Calls count for an hour, and the reason says why that is; a Stop of some agent begins nothing anew."""
+    """Calls count for an hour, and the reason explains it; a Stop of some agent does not reset the count."""
     session = Session(tmp_path, RateLimit(rule=CURL, at_most=2, per=per), session="")
     assert session.calls(3) == ["none", "none", "deny"]
     session.stop()
     session.clock.now += 3599.5
     refused = session.verdict()
     assert refused.reason == (
-        "Limit: `Bash(curl *)` at most 2 times per hour, because the agent names no session; the next may pass in 1 s"
+        "Limit: `Bash(curl *)` at most 2 times per hour, because the agent names no session; "
+        "the next call is allowed in 1 s"
     )
     session.clock.now += 0.5
     assert session.calls(3) == ["none", "none", "deny"]
@@ -199,7 +200,7 @@ def test_without_a_session_projects_count_apart(tmp_path: Path) -> None:
     assert Session(tmp_path, limit, session="", project="/q", cwd="/p").calls(1) == ["none"]
 
 
-def test_the_clock_is_one_that_nobody_can_set(tmp_path: Path) -> None:
+def test_the_clock_is_monotonic(tmp_path: Path) -> None:
     """Times are those of the monotonic clock, which all processes share."""
     before = time.monotonic()
     engine = Engine([rate_limit(FileState(tmp_path), [RateLimit(at_most=5, per="minute")])])
@@ -215,21 +216,21 @@ def test_the_clock_is_one_that_nobody_can_set(tmp_path: Path) -> None:
     [
         (
             RateLimit(rule=CURL, at_most=1, per="turn"),
-            "Limit: `Bash(curl *)` at most once per turn; it begins anew with the next turn",
+            "Limit: `Bash(curl *)` at most once per turn; the count starts again with the next turn",
         ),
         (
             RateLimit(rule=CURL, at_most=1, per="session", reason="The API is not ours."),
-            "The API is not ours.\nLimit: `Bash(curl *)` at most once per session; it holds until the session ends",
+            "The API is not ours.\nLimit: `Bash(curl *)` at most once per session; it applies until the session ends",
         ),
         (
             RateLimit(at_most=1, per="minute"),
-            "Limit: tool calls at most once per minute; the next may pass in 48 s",
+            "Limit: tool calls at most once per minute; the next call is allowed in 48 s",
         ),
     ],
     ids=["turn", "session", "minute"],
 )
-def test_the_reason_says_rule_limit_and_end(tmp_path: Path, limit: RateLimit, reason: str) -> None:
-    """So that the model knows what to do instead."""
+def test_the_reason_has_rule_limit_and_end(tmp_path: Path, limit: RateLimit, reason: str) -> None:
+    """The reason tells the model what to do instead."""
     session = Session(tmp_path, limit)
     session.calls(1)
     session.clock.now += 12.5
@@ -237,7 +238,7 @@ def test_the_reason_says_rule_limit_and_end(tmp_path: Path, limit: RateLimit, re
 
 
 def test_then_ask(tmp_path: Path) -> None:
-    """The person decides about each call beyond the limit; none of them uses anything up."""
+    """The user decides about each call beyond the limit; none of them counts."""
     session = Session(tmp_path, RateLimit(rule=CURL, at_most=1, per="minute", then="ask"))
     assert session.calls(3) == ["none", "ask", "ask"]
     session.clock.now += 60
@@ -245,7 +246,7 @@ def test_then_ask(tmp_path: Path) -> None:
 
 
 def test_several_limits(tmp_path: Path) -> None:
-    """A call passes when all of them let it; one that is refused by one counts under none; the strictest speaks."""
+    """A call is allowed if all limits allow it; a denied call counts under none; the strictest limit answers."""
     session = Session(
         tmp_path,
         RateLimit(rule="Bash", at_most=4, per="session", then="ask"),
@@ -269,18 +270,18 @@ def test_a_limit_whose_number_was_changed(tmp_path: Path) -> None:
     assert Session(tmp_path, RateLimit(rule=CURL, at_most=3, per="minute")).calls(2) == ["none", "deny"]
     lowered = Session(tmp_path, RateLimit(rule=CURL, at_most=1, per="minute"))
     lowered.clock.now += 20
-    assert lowered.verdict().reason.endswith("the next may pass in 40 s")
+    assert lowered.verdict().reason.endswith("the next call is allowed in 40 s")
 
 
 @pytest.mark.parametrize("per", ["turn", "session", "minute"])
 def test_none_at_all(tmp_path: Path, per: Any) -> None:
-    """A limit of zero lets nothing pass."""
+    """A limit of zero allows nothing."""
     refused = Session(tmp_path, RateLimit(rule=CURL, at_most=0, per=per)).verdict()
     assert refused.decision is Decision.DENY and "at most 0 times" in refused.reason
 
 
 def test_a_call_that_is_rewritten_counts_once(tmp_path: Path) -> None:
-    """A gate is asked again about the final input; what that input alone strikes is counted then."""
+    """A gate runs again on the final input; limits that only that input matches are counted then."""
     session = Session(tmp_path, RateLimit(rule="Bash", at_most=2), RateLimit(rule="Bash(wget *)", at_most=1))
     session.more = [Hook(name="rewriter", run=lambda ctx: rewrite(input={"command": "wget x"}), priority=200)]
     assert session.calls(1, "curl x") == ["none"]
@@ -324,7 +325,7 @@ def edited(root: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [unwritable, damaged, edited])
 def test_a_limit_that_can_not_be_counted(tmp_path: Path, spoil: Any) -> None:
-    """It lets nothing pass, and says what to do; calls that it is not about are free."""
+    """It denies every call, with a hint; calls that match no limit are allowed."""
     root = tmp_path / "home"
     spoil(root)
     session = Session(root, RateLimit(rule=CURL, at_most=5))
@@ -342,7 +343,7 @@ def test_hostile_ids(tmp_path: Path, session: str) -> None:
     assert os.listdir(tmp_path) == ["home"] and len(os.listdir(tmp_path / "home" / "billhook" / "limits")) == 1
 
 
-def test_processes_together_pass_no_more(tmp_path: Path) -> None:
+def test_processes_share_the_limit(tmp_path: Path) -> None:
     """Eight processes make 200 calls at once: exactly 50 pass."""
     code = """
     import sys

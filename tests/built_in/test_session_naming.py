@@ -44,7 +44,7 @@ def test_a_session_that_is_known(tmp_path: Path, source: str) -> None:
 
 
 def test_after_a_clear(tmp_path: Path) -> None:
-    """A new id goes on under the name of the session that was cleared; in another project it doesn't."""
+    """A new id keeps the name of the session that was cleared; in another project it doesn't."""
     name = start(tmp_path)["sessionName"]
     assert start(tmp_path, "def", "clear") == {"sessionName": name, "isNew": False, "source": "existing"}
     assert start(tmp_path, "def", "resume") == {"sessionName": name, "isNew": False, "source": "existing"}
@@ -58,8 +58,8 @@ def test_an_agent_that_names_no_session(tmp_path: Path, source: str) -> None:
     assert not (tmp_path / "home").exists()
 
 
-def test_a_name_that_somebody_chose(tmp_path: Path) -> None:
-    """It says so at every start."""
+def test_a_name_that_the_user_chose(tmp_path: Path) -> None:
+    """It is shown at every start."""
     start(tmp_path)
     Sessions(FileState(tmp_path)).rename("abc", "release", "/p")
     for source in ("startup", "resume"):
@@ -68,7 +68,7 @@ def test_a_name_that_somebody_chose(tmp_path: Path) -> None:
 
 
 def test_a_home_that_can_not_be_written(tmp_path: Path) -> None:
-    """The built-in has failed and says where; the session starts all the same."""
+    """The built-in has failed with the file's path; the session starts nevertheless."""
     (tmp_path / "file").write_text("")
     failed = start(tmp_path / "file" / "home")
     assert failed.status is Status.FAILED and str(tmp_path / "file") in failed.error

@@ -28,7 +28,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 
 class Home:
-    """A home with a session in it, in which each event comes from a process of its own, as far as anybody can tell."""
+    """A home with one session; each event looks as if it came from a new process."""
 
     def __init__(self, root: Path, session: str = "abc", **options: bool) -> None:
         self.root = root
@@ -89,17 +89,17 @@ def test_a_subagent_counts_on_the_current_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "preserve", "sequence"),
     [
-        pytest.param("startup", True, 1, id="startup begins anew"),
-        pytest.param("clear", True, 1, id="clear begins anew"),
+        pytest.param("startup", True, 1, id="startup starts again"),
+        pytest.param("clear", True, 1, id="clear starts again"),
         pytest.param("resume", True, 3, id="resume goes on"),
-        pytest.param("resume", False, 1, id="resume begins anew when it should"),
+        pytest.param("resume", False, 1, id="resume starts again when it should"),
         pytest.param("compact", True, 3, id="compact goes on"),
         pytest.param("compact", False, 3, id="compact is no resume"),
         pytest.param("of a later version", True, 3, id="an unknown source uses no id twice"),
     ],
 )
 def test_where_a_session_goes_on(tmp_path: Path, source: str, preserve: bool, sequence: int) -> None:
-    """Resume is told by `source`, which is what agents send."""
+    """A resume is recognized by `source`, which agents send."""
     home = Home(tmp_path, preserve_on_resume=preserve)
     home.data("SessionStart")
     home.data("Stop")
@@ -110,7 +110,7 @@ def test_where_a_session_goes_on(tmp_path: Path, source: str, preserve: bool, se
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionEnd"])
 def test_events_that_only_read(tmp_path: Path, event: str) -> None:
-    """A session whose start nobody saw is in its first turn, and nothing is written for that."""
+    """A session whose start was not seen is in its first turn, and nothing is written for that."""
     home = Home(tmp_path / "home")
     data = home.data(event)
     assert (data["turnId"], data["sequence"]) == ("abc:1", 1)
@@ -119,14 +119,14 @@ def test_events_that_only_read(tmp_path: Path, event: str) -> None:
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_an_agent_that_names_no_session(tmp_path: Path, event: str) -> None:
-    """There are no turns: nothing is said, and nothing is written that other agents would share."""
+    """There are no turns: no data, and nothing is written that other agents would share."""
     outcome = Home(tmp_path / "home", session="", inject_context=True).outcome(event)
     assert (outcome.status, outcome.data, outcome.context_to_inject) == (Status.OK, None, "")
     assert not (tmp_path / "home").exists()
 
 
-def test_a_stop_whose_start_nobody_saw(tmp_path: Path) -> None:
-    """It ends the first turn; a resume before it goes on with the first."""
+def test_a_stop_whose_start_was_not_seen(tmp_path: Path) -> None:
+    """It ends the first turn; a resume before it continues the first."""
     assert Home(tmp_path, "a").data("Stop")["completedTurnId"] == "a:1"
     assert Home(tmp_path, "b").data("SessionStart", source="resume") == {"turnId": "b:1", "sequence": 1}
     assert Home(tmp_path, "c").data("SubagentStop")["subagentTurnId"] == "c:1:s:1"
@@ -157,7 +157,7 @@ def test_later_hooks_read_it(tmp_path: Path) -> None:
 
 
 def test_turn_of_only_reads(tmp_path: Path) -> None:
-    """What everybody else asks."""
+    """The public function for other code."""
     home = Home(tmp_path)
     state = FileState(tmp_path)
     assert turn_of(state, "abc") == ("abc:1", 1)
@@ -180,8 +180,8 @@ def test_hostile_ids(tmp_path: Path, session: str) -> None:
     "record", ['{"sequence": "5"}', '{"sequence": 0}', '{"sequence": -3, "subagentSeq": 0}', '{"subagentSeq": -1}',
                '{"sequence": 1e3}', '{"sequence": null}', "{}"],
 )  # fmt: skip
-def test_a_record_that_is_no_count(tmp_path: Path, record: str) -> None:
-    """Somebody edited it: the session is in its first turn."""
+def test_a_record_that_is_not_a_count(tmp_path: Path, record: str) -> None:
+    """It was edited: the session is in its first turn."""
     (tmp_path / "turns").mkdir(mode=0o700)
     (tmp_path / "turns" / "abc.json").write_text(record)
     home = Home(tmp_path)
@@ -204,7 +204,7 @@ def test_a_damaged_file_recovers_at_once(tmp_path: Path, event: str, damage: str
 
 @pytest.mark.parametrize("event", ["SessionStart", "Stop", "SubagentStop"])
 def test_a_home_that_can_not_be_written(tmp_path: Path, event: str) -> None:
-    """The event is still judged: the built-in has failed, says where, and stops nobody."""
+    """The event is still judged: the built-in has failed with the file's path, and the event continues."""
     (tmp_path / "file").write_text("")
     asked = []
     state = FileState(tmp_path / "file" / "home")

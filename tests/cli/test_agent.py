@@ -119,7 +119,7 @@ def test_an_answer_that_cant_be_written_is_a_failure(place: Place, form: tuple[s
         done = subprocess.run(
             command, cwd=place.project, env=place.env(), stdout=full, stderr=subprocess.PIPE, check=False
         )
-    assert done.returncode == 2 and b"the output could not be written: No space left" in done.stderr
+    assert done.returncode == 2 and b"can't write the output: No space left" in done.stderr
     assert names(place)[-1] == "SessionEnd"
 
 
@@ -319,7 +319,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(place: Place) -> None:
         told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
         ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", told=told)
     assert (ended.code, ended.out) == (0, "All done.\n"), ended
-    assert "note: anthropic is overloaded: too much to do; what it said so far does not count" in ended.err
+    assert "note: anthropic is overloaded: too much to do; the answer so far is discarded" in ended.err
     assert "StopFailure" not in names(place)
 
 
@@ -329,7 +329,7 @@ def test_a_call_that_the_model_took_back_is_named(place: Place) -> None:
         told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
         ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", *FREELY, told=told)
     assert (ended.code, ended.out) == (0, "I won't.\n")
-    assert "note: anthropic declined to go on: Bash was not called" in ended.err
+    assert "note: anthropic declined to continue: Bash was not called" in ended.err
     assert not (place.project / "made").exists()
 
 
@@ -349,7 +349,7 @@ def test_a_service_that_refuses(place: Place) -> None:
 def test_without_a_terminal_nobody_is_asked(place: Place) -> None:
     """What needs permission is denied, and the model is told why."""
     ended = agent(place, LISTS)
-    assert "    error: Bash needs permission" in ended.err and "(nobody can be asked)" in ended.err
+    assert "    error: Bash needs permission" in ended.err and "(no user can be asked)" in ended.err
     assert "PermissionDenied" in names(place)
 
 
@@ -409,7 +409,7 @@ SLIPS = {
     "model": (("--model", "gpt-5"), "unknown model"),
     "script": (("--model", "scripted:none.yaml"), "No such file"),
     "mode": (("--permission-mode", "acceptedits"), "did you mean `acceptEdits`?"),
-    "config": (("--config", "none.yaml"), "there is no such file"),
+    "config": (("--config", "none.yaml"), "no such file"),
     "budget": (("--context-budget", "0"), "--context-budget"),
     "prompt": (("-p", " "), "the prompt is empty"),
     "session": (("--resume", "nobody"), "no session `nobody`"),

@@ -179,7 +179,7 @@ def test_the_person_is_asked(place: Place, answer: str, runs: bool) -> None:
     with chatting(place, BASH("touch made") + SAYS) as chat:
         chat.say("go")
         asked = chat.until("\n? ")
-        assert "Bash wants to run:\n  | touch made\n" in asked and "[y] yes, once" in asked
+        assert "Allow this Bash call?\n  | touch made\n" in asked and "[y] yes, once" in asked
         chat.type(answer if answer == CTRL_D else f"{answer}\n")
         chat.until("Hello to you.\n> ")
     assert (place.project / "made").exists() is runs
@@ -212,7 +212,7 @@ def test_what_is_no_answer_is_asked_again(place: Place) -> None:
         chat.type("y\n")
         chat.until("\n? ")
         chat.type("perhaps\n")
-        assert chat.until("\n? ") == "perhaps\nthat is no answer; type y, s or n (Enter: no)\n? "
+        assert chat.until("\n? ") == "perhaps\ninvalid answer; type y, s or n (Enter: no)\n? "
         chat.type("n\n")
         chat.until("Hello to you.")
     assert not (place.project / "made").exists()

@@ -188,7 +188,7 @@ def test_file_that_cant_be_read(folder: Folder) -> None:
 def test_list_inside_claude(folder: Folder) -> None:
     """What the agent runs itself is shown as that."""
     assert folder.screen("list", "--host", "claude", "--event", "PreToolUse") == snapshot("""\
-what applies inside Claude Code
+what applies in Claude Code
 
 PreToolUse
    1 metrics         times every hook
@@ -221,7 +221,7 @@ Run by Claude Code itself
 def test_list_inside_gemini(folder: Folder) -> None:
     """Its own names of events, and what never fires there."""
     assert folder.screen("list", "--host", "gemini") == snapshot("""\
-what applies inside Gemini CLI
+what applies in Gemini CLI
 
 PreToolUse (BeforeTool)
    1 review          ask: A person has to see this
@@ -251,24 +251,24 @@ PreCompact (PreCompress)
    1 guard           ./guard.sh
      claude   gate   own   ~/.config/billhook/hooks.yaml:9
 
-Built in, without a say in decisions
+Built-ins that only observe
    1 metrics         times every hook
    2 turn-tracker    counts the turns of a session
    3 session-naming  names the session
    4 event-logger    records every event in the log
 
-Not approved (`billhook trust` shows each and asks)
+Not approved (review with `billhook trust`)
    - own             ./own.sh
      PreToolUse   claude   on_failure allow   not approved
      .claude/settings.json:6
 
-Never fires in Gemini CLI: it has no such event
+Never fires in Gemini CLI, which has no such event
    - tasks           ./tasks
      TaskCreated   claude   on_failure allow   own
      ~/.config/billhook/hooks.yaml:17
 -- stderr
 
-hint: 1 hook waits for your approval: `billhook trust`
+hint: 1 hook not approved yet: review with `billhook trust`
 -- exit 0
 """)
 

@@ -61,7 +61,7 @@ def complaint(*arguments: str, stdin: bytes = b"") -> str:
     ],
 )
 def test_anatomy(arguments: tuple[str, ...]) -> None:
-    """Every complaint says what is wrong, and after a blank line what to do."""
+    """Every error has a message, and after a blank line a hint."""
     text = complaint(*arguments, stdin=b"{}")
     assert text.startswith("error: ")
     what, _, hint = text.partition("\n\n")
@@ -91,15 +91,15 @@ def test_screens() -> None:
         ("fire", "--event", EVENT + "}"),
     ]
     assert "\n".join(complaint(*arguments) for arguments in usual) == snapshot("""\
-error: no verb `fier`
+error: no command `fier`
 
-hint: did you mean `fire`? (`billhook --help` tells more)
+hint: did you mean `fire`? (see `billhook --help`)
 
 error: no option `--tol`
 
-hint: did you mean `--tool`? (`billhook fire --help` tells more)
+hint: did you mean `--tool`? (see `billhook fire --help`)
 
-error: PreToolUse is about a tool: which one?
+error: PreToolUse needs a tool
 
 hint: billhook fire PreToolUse --tool Bash ...
 
@@ -121,7 +121,7 @@ hint: quote it for the shell, as in --input '{"command": "ls"}'
 
 error: --event: missing field at `$.tool_input`
 
-hint: `billhook fire PreToolUse ...` without --event fills in samples
+hint: `billhook fire PreToolUse ...` without --event uses sample values
 """)
 
 
@@ -165,7 +165,7 @@ def test_a_verb_that_does_not_exist(word: str, hint: str) -> None:
 
 def test_a_verb_that_is_like_none_lists_all() -> None:
     """No far-fetched guess."""
-    assert "hint: one of init, add," in billhook("xyzzy").err
+    assert "hint: one of init, install," in billhook("xyzzy").err
 
 
 @pytest.fixture

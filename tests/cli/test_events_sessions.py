@@ -172,18 +172,18 @@ def test_rename(place: Recorded) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("jolly-squid", "another session is called `jolly-squid`"),
-        ("list", "a session can't be called `list`"),
-        ("../x", "`../x` can't be a session's name"),
-        ("", "can't be a session's name"),
-        (".", "`.` can't be a session's name"),
-        ("a,b", "`a,b` can't be a session's name"),
+        ("jolly-squid", "another session has the name `jolly-squid`"),
+        ("list", "`list` can't be used as a session name"),
+        ("../x", "invalid session name `../x`"),
+        ("", "invalid session name ``"),
+        (".", "invalid session name `.`"),
+        ("a,b", "invalid session name `a,b`"),
         (
             "Ünï",
-            "`Ünï` can't be a session's name\n\nhint: at most 64 characters of a-z A-Z 0-9 . _ - with a letter or a",
+            "invalid session name `Ünï`\n\nhint: use at most 64 characters of a-z A-Z 0-9 . _ - and begin with a",
         ),
-        ("a\x1b[2J", "`a\\x1b[2J` can't be a session's name"),
-        ("é" * 99, f"`{'é' * 64}...` can't be a session's name"),
+        ("a\x1b[2J", "invalid session name `a\\x1b[2J`"),
+        ("é" * 99, f"invalid session name `{'é' * 64}...`"),
         (ONE, f"`{ONE}` is the id of another session\n\nhint: choose another name"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from cli.recorded import Recorded
 
-UNSAID = "the `codex` dialect can't say everything: "
+UNSAID = "the `codex` dialect can't express everything: "
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_head_that_is_kept(place: Recorded) -> None:
     place.log.write_bytes(b"".join(lines_of(place)[:8]))
     ended = place.run("verify")
     assert ended.code == 1
-    assert "the head that was exported, record 11, is not in the log: it ends with record 8" in ended.out
+    assert "the exported head, record 11, is not in the log: it ends with record 8" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_findings_on_the_screen(place: Recorded) -> None:
 
     assert place.screen("verify") == snapshot("""\
 ~/.claude/hooks/-home-me-shop/hooks.jsonl:3: record 3: hash mismatch: the record was changed
-~/.claude/hooks/-home-me-shop/hooks.jsonl:4: record 5: record 4 is missing before it
+~/.claude/hooks/-home-me-shop/hooks.jsonl:4: record 5: record 4 is missing before this record
 
 10 records in 1 file: 2 findings
 -- exit 1

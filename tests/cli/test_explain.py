@@ -27,7 +27,7 @@ hooks:
   push:
     events: PreToolUse
     if: Bash(git push --force *)
-    ask: Is everybody told?
+    ask: Does the team know?
   audit:
     events: [PreToolUse, PostToolUse]
     run: ./audit.sh
@@ -55,64 +55,62 @@ def approved(folder: Folder) -> Folder:
 
 
 def test_a_command(approved: Folder) -> None:
-    """Every hook for it: asked or not, why, and what would change that."""
+    """Every hook for it: whether it runs, why not, and what would change that."""
     assert approved.screen("explain", "git push -f && ls") == snapshot("""\
 PreToolUse Bash: git push -f && ls
 
   effects
      force-push:remote  by `git push -f`
 
-  1  audit  asked
+  1  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: a failure lets it pass
+     claude   5 s   on_failure allow: if it fails, the action continues
      .billhook/hooks.yaml:19
 
-  2  built-in/guard  asked
-     says: ask: `git push -f` would overwrite a remote branch. Use `git push
+  2  built-in/guard  runs
+     answer: ask: `git push -f` would overwrite a remote branch. Use `git push
        --force-with-lease origin BRANCH`, or push to another branch: `git push
        origin HEAD:BRANCH`.
      note: To allow it, the user can add `Bash(git push -f)` and `Bash(ls)` to
        `permissions: {allow: [...]}` in ~/.config/billhook/hooks.yaml.
-     60 s   gate: a failure denies it   built-in
+     60 s   gate: if it fails, the action is denied   built-in
 
-  -  no-destroy  not asked
+  -  no-destroy  skipped: `if: Bash(terraform destroy *)` does not match `git
+       push -f` and `ls`
      deny: Destroying infrastructure needs a human
-     if `Bash(terraform destroy *)` does not match `git push -f` and `ls`
-     to change that: write `if: Bash(git push *)`
      claude   .billhook/hooks.yaml:2
 
-  -  scan  not asked
-     ./scan.sh
-     match `Write|Edit` does not match `Bash`
+  -  scan  skipped: `match: Write|Edit` does not match `Bash`
      to change that: write `match: Write|Edit|Bash`
+     ./scan.sh
      claude   .billhook/hooks.yaml:6
 
-  -  guard  not asked
-     ./guard.sh
-     `bash` never matches: under `claude` the tool is called `Bash`
+  -  guard  skipped: `bash` never matches: under `claude` the tool is called
+       `Bash`
      to change that: write `match: Bash`
+     ./guard.sh
      claude   .billhook/hooks.yaml:11
 
-  -  push  not asked
-     ask: Is everybody told?
-     if `Bash(git push --force *)` does not match `git push -f` and `ls`
-     to change that: write `if: Bash(git push *)`, which sees the other
-       spellings, too
+  -  push  skipped: `if: Bash(git push --force *)` does not match `git push -f`
+       and `ls`
+     to change that: write `if: Bash(git push *)`, which also matches the other
+       spellings
+     ask: Does the team know?
      claude   .billhook/hooks.yaml:15
 
-1 hook wants other events: lint (PostToolUse) (--all shows why)
+1 hook listens for other events: lint (PostToolUse) (--all shows them)
 
-built in, without a say: metrics, turn-tracker, event-logger
+built-ins that only observe: metrics, turn-tracker, event-logger
 
-verdict: ask, because of built-in/guard, unless one of these is stricter: audit
-held up if one of these gates fails: built-in/guard
-passes if these fail, unless another hook objects: audit
+verdict: ask, by built-in/guard, unless one of these is stricter: audit
+blocked if any of these gates fails: built-in/guard
+not blocked if any of these fails: audit
 -- exit 0
 """)
 
 
 def test_a_command_that_is_denied(approved: Folder) -> None:
-    """What a plain line of config says is known beforehand."""
+    """A fixed answer is known in advance."""
     found = json.loads(approved.billhook("explain", "terraform destroy x", "--json").out)
 
     assert found["verdict"] == {
@@ -135,81 +133,77 @@ PreToolUse Write: a.py
   effects
      write:project  a.py by `Write`
 
-  1  scan  asked
+  1  scan  runs
      ./scan.sh
      match Write|Edit   claude   600 s (default of claude)
-     gate: a failure denies it   .billhook/hooks.yaml:6
+     gate: if it fails, the action is denied   .billhook/hooks.yaml:6
 
-  2  audit  asked
+  2  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: a failure lets it pass
+     claude   5 s   on_failure allow: if it fails, the action continues
      .billhook/hooks.yaml:19
 
-  3  built-in/guard  asked
-     says: no objection
-     60 s   gate: a failure denies it   built-in
+  3  built-in/guard  runs
+     answer: no objection
+     60 s   gate: if it fails, the action is denied   built-in
 
-  -  no-destroy  not asked
+  -  no-destroy  skipped: `if: Bash(terraform destroy *)` is for `Bash`, and
+       this is `Write`
      deny: Destroying infrastructure needs a human
-     if `Bash(terraform destroy *)` is about `Bash`, and this is `Write`
-     to change that: write `if: Write`, which matches every `Write`
      claude   .billhook/hooks.yaml:2
 
-  -  guard  not asked
-     ./guard.sh
-     match `bash` does not match `Write`
+  -  guard  skipped: `match: bash` does not match `Write`
      to change that: write `match: Bash|Write`
+     ./guard.sh
      claude   .billhook/hooks.yaml:11
 
-  -  push  not asked
-     ask: Is everybody told?
-     if `Bash(git push --force *)` is about `Bash`, and this is `Write`
-     to change that: write `if: Write`, which matches every `Write`
+  -  push  skipped: `if: Bash(git push --force *)` is for `Bash`, and this is
+       `Write`
+     ask: Does the team know?
      claude   .billhook/hooks.yaml:15
 
-  -  lint  not asked
-     ./lint.sh
-     it wants `PostToolUse`, not `PreToolUse`
+  -  lint  skipped: it listens for `PostToolUse`, not `PreToolUse`
      to change that: write `events: [PostToolUse, PreToolUse]`
+     ./lint.sh
      claude   .billhook/hooks.yaml:23
 
-built in, without a say: metrics, turn-tracker, event-logger
+built-ins that only observe: metrics, turn-tracker, event-logger
 
-verdict: depends on what is answered by scan, audit
-held up if one of these gates fails: scan, built-in/guard
-passes if these fail, unless another hook objects: audit
+verdict: depends on the answers of scan, audit
+blocked if any of these gates fails: scan, built-in/guard
+not blocked if any of these fails: audit
 -- exit 0
 """)
 
 
 def test_an_event_that_blocks_nothing(approved: Folder) -> None:
-    """After the tool nothing is held up."""
+    """After the tool has run, nothing is blocked."""
     assert approved.screen("explain", "post_tool_use", "--tool", "Read") == snapshot("""\
 PostToolUse Read
 
-  1  audit  asked
+  1  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: a failure is shown
+     claude   5 s   on_failure allow: if it fails, the error is shown
      .billhook/hooks.yaml:19
 
-  -  lint  not asked
-     ./lint.sh
-     match `Write|Edit` does not match `Read`
+  -  lint  skipped: `match: Write|Edit` does not match `Read`
      to change that: write `match: Write|Edit|Read`
+     ./lint.sh
      claude   .billhook/hooks.yaml:23
 
-5 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
-(PreToolUse), push (PreToolUse), built-in/guard (PreToolUse) (--all shows why)
+5 hooks listen for other events: no-destroy (PreToolUse), scan (PreToolUse),
+guard (PreToolUse), push (PreToolUse), built-in/guard (PreToolUse) (--all shows
+them)
 
-built in, without a say: metrics, turn-tracker, event-logger
+built-ins that only observe: metrics, turn-tracker, event-logger
 
-verdict: depends on what is answered by audit
+verdict: depends on the answers of audit
 -- exit 0
 """)
 
 
 def test_not_approved(folder: Folder) -> None:
-    """What waits for approval is not asked, and both reasons are named where there are two."""
+    """A hook that waits for approval is skipped; every reason is shown."""
     folder.write("hooks.yaml", HOOKS[: HOOKS.index("  guard:")])
 
     assert folder.screen("explain", "terraform destroy") == snapshot("""\
@@ -218,122 +212,120 @@ PreToolUse Bash: terraform destroy
   effects
      destroy-infra:remote  by `terraform destroy`
 
-  1  guard  asked
-     says: ask: `terraform destroy` would destroy infrastructure. Show what it
+  1  guard  runs
+     answer: ask: `terraform destroy` would destroy infrastructure. Show what it
        would destroy (`terraform plan -destroy`), and let the user run it.
      note: To allow it, the user can add `Bash(terraform destroy)` to
        `permissions: {allow: [...]}` in ~/.config/billhook/hooks.yaml.
-     60 s   gate: a failure denies it   built-in
+     60 s   gate: if it fails, the action is denied   built-in
 
-  -  no-destroy  not asked
+  -  no-destroy  skipped: it is not approved
+     to change that: `billhook trust no-destroy` shows it and asks for approval
      deny: Destroying infrastructure needs a human
-     it is not approved
-     to change that: `billhook trust no-destroy` shows it and asks
      claude   hooks.yaml:2
 
-  -  scan  not asked
-     ./scan.sh
-     it is not approved
-     to change that: `billhook trust scan` shows it and asks
-     match `Write|Edit` does not match `Bash`
+  -  scan  skipped: it is not approved
+     to change that: `billhook trust scan` shows it and asks for approval
+     also: `match: Write|Edit` does not match `Bash`
      to change that: write `match: Write|Edit|Bash`
+     ./scan.sh
      claude   hooks.yaml:6
 
-built in, without a say: metrics, turn-tracker, event-logger
+built-ins that only observe: metrics, turn-tracker, event-logger
 
-verdict: ask, because of guard
-held up if one of these gates fails: guard
+verdict: ask, by guard
+blocked if any of these gates fails: guard
 -- exit 0
 """)
 
 
 def test_changed_gate(approved: Folder) -> None:
-    """A gate that changed blocks what it would have judged."""
+    """A gate that changed blocks what it would have checked."""
     approved.script("scan.sh", "exit 1")
 
     screen = approved.screen("explain", "PreToolUse", "--tool", "Write")
 
     assert screen[screen.index("scan") : screen.index("  -  ")] == snapshot("""\
-scan  blocks
+scan  blocks: scan.sh has changed since it was approved
+     to change that: `billhook trust scan` shows the change and asks for
+       approval
+     until then, every call that it would check is denied
      ./scan.sh
-     scan.sh has changed since it was approved
-     to change that: `billhook trust scan` shows how and asks
-     what it would have judged is denied until then
      claude   .billhook/hooks.yaml:6
 
-  2  audit  asked
+  2  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: a failure lets it pass
+     claude   5 s   on_failure allow: if it fails, the action continues
      .billhook/hooks.yaml:19
 
-  3  built-in/guard  asked
-     says: no objection
-     60 s   gate: a failure denies it   built-in
+  3  built-in/guard  runs
+     answer: no objection
+     60 s   gate: if it fails, the action is denied   built-in
 
 """)
-    assert "verdict: deny, whatever the other hooks say, because of scan" in screen
+    assert "verdict: deny, by scan, whatever the other hooks answer" in screen
 
 
 def test_nothing_is_configured(folder: Folder) -> None:
-    """What is built in is asked, and a hint says how to begin."""
+    """The built-ins run, and a hint shows how to begin."""
     assert folder.screen("explain", "rm -rf build") == snapshot("""\
 PreToolUse Bash: rm -rf build
 
   effects
      delete:project  build by `rm -rf build`
 
-  1  guard  asked
-     says: no objection
-     60 s   gate: a failure denies it   built-in
+  1  guard  runs
+     answer: no objection
+     60 s   gate: if it fails, the action is denied   built-in
 
-built in, without a say: metrics, turn-tracker, event-logger
+built-ins that only observe: metrics, turn-tracker, event-logger
 
-verdict: none (no objection): the agent's own permissions decide
-held up if one of these gates fails: guard
+verdict: none (no objection): the agent's permissions decide
+blocked if any of these gates fails: guard
 -- stderr
 
-hint: no hooks are configured here; `billhook init` writes a first file
+hint: no hooks are configured here; `billhook init` creates a first file
 -- exit 0
 """)
 
 
 def test_touching_its_own_files(folder: Folder) -> None:
-    """What guard would say is known."""
+    """The answer of the guard is known."""
     assert folder.screen("explain", "rm .billhook/hooks.yaml") == snapshot("""\
 PreToolUse Bash: rm .billhook/hooks.yaml
 
   effects
      delete:project  .billhook/hooks.yaml by `rm .billhook/hooks.yaml`
 
-  1  guard  asked
-     says: ask: This changes `.billhook/hooks.yaml`, which billhook's hooks
+  1  guard  runs
+     answer: ask: This changes `.billhook/hooks.yaml`, which billhook's hooks
        depend on (configuration, or an approved script). Ask the user to change
        it.
-     60 s   gate: a failure denies it   built-in
+     60 s   gate: if it fails, the action is denied   built-in
 
-built in, without a say: metrics, turn-tracker, event-logger
+built-ins that only observe: metrics, turn-tracker, event-logger
 
-verdict: ask, because of guard
-held up if one of these gates fails: guard
+verdict: ask, by guard
+blocked if any of these gates fails: guard
 -- stderr
 
-hint: no hooks are configured here; `billhook init` writes a first file
+hint: no hooks are configured here; `billhook init` creates a first file
 -- exit 0
 """)
 
 
-def test_an_event_that_no_hook_wants(approved: Folder) -> None:
-    """It says so."""
+def test_an_event_that_no_hook_listens_for(approved: Folder) -> None:
+    """The output has a line about that."""
     assert approved.screen("explain", "Stop") == snapshot("""\
 Stop
 
-no hook wants Stop
+no hook listens for Stop
 
-7 hooks want other events: no-destroy (PreToolUse), scan (PreToolUse), guard
-(PreToolUse), push (PreToolUse), audit (PreToolUse, PostToolUse), lint
-(PostToolUse), built-in/guard (PreToolUse) (--all shows why)
+7 hooks listen for other events: no-destroy (PreToolUse), scan (PreToolUse),
+guard (PreToolUse), push (PreToolUse), audit (PreToolUse, PostToolUse), lint
+(PostToolUse), built-in/guard (PreToolUse) (--all shows them)
 
-built in, without a say: metrics, turn-tracker, event-logger
+built-ins that only observe: metrics, turn-tracker, event-logger
 
 verdict: none (no objection)
 -- exit 0
@@ -376,29 +368,29 @@ def test_json(approved: Folder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        pytest.param((), "which event, or which command?", "billhook explain 'git push --force'", id="nothing"),
-        pytest.param(("PreToolUze",), "no event `PreToolUze`", "did you mean `PreToolUse`?", id="mistyped event"),
+        pytest.param((), "name an event or a command", "billhook explain 'git push --force'", id="nothing"),
+        pytest.param(("PreToolUze",), "unknown event `PreToolUze`", "did you mean `PreToolUse`?", id="mistyped event"),
         pytest.param(
             ("PreToolUse",),
-            "PreToolUse is about a tool: which one?",
+            "PreToolUse needs a tool",
             "billhook explain PreToolUse --tool Bash",
             id="no tool",
         ),
         pytest.param(
             ("rm", "-rf", "--x", "/"),
-            "that is more than one argument",
+            "expected one argument, got 4",
             "quote it: billhook explain 'rm -rf --x /'",
             id="not quoted",
         ),
         pytest.param(
             ("Stop", "--jsn"),
-            "`--jsn` is too much",
-            "did you mean `--json`? (`billhook explain --help` tells more)",
+            "unexpected argument `--jsn`",
+            "did you mean `--json`? (see `billhook explain --help`)",
             id="mistyped option",
         ),
         pytest.param(
             ("git push", "--tool", "Bash"),
-            "`git push` is no event, and --tool does not go with a command",
+            "`git push` is not an event, and --tool can't be used with a command",
             "name the event (billhook explain PreToolUse --tool ...), or leave --tool out",
             id="a command and a tool",
         ),
@@ -411,7 +403,7 @@ def test_json(approved: Folder) -> None:
         ),
         pytest.param(
             ("ls", "--config", "no.yaml"),
-            "--config `no.yaml`: there is no such file",
+            "--config `no.yaml`: no such file",
             "name a settings file or a hooks.yaml",
             id="no such file",
         ),

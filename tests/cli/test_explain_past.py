@@ -62,7 +62,7 @@ def screen(folder: Folder, *arguments: str, **options: Any) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-03-01 22:00:00", text)
     text = re.sub(r"[a-z]+-[a-z]+(?=   turn)", "jolly-squid", text)
     text = re.sub(r" +(?:N\.N|\d+\.\d) ms", " 1.5 ms", text)
-    return re.sub(r"built in, no objection: [^\n]*\n[^\n]+\n", "built in, no objection: ...\n", text)
+    return re.sub(r"built-ins with no objection: [^\n]*\n[^\n]+\n", "built-ins with no objection: ...\n", text)
 
 
 def told(folder: Folder, id_: str, *more: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_a_deny(folder: Folder) -> None:
     assert screen(folder, fired(folder)) == snapshot("""\
 PreToolUse Bash: git push origin
   record 0123456789abcdef0123456789abcdef   2026-03-01 22:00:00 (just now)
-  session jolly-squid   turn 1   asked by claude
+  session jolly-squid   turn 1   called by claude
 
   1  audit  no objection 1.5 ms
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
@@ -88,22 +88,20 @@ PreToolUse Bash: git push origin
      No pushes at night
      if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
 
-  -  built-in/guard  skipped
-     `guard` said deny
+  -  built-in/guard  skipped: `guard` answered deny
      gate   built-in
 
-  -  scan  not asked
-     did not match: match `Write|Edit` is not for `Bash`
+  -  scan  skipped: `match: Write|Edit` does not match `Bash`
      match Write|Edit   claude   on_failure allow   own
      ~/.config/billhook/hooks.yaml:6
 
-built in, no objection: ...
+built-ins with no objection: ...
 
-verdict: deny, because of guard, after 1.5 ms
+verdict: deny, by guard, after 1.5 ms
 reason: No pushes at night
 
 Today
-  verdict: deny, whatever the other hooks say, because of guard
+  verdict: deny, by guard, whatever the other hooks answer
 -- exit 0
 """)
 
@@ -120,30 +118,28 @@ def test_what_differs_today(folder: Folder) -> None:
     assert screen(folder, id_[:12]) == snapshot("""\
 PreToolUse Bash: git commit
   record 0123456789abcdef0123456789abcdef   2026-03-01 22:00:00 (just now)
-  session jolly-squid   turn 1   asked by claude
+  session jolly-squid   turn 1   called by claude
 
   1  audit  no objection 1.5 ms
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
 
-  -  guard  skipped
-     condition false: if `Bash(git push *)` is not true of `git commit`
+  -  guard  skipped: `if: Bash(git push *)` is not true of `git commit`
      if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
 
-  -  scan  not asked
-     did not match: match `Write|Edit` is not for `Bash`
+  -  scan  skipped: `match: Write|Edit` does not match `Bash`
      match Write|Edit   claude   on_failure allow   own
      ~/.config/billhook/hooks.yaml:6
 
-built in, no objection: ...
+built-ins with no objection: ...
 
 verdict: none (no objection), after 1.5 ms
 
 Today
   audit: removed
-  guard: it would be asked
-  scan: it would be asked
+  guard: would run
+  scan: would run
   log: added
-  verdict: deny, whatever the other hooks say, because of guard
+  verdict: deny, by guard, whatever the other hooks answer
 -- exit 0
 """)
 
@@ -233,7 +229,7 @@ def test_without_the_configuration_of_its_time(folder: Folder) -> None:
 
     assert (found["config_known"], found["decided_by"]) == (False, ["guard"])
     assert "was not kept" in found["today"]["not_known"][0]
-    assert "not known: the configuration of that moment" in folder.screen("explain", id_)
+    assert "not known: the configuration of that time" in folder.screen("explain", id_)
 
 
 def test_without_its_input(folder: Folder) -> None:
@@ -243,7 +239,7 @@ def test_without_its_input(folder: Folder) -> None:
     found = told(folder, id_)
 
     assert (found["input"], found["today"]["verdict"]) == (None, None)
-    assert "not known: what would become of it today" in folder.screen("explain", id_)
+    assert "not known: today's verdict" in folder.screen("explain", id_)
 
 
 def test_without_its_side_file(folder: Folder) -> None:
@@ -275,40 +271,39 @@ def test_failures(folder: Folder) -> None:
     outcomes = [
         said("late", status="timed_out", error="no answer within 1 s", duration_ms=1000.0, failed_open=True),
         said("gate", status="failed", error="exit 7", decision="deny", reason="it failed", duration_ms=3.0),
-        said("later", status="skipped", error="`gate` said deny"),
+        said("later", status="skipped", error="`gate` answered deny"),
     ]
     project = os.path.realpath(folder.project)
     record = content(project, id="0199cccc" + "0" * 24, decision="deny", reason="it failed", failed_open=1,
-                     outcomes=outcomes, not_asked={"later": "`gate` said deny"}, duration_ms=1003.0)  # fmt: skip
+                     outcomes=outcomes, not_asked={"later": "`gate` answered deny"}, duration_ms=1003.0)  # fmt: skip
     write(folder.home / ".claude", project, [record])
 
     assert screen(folder, "0199cccc") == snapshot("""\
 PreToolUse Bash: ls
   record 0123456789abcdef0123456789abcdef   2026-03-01 22:00:00 (just now)
-  session jolly-squid   turn 1   asked by claude
+  session jolly-squid   turn 1   called by claude
 
   1  late  timed out 1.5 ms
      no answer within 1 s
-     the event went on without its answer
+     failed open: the event continued without its answer
 
   2  gate  failed 1.5 ms  decided
      it failed
      exit 7
-     counted as deny, as its failure rule says
+     counted as deny (its on_failure rule)
 
-  -  later  skipped
-     `gate` said deny
+  -  later  skipped: `gate` answered deny
 
-verdict: deny, because of gate, after 1.5 ms
+verdict: deny, by gate, after 1.5 ms
 reason: it failed
-1 hook failed and let the event pass
+1 hook failed open
 
 Today
   late: removed
   gate: removed
   later: removed
-  verdict: none (no objection): the agent's own permissions decide
-  not known: which configuration it was decided under: the record does not say
+  verdict: none (no objection): the agent's permissions decide
+  not known: the configuration of that time: the record does not name it
 -- exit 0
 """)
 
@@ -360,7 +355,7 @@ def test_what_could_be_read_is_recorded(folder: Folder) -> None:
     assert (broken["event"], broken["session_id"]) == ("Stop", "") and "input" not in broken
 
 
-@pytest.mark.parametrize(("rule", "did"), [("allow", "the event passed"), ("deny", "the answer was deny")])
+@pytest.mark.parametrize(("rule", "did"), [("allow", "the event continued"), ("deny", "the answer was deny")])
 def test_an_event_that_was_never_judged(folder: Folder, rule: str, did: str) -> None:
     """No hook failed and none had no objection: it says that nobody was asked, and why."""
     folder.write(OWN, HOOKS)
@@ -368,8 +363,8 @@ def test_an_event_that_was_never_judged(folder: Folder, rule: str, did: str) -> 
     id_ = unjudged(folder, json.dumps(event).encode(), "--on-failure", rule)["id"]
     text = screen(folder, id_)
 
-    assert f"verdict: never judged; {did}\nreason: the event on stdin can't be read: missing field" in text
-    assert "no objection" not in text and "failed and let" not in text and "did not match" not in text
+    assert f"verdict: no hook ran; {did}\nreason: the event on stdin can't be read: missing field" in text
+    assert "no objection" not in text and "failed open" not in text and "does not match" not in text
     assert text.count("the event was not judged") == 3
     data = told(folder, id_)
     assert data["judged"] is False
@@ -395,4 +390,4 @@ hooks:
 
     assert "tells  told the user 1.5 ms\n     to user: look here\n" in text
     assert "goes-on  keep going 1.5 ms  decided\n     run the tests\n" in text
-    assert "verdict: none, because of goes-on, and the agent went on" in text
+    assert "verdict: none, by goes-on, and the agent kept going" in text

@@ -40,7 +40,7 @@ PreToolUse Bash
            not approved; `billhook trust` shows it
   stop-it  skipped                      deny: nothing is removed here
            not approved; `billhook trust` shows it
-  built in, no objection: metrics, turn-tracker, event-logger, guard
+  built-ins without objection: metrics, turn-tracker, event-logger, guard
 
 verdict   none (no objection)
 -- stderr
@@ -60,7 +60,7 @@ PreToolUse Bash
   log      no objection         N.N ms  touch ran-log
   stop-it  deny                 N.N ms  deny: nothing is removed here
            nothing is removed here
-  built in, no objection: metrics, turn-tracker, event-logger
+  built-ins without objection: metrics, turn-tracker, event-logger
 
 verdict   deny
 reason    nothing is removed here
@@ -96,7 +96,7 @@ def test_own_hooks_need_no_approval(place: Place) -> None:
 
 
 def test_where_the_event_happens(place: Place) -> None:
-    """The event's cwd decides which project's hooks are asked."""
+    """The event's cwd decides which project's hooks run."""
     place.file("hooks.yaml", TWO)
     place.alone("trust", "--all", "--yes")
     there = str(place.project)
@@ -134,46 +134,46 @@ BROKEN = {
 @pytest.mark.parametrize(("text", "line"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("own", [True, False], ids=["own", "project"])
 def test_a_broken_file(place: Place, text: str, line: str, own: bool) -> None:
-    """A file that is there and can't be read is to be fixed; nobody is told to write a first one."""
+    """The hint is to fix a file that can't be read, not to write a first one."""
     path = place.own(text) if own else place.file("hooks.yaml", text)
     ended = fire(place)
     assert f"{path.name}{line}" in ended.err
     assert "billhook init" not in ended.err
 
 
-def test_nobody_was_asked(place: Place) -> None:
-    """Hooks are configured, but none wants this: where to look."""
+def test_no_hook_ran(place: Place) -> None:
+    """Hooks are configured, but none listens for this event: a hint shows where to look."""
     place.own("hooks:\n  mine:\n    events: Stop\n    run: 'true'\n")
     assert place.run("fire", "SessionStart").screen == snapshot("""\
 SessionStart
 
-  no hook of yours wanted this event
-  built in, no objection: metrics, turn-tracker, session-naming, event-logger
+  none of your hooks listens for this event
+  built-ins without objection: metrics, turn-tracker, session-naming, event-logger
 
 verdict   none (no objection)
 -- stderr
 
-hint: no configured hook was asked; `billhook explain SessionStart ...` says why
+hint: no configured hook ran; `billhook explain SessionStart ...` shows why
 -- exit 0
 """)
 
 
 def test_failed_open(place: Place) -> None:
-    """A configured hook that failed and let pass: what would have held it up."""
+    """A configured hook failed open: a hint shows what would have blocked the event."""
     place.own("hooks:\n  mine:\n    events: PreToolUse\n    run: exit 3\n")
     assert fire(place).screen == snapshot("""\
 PreToolUse Bash
 
   mine  failed               N.N ms  exit 3
         exit code 3
-        went on without its answer (on_failure: allow)
-  built in, no objection: metrics, turn-tracker, event-logger, guard
+        failed open: the event continued without its answer (on_failure: allow)
+  built-ins without objection: metrics, turn-tracker, event-logger, guard
 
 verdict   none
-open      1 hook failed and let the event pass
+open      1 hook failed, and the event continued
 -- stderr
 
-hint: `gate: true` makes such a hook hold the event up
+hint: with `gate: true`, such a hook blocks the event
 -- exit 0
 """)
 
@@ -189,13 +189,13 @@ def test_later_answers_of_configured_hooks(place: Place) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--match", "Bash"], "--match is about hooks of --run and --exec"),
-        (["--dialect", "claude"], "--dialect is about hooks of --run and --exec"),
-        (["--timeout", "5"], "--timeout is about hooks of --run and --exec"),
-        (["--on-failure", "deny"], "--on-failure is about hooks of --run and --exec"),
-        (["--run", "true", "--trust", "all"], "--trust is about configured hooks"),
-        (["--exec", "true", "--config", "x"], "--config is about configured hooks"),
-        (["--config", "/does/not/exist"], "--config /does/not/exist: there is no such file"),
+        (["--match", "Bash"], "--match is only for hooks of --run and --exec"),
+        (["--dialect", "claude"], "--dialect is only for hooks of --run and --exec"),
+        (["--timeout", "5"], "--timeout is only for hooks of --run and --exec"),
+        (["--on-failure", "deny"], "--on-failure is only for hooks of --run and --exec"),
+        (["--run", "true", "--trust", "all"], "--trust is only for configured hooks"),
+        (["--exec", "true", "--config", "x"], "--config is only for configured hooks"),
+        (["--config", "/does/not/exist"], "--config /does/not/exist: no such file"),
         (["--trust", "al"], "unknown --trust `al`"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -105,7 +105,7 @@ def test_every_answer_in_every_dialect(place: Place, speech: str, name: str, dec
     reply = codec.read_exit(event, Exit(code=ended.code, stdout=ended.out.encode(), stderr=ended.err.encode()))
     assert reply.status is Status.OK
     expected = verdict.as_answer(codec.meanings.join)
-    if "can't say everything" in ended.err:
+    if "can't express everything" in ended.err:
         assert reply.answer.objects or not expected.objects or not event.can_block
     else:
         assert reply.answer == expected
@@ -234,7 +234,7 @@ def test_broken_input_passes_visibly_where_there_is_none(place: Place, kind: str
     place.own(NO_GUARD + LOGGER)
     ended = place.run("hook", stdin=BROKEN[kind])
     assert (ended.code, json.loads(ended.out or "{}").keys()) in ((0, set()), (0, {"systemMessage"}))
-    assert ended.err.endswith("billhook: the event passes without having been judged\n")
+    assert ended.err.endswith("billhook: the event continues without being checked\n")
 
 
 def test_a_lone_surrogate_is_no_fault(place: Place) -> None:
@@ -434,7 +434,7 @@ def test_a_crash_while_loading(place: Place, arguments: list[str], expected: str
         pytest.param(["--oops"], 2, id="an unknown option"),
         pytest.param(["--on-failure"], 2, id="a missing value"),
         pytest.param(["--as", "lesson", "--on-failure", "maybe"], 1, id="an unknown rule"),
-        pytest.param(["PreToolUse", "Bash"], 0, id="one argument too many: denied in JSON"),
+        pytest.param(["PreToolUse", "Bash"], 0, id="unexpected argument: denied in JSON"),
         pytest.param(["Stop", "--oops"], 0, id="never keeps an agent going"),
         pytest.param(["--on-failure", "allow", "--oops"], 0, id="--on-failure allow"),
     ],
@@ -563,7 +563,7 @@ def test_what_failed_open_is_said(place: Place) -> None:
     ended = place.run("hook", stdin=PRE)
     told = "billhook: hook `it` failed and was ignored: exit code 7. Details: billhook events --failed"
     assert (ended.code, json.loads(ended.out)) == (0, {"systemMessage": told})
-    assert ended.err == "billhook: hook `it` failed: exit code 7 (the event went on without its answer)\n"
+    assert ended.err == "billhook: hook `it` failed: exit code 7 (the event continued without its answer)\n"
 
 
 WAITING = "until [ -e go ]; do sleep 0.05; done; touch done"
@@ -711,7 +711,7 @@ def test_a_key_that_cannot_be_used_is_said(place: Place, obstacle: str) -> None:
         "tool_input": {"command": "mysql -pabcdefgh1"},
     }
     ended = place.run("hook", stdin=json.dumps(event).encode())
-    assert "under a key of this process only" in ended.err and "redaction.key" in ended.err, ended
+    assert "with a key that only this process has" in ended.err and "redaction.key" in ended.err, ended
 
 
 @pytest.mark.parametrize(

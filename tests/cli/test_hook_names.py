@@ -97,7 +97,7 @@ def test_a_mistyped_event_without_gates_passes_visibly(place: Place) -> None:
     )
     assert ended.err == (
         "billhook: there is no event `PreToolUze`; did you mean `PreToolUse`?\n"
-        "billhook: the event passes without having been judged\n"
+        "billhook: the event continues without being checked\n"
     )
 
 
@@ -113,7 +113,7 @@ def test_an_event_that_nobody_knows(place: Place) -> None:
     place.own(f"hooks:\n  all:\n    events: DeployStarted\n    run: cat > {place.folder}/seen\n" + LOGGER[7:])
     ended = place.run("hook", stdin=event("RocketLaunched"))
     assert (ended.code, ended.out) == (0, "")
-    assert "billhook: note: billhook knows no event `RocketLaunched`, and no configured hook names it\n" in ended.err
+    assert "billhook: note: unknown event `RocketLaunched`, and no configured hook listens for it\n" in ended.err
     named = place.run("hook", stdin=event("DeployStarted"))
     assert "knows no event" not in named.err
     assert json.loads((place.folder / "seen").read_bytes())["hook_event_name"] == "DeployStarted"
@@ -167,13 +167,13 @@ def test_a_hook_in_a_folder_that_is_gone(place: Place, speech: str, pwd: str) ->
     changes: dict[str, str | None] = {} if pwd == "set" else {"PWD": None}
     place.own(NEVER)
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
-    assert "the working directory is gone" in ended.err
+    assert "the working directory no longer exists" in ended.err
     assert ended.code == 1 if speech == "lesson" else '"deny"' in ended.out
     place.own("guard: off\n" + LOGGER)
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
     assert (ended.code, "event was not judged" in ended.out) == (0, speech == "claude")
-    assert ended.err.endswith("billhook: the event passes without having been judged\n")
-    assert ended.err.startswith("billhook: the working directory is gone, and the event names none")
+    assert ended.err.endswith("billhook: the event continues without being checked\n")
+    assert ended.err.startswith("billhook: can't determine the project: the working directory no longer exists")
 
 
 def test_the_event_still_names_the_folder(place: Place) -> None:
@@ -195,7 +195,7 @@ def test_depth(place: Place, depth: str, told: bool) -> None:
     """Three deep it is a circle: the failure rule ends it."""
     place.own("guard: off\n" + LOGGER)
     ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth)
-    line = "billhook: billhook hook is called by a hook of billhook's own, three deep\n"
+    line = "billhook: billhook hook was called by one of its own hooks, three levels deep\n"
     assert (ended.code, "event was not judged" in ended.out, ended.err.startswith(line)) == (0, told, told)
     place.own(NEVER)
     assert '"deny"' in place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth).out
@@ -206,4 +206,4 @@ def test_a_hook_that_calls_us_ends(place: Place) -> None:
     place.own(f"hooks:\n  round:\n    events: PreToolUse\n    run: {PROGRAM} hook\n    gate: true\n")
     ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=None)
     assert '"deny"' in ended.out
-    assert "three deep" in ended.out
+    assert "three levels deep" in ended.out

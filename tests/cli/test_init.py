@@ -1,13 +1,17 @@
-"""`billhook init`: what it writes works, is approved, and passes `billhook check`; what is there is left alone."""
+"""`billhook init`: its hooks work, are approved and pass `billhook check`; existing files are not changed."""
 
 import json
+import shlex
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from inline_snapshot import snapshot
 
 from cli.place import Place
+from recipes.cases import Scratch, judge
 
 STARTER = resources.files("billhook.config").joinpath("starter.yaml").read_text("utf-8")
 PUSH = ("PreToolUse", "--tool", "Bash", "--input")
@@ -21,27 +25,50 @@ def place(tmp_path: Path) -> Place:
 def test_first_screen(place: Place) -> None:
     """In an empty folder."""
     assert place.alone("init").screen == snapshot("""\
-wrote .billhook/hooks.yaml, and approved what is in it
-  push-needs-a-person  PreToolUse
-  tool-log             PostToolUse, PostToolUseFailure
-  house-rules          SessionStart
+wrote .billhook/hooks.yaml and approved its hooks
+  protect-env          deny: Agents must not change .env files. Tell the user...
+  push-needs-a-person  ask: Push to a remote?
+  tool-log             echo "$(date -u +%FT%TZ) $(cat)" >> .billhook/tool-cal...
+  house-rules          inject: Do not change .env files and do not push. Tell...
+
+try it: this command would be denied
+  billhook explain 'echo DEBUG=1 >> .env'
 
 next
-  billhook list
-      every hook, in the order in which they run
-  billhook fire PreToolUse --tool Bash --input '{"command": "git push"}'
-      what the gate says to a push
-  billhook install claude
-      let an agent ask these hooks: claude, codex, gemini, qwen, copilot, cursor, opencode, hermes
+  billhook install claude  connect Claude Code (or codex, gemini, qwen ...)
+  billhook list            show all hooks, in the order in which they run
 -- exit 0
 """)
     assert (place.project / ".billhook" / "hooks.yaml").read_text() == STARTER
     assert (place.project / ".billhook" / ".gitignore").read_text() == "*.local.yaml\n*.local.yml\n*.log\n*.bak\n"
 
 
-def test_what_it_wrote_works(place: Place) -> None:
-    """The gate asks, the logger writes, the annotator tells; nothing waits, and the lint finds nothing."""
+def test_the_command_that_init_prints_shows_a_denial(place: Place) -> None:
+    """The new user types what is on the screen, and sees a verdict of deny."""
+    shown = place.alone("init").out.split("would be denied\n  billhook ")[1].split("\n")[0]
+    ended = place.run(*shlex.split(shown))
+    assert (ended.code, ended.err) == (0, "")
+    assert "\nverdict: deny" in ended.out and "protect-env" in ended.out
+
+
+CASES = yaml.safe_load(STARTER)["tests"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["by"] for case in CASES])
+def test_the_tests_in_the_file(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = Scratch(tmp_path, STARTER, monkeypatch)
+    judge(case, scratch.fire(scratch.event(case)))
+
+
+def test_each_hook_has_a_test() -> None:
+    assert [case["by"] for case in CASES] == [*yaml.safe_load(STARTER)["hooks"]]
+
+
+def test_the_new_hooks_work(place: Place) -> None:
+    """All four act, none waits for approval, and `check` has no findings."""
     assert place.alone("init").code == 0
+    denied = place.run("fire", "PreToolUse", "--tool", "Write", "--input", '{"file_path": ".env"}', "--json")
+    assert (denied.code, denied.verdict["decision"], denied.err) == (1, "deny", "")
     asked = place.run("fire", *PUSH, '{"command": "git push"}', "--json")
     assert (asked.code, asked.verdict["decision"], asked.err) == (1, "ask", "")
     assert place.run("fire", "PostToolUse", "--tool", "Write").code == 0
@@ -56,6 +83,10 @@ def test_what_it_wrote_works(place: Place) -> None:
 @pytest.mark.parametrize(
     ("command", "decision"),
     [
+        ("echo A=1 >> .env", "deny"),
+        ("cp x .env.local", "deny"),
+        ("cp .env.example x", "none"),
+        ("echo A=1 >> .env.example", "none"),
         ("git push --force origin main", "deny"),
         ("git -C elsewhere push -f", "ask"),
         ("cd x && git push", "ask"),
@@ -65,8 +96,8 @@ def test_what_it_wrote_works(place: Place) -> None:
         ("git status", "none"),
     ],
 )
-def test_the_gate(place: Place, command: str, decision: str) -> None:
-    """Pushes in any spelling, and nothing else."""
+def test_commands(place: Place, command: str, decision: str) -> None:
+    """Changes of .env files are denied, pushes in any spelling are asked about, and nothing else."""
     from billhook.config import load_config
 
     file = place.folder / "starter.yaml"
@@ -77,26 +108,27 @@ def test_the_gate(place: Place, command: str, decision: str) -> None:
 
 
 def test_existing_files_are_named(place: Place) -> None:
-    """Hook files in every shape are used as well, and wait for approval."""
+    """Hook files in every shape stay in use, and wait for approval."""
     place.file(".claude/settings.json", '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}')
     place.file(".claude.json", '{"hooks": {"PreToolUse": ["true"], "PostToolUse": [{"command": "true"}]}}')
     place.file(".hooks.json", '{"hooks": {"PreToolUse": [{"matcher": "*", "command": "true"}]}}')
     place.file("hooks.yaml", "hooks: [\n")
     place.own("hooks:\n  mine:\n    events: Stop\n    run: 'true'\n")
     ended = place.alone("init")
-    assert ended.screen.split("next\n")[0] == snapshot("""\
-wrote .billhook/hooks.yaml, and approved what is in it
-  push-needs-a-person  PreToolUse
-  tool-log             PostToolUse, PostToolUseFailure
-  house-rules          SessionStart
+    assert ended.screen.split("try it")[0] == snapshot("""\
+wrote .billhook/hooks.yaml and approved its hooks
+  protect-env          deny: Agents must not change .env files. Tell the user...
+  push-needs-a-person  ask: Push to a remote?
+  tool-log             echo "$(date -u +%FT%TZ) $(cat)" >> .billhook/tool-cal...
+  house-rules          inject: Do not change .env files and do not push. Tell...
 
-found, and used as well
-  ~/.config/billhook/hooks.yaml  1 hook of your own
+other hook files that are in use here
+  ~/.config/billhook/hooks.yaml  1 hook (yours)
   .claude/settings.json          1 hook, not approved yet
   .claude.json                   2 hooks, not approved yet
   .hooks.json                    1 hook, not approved yet
-  hooks.yaml                     can't be read (`billhook check` says why)
-  what is not approved does not run: `billhook trust` shows each hook and asks
+  hooks.yaml                     can't be read (`billhook check` shows why)
+  hooks that are not approved do not run; review them with `billhook trust`
 
 """)
     data = json.loads(place.alone("init", "--force", "--json").out)
@@ -114,10 +146,10 @@ def test_an_existing_file_stays(place: Place) -> None:
     file = place.file(".billhook/hooks.yaml", "hooks: {}\n")
     ended = place.alone("init")
     assert ended.screen == snapshot("""\
-.billhook/hooks.yaml is there already; nothing was changed
+.billhook/hooks.yaml already exists; nothing was changed
 -- stderr
 
-hint: edit it, or --force replaces it and keeps a copy
+hint: edit the file, or replace it with --force, which keeps a copy
 -- exit 1
 """)
     assert file.read_text() == "hooks: {}\n"
@@ -125,7 +157,7 @@ hint: edit it, or --force replaces it and keeps a copy
 
 
 def test_force_keeps_a_copy(place: Place) -> None:
-    """What was there lies beside it; lines of one's own in .gitignore stay."""
+    """The old file is kept beside the new one; other lines in .gitignore stay."""
     file = place.file(".billhook/hooks.yaml", "hooks: {}\n")
     place.file(".billhook/.gitignore", "*.log\nmine")
     ended = place.alone("init", "--force")
@@ -137,7 +169,7 @@ def test_force_keeps_a_copy(place: Place) -> None:
 
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_never_through_a_link(place: Place, what: str) -> None:
-    """A link in the way is no place to write to."""
+    """A symbolic link is never followed."""
     target = place.folder / "elsewhere"
     if what == "file":
         target.write_text("precious")
@@ -156,7 +188,8 @@ def test_inside_an_agent(place: Place) -> None:
     """An agent may write the file, but not approve it, and not replace one that judges it."""
     ended = place.alone("init", CLAUDECODE="1")
     assert ended.code == 0
-    assert "approved" not in ended.out
+    assert "and approved" not in ended.out and "would be denied" not in ended.out
+    assert "  billhook trust  " in ended.out
     assert "not approved: this runs inside Claude Code" in ended.err
     assert place.run("trust").code == 1
     again = place.alone("init", "--force", CLAUDECODE="1")
@@ -165,7 +198,7 @@ def test_inside_an_agent(place: Place) -> None:
 
 
 def test_in_a_repository(place: Place) -> None:
-    """The file belongs to the project, wherever in it one stands."""
+    """The file is written to the project's root, also from a folder below it."""
     (place.project / ".git").mkdir()
     inner = place.project / "src"
     inner.mkdir()
@@ -176,12 +209,12 @@ def test_in_a_repository(place: Place) -> None:
 
 
 def test_json(place: Place) -> None:
-    """What was done, as one object."""
+    """The result as one object."""
     data = json.loads(place.alone("init", "--json").out)
     assert data == {
         "file": "<here>/project/.billhook/hooks.yaml",
         "backup": None,
-        "hooks": ["push-needs-a-person", "tool-log", "house-rules"],
+        "hooks": ["protect-env", "push-needs-a-person", "tool-log", "house-rules"],
         "approved": True,
         "found": [],
     }

@@ -49,26 +49,26 @@ def test_nothing_is_configured(folder: Folder) -> None:
     assert folder.screen("list") == snapshot("""\
 no hooks are configured for ~/project
 
-looked in
+looked in:
   project  .claude/settings.json, .claude.json, .hooks.json, hooks.yaml,
            .claude/hooks.yaml, .billhook/hooks.yaml
   local    .claude/settings.local.json, .billhook/hooks.local.yaml
   user     ~/.claude/settings.json, ~/.config/billhook/hooks.yaml
   managed  /etc/billhook/hooks.yaml
 
-built in: metrics, turn-tracker, session-naming, event-logger, guard
+built-ins: metrics, turn-tracker, session-naming, event-logger, guard
 -- stderr
 
-hint: `billhook init` writes a first file with hooks that work
+hint: `billhook init` writes a first file with hooks
 -- exit 0
 """)
 
 
 def test_a_file_without_hooks(folder: Folder) -> None:
-    """The file is named: somebody may wonder about it."""
+    """The file is named, because the user may expect hooks there."""
     folder.write(".claude/settings.json", {"model": "x"})
 
-    assert ".claude/settings.json (no hooks in it)" in folder.screen("list")
+    assert ".claude/settings.json (no hooks)" in folder.screen("list")
 
 
 def test_a_file_that_can_not_be_read(folder: Folder) -> None:
@@ -76,7 +76,7 @@ def test_a_file_that_can_not_be_read(folder: Folder) -> None:
     folder.write(".billhook", "")
 
     screen = folder.screen("list")
-    assert ".billhook/hooks.yaml (can't be read)" in screen and "no hooks in it" not in screen
+    assert ".billhook/hooks.yaml (can't be read)" in screen and "(no hooks)" not in screen
 
 
 def test_before_approval(folder: Folder) -> None:
@@ -93,13 +93,13 @@ Stop
    1 mine            inject: Did you run the tests?
      claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
 
-Built in, without a say in decisions
+Built-ins that only observe
    1 metrics         times every hook
    2 turn-tracker    counts the turns of a session
    3 session-naming  names the session
    4 event-logger    records every event in the log
 
-Not approved (`billhook trust` shows each and asks)
+Not approved (review with `billhook trust`)
    - scan            ./scan.sh
      PreToolUse   match Write|Edit   claude   gate   priority 50   not approved
      .billhook/hooks.yaml:6
@@ -112,7 +112,7 @@ Not approved (`billhook trust` shows each and asks)
      .billhook/hooks.yaml:12
 -- stderr
 
-hint: 3 hooks wait for your approval: `billhook trust`
+hint: 3 hooks not approved yet: review with `billhook trust`
 -- exit 0
 """)
 
@@ -145,7 +145,7 @@ PostToolUseFailure
      match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
      approved   .billhook/hooks.yaml:12
 
-Built in, without a say in decisions
+Built-ins that only observe
    1 metrics         times every hook
    2 turn-tracker    counts the turns of a session
    3 session-naming  names the session
@@ -173,19 +173,19 @@ PreToolUse
    5 guard         stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
-Not approved (`billhook trust` shows each and asks)
+Not approved (review with `billhook trust`)
    - no-destroy    deny: Destroying infrastructure needs a human
      PreToolUse   if Bash(terraform destroy *)   claude   gate   not approved
      .billhook/hooks.yaml:2
 -- stderr
 
-hint: 2 hooks wait for your approval: `billhook trust`
+hint: 2 hooks not approved yet: review with `billhook trust`
 -- exit 0
 """)
 
 
 def test_everything_that_can_go_wrong(folder: Folder) -> None:
-    """Each hook that does not run says why, and a gate says that it blocks."""
+    """Each hook that does not run has a reason, and a gate also blocks."""
     folder.write(
         "~/.config/billhook/hooks.yaml",
         "hooks:\n"
@@ -208,12 +208,13 @@ def test_everything_that_can_go_wrong(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 broken-gate     nothing that can run
+   1 broken-gate     no usable action
      match Bash   claude   gate   own   ~/.config/billhook/hooks.yaml:3
-     blocks what it would have judged: `timeout` must be a number, not a string
+     blocks the events that it would judge: `timeout` must be a number, not a
+     string
    2 guard           ./guard.sh
      claude   gate   changed   hooks.yaml:3
-     blocks what it would have judged: guard.sh has changed since it was
+     blocks the events that it would judge: guard.sh has changed since it was
      approved; `billhook trust` shows how
    3 built-in/guard  stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
@@ -224,33 +225,33 @@ Stop
    2 project/both    echo two
      claude   on_failure allow   approved   hooks.yaml:2
 
-Built in, without a say in decisions
+Built-ins that only observe
    1 metrics         times every hook
    2 turn-tracker    counts the turns of a session
    3 session-naming  names the session
    4 event-logger    records every event in the log
 
-Not approved (`billhook trust` shows each and asks)
+Not approved (review with `billhook trust`)
    - note            ./note.sh
      Stop   claude   on_failure allow   changed   hooks.yaml:4
      note.sh has changed since it was approved; `billhook trust` shows how
 
 Not running
-   - broken          nothing that can run
+   - broken          no usable action
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
-     it can't be used: a list is no shell command
+     it can't be used: `run` must be a string, not a list
    - off             ls
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:4
      `enabled: false` in ~/.config/billhook/hooks.yaml:4
-   - later           agent (not run yet)
+   - later           agent (not supported yet)
      Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:5
-     hooks of this kind are not run yet
+     hooks of this type are not supported yet
    - same            echo one
      Stop   claude   on_failure allow   approved   hooks.yaml:5
-     the same hook is already there: user ~/.config/billhook/hooks.yaml:6
+     the same hook is in ~/.config/billhook/hooks.yaml:6 (user)
 -- stderr
 
-hint: 2 hooks wait for your approval: `billhook trust`
+hint: 2 hooks not approved yet: review with `billhook trust`
 
 hint: fix ~/.config/billhook/hooks.yaml:2 first; `billhook check` shows all problems
 -- exit 0
@@ -335,7 +336,7 @@ hint: did you mean `PreToolUse`?
 """)
     assert folder.screen("list", "--config", "no.yaml") == snapshot("""\
 -- stderr
-error: --config `no.yaml`: there is no such file
+error: --config `no.yaml`: no such file
 
 hint: name a settings file or a hooks.yaml
 -- exit 2
@@ -388,7 +389,7 @@ def logged(folder: Folder, *records: dict[str, Any]) -> None:
 
 
 def test_last_fired(folder: Folder) -> None:
-    """Each hook with when it was last asked, as people say it."""
+    """Each hook with the time of its last run, relative to now."""
     folder.write("~/.config/billhook/hooks.yaml", LOGGED)
     logged(
         folder,
@@ -407,7 +408,7 @@ PreToolUse
    3 guard           stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in   last fired 3 days ago
 
-Built in, without a say in decisions
+Built-ins that only observe
    1 metrics         times every hook
    2 turn-tracker    counts the turns of a session
    3 session-naming  names the session
@@ -460,7 +461,7 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
 
     assert ended.code == 0
     assert "every" in ended.out and "fired" not in ended.out
-    assert "when hooks last fired is not known" in ended.err
+    assert "can't determine when hooks last fired" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -478,6 +479,6 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
     ],
 )
 def test_ages(age: dict[str, float], spoken: str) -> None:
-    """As people say it; the day for what is long ago."""
+    """Relative to now; the date after a month."""
     assert ago(at(**age)).startswith(spoken)
     assert ago("nonsense") == "at nonsense"

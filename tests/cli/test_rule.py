@@ -1,4 +1,4 @@
-"""`billhook rule`, and the page of codes: every example on it is what it says."""
+"""`billhook check --explain`, and the page of codes: every example on it gives its finding."""
 
 import json
 import os
@@ -18,16 +18,16 @@ from billhook.core.text import Finding
 from cli.terminal import billhook
 
 ROOT = Path(__file__).parent.parent.parent
-BLOCK = re.compile(r"(Bad|Mended|With)(?:, `([^`]+)`)?:\n\n```(\w+)\n(.*?)```", re.S)
+BLOCK = re.compile(r"(Bad|Fixed|With)(?:, `([^`]+)`)?:\n\n```(\w+)\n(.*?)```", re.S)
 
 
 def test_one_code() -> None:
     """The section of a code, which may be given in any case."""
-    assert billhook("rule", "bh302").screen == snapshot("""\
+    assert billhook("check", "--explain", "bh302").screen == snapshot("""\
 BH302 An MCP server without its tools
 
-`mcp__memory` is a plain name, and no tool has it: the tools of the server are called `mcp__memory__...`. `mcp__` alone
-is one as well.
+`mcp__memory` is read as a plain name, and no tool has that name: the tools of the server are called `mcp__memory__...`. The same
+goes for `mcp__` alone.
 
 Bad, `hooks.yaml`:
 
@@ -39,7 +39,7 @@ hooks:
     run: 'true'
 ```
 
-Mended, `hooks.yaml`:
+Fixed, `hooks.yaml`:
 
 ```yaml
 hooks:
@@ -54,25 +54,25 @@ hooks:
 
 def test_an_unknown_code() -> None:
     """The nearest one is named."""
-    assert billhook("rule", "BH31").screen == snapshot("""\
+    assert billhook("check", "--explain", "BH31").screen == snapshot("""\
 -- stderr
 error: no code `BH31`
 
 hint: did you mean `BH301`?
 -- exit 2
 """)
-    assert billhook("rule", "xyz").screen == snapshot("""\
+    assert billhook("check", "--explain", "xyz").screen == snapshot("""\
 -- stderr
 error: no code `xyz`
 
-hint: `billhook rule` lists all codes
+hint: `billhook check --explain` lists all codes
 -- exit 2
 """)
 
 
 def test_all_codes() -> None:
     """One line each."""
-    lines = billhook("rule").out.splitlines()
+    lines = billhook("check", "--explain").out.splitlines()
     assert [line.split()[0] for line in lines] == list(sections())
     assert lines == sorted(lines)
     assert "BH301 A matcher that can never match" in lines
@@ -80,32 +80,18 @@ def test_all_codes() -> None:
 
 def test_json() -> None:
     """One object a line, with the whole text."""
-    found = [json.loads(line) for line in billhook("rule", "--json").out.splitlines()]
+    found = [json.loads(line) for line in billhook("check", "--explain", "--json").out.splitlines()]
     assert [one["code"] for one in found] == list(sections())
-    only = json.loads(billhook("rule", "BH506", "--json").out)
+    only = json.loads(billhook("check", "--explain", "BH506", "--json").out)
     assert only == next(one for one in found if one["code"] == "BH506")
     assert only["title"] == "A guard that fails open" and "gate: true" in only["text"]
 
 
-def test_help() -> None:
-    """`billhook rule --help`."""
-    assert billhook("rule", "--help").screen == snapshot("""\
-Usage: billhook rule [OPTIONS] CODE
-
-  Explain a code of `billhook check`, and how to fix what it finds.
-
-  Without CODE, list all codes.
-
-Options:
-  --json      Print one line of JSON for each code.
-  -h, --help  Show this message and exit.
-
-  Examples:
-    billhook rule BH301
-    billhook rule
-    billhook rule --json | jq -r '.code + " " + .title'
--- exit 0
-""")
+def test_the_old_name() -> None:
+    """`billhook rule` works as before, and help does not list it."""
+    assert billhook("rule", "BH302") == billhook("check", "--explain", "BH302")
+    assert billhook("rule", "--json") == billhook("check", "--explain", "--json")
+    assert "  rule " not in billhook("--help").out
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -130,7 +116,7 @@ def test_sections_are_short(code: str) -> None:
 
 
 def put(kind: str, name: str, text: str, project: Path, home: Path) -> None:
-    """Do what a block of the page says: a file, or commands."""
+    """Apply a block of the page: a file, or commands."""
     if kind == "console":
         commands = "\n".join(line.removeprefix("$ ") for line in text.splitlines())
         env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -144,7 +130,7 @@ def put(kind: str, name: str, text: str, project: Path, home: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="the examples use a POSIX shell")
 @pytest.mark.parametrize("code", sections())
 def test_the_examples_are_real(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bad example has exactly that finding, and the mended one none at all."""
+    """The bad example has exactly that finding, and the fixed one has none."""
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
     home.mkdir()
@@ -152,12 +138,12 @@ def test_the_examples_are_real(code: str, tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("HOME", "BILLHOOK_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(home))
     phases: list[list[Finding]] = []
-    for phase in re.split(r"(?=^Mended)", sections()[code].text, flags=re.MULTILINE):
+    for phase in re.split(r"(?=^Fixed)", sections()[code].text, flags=re.MULTILINE):
         for _, name, kind, text in BLOCK.findall(phase):
             put(kind, name, text, project, home)
         phases.append(list(checked_hooks(()).findings))
 
-    bad, mended = phases
+    bad, fixed = phases
     assert {one.code for one in bad} == {code}, bad
     assert all(one.file and one.line and one.column and one.hint for one in bad)
-    assert mended == []
+    assert fixed == []

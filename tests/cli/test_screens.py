@@ -17,51 +17,51 @@ def screen(*arguments: str) -> str:
 def test_help_of_all() -> None:
     """`billhook --help`: daily verbs first, plumbing last."""
     assert billhook("--help").screen == snapshot("""\
-Usage: billhook [OPTIONS] [COMMAND] [ARGS]...
+Usage: billhook [COMMAND] [OPTIONS]
 
   The hook system for AI agents: one event in, one verdict out.
 
-  Without a verb it says where it stands in this folder, and what to do next.
+  Without a command it shows the status of this folder, and what to do next.
 
 Options:
-  --json      Without a verb: print where it stands here as JSON.
+  --json      Without a command: print the status as JSON.
   --version   Show the version and exit.
   -h, --help  Show this message and exit.
 
-Daily:
-  init       Write a first file with hooks that work.
-  add        Add a recipe: hooks for one purpose, ready to use.
-  remove     Take a recipe out again.
-  install    Let Claude Code, Codex, Gemini and others ask billhook.
-  uninstall  Take billhook out of an agent's settings again.
-  doctor     Say whether agents really ask billhook here, and what keeps them
-             from it.
-  list       Show every hook in the order in which it runs.
-  check      Find what is wrong with the hooks here, and how to mend it.
-  explain    Say which hooks an event or a command would get, and why.
-  fire       Fire one event at the configured hooks, or at given ones, and
-             show the verdict.
-  agent      Run an agent among your hooks: one prompt, or a chat.
-  trust      Show the hooks that came with this project, and approve them.
-  events     Ask the log: what happened, who decided, which hooks failed.
+Start:
+  init        Write a first file with hooks that work.
+  install     Add billhook to an agent's settings: Claude Code, Codex ...
+  uninstall   Remove billhook from an agent's settings.
+  doctor      Check that agents call billhook, and suggest fixes.
+  demo        Watch an agent work with hooks. Needs no API key.
 
-Looking up:
-  demo       Watch an agent at work among hooks, without a key.
-  rule       Say what a code of `check` means.
+Write rules:
+  add         Add a recipe: ready-made hooks for one purpose.
+  remove      Remove a recipe.
+  list        Show all hooks in the order in which they run.
+  explain     Show which hooks a command or an event would get, and why.
+  fire        Send a test event to the hooks, and show the verdict.
+  check       Check the hooks for problems and suggest fixes.
+  trust       Review the hooks of this project and approve them.
+
+Run and watch:
+  agent       Run an agent with your hooks: one prompt, or a chat.
+  events      Query the event log: what happened, and what hooks decided.
 
 Plumbing:
-  hook       Be a hook: an event on stdin, the verdict in an agent's dialect.
-  daemon     Keep hooks warm: run, start, stop and status of the daemon.
-  schema     Print the JSON Schema of hooks.yaml or of settings files, for
-             editors.
+  hook        Answer one event on stdin, as the hook of an agent.
+  daemon      Control the daemon that keeps hooks loaded.
+  schema      Print the JSON Schema of hooks.yaml or of settings files.
+  completion  Print the completion script for bash, zsh or fish.
 
-  Try:
-    billhook init
-    billhook explain 'git push --force'
-    billhook fire PreToolUse --tool Bash --run 'echo no >&2; exit 2'
+  Examples:
+    billhook                             the status of this folder
+    billhook init                        write a first file with hooks
+    billhook explain 'git push --force'  show what hooks would decide
+    billhook install claude              connect Claude Code
 
   Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
-  3 a fault of billhook's own; `billhook hook` answers as its agent has it.
+  3 internal error. `billhook hook` exits as its agent expects.
 -- exit 0
 """)
 
@@ -69,46 +69,45 @@ Plumbing:
 def test_help() -> None:
     """`billhook fire --help`."""
     assert billhook("fire", "--help").screen == snapshot("""\
-Usage: billhook fire [OPTIONS] EVENT
+Usage: billhook fire [OPTIONS] [EVENT]
 
-  Fire one event at the hooks that are configured here, or at those of --run,
-  and show what each did, and the verdict.
+  Send a test event to the configured hooks, or to those of --run, and show
+  their answers and the verdict.
 
-  EVENT is the name of an event, PreToolUse for example. Fields that are not
-  given get sample values.
+  EVENT is the name of an event, such as PreToolUse. Fields that you do not
+  set get sample values. The hooks really run; `billhook explain` predicts the
+  verdict without running them.
 
 Options:
-  --tool NAME                     The tool, by any name that a dialect has for
-                                  it.
-  --input JSON|@FILE|@-           The tool's input; for other events, fields
-                                  of the event.
-  --output JSON|TEXT|@FILE        What the tool returned, or why it failed.
-  --error                         The tool failed.
-  --session ID                    The session id.  [default: one for each
-                                  project]
-  --cwd DIR                       The working directory of the event and its
-                                  hooks.
-  --event JSON|@FILE|@-           The whole event as JSON.
-  --config FILE                   One more configuration file. May be
-                                  repeated.
-  --trust approved|all|none       Which hooks of the project run: those that
-                                  were approved, all this once, or none.
-                                  [default: approved]
-  --run CMD                       A hook: a shell command, in place of those
-                                  that are configured. May be repeated.
-  --exec 'ARGV...'                A hook: a program, without a shell; after
-                                  all --run.
-  --dialect claude|spec|claw|claw-text|lesson|codex|gemini|qwen|copilot|cursor|opencode|hermes|universal
-                                  How --run hooks are spoken to: what they
-                                  get, what their exit codes mean.  [default:
-                                  claude]
-  --match M                       --run hooks only for tools (or sources,
-                                  triggers ...) that match.
-  --timeout S                     Seconds for each --run hook.
-  --on-failure allow|deny|ask     What a --run hook counts as that fails, is
-                                  late or can't start.  [default: allow]
-  --json                          Print the verdict as one line of JSON.
-  -h, --help                      Show this message and exit.
+  --tool NAME                  The tool, by its name in any dialect.
+  --input JSON|@FILE|@-        The tool's input; for events without a tool,
+                               fields of the event.
+  --output JSON|TEXT|@FILE     The result of the tool, or its error.
+  --error                      The tool failed.
+  --session ID                 The session id.  [default: one per project]
+  --cwd DIR                    The working directory of the event and its
+                               hooks.
+  --event JSON|@FILE|@-        The whole event as JSON.
+  --config FILE                Also use this file with hooks. May be repeated.
+  --trust approved|all|none    Which hooks of the project run: the approved
+                               ones, all of them this once, or none.
+                               [default: approved]
+  --run CMD                    Use this shell command as a hook, instead of
+                               the configured hooks. May be repeated.
+  --exec 'ARGV...'             Use this program as a hook, without a shell; it
+                               runs after --run hooks.
+  --dialect NAME               The protocol of --run hooks: their input, and
+                               the meaning of their exit codes. One of claude,
+                               spec, claw, claw-text, lesson, codex, gemini,
+                               qwen, copilot, cursor, opencode, hermes,
+                               universal.  [default: claude]
+  --match M                    Run --run hooks only for tools (or sources,
+                               triggers ...) that match.
+  --timeout S                  The timeout of each --run hook, in seconds.
+  --on-failure allow|deny|ask  What to do when a --run hook fails, times out
+                               or can't start.  [default: allow]
+  --json                       Print the verdict as one line of JSON.
+  -h, --help                   Show this message and exit.
 
   Examples:
     billhook fire PreToolUse --tool Bash --input '{"command": "git push --force"}'
@@ -139,7 +138,7 @@ PreToolUse Bash
   hook-1  deny                 N.N ms  echo 'no pushes' >&2; exit 2
           no pushes
   hook-2  skipped                      true
-          `hook-1` said deny
+          `hook-1` answered deny
 
 verdict   deny
 reason    no pushes
@@ -148,7 +147,7 @@ reason    no pushes
 
 
 def test_no_objection() -> None:
-    """Hooks that have nothing to say."""
+    """Hooks without an answer."""
     assert screen("PreToolUse", "--tool", "bash", "--run", "true", "--exec", "true") == snapshot("""\
 PreToolUse Bash
 
@@ -166,13 +165,13 @@ def test_no_hooks(tmp_path: Path) -> None:
     assert billhook("fire", "PreToolUse", "--tool", "bash", env=nobody, cwd=tmp_path).screen == snapshot("""\
 PreToolUse Bash
 
-  no hook of yours wanted this event
-  built in, no objection: metrics, turn-tracker, event-logger, guard
+  none of your hooks listens for this event
+  built-ins without objection: metrics, turn-tracker, event-logger, guard
 
 verdict   none (no objection)
 -- stderr
 
-hint: nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook
+hint: no hooks are configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook
 -- exit 0
 """)
 
@@ -182,7 +181,7 @@ def test_no_match() -> None:
     assert screen("PreToolUse", "--tool", "bash", "--match", "Write", "--run", "exit 2") == snapshot("""\
 PreToolUse Bash
 
-  no hook wanted this event
+  no hook listens for this event
 
 verdict   none (no objection)
 -- stderr
@@ -193,7 +192,7 @@ hint: --match `Write` does not match `Bash`
 
 
 def test_failures() -> None:
-    """Hooks that fail, are late, are killed or can't start, and what that means."""
+    """Hooks that fail, time out, are killed or can't start, and the result."""
     assert screen(
         "PreToolUse", "--tool", "bash", "--timeout", "0.5",
         "--run", "echo oops >&2; exit 1",
@@ -206,25 +205,25 @@ PreToolUse Bash
 
   hook-1  failed               N.N ms  echo oops >&2; exit 1
           exit code 1: oops
-          went on without its answer (on_failure: allow)
+          failed open: the event continued without its answer (on_failure: allow)
   hook-2  timed out            N.N ms  sleep 60
           no answer in time; the command and its children were ended
-          went on without its answer (on_failure: allow)
+          failed open: the event continued without its answer (on_failure: allow)
   hook-3  failed               N.N ms  kill -KILL $$
           killed by signal 9
-          went on without its answer (on_failure: allow)
+          failed open: the event continued without its answer (on_failure: allow)
   hook-4  failed               N.N ms  echo '{"decision": "blok"}'
-          "decision": "blok" is not understood; it is "block" or "approve"
-          went on without its answer (on_failure: allow)
+          "decision": "blok" is not understood; use "block" or "approve"
+          failed open: the event continued without its answer (on_failure: allow)
   hook-5  could not start      N.N ms  /does/not/exist
           ENOENT: `/does/not/exist` does not exist; check the spelling or give its full path
-          went on without its answer (on_failure: allow)
+          failed open: the event continued without its answer (on_failure: allow)
 
 verdict   none
-open      5 hooks failed and let the event pass
+open      5 hooks failed, and the event continued
 -- stderr
 
-hint: --on-failure deny makes such a hook hold the event up
+hint: with --on-failure deny, such a hook blocks the event
 -- exit 0
 """)  # fmt: skip
 
@@ -276,7 +275,7 @@ input     {"command":"ls","n":null}
 
 
 def test_keeps_going() -> None:
-    """A Stop hook that wants the agent to go on."""
+    """A Stop hook that keeps the agent going."""
     assert screen("Stop", "--run", "echo 'tests still fail' >&2; exit 2") == snapshot("""\
 Stop
 
@@ -313,14 +312,14 @@ Notification
 
 verdict   none (no objection)
 -- stderr
-waiting for hooks that answer later ...
+waiting for background hooks ...
 hook-1 answered later: late
 -- exit 0
 """)
 
 
 def test_answers_too_late() -> None:
-    """A hook that promised an answer and gave none in time: that is said."""
+    """A hook that promised an answer and timed out is reported."""
     run = "echo '{\"async\": true}'; sleep 20"
     assert screen("Notification", "--timeout", "0.5", "--run", run) == snapshot("""\
 Notification
@@ -329,8 +328,8 @@ Notification
 
 verdict   none (no objection)
 -- stderr
-waiting for hooks that answer later ...
-hook-1 gave no answer in time, and is ended
+waiting for background hooks ...
+hook-1 timed out and was terminated
 -- exit 0
 """)
 
@@ -347,7 +346,7 @@ hint: did you mean PreToolUse?
 
 
 def test_options_without_effect() -> None:
-    """What an event has no room for is said, not sent."""
+    """Options without effect on an event are reported, not sent."""
     assert screen("Stop", "--tool", "Bash", "--output", "x", "--error", "--run", "true") == snapshot("""\
 Stop
 

@@ -1,4 +1,4 @@
-"""Bare `billhook`: where it stands here, and three commands that fit."""
+"""Bare `billhook`: the status of a folder, and three commands that fit."""
 
 import json
 import os
@@ -20,30 +20,46 @@ hooks:
 """
 BAD = """\
 hooks:
-  one: {evnts: Stop, run: ls}
-  two: {events: Stop, run: ls, timeout: soon}
-  three: {events: PreToolUse, match: bash, run: ls}
+  one: {evnts: Stop, run: "true"}
+  two: {events: Stop, run: "true", timeout: soon}
+  three: {events: PreToolUse, match: bash, run: "true"}
 """
 
 
+INSTALL = ("install", "claude")
+
+
+class Quiet(Folder):
+    """A folder on a machine without coding agents, whatever is on the PATH of this one."""
+
+    def environment(self, **changes: str | None) -> dict[str, str]:
+        return super().environment(**{"PATH": "/nowhere", **changes})
+
+    def proposed(self) -> list[str]:
+        """The commands that bare `billhook` proposes."""
+        found: list[str] = json.loads(self.billhook("--json").out)["next"]
+        return found
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
+def folder(tmp_path: Path) -> Quiet:
+    return Quiet(tmp_path)
 
 
 def test_nothing_is_configured(folder: Folder) -> None:
-    """It says how to begin."""
+    """The first step is `init`."""
     assert folder.screen() == snapshot("""\
 billhook 0.1.0 in ~/project
 
-  no file with hooks is here
+  no hooks are configured here
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
+  agents    no agent calls billhook here
   guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
   billhook init                        write a first file with hooks that work
-  billhook explain 'git push --force'  which hooks a command would get, and why
-  billhook --help                      every verb
+  billhook install claude              connect Claude Code
+  billhook explain 'git push --force'  show which hooks a command would get
 -- exit 0
 """)
 
@@ -59,18 +75,19 @@ billhook 0.1.0 in ~/project
   user      ~/.claude/settings.json  1 hook
   project   .billhook/hooks.yaml     1 hook, 1 not approved
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
+  agents    no agent calls billhook here
   guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
-  billhook trust                       look at 1 hook, and approve what may run
-  billhook list                        every hook in the order in which it runs
-  billhook explain 'git push --force'  which hooks a command would get, and why
+  billhook trust           review 1 hook, and approve what may run
+  billhook install claude  connect Claude Code
+  billhook list            show all hooks in run order
 -- exit 0
 """)
 
 
-def test_all_is_well(folder: Folder) -> None:
-    """Three commands to look around with."""
+def test_no_agent_calls_billhook(folder: Folder) -> None:
+    """The hooks are approved, so that installing comes next."""
     folder.write(".billhook/hooks.yaml", GOOD)
     folder.approve()
 
@@ -79,18 +96,19 @@ billhook 0.1.0 in ~/project
 
   project   .billhook/hooks.yaml  1 hook, approved
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
+  agents    no agent calls billhook here
   guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
-  billhook list                         every hook in the order in which it runs
-  billhook explain 'git push --force'   which hooks a command would get, and why
-  billhook fire PreToolUse --tool Bash  try the hooks on an event
+  billhook install claude              connect Claude Code
+  billhook list                        show all hooks in run order
+  billhook explain 'git push --force'  show which hooks a command would get
 -- exit 0
 """)
 
 
 def test_problems(folder: Folder) -> None:
-    """The first three, and where the rest is."""
+    """The first three, and the command that shows all."""
     folder.write("~/.config/billhook/hooks.yaml", BAD)
     folder.write("hooks.yaml", "hooks: [")
 
@@ -100,39 +118,41 @@ billhook 0.1.0 in ~/project
   user      ~/.config/billhook/hooks.yaml  3 hooks, 2 not running
   project   hooks.yaml                     can't be read
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
+  agents    no agent calls billhook here
   guard     standard; 0 asks and 0 denies in the last 7 days
 
 4 problems
   ~/.config/billhook/hooks.yaml:2:9: BH202 unknown key `evnts`
-  ~/.config/billhook/hooks.yaml:3:41: BH203 `timeout` must be a number, not a
+  ~/.config/billhook/hooks.yaml:3:45: BH203 `timeout` must be a number, not a
     string
   ~/.config/billhook/hooks.yaml:4:38: BH301 `bash` never matches: under `claude`
     the tool is called `Bash`
   and 1 more; `billhook check` shows all
 
 Next
-  billhook check                       4 problems, each with what mends it
-  billhook list                        every hook in the order in which it runs
-  billhook explain 'git push --force'  which hooks a command would get, and why
+  billhook check           show 4 problems, each with a fix
+  billhook install claude  connect Claude Code
+  billhook list            show all hooks in run order
 -- exit 0
 """)
 
 
 def test_a_settings_file_without_hooks(folder: Folder) -> None:
-    """It is there, and has no hooks: `init` fits."""
+    """An agent's file that has no hooks is not shown."""
     folder.write(".claude/settings.json", {"model": "x"})
 
     assert folder.screen() == snapshot("""\
 billhook 0.1.0 in ~/project
 
-  project   .claude/settings.json  no hooks
+  no hooks are configured here
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
+  agents    no agent calls billhook here
   guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
   billhook init                        write a first file with hooks that work
-  billhook list                        every hook in the order in which it runs
-  billhook explain 'git push --force'  which hooks a command would get, and why
+  billhook install claude              connect Claude Code
+  billhook explain 'git push --force'  show which hooks a command would get
 -- exit 0
 """)
 
@@ -159,7 +179,7 @@ def test_json(folder: Folder) -> None:
         ],
         "pending": ["no-destroy"],
         "problems": [],
-        "next": ["billhook trust", "billhook list", "billhook explain 'git push --force'"],
+        "next": ["billhook trust", "billhook install claude", "billhook list"],
     }
 
 
@@ -167,7 +187,7 @@ def test_json_before_a_verb(folder: Folder) -> None:
     """The option belongs behind the verb."""
     assert folder.screen("--json", "list") == snapshot("""\
 -- stderr
-error: --json stands before the verb
+error: --json must come after the command
 
 hint: billhook list --json ...
 -- exit 2
@@ -200,13 +220,14 @@ billhook 0.1.0 in ~/project
 
   project   .billhook/hooks.yaml  1 hook, approved
   built-in  metrics, turn-tracker, session-naming, event-logger, guard
+  agents    no agent calls billhook here
   guard     standard; 0 asks and 0 denies in the last 7 days
   log       last event just now, 3 today, 2 failed open
 
 Next
-  billhook list                         every hook in the order in which it runs
-  billhook explain 'git push --force'   which hooks a command would get, and why
-  billhook fire PreToolUse --tool Bash  try the hooks on an event
+  billhook install claude              connect Claude Code
+  billhook list                        show all hooks in run order
+  billhook explain 'git push --force'  show which hooks a command would get
 -- exit 0
 """)
     log = json.loads(folder.billhook("--json").out)["log"]
@@ -221,13 +242,13 @@ def test_an_old_log(folder: Folder) -> None:
 
 
 def test_no_log(folder: Folder) -> None:
-    """Then nothing is said about it."""
+    """There is no line about it."""
     assert "log  " not in folder.screen()
     assert json.loads(folder.billhook("--json").out)["log"] is None
 
 
 def test_a_log_that_cannot_be_read(folder: Folder) -> None:
-    """The rest is shown, and a note says why."""
+    """A note explains it, and everything else is shown."""
     logged(folder, {})
     (log,) = (folder.home / ".claude" / "hooks").rglob("hooks.jsonl")
     log.unlink()
@@ -247,7 +268,7 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
     ],
 )
 def test_what_claude_code_runs_itself(folder: Folder, name: str, command: str) -> None:
-    """Its hooks don't wait for approval: that agent runs them, and adopting them is proposed first."""
+    """They don't wait for approval: Claude Code runs them. The proposal is to adopt them."""
     nested = {"hooks": [{"type": "command", "command": "true"}]}
     folder.write(name, {"hooks": {"PreToolUse": [nested, {"matcher": "Bash", **nested}]}})
     screen = folder.screen()
@@ -257,3 +278,96 @@ def test_what_claude_code_runs_itself(folder: Folder, name: str, command: str) -
     assert "run by Claude Code itself" in folder.screen("explain", "ls") and command in " ".join(
         folder.screen("explain", "ls").split()
     )
+
+
+def test_installed(folder: Quiet) -> None:
+    """billhook's entries in the settings of an agent do not count as hooks, in neither file."""
+    assert folder.billhook(*INSTALL).code == 0
+    assert folder.billhook("install", "claude", "--project").code == 0
+    folder.write(".billhook/hooks.yaml", GOOD)
+    folder.approve()
+
+    assert folder.screen() == snapshot("""\
+billhook 0.1.0 in ~/project
+
+  project   .billhook/hooks.yaml  1 hook, approved
+  built-in  metrics, turn-tracker, session-naming, event-logger, guard
+  agents    Claude Code (your settings and this project)
+  guard     standard; 0 asks and 0 denies in the last 7 days
+
+Next
+  billhook doctor                      check that Claude Code calls billhook
+  billhook list                        show all hooks in run order
+  billhook explain 'git push --force'  show which hooks a command would get
+-- exit 0
+""")
+    data = json.loads(folder.billhook("--json").out)
+    assert [one["hooks"] for one in data["files"]] == [0, 0, 1]
+    assert [(one["agent"], one["scope"]) for one in data["agents"]] == [("claude", "user"), ("claude", "project")]
+
+
+def test_installed_beside_other_hooks(folder: Quiet) -> None:
+    """Only the other hooks of that file are counted."""
+    other = {"hooks": [{"type": "command", "command": "true"}]}
+    folder.write("~/.claude/settings.json", {"hooks": {"PreToolUse": [other], "Stop": [other]}})
+    assert folder.billhook(*INSTALL).code == 0
+
+    screen = folder.screen()
+    assert "  user      ~/.claude/settings.json  2 hooks, run by Claude Code itself\n" in screen
+    assert "  agents    Claude Code (your settings)\n" in screen
+    assert "not running" not in screen
+    (file,) = json.loads(folder.billhook("--json").out)["files"]
+    assert (file["hooks"], file["run_by_claude"], file["pending"]) == (2, 2, 0)
+
+
+def test_each_step_is_proposed_in_turn(folder: Quiet) -> None:
+    """From an empty folder to events in the log: the first proposal is always the step that is missing."""
+    assert folder.proposed()[0] == "billhook init"
+    folder.write(".billhook/hooks.yaml", BAD)
+    assert folder.proposed()[:2] == ["billhook check", "billhook trust"]
+    folder.write(".billhook/hooks.yaml", GOOD)
+    assert folder.proposed()[:2] == ["billhook trust", "billhook install claude"]
+    folder.approve()
+    assert folder.proposed()[0] == "billhook install claude"
+    assert folder.billhook(*INSTALL).code == 0
+    assert folder.proposed()[0] == "billhook doctor"
+    logged(folder, {})
+    assert folder.proposed()[0] == "billhook events"
+
+
+def test_installed_and_no_hooks(folder: Quiet) -> None:
+    """The guard works already; `init` adds hooks."""
+    assert folder.billhook(*INSTALL).code == 0
+    assert "  no hooks are configured here\n" in folder.screen()
+    assert folder.proposed()[:2] == ["billhook init", "billhook doctor"]
+
+
+def test_other_agents_that_are_here(folder: Quiet) -> None:
+    """The agents of this machine are proposed."""
+    folder.script("~/bin/codex")
+    folder.script("~/bin/gemini")
+    screen = folder.screen(PATH=str(folder.home / "bin"))
+    assert "billhook install codex gemini" in screen and "connect Codex, Gemini CLI" in screen
+
+
+def test_approvals_are_no_events(folder: Quiet) -> None:
+    """The log holds them, but no agent has called billhook yet."""
+    logged(folder, {"event": "Trust"})
+    assert "log  " not in folder.screen()
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_narrow_terminals(folder: Quiet, columns: str) -> None:
+    folder.write("~/.config/billhook/hooks.yaml", BAD)
+    folder.write("hooks.yaml", GOOD)
+    assert folder.billhook("install", "claude", "--project").code == 0
+    lines = folder.billhook(COLUMNS=columns).out.splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    shown = " ".join(" ".join(lines).split())
+    assert "~/.config/billhook/hooks.yaml 3 hooks, 2 not running" in shown
+
+
+def test_in_the_root_folder(folder: Quiet) -> None:
+    """A folder without a project has the user's hooks only."""
+    screen = folder.billhook(cwd=Path("/")).screen
+    assert "no hooks are configured here" in screen and screen.endswith("-- exit 0\n")

@@ -107,7 +107,7 @@ def test_screen(two: Place) -> None:
   from        hooks.yaml:7
   hash        <hash>
   files       guard.sh  17 bytes, sha256 306c6ca74075
-  uncovered   other files in the project's own folder: only those that are named, imported or sourced count
+  uncovered   other files in the project's top folder: only named, imported or sourced files are covered
 
   guard.sh
     | #!/bin/sh
@@ -192,7 +192,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
   from        hooks.yaml:2
   hash        <hash>
   files       policies.py  20 bytes, sha256 bad0e406d7f1
-  uncovered   other files in the project's own folder: only those that are named, imported or sourced count
+  uncovered   other files in the project's top folder: only named, imported or sourced files are covered
 
   policies.py
     | def check(ctx): ...
@@ -307,7 +307,7 @@ def test_changed_while_being_looked_at(two: Place) -> None:
 
     ended = two.typing("trust", answers=[("approve lint? [y/N/v/q/?] ", agree)])
     assert ended.code == 1
-    assert "not approved: " in ended.out and "was changed while it was being looked at" in ended.out
+    assert "not approved: " in ended.out and "was changed during the review" in ended.out
     assert states(two) == {"lint": "new"}
 
 
@@ -460,7 +460,7 @@ def test_marks(two: Place, mark: str) -> None:
     ended = two.alone("trust", "--all", "--yes", **{mark: "1"})
     assert (ended.code, states(two)) == (2, {"lint": "new", "guard": "new"})
     assert f"the variable {mark} is set" in ended.err
-    assert "hint: run it yourself, in a terminal of your own" in ended.err
+    assert "hint: run it yourself, in your own terminal" in ended.err
 
 
 @pytest.mark.parametrize("what", ["--yes", "a hash", "--revoke", "on a terminal"])

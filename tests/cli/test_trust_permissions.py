@@ -208,7 +208,7 @@ hint: run it in a terminal to decide about each; --yes approves the named ones, 
 def test_agents_can_not_approve(settings: Place) -> None:
     """Inside an agent's process tree consent is refused."""
     ended = settings.run("trust", "permissions", "--yes", CLAUDECODE="1")
-    assert ended.code == 2 and "consent is a person's to give" in ended.err
+    assert ended.code == 2 and "only the user can approve hooks" in ended.err
     assert allowed(settings) == []
 
 
@@ -238,7 +238,7 @@ revoked permissions.allow  .claude/settings.json  <short>
 def test_list_and_check_name_what_waits(settings: Place) -> None:
     """In one line each; nothing is wrong with it."""
     hint = (
-        "hint: not approved, so that agents still ask: permissions.allow of .claude/settings.json (`billhook trust`)\n"
+        "hint: not approved yet, so agents still ask: permissions.allow of .claude/settings.json (`billhook trust`)\n"
     )
     assert settings.run("list").err.endswith(hint)
     checked = settings.run("check")

@@ -55,14 +55,14 @@ def _output(ran: Ran, place: Place) -> str:
 
 def _prompt(ran: Ran, place: Place) -> str:
     if not ran.turns:
-        return "not asked"
-    return "asked, told" if ran.model_saw(WORDS, after=0) else "asked"
+        return "model not called"
+    return "model called, told" if ran.model_saw(WORDS, after=0) else "model called"
 
 
 def _went_on(ran: Ran, place: Place) -> str:
     if ran.turns < 2:
         return "stopped"
-    return "went on, told" if ran.model_saw(WORDS) else "went on"
+    return "continued, told" if ran.model_saw(WORDS) else "continued"
 
 
 def _always(words: str) -> Callable[[str], str]:
@@ -82,12 +82,12 @@ def _replaced(host: str) -> str:
 
 
 def _kept_going(host: str) -> str:
-    return "went on, told" if can(host, "Stop").keep_going else "stopped"
+    return "continued, told" if can(host, "Stop").keep_going else "stopped"
 
 
 def _prompt_context(host: str) -> str:
     """Held, it comes with the next event that can carry it; without a tool call there is none."""
-    return "asked, told" if can(host, "UserPromptSubmit").context else "asked"
+    return "model called, told" if can(host, "UserPromptSubmit").context else "model called"
 
 
 def _fixed(event: str, answer: str, **more: str) -> str:
@@ -114,7 +114,7 @@ _REWRITTEN: Final = (
 CASES: Final = (
     Case(
         name="allow",
-        title="an event that no hook objects to",
+        title="no hook objects",
         hooks=_fixed("PreToolUse", "deny: never asked", **{"if": "Bash(rm *)"}),
         promised=_always("run"),
         seen=_tool,
@@ -130,7 +130,7 @@ CASES: Final = (
     ),
     Case(
         name="deny-write",
-        title="deny before a file is written, by Write's name",
+        title="deny before a file is written, with `match: Write`",
         hooks=_fixed("PreToolUse", f"deny: {WORDS}", **{"if": "Write(secret.txt)"}),
         promised=_always("not run, told"),
         seen=_tool,
@@ -138,7 +138,7 @@ CASES: Final = (
     ),
     Case(
         name="rewrite",
-        title="another command instead",
+        title="rewrite of a command",
         hooks=_printing("PreToolUse", _REWRITTEN),
         promised=_rewrite,
         seen=_rewriting,
@@ -163,7 +163,7 @@ CASES: Final = (
     ),
     Case(
         name="replace-output",
-        title="another output instead",
+        title="rewrite of an output",
         hooks=_printing(
             "PostToolUse",
             f'{{"hookSpecificOutput": {{"hookEventName": "PostToolUse", "updatedToolOutput": {_NEW_OUTPUT}}}}}',
@@ -175,7 +175,7 @@ CASES: Final = (
     ),
     Case(
         name="ask",
-        title="ask, with nobody there",
+        title="ask, without a user",
         hooks=_fixed("PreToolUse", f"ask: {WORDS}"),
         promised=_always("not run, told"),
         seen=_tool,
@@ -191,7 +191,7 @@ CASES: Final = (
     ),
     Case(
         name="keep-going",
-        title="Stop, once: go on",
+        title="continue once at Stop",
         hooks=_fixed("Stop", f"run: '[ -e asked ] || {{ touch asked; echo {WORDS} >&2; exit 2; }}'"),
         promised=_kept_going,
         seen=_went_on,
@@ -200,9 +200,9 @@ CASES: Final = (
     ),
     Case(
         name="prompt",
-        title="a prompt refused",
+        title="deny of a prompt",
         hooks=_fixed("UserPromptSubmit", f"deny: {WORDS}"),
-        promised=_always("not asked"),
+        promised=_always("model not called"),
         seen=_prompt,
         calls=_only_words,
         needs="UserPromptSubmit",
@@ -220,7 +220,7 @@ CASES: Final = (
         name="session-context",
         title="context when a session starts",
         hooks=_fixed("SessionStart", f"inject: {WORDS}"),
-        promised=_always("asked, told"),
+        promised=_always("model called, told"),
         seen=_prompt,
         calls=_only_words,
         needs="SessionStart",
@@ -236,7 +236,7 @@ CASES: Final = (
     ),
     Case(
         name="too-late",
-        title="the same, were our deadline behind the agent's own time-out",
+        title="the same, with a deadline longer than the agent's timeout",
         hooks=_fixed("PreToolUse", "run: sleep 12", gate="true"),
         promised=lambda host: "not run" if HOSTS[host].fail_closed else "run",
         seen=lambda ran, place: _tool(ran, place, "nobody says this"),
@@ -245,7 +245,7 @@ CASES: Final = (
     ),
     Case(
         name="daemon-killed",
-        title="the daemon killed while a gate is asked",
+        title="daemon killed while a gate runs",
         hooks=_fixed("PreToolUse", f"run: kill -9 {_DAEMON}; sleep 30", gate="true"),
         promised=_always("not run, told"),
         seen=lambda ran, place: _tool(ran, place, "billhook"),
@@ -253,7 +253,7 @@ CASES: Final = (
     ),
     Case(
         name="daemon-stopped",
-        title="the daemon stopped while a gate is asked",
+        title="daemon stopped while a gate runs",
         hooks=_fixed("PreToolUse", f"run: kill -STOP {_DAEMON}; sleep 30", gate="true"),
         promised=_always("not run, told"),
         seen=lambda ran, place: _tool(ran, place, "billhook"),

@@ -114,7 +114,7 @@ GUARD_CASES: Final = (
         "ask",
         "git reset --hard",
         _reset,
-        "`git reset --hard` over a changed file (ask), with nobody there",
+        "`git reset --hard` over a changed file (ask), without a user",
         "`git reset --hard` would discard",
         "`notes.txt`",
         INSTEAD["discard"],

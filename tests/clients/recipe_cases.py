@@ -1,6 +1,7 @@
 """Three recipes in real agents: a fresh project and HOME, `billhook add NAME`, `billhook install`, and nothing else."""
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,8 +15,14 @@ from clients.recording import recorded
 from clients.running import Ran
 from clients.script import Call, Script, Step
 
-_ADD: Final = 'status=$({ sleep 0.1; billhook add "$@" --yes >&2; echo $?; } &); exit "$status"'
-"""`billhook add` is refused inside an agent, and this suite may run in one: init becomes the parent process."""
+_TERMINAL: Final = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+_ADD: Final = f"""
+add() {{ sleep 0.1; {shlex.quote(sys.executable)} -c '{_TERMINAL}' billhook add "$@" --yes </dev/null >&2; echo $?; }}
+status=$(add "$@" &)
+exit "$status"
+"""
+"""`billhook add` is refused inside an agent, and this suite may run in one: init becomes the parent process. `--yes`
+needs a terminal."""
 _PROTECTED: Final = ".env"
 _WORKFLOW: Final = ".github/workflows/ci.yml"
 _OTHER: Final = "src/env.py"

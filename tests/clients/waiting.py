@@ -147,7 +147,7 @@ def _round(way: Way, kind: str, binary: Path) -> list[float]:
 
 
 def _table(times: Mapping[tuple[str, str], Sequence[float]]) -> list[str]:
-    lines = ["| hooks | how they are asked | p50 | p99 |", "| --- | --- | --- | --- |"]
+    lines = ["| hooks | how they run | p50 | p99 |", "| --- | --- | --- | --- |"]
     for (kind, title), spans in times.items():
         lines.append(f"| {kind} | {title} | {statistics.median(spans):.0f} ms | {_p99(spans):.0f} ms |")
     return lines

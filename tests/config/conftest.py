@@ -1,4 +1,4 @@
-"""What the tests of configuration share."""
+"""Fixtures for the tests of configuration."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ from config.project import Project
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project in a temporary folder, with a home and a state root of its own."""
+    """A project in a temporary folder, with its own home and state root."""
     return Project(tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""A log with records that say what a test needs, written by the real writer."""
+"""A log with the records that a test needs, written by the real writer."""
 
 import itertools
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ _ids = itertools.count(0x0199_0000_0000)
 
 
 def at(**ago: float) -> str:
-    """A time so long ago, as records have it."""
+    """A time in the past, in the format of records."""
     return (datetime.now(UTC) - timedelta(**ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def content(project: Path | str, **fields: Any) -> dict[str, Any]:
-    """What a record says; a call of `ls` about which nobody was asked, unless the fields say otherwise."""
+    """The content of a record: a call of `ls` without hooks, unless `fields` differ."""
     usual = {
         "id": f"{next(_ids):012x}{0:020x}",
         "time": at(),

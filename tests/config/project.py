@@ -1,4 +1,4 @@
-"""A project in a temporary folder, with a home and a state root of its own."""
+"""A project in a temporary folder, with its own home and state root."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from billhook.core.events import parse
 
 
 class Project:
-    """Files are written by their place in the project; `~/x` is in the home folder."""
+    """Files are named by their path in the project; `~/x` is in the home folder."""
 
     def __init__(self, base: Path, patch: pytest.MonkeyPatch) -> None:
         self.home, self.folder, self.root = base / "home", base / "project", base / "state"
@@ -27,7 +27,7 @@ class Project:
         return self.home / name[2:] if name.startswith("~/") else self.folder / name
 
     def write(self, name: str, content: Any, mode: int | None = None) -> Path:
-        """Text as it is, everything else as JSON."""
+        """Write strings as they are, everything else as JSON."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2))
@@ -43,7 +43,7 @@ class Project:
         return load_config(options.pop("cwd"), **options)
 
     def approve(self, **options: Any) -> list[str]:
-        """Approve all that waits."""
+        """Approve all pending hooks and rules."""
         pending = self.load(**options).pending
         for entry in pending:
             approve_entry(entry, self.root)
@@ -61,7 +61,7 @@ class Project:
 
 
 def states(config: Config) -> dict[str, str]:
-    """Every configured hook and what became of it."""
+    """Every configured hook with its state."""
     return {entry.declared.name: entry.state for entry in config.entries}
 
 

@@ -39,12 +39,12 @@ def test_inject_a_file(project: Project) -> None:
 
 
 def test_inject_a_file_that_is_missing(project: Project) -> None:
-    """That is a failure, which is shown, and no answer."""
+    """That is a failure, which is shown, and not an answer."""
     verdict = fire(project, one("SessionStart", inject={"file": "none.md"}), "SessionStart", source="startup")
     assert verdict.failed_open == 1 and "none.md can't be read" in verdict.outcomes[-1].error + str(verdict.outcomes)
 
 
-def test_inject_what_a_command_prints(project: Project) -> None:
+def test_inject_the_output_of_a_command(project: Project) -> None:
     hooks = one("SessionStart", inject={"command": "echo on ${event}; echo noise >&2"})
     assert fire(project, hooks, "SessionStart", source="startup").context == ("on SessionStart",)
     failing = one("SessionStart", inject={"command": "echo no; exit 3"})
@@ -96,18 +96,18 @@ def test_mask(project: Project) -> None:
 
 
 def test_mask_secrets(project: Project) -> None:
-    """What the event log takes out."""
+    """Everything that the event log redacts."""
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bD1fG3hJ5"
     verdict = fire(project, one("PostToolUse", mask="secrets"), "PostToolUse", tool_response=f"token {secret} end")
     assert secret not in verdict.tool_output and verdict.tool_output.endswith(" end")
 
 
 def test_keep_going_is_limited(project: Project) -> None:
-    """After three times the agent may stop, and the person reads why; the next prompt counts anew."""
+    """After three times the agent may stop, and the user is told why. The next prompt resets the count."""
     hooks = one("Stop", keep_going="write the summary")
     assert [fire(project, hooks, "Stop").keep_going for _ in range(4)] == [True, True, True, False]
     last = fire(project, hooks, "Stop")
-    assert any("stopped after 3 attempts, although: write the summary" in text for text in last.messages)
+    assert any("stopped after 3 attempts; still open: write the summary" in text for text in last.messages)
     fire(project, hooks, "UserPromptSubmit", prompt="again")
     assert fire(project, hooks, "Stop").keep_going
 
@@ -130,13 +130,13 @@ def test_keep_going_while_a_command_fails(project: Project) -> None:
     assert not fire(project, hooks, "Stop").keep_going
 
 
-def test_a_command_that_can_not_start_keeps_nobody_going(project: Project) -> None:
+def test_a_command_that_can_not_start_does_not_keep_the_agent_going(project: Project) -> None:
     verdict = fire(project, one("Stop", keep_going={"command": "no-such-program"}), "Stop")
     assert not verdict.keep_going and verdict.failed_open == 1
 
 
 def test_results_for_commands(project: Project) -> None:
-    """A JSON file with what earlier hooks left; an empty object where none left anything."""
+    """A JSON file with the results of earlier hooks; an empty object if there are none."""
     answer = json.dumps({"data": {"n": 3}})
     show = {"events": "PreToolUse", "run": 'cat "$BILLHOOK_RESULTS" > seen.json; echo "$BILLHOOK_RESULTS" > name'}
     fire(project, {"show": show})
@@ -166,16 +166,16 @@ BROKEN = [
     ({"mask": "("}, "BH206", "the expression `(` can't be used"),
     ({"mask": []}, "BH203", "`mask` is empty"),
     ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has a file and a command"),
-    ({"notify": "x", "deny": "y"}, "BH204", "it does more than one thing: `deny`, `notify`"),
+    ({"notify": "x", "deny": "y"}, "BH204", "it has more than one action: `deny`, `notify`"),
     ({"python": "a:b", "options": 3}, "BH203", "`options` must be a mapping"),
-    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't stand beside `bash`"),
-    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` of an event can't stand beside `ssh`"),
-    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` of an event can't stand beside `sh`"),
+    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't be used with `bash`"),
+    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` of an event can't be used with `ssh`"),
+    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` of an event can't be used with `sh`"),
 ]
 
 
 @pytest.mark.parametrize(("fields", "code", "message"), BROKEN)
-def test_what_is_wrong(project: Project, fields: dict[str, Any], code: str, message: str) -> None:
+def test_findings(project: Project, fields: dict[str, Any], code: str, message: str) -> None:
     project.write(OWN, json.dumps({"hooks": one(**fields)}))
     config = project.load()
     assert [(found.code, found.message[: len(message)]) for found in config.problems] == [(code, message)]

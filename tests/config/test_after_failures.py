@@ -1,4 +1,4 @@
-"""The seeds that know one event after the tool hear of tools that failed, too."""
+"""Dialects of seeds with one event after the tool also get tools that failed."""
 
 import json
 from pathlib import Path
@@ -29,8 +29,8 @@ def test_a_command_after_the_tool_is_told_of_failures(tmp_path: Path, file: str,
     assert (outcome.status, outcome.answer.context) == (Status.OK, told)
 
 
-def test_a_hook_of_the_default_dialect_is_not_asked_about_failures(tmp_path: Path) -> None:
-    """In the reference a tool that failed is another event."""
+def test_a_hook_of_the_default_dialect_does_not_run_for_failures(tmp_path: Path) -> None:
+    """In the reference dialect a tool that failed is a different event."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "hooks.yaml").write_text("hooks:\n  after:\n    events: PostToolUse\n    run: echo heard\n")
     engine = load(tmp_path, layers=["project"], home=tmp_path / "state", trust="all", builtins=False)

@@ -1,4 +1,4 @@
-"""What an approval covers, tried as an attacker would: approve, plant or change a file, fire."""
+"""What an approval covers, tested like an attack: approve, plant or change a file, fire."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ Change = Callable[[Project], object]
 
 
 class Attack(NamedTuple):
-    """The files of a project, a command that is approved, and what somebody does then."""
+    """The files of a project, an approved command, and what an attacker does then."""
 
     files: dict[str, str]
     command: str
@@ -32,7 +32,7 @@ def plant(name: str, text: str = "exit 0\n", mode: int = 0o644) -> Change:
 
 
 def compiled(source: str, mode: py_compile.PycInvalidationMode) -> Change:
-    """Another program's code in the cache of a module, in a form that Python believes."""
+    """Other code in the cache of a module, in a form that Python loads."""
 
     def change(project: Project) -> None:
         target = project.path(source)
@@ -61,7 +61,7 @@ SITE = "lib/python3.11/site-packages"
 GUARD = "python3 h/guard.py"
 HOOK = {"h/guard.py": "import sys, os\nsys.path.insert(0, os.path.dirname(__file__) + '/lib')\nimport rules\n"}
 ATTACKS: dict[str, Attack] = {
-    # beside the script, and below it
+    # in the folder of the script, and below
     "module behind sys.path": Attack({**HOOK, "h/lib/rules.py": ""}, GUARD, plant("h/lib/rules.py", "1")),
     "new module behind sys.path": Attack({**HOOK, "h/lib/rules.py": ""}, GUARD, plant("h/lib/json.py")),
     "folder that is new": Attack({"h/guard.py": ""}, GUARD, plant("h/lib/json.py")),
@@ -132,7 +132,7 @@ ATTACKS: dict[str, Attack] = {
     "linked folder that leads elsewhere": Attack(
         {"h/guard.py": "", "shared/a.py": "", "other/a.py": "1"}, GUARD, link("h/linked", "../other")
     ),
-    # whatever is there is run
+    # all files of a folder are run
     "loop over a pattern": Attack(
         {"policies/a.sh": ""}, 'for f in policies/*.sh; do sh "$f" || exit 2; done', plant("policies/b.sh")
     ),
@@ -181,7 +181,7 @@ ATTACKS: dict[str, Attack] = {
         {"policies/x/a.sh": ""}, 'for f in policies/*/*.sh; do sh "$f"; done', plant("policies/y/b.sh")
     ),
     "folder as a program": Attack({"h/__main__.py": ""}, "python3 h", plant("h/x.py")),
-    # what is loaded before the script
+    # files that are loaded before the script
     "PYTHONPATH": Attack(
         {"h/guard.py": "", "lib/x.py": ""}, "PYTHONPATH=lib python3 h/guard.py", plant("lib/sitecustomize.py")
     ),
@@ -292,7 +292,7 @@ def approved(project: Project, hook: dict[str, Any], files: dict[str, str], befo
 
 
 def fired(project: Project, start: str) -> Verdict:
-    """In the process that loaded the hooks before anything changed, or in one that loads them now."""
+    """Fire with the configuration from before the change, or with one that is loaded now."""
     if start == "cold":
         loader._cache.clear()
     return project.fire()
@@ -301,7 +301,7 @@ def fired(project: Project, start: str) -> Verdict:
 @pytest.mark.parametrize("start", ["warm", "cold"])
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack(project: Project, name: str, start: str) -> None:
-    """What was planted or changed takes the approval away, and the gate denies."""
+    """A planted or changed file invalidates the approval, and the gate denies."""
     attack = ATTACKS[name]
     approved(project, {"run": attack.command}, attack.files, BEFORE.get(name))
     attack.change(project)
@@ -313,7 +313,7 @@ def test_attack(project: Project, name: str, start: str) -> None:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack_between_loading_and_running(project: Project, name: str) -> None:
-    """A process that loaded the hooks looks once more before it runs one."""
+    """A process that loaded the hooks checks them again before it runs one."""
     attack = ATTACKS[name]
     approved(project, {"run": attack.command}, attack.files, BEFORE.get(name))
     engine = project.load().engine()
@@ -354,7 +354,7 @@ EVERYDAY: dict[str, Change] = {
 @pytest.mark.parametrize("start", ["warm", "cold"])
 @pytest.mark.parametrize("name", EVERYDAY)
 def test_everyday(project: Project, name: str, start: str) -> None:
-    """What hooks write beside themselves, and work elsewhere, changes nothing."""
+    """Files that hooks write beside themselves, and changes elsewhere, don't invalidate the approval."""
     guard = "import rules, subprocess\nsubprocess.run(['true', 'src/checked.py'])\nif 'x' == 'conftest.py':\n    pass\n"
     files = {
         "h/guard.py": guard,
@@ -371,7 +371,7 @@ def test_everyday(project: Project, name: str, start: str) -> None:
 
 
 def test_a_hook_that_writes_beside_another(project: Project) -> None:
-    """One that runs first makes a file; the gate beside it still runs."""
+    """The first hook creates a file; the gate in the same folder still runs."""
     files = {"h/first.sh": "touch h/state-$$; mkdir -p h/new\n", "h/guard.sh": "exit 0\n"}
     about = {"events": "PreToolUse", "gate": True}
     for name, text in files.items():
@@ -415,8 +415,8 @@ UNCOVERED: dict[str, tuple[dict[str, str], str, str]] = {
 
 
 @pytest.mark.parametrize("name", UNCOVERED)
-def test_what_can_not_be_covered_is_said(project: Project, tmp_path: Path, name: str) -> None:
-    """At approval, in words."""
+def test_what_can_not_be_covered_is_reported(project: Project, tmp_path: Path, name: str) -> None:
+    """During the approval, with the reason."""
     files, command, expected = UNCOVERED[name]
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "x.sh").write_text("")
@@ -428,7 +428,7 @@ def test_what_can_not_be_covered_is_said(project: Project, tmp_path: Path, name:
 
 
 def test_folder_that_grows_over_the_bound(project: Project) -> None:
-    """Flooding a folder is no way around: that it is not covered any more is a change."""
+    """Flooding a folder does not help: that the folder is no longer covered is a change."""
     approved(project, {"run": "python3 h/0.py"}, {f"h/{n}.py": "" for n in range(MAX_CODE)})
     project.write("h/more.py", "")
     assert fired(project, "warm").decision == "deny"
@@ -436,7 +436,7 @@ def test_folder_that_grows_over_the_bound(project: Project) -> None:
 
 
 def test_approval_of_an_earlier_version(project: Project) -> None:
-    """It covered fewer files: the hook is asked about once, and the reason is not that somebody changed something."""
+    """It covered fewer files: the hook needs one more approval, and the reason does not report a changed file."""
     approved(project, {"run": GUARD}, {"h/guard.py": "", "h/rules.py": ""})
     (record,) = (project.root / "billhook" / "approvals").rglob("*.json")
     old = json.loads(record.read_text())
@@ -451,7 +451,7 @@ def test_approval_of_an_earlier_version(project: Project) -> None:
 
 
 def test_hooks_without_scripts_keep_their_approval(project: Project) -> None:
-    """Nothing is watched for them."""
+    """No files are checked for them."""
     approved(project, {"run": "true"}, {})
     print_ = entry(project.load(), "guard").consent.fingerprint
     assert print_ is not None and print_.marks == ()

@@ -7,10 +7,10 @@ from billhook.core.errors import UsageError
 from config.project import Project
 
 
-def test_a_hash_that_nobody_waits_with(project: Project) -> None:
-    """It says where it looked, and how to look elsewhere."""
+def test_an_unknown_hash(project: Project) -> None:
+    """The error names the folder, and how to approve in another one."""
     project.write("hooks.yaml", "hooks:\n  it: {events: Stop, run: 'true'}\n")
     with pytest.raises(UsageError) as caught:
         approve("0" * 64, cwd=project.folder, home=project.root)
-    assert f"no hook that waits for approval in {project.folder} has the hash `000" in caught.value.message
-    assert caught.value.hint == "`billhook trust` shows them; for another folder: `approve(hash, cwd=...)`"
+    assert f"no pending hook in {project.folder} has the hash `000" in caught.value.message
+    assert caught.value.hint == "`billhook trust` shows pending hooks; for another folder: `approve(hash, cwd=...)`"

@@ -1,4 +1,4 @@
-"""One approval that can't be used any more never breaks the rest: what its gate judged is denied, no more."""
+"""An approval that can't be used any more breaks nothing else: only the events of its gate are denied."""
 
 import json
 from collections.abc import Callable
@@ -11,23 +11,23 @@ from billhook import Decision
 from config.project import Project
 
 BROKEN_ONCE = {
-    "a rule without its end": 'if: "Bash(rm *"',
+    "an unclosed rule": 'if: "Bash(rm *"',
     "no tool in the rule": 'if: "(rm *)"',
     "an empty rule": 'if: "Bash()"',
-    "an expression without its end": 'match: "Bash("',
-    "a time-out that is none": "timeout: -3",
-    "a dialect that nobody knows": "dialect: klingon",
-    "a hook that is not there": "after: nowhere",
-    "a circle": "after: guard",
-    "a priority that is none": "priority: high",
-    "an event that nobody knows": "events: PreToolUze",
+    "an unclosed expression": 'match: "Bash("',
+    "an invalid timeout": "timeout: -3",
+    "an unknown dialect": "dialect: klingon",
+    "a missing hook": "after: nowhere",
+    "a cycle": "after: guard",
+    "an invalid priority": "priority: high",
+    "an unknown event": "events: PreToolUze",
 }
 
 
 @pytest.mark.parametrize("broken", BROKEN_ONCE.values(), ids=BROKEN_ONCE)
 @pytest.mark.parametrize("now", ["", 'if: "Bash(rm *)"', "after: nowhere"])
 def test_approved_while_it_was_broken(project: Project, broken: str, now: str) -> None:
-    """Fixed since, it waits for approval and denies; the hooks beside it run, and once approved it runs as well."""
+    """Once fixed, it waits for approval and denies. The other hooks run, and after approval it runs as well."""
 
     def write(line: str) -> None:
         events = "" if line.startswith("events") else "    events: PreToolUse\n"
@@ -81,7 +81,7 @@ RECORDS: dict[str, Callable[[Path], None]] = {
     "another matcher": changed(match="(("),
     "no events": changed(events=None),
     "no dialect": changed(dialect=None, match=None),
-    "events that are text": changed(events="PreToolUse"),
+    "events that are a string": changed(events="PreToolUse"),
     "events that are numbers": changed(events=[1]),
     "events that are mappings": changed(events=[{}]),
     "a rule that is a list": changed(**{"if": ["Bash"]}),
@@ -101,7 +101,7 @@ RECORDS: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("damage", RECORDS.values(), ids=RECORDS)
 def test_a_damaged_record(project: Project, damage: Callable[[Path], None]) -> None:
-    """Loading works, hooks of other files run, and a gate whose approval is lost is never silently gone."""
+    """Loading works, hooks of other files run, and a gate with a lost approval never disappears silently."""
     project.write("hooks.yaml", 'hooks:\n  guard: {events: PreToolUse, if: "Bash(rm *)", deny: no rm here}\n')
     project.write("~/.config/billhook/hooks.yaml", "hooks:\n  mine: {events: PreToolUse, inject: hello}\n")
     project.approve()

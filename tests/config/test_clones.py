@@ -1,4 +1,4 @@
-"""Nothing that came with a clone runs, or calls anybody, before its user approved it: seen by a tracer."""
+"""Nothing of a clone runs, or connects to a server, before the user approved it. A tracer checks this."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ VERBS_HERE = tuple(look for look in LOOKS if not look[1] or look[1][0].startswit
 
 
 class Server:
-    """Counts who connects."""
+    """Counts connections."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -80,7 +80,7 @@ def server() -> Iterator[Server]:
 
 
 def environment(clone: Clone) -> dict[str, str]:
-    """A person's environment: none of an agent's marks, and a secret."""
+    """The environment of a user at a terminal: no variables of an agent, and a secret."""
     return {
         "HOME": str(clone.home),
         "PATH": f"{PROGRAM.parent}:/usr/local/bin:/usr/bin:/bin",
@@ -95,7 +95,7 @@ def looked_at(clone: Clone, tmp_path: Path, tracer: str) -> Seen:
 
 
 def standing(clone: Clone) -> Path:
-    """Where the user stands: deep inside, if there is an inside."""
+    """The user's working directory: deep inside of the clone, if it has folders."""
     inner = clone.folder / "vendor" / "inner"
     return inner if inner.is_dir() else clone.folder
 
@@ -113,12 +113,12 @@ def fire_all(clone: Clone, **options: Any) -> None:
 
 
 def assert_quiet(seen: Seen, clone: Clone, server: Server) -> None:
-    """Nothing ran, nobody was called, no secret was shown, and every verb did its work."""
+    """Nothing ran, nothing connected, no secret was shown, and every verb worked."""
     assert seen.started == [] and seen.connected == []
     assert not clone.canary.exists() and server.connections == 0
     for title, screen in seen.screens.items():
         assert screen.code in (0, 1, 2), (title, screen)
-        assert "Traceback" not in screen.err and "fault of billhook's own" not in screen.err, (title, screen)
+        assert "Traceback" not in screen.err and "internal error" not in screen.err, (title, screen)
         text = screen.out + screen.err
         assert SECRET not in text, title
         if title != "library":
@@ -129,7 +129,7 @@ def assert_quiet(seen: Seen, clone: Clone, server: Server) -> None:
 def test_nothing_runs_before_approval(
     row: str, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every verb and the library look at the clone; then its user approves all, and it does run."""
+    """Every verb and the library inspect the clone. Then the user approves everything, and it runs."""
     found = SCENARIOS[row]
     clone = Clone(tmp_path, server.url, found.folder)
     for name in ("XDG_CONFIG_HOME", "BILLHOOK_HOME", "CLAUDE_PROJECT_DIR"):
@@ -148,7 +148,7 @@ def test_nothing_runs_before_approval(
 
 
 def test_the_tracer_sees_what_runs(tmp_path: Path, server: Server) -> None:
-    """Each way to watch, with a hook that its user has allowed this once: it can fail."""
+    """Each tracer, with a hook that the user allowed: the tests above can fail."""
     clone = Clone(tmp_path, server.url)
     SCENARIOS["hooks.yaml with every kind of action"].fill(clone)
     verbs: tuple[Verb, ...] = (("all", ("fire", "SessionStart", "--trust", "all"), ""),)
@@ -160,7 +160,7 @@ def test_the_tracer_sees_what_runs(tmp_path: Path, server: Server) -> None:
 
 
 def test_python_sees_the_same(tmp_path: Path, server: Server) -> None:
-    """Where there is no strace, Python's audit events are enough."""
+    """Without strace, Python's audit events are enough."""
     clone = Clone(tmp_path, server.url)
     SCENARIOS["hooks.yaml with every kind of action"].fill(clone)
     assert_quiet(looked_at(clone, tmp_path, "audit"), clone, server)
@@ -179,8 +179,8 @@ billhook schema >&2
 """
 
 
-def test_modules_that_lie_in_the_clone(tmp_path: Path, server: Server) -> None:
-    """The program itself, run by its name in a folder full of modules that are called as ours."""
+def test_modules_in_the_clone(tmp_path: Path, server: Server) -> None:
+    """The program, run by its name in a folder full of modules with the names of ours."""
     clone = Clone(tmp_path, server.url)
     SCENARIOS["hooks.yaml with every kind of action"].fill(clone)
     for name in SHADOWS:
@@ -200,7 +200,7 @@ def test_modules_that_lie_in_the_clone(tmp_path: Path, server: Server) -> None:
 
 
 def test_init_approves_only_what_it_wrote(tmp_path: Path, server: Server) -> None:
-    """`billhook init` in a clone: what came with it still waits."""
+    """`billhook init` in a clone: the hooks of the clone still wait for approval."""
     clone = Clone(tmp_path, server.url)
     for row in ("plain strings", "hooks.json", "a repository in a repository"):
         SCENARIOS[row].fill(clone)
@@ -210,10 +210,10 @@ def test_init_approves_only_what_it_wrote(tmp_path: Path, server: Server) -> Non
     assert all(screen.code in (0, 1, 2) for screen in seen.screens.values()), seen.screens
 
 
-def test_a_users_own_python_hook_is_not_taken_over(
+def test_a_clone_does_not_replace_a_python_hook_of_the_user(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user's `python: module:function` is the user's module, whatever a clone calls its own."""
+    """The user's `python: module:function` is the user's module, even if a clone has a module of that name."""
     clone = Clone(tmp_path, server.url)
     monkeypatch.setenv("HOME", str(clone.home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)

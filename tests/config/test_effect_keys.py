@@ -1,4 +1,4 @@
-"""`effect` and `after_effect` of a hook: what they match, how they are read, and what happens when they can't be."""
+"""`effect` and `after_effect` of a hook: what they match, how they are read, and mistakes in them."""
 
 import json
 from typing import Any
@@ -35,21 +35,21 @@ def decision(project: Project, command: str, tool: str = "Bash") -> Decision:
         ("force-push:remote", "sh -c 'git push -f'", True),
     ],
 )
-def test_what_it_runs_for(project: Project, effect: Any, command: str, runs: bool) -> None:
+def test_calls_that_it_runs_for(project: Project, effect: Any, command: str, runs: bool) -> None:
     project.write(OWN, hook(effect=effect))
     assert codes(project.load()) == []
     assert decision(project, command) is (Decision.DENY if runs else Decision.NONE)
 
 
 def test_together_with_if(project: Project) -> None:
-    """All conditions have to be true."""
+    """All conditions must be true."""
     project.write(OWN, hook(effect="delete", **{"if": "Bash(rm *)"}))
     assert decision(project, "rm x") is Decision.DENY
     assert decision(project, "find . -delete") is Decision.NONE
 
 
 def test_without_events(project: Project) -> None:
-    """As `if`, it is a condition that is enough."""
+    """Like `if`, the condition is enough."""
     project.write(OWN, '{"guard": "off", "hooks": {"h": {"effect": "discard", "deny": "no"}}}')
     assert decision(project, "git reset --hard") is Decision.DENY
 
@@ -75,8 +75,8 @@ def test_in_every_shape(project: Project, file: str) -> None:
     ],
 )
 @pytest.mark.parametrize("key", ["effect", "after_effect"])
-def test_slips(project: Project, key: str, effect: str, message: str, hint: str) -> None:
-    """The gate blocks until it is fixed: without it, it would be another hook."""
+def test_mistakes(project: Project, key: str, effect: str, message: str, hint: str) -> None:
+    """The gate blocks until it is fixed: without the condition it would be a different hook."""
     project.write(OWN, f"hooks:\n  h:\n    events: PreToolUse\n    {key}: [delete, '{effect}']\n    deny: stop\n")
     config = project.load()
     (found,) = config.problems
@@ -94,7 +94,7 @@ def test_a_key_that_is_misspelt(project: Project, key: str) -> None:
 
 
 def test_empty(project: Project) -> None:
-    """It is not meant for everything."""
+    """An empty value does not mean everything."""
     project.write(OWN, "hooks:\n  h: {events: PreToolUse, effect: [], run: 'true'}\n")
     assert codes(project.load()) == ["BH203"]
 
@@ -118,7 +118,7 @@ def test_an_event_without_a_tool(project: Project) -> None:
     "change", [{"effect": "delete"}, {"effect": ["discard", "push"]}, {}, {"after_effect": "push"}]
 )
 def test_a_change_needs_consent(project: Project, change: dict[str, Any]) -> None:
-    """And the gate that was approved blocks what it judged until then."""
+    """Until then the approved gate blocks the events that it judged."""
     project.write("hooks.yaml", hook(effect="discard"))
     project.approve()
     assert entry(project.load(), "h").state == "runs"
@@ -137,7 +137,7 @@ def test_after_effect(project: Project) -> None:
 
 
 def test_seen_effects_in_a_python_hook(project: Project) -> None:
-    """A worker is told the same as a hook in this process."""
+    """A worker gets the same data as a hook in this process."""
     function = (
         "from billhook import inject\n\ndef check(event, ctx):\n    return inject(str(sorted(ctx.seen_effects)))\n"
     )
@@ -174,7 +174,7 @@ def test_another_session(project: Project) -> None:
 
 
 def test_a_record_that_can_not_be_read(project: Project) -> None:
-    """A gate does not take that for "not seen"."""
+    """A gate does not treat this as "not seen"."""
     project.write(OWN, hook(after_effect="read-secret"))
     project.fire("Bash", "cat .env", builtins=True)
     (file,) = (project.root / "billhook" / "effects").iterdir()
@@ -192,16 +192,14 @@ def test_the_record_is_bounded(project: Project) -> None:
 
 
 def test_explained(project: Project) -> None:
-    """What it skips says why, and what to write."""
+    """Why it is skipped; no edit is proposed, because that would make it another rule."""
     project.write(OWN, hook(effect=["delete:outside", "discard"], after_effect="read-secret"))
     about = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(project.folder), "tool_name": "Bash"}
     event = parse({**about, "tool_input": {"command": "rm x"}})
     found = explain(project.load(builtins=True), event)
     (one,) = [each for each in found.hooks if each.row.name == "h"]
     assert [reason.condition for reason in one.reasons] == ["effect", "after_effect"]
-    assert one.reasons[0].why == (
-        "effect `delete:outside` and `discard` is not among what this call would do: `delete:project`"
-    )
-    assert one.reasons[0].fix == 'write `effect: ["delete:outside", "discard", "delete"]`'
-    assert one.reasons[1].why == "after_effect `read-secret` was not seen in this session before"
+    expected = "`effect: delete:outside, discard`: this call has other effects: `delete:project`"
+    assert (one.reasons[0].why, one.reasons[0].fix) == (expected, "")
+    assert one.reasons[1].why == "`after_effect: read-secret`: not seen earlier in this session"
     assert [effect.kind for effect in found.effects] == ["delete"]

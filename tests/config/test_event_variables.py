@@ -1,6 +1,7 @@
-"""`${...}` of an event: values, and that hostile ones stay values in texts, arguments and shell commands."""
+"""`${...}` of an event: hostile values stay values in texts, arguments and shell commands."""
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,46 @@ def test_a_path_stays_a_path(project: Project, value: str) -> None:
     assert not project.path("hacked").exists()
 
 
+PATCH = "*** Begin Patch\n*** Update File: README.md\n@@\n-a\n+b\n"
+PATCH += "*** Add File: {}\n+x\n*** Add File: c.py\n+x\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("${file_path}", ["a b.py"]),
+        ("${file_paths}", ["a b.py", "c.py"]),
+        ('-- "${file_paths}" end', ["--", "a b.py", "c.py", "end"]),
+    ],
+)
+def test_the_files_of_a_patch_that_paths_selects(project: Project, line: str, arguments: list[str]) -> None:
+    patched: dict[str, Any] = {"tool_name": "apply_patch", "tool_input": {"input": PATCH.format("a b.py")}}
+    paths = {"paths": {"write": "*.py"}}
+    script = 'import json, sys; json.dump(sys.argv[1:], open("told", "w"))'
+    project.write("show.py", script)
+    for action in ({"run": f"python3 show.py {line}"}, {"exec": ["python3", "show.py", *shlex.split(line)]}):
+        fire(project, {"h": {"events": "*", **paths, **action}}, **patched)
+        assert json.loads(project.path("told").read_text()) == arguments
+
+
+def test_the_file_of_a_shell_command_that_paths_selects(project: Project) -> None:
+    hooks = {"h": {"events": "*", "paths": {"write": "src/**"}, "deny": "not ${file_path}, ${file_paths}"}}
+    command = {"tool_name": "Bash", "tool_input": {"command": "touch b src/a src/c"}}
+    src = project.folder / "src"
+    assert fire(project, hooks, **command).reason == f"not {src}/a, {src}/a, {src}/c"
+
+
+@pytest.mark.parametrize("value", [value for value in HOSTILE if "\n" not in value])
+def test_hostile_names_among_several_files(project: Project, value: str) -> None:
+    patched: dict[str, Any] = {"tool_name": "apply_patch", "tool_input": {"input": PATCH.format(value)}}
+    assert told(project, "${file_paths}", **patched) == ["README.md", value, "c.py"]
+    assert not project.path("hacked").exists()
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("value", HOSTILE)
-def test_no_place_makes_code_of_it(project: Project, place: str, value: str) -> None:
-    """In every kind of quotes and substitutions: nothing of a value runs."""
+def test_a_value_never_becomes_code(project: Project, place: str, value: str) -> None:
+    """In every kind of quotes and substitutions, no part of a value runs."""
     told(project, place % "prompt", hook_event_name="UserPromptSubmit", prompt=value)
     assert not project.path("hacked").exists()
 
@@ -66,7 +103,7 @@ def test_no_place_makes_code_of_it(project: Project, place: str, value: str) -> 
 @pytest.mark.parametrize("name", [*variables.VARIABLES, "results.first.data.x"])
 @pytest.mark.parametrize("how", ["run", "exec", "inject", "command"])
 def test_every_variable(project: Project, name: str, how: str) -> None:
-    """Hostile names of files, prompts, branches and results, in each kind of place."""
+    """Hostile file names, prompts, branches and results, in every context."""
     hostile = "$(touch hacked);`touch hacked`"
     git(project.folder, "init", "-q")
     (project.folder / ".git" / "HEAD").write_text(f"ref: refs/heads/{hostile}\n")
@@ -124,7 +161,7 @@ def test_the_reason_of_an_earlier_hook(project: Project) -> None:
     assert project.path("told").read_text() == "not today"
 
 
-def test_environment_variables_are_still_put_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_are_still_replaced(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAM", "ours")
     assert fire(project, {"h": {"events": "PreToolUse", "deny": "${TEAM}: ${tool}"}}).reason == "ours: Write"
 
@@ -168,7 +205,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize("deed", NESTED)
-def test_what_could_read_a_value_as_a_program(project: Project, deed: dict[str, Any]) -> None:
+def test_programs_that_could_run_a_value(project: Project, deed: dict[str, Any]) -> None:
     project.write(OWN, json.dumps({"hooks": {"h": {"events": "Stop", **deed}}}))
     assert codes(project.load()) == ["BH219"]
 
@@ -187,7 +224,7 @@ def test_what_could_read_a_value_as_a_program(project: Project, deed: dict[str, 
         "node scripts/a.js ${file_path}",
     ],
 )
-def test_what_takes_it_as_an_argument(project: Project, line: str) -> None:
+def test_programs_that_take_it_as_an_argument(project: Project, line: str) -> None:
     project.write(OWN, json.dumps({"hooks": {"h": {"events": "Stop", "run": line}}}))
     assert codes(project.load()) == []
 

@@ -1,4 +1,4 @@
-"""Why a hook would be asked, or why not; checked against what an engine really does."""
+"""Why a hook would run or would be skipped; checked against what an engine really does."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def explained(project: Project, about: Event, **options: Any) -> Explanation:
 
 
 def one(project: Project, hooks: str, about: Event, file: str = OWN) -> Explained:
-    """What is said about the only hook."""
+    """The explanation of the only hook."""
     project.write(file, hooks)
     found = explained(project, about)
     (only,) = (*found.hooks, *found.others)
@@ -70,119 +70,119 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"match": "mytool"},
             event(tool="MyTool"),
-            "match `mytool` does not match `MyTool`: under `claude` case counts",
+            "`match: mytool` does not match `MyTool`: `claude` is case-sensitive",
             "write `match: MyTool`",
             id="case of a tool of one's own",
         ),
         pytest.param(
             {"match": "Write|Edit"},
             event(),
-            "match `Write|Edit` does not match `Bash`",
+            "`match: Write|Edit` does not match `Bash`",
             "write `match: Write|Edit|Bash`",
             id="another tool",
         ),
         pytest.param(
             {"match": "mcp__.*"},
             event(),
-            "match `mcp__.*` does not match `Bash`",
+            "`match: mcp__.*` does not match `Bash`",
             "write `match: (mcp__.*)|^Bash$`",
             id="an expression",
         ),
         pytest.param(
             {"match": "mcp__github"},
             event(tool="mcp__github__push"),
-            "`mcp__github` is no tool: a server's tools are `mcp__github__...`",
+            "`mcp__github` is not a tool: the tools of a server are called `mcp__github__...`",
             "write `match: mcp__github__.*`",
             id="a server",
         ),
         pytest.param(
             {"match": "Bash(git *)"},
             event(),
-            "`Bash(git *)` is a rule, and a matcher sees only the name of the tool: it never matches",
-            "match: Bash and if: Bash(git *)",
+            "`Bash(git *)` is a rule, and a matcher is compared only with the name of the tool: it never matches",
+            "write `match: Bash` and `if: Bash(git *)`",
             id="a rule as a matcher",
         ),
         pytest.param(
             {"match": "write_file", "dialect": "lesson"},
             event(),
-            "match `write_file` does not match `Bash` or `bash`",
-            "write another hook for `bash`, or leave the matcher out",
+            "`match: write_file` does not match `Bash` or `bash`",
+            "",
             id="exact names",
         ),
         pytest.param(
             {"match": "write_*|edit_file", "dialect": "claw"},
             event(),
-            "match `write_*|edit_file` does not match `Bash` or `bash`",
+            "`match: write_*|edit_file` does not match `Bash` or `bash`",
             "write `match: write_*|edit_file|bash`",
             id="wildcards",
         ),
         pytest.param(
             {"events": "SessionStart", "match": "resume"},
             event("SessionStart", source="startup"),
-            "match `resume` does not match `startup`",
+            "`match: resume` does not match `startup`",
             "write `match: resume|startup`",
             id="a source",
         ),
         pytest.param(
             {"if": "Bash(terraform destroy *)"},
             command("git push && ls"),
-            "if `Bash(terraform destroy *)` does not match `git push` and `ls`",
-            "write `if: Bash(git push *)`",
+            "`if: Bash(terraform destroy *)` does not match `git push` and `ls`",
+            "",
             id="a rule about another command",
         ),
         pytest.param(
             {"if": "Bash(git push --force *)"},
             command("git push -f"),
-            "if `Bash(git push --force *)` does not match `git push -f`",
-            "write `if: Bash(git push *)`, which sees the other spellings, too",
+            "`if: Bash(git push --force *)` does not match `git push -f`",
+            "write `if: Bash(git push *)`, which also matches the other spellings",
             id="another spelling",
         ),
         pytest.param(
             {"if": "Write(*.py)"},
             event(),
-            "if `Write(*.py)` is about `Write`, and this is `Bash`",
-            "write `if: Bash`, which matches every `Bash`",
+            "`if: Write(*.py)` is for `Write`, and this is `Bash`",
+            "",
             id="a rule about another tool",
         ),
         pytest.param(
             {"if": "bsh(git *)"},
             event(),
-            "if `bsh(git *)` is about `bsh`, and this is `Bash`",
+            "`if: bsh(git *)` is for `bsh`, and this is `Bash`",
             "write `if: Bash(git *)`",
             id="a rule about no tool",
         ),
         pytest.param(
             {"if": "Edit(src/**)"},
             event(tool="Write", tool_input={"file_path": "/project/docs/a.md"}),
-            "if `Edit(src/**)` does not match `/project/docs/a.md`",
-            "write `if: Write(/project/docs/a.md)`",
+            "`if: Edit(src/**)` does not match `/project/docs/a.md`",
+            "",
             id="a rule about another path",
         ),
         pytest.param(
             {"events": "Stop", "if": "Bash"},
             event("Stop", stop_hook_active=False),
-            "`if` is a rule about a tool call, and Stop has none",
-            "remove `if: Bash`",
+            "`if: Bash` is a rule for tool calls, and Stop has no tool",
+            "",
             id="a rule where there is no tool",
         ),
         pytest.param(
             {"events": "SessionStart", "dialect": "lesson"},
             event("SessionStart", source="clear"),
-            "under `lesson` a session only starts by `resume` and `startup`, and this is `clear`",
-            "use another dialect, `claude` for example; exit codes mean other things there",
+            "under `lesson` SessionStart is only fired for `resume` and `startup`, not for `clear`",
+            "",
             id="a source that the dialect leaves out",
         ),
         pytest.param(
             {"background": "true", "gate": "true"},
             event(),
-            "it is a gate in the background, and PreToolUse waits for the answer: it counts as failed",
+            "it is a gate in the background, and PreToolUse waits for its answer: it counts as failed",
             "remove `background: true`",
             id="in the background of a gate",
         ),
         pytest.param(
             {"events": "[Stop, PostToolUse]"},
             event(),
-            "it wants `Stop` and `PostToolUse`, not `PreToolUse`",
+            "it listens for `Stop` and `PostToolUse`, not `PreToolUse`",
             "write `events: [Stop, PostToolUse, PreToolUse]`",
             id="another event",
         ),
@@ -190,7 +190,7 @@ def hook(**fields: Any) -> str:
             {"enabled": "false"},
             event(),
             "it is switched off: `enabled: false` in {file}:2",
-            "remove that",
+            "remove `enabled: false`",
             id="switched off",
         ),
         pytest.param(
@@ -226,7 +226,7 @@ def test_why_not(project: Project, fields: dict[str, str], about: Event, why: st
 
 
 def test_two_conditions(project: Project) -> None:
-    """Both are named when both fail: nobody wants to mend one and then wonder again."""
+    """Both are reported when both fail, so that the user fixes both at once."""
     found = one(project, hook(match="Write", **{"if": "Write(*.py)"}), event())
 
     assert [reason.condition for reason in found.reasons] == ["match", "if"]
@@ -237,28 +237,28 @@ def test_what_json_files_should_hold(project: Project) -> None:
     text = '{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "true"}]}]}}'
 
     assert one(project, text, event(), "~/.claude/settings.json").fix == 'write `"matcher": "Write|Bash"`'
-    assert one(project, text, event("Stop"), "~/.claude/settings.json").fix == 'put it below `"Stop"`, too'
+    assert one(project, text, event("Stop"), "~/.claude/settings.json").fix == 'add it under `"Stop"`, too'
 
 
 def test_not_approved_and_changed(project: Project) -> None:
-    """What is not approved is not asked; a gate that changed blocks what either version would have judged."""
+    """A hook that is not approved is skipped; a gate that changed blocks what either version would have checked."""
     project.write("hooks.yaml", hook(gate="true", match="Bash"))
     (new,) = explained(project, event()).hooks
     project.approve()
-    (asked,) = explained(project, event()).hooks
+    (approved,) = explained(project, event()).hooks
     project.write("hooks.yaml", hook(gate="true", match="Write"))
     (before,), (now,) = (explained(project, event(tool=tool)).hooks for tool in ("Bash", "Write"))
     (neither,) = explained(project, event(tool="Read")).hooks
 
     assert (new.reasons[0].condition, new.blocks) == ("new", False)
-    assert new.fix == "`billhook trust it` shows it and asks"
-    assert asked.runs and asked.order == 1
+    assert new.fix == "`billhook trust it` shows it and asks for approval"
+    assert approved.runs and approved.order == 1
     assert [(one.runs, one.blocks, one.order) for one in (before, now)] == [(False, True, 1)] * 2
     assert [reason.condition for reason in neither.reasons] == ["changed", "match"] and not neither.blocks
 
 
 def test_broken_gates_block(project: Project) -> None:
-    """A broken gate blocks, and the outlook says that the call is denied."""
+    """A broken gate blocks, and the outlook is a deny."""
     project.write(OWN, hook(gate="true", timeout="soon", match="Bash"))
     found = explained(project, event())
 
@@ -267,7 +267,7 @@ def test_broken_gates_block(project: Project) -> None:
 
 
 def test_a_file_that_cannot_be_read_blocks(project: Project) -> None:
-    """Nobody knows which gates are in it."""
+    """It may contain gates."""
     project.write(OWN, "hooks: {it: {gate: true, run: [}")
 
     (found,) = explained(project, event()).hooks
@@ -275,7 +275,7 @@ def test_a_file_that_cannot_be_read_blocks(project: Project) -> None:
 
 
 def test_the_same_hook_in_two_layers(project: Project) -> None:
-    """It is asked once, and the second one says where the first is."""
+    """It runs once, and the reason of the second names the file of the first."""
     project.write(OWN, hook())
     project.write("hooks.yaml", hook())
     project.approve()
@@ -285,7 +285,7 @@ def test_the_same_hook_in_two_layers(project: Project) -> None:
 
 
 def test_only_a_switch(project: Project) -> None:
-    """An entry that only switches another one off is no hook."""
+    """An entry that only switches off another hook is not shown as a hook."""
     project.write(OWN, hook() + "  other:\n    enabled: false\n")
 
     found = explained(project, event())
@@ -304,9 +304,9 @@ def test_order_deadline_and_failure(project: Project) -> None:
     found = explained(project, event())
 
     assert [(one.row.name, one.order, one.seconds, one.default, one.failure) for one in found.hooks] == [
-        ("first", 1, 30.0, True, "a failure asks the person"),
-        ("second", 2, 5.0, False, "a failure denies it"),
-        ("last", 3, 600.0, True, "a failure lets it pass"),
+        ("first", 1, 30.0, True, "if it fails, the user is asked"),
+        ("second", 2, 5.0, False, "if it fails, the action is denied"),
+        ("last", 3, 600.0, True, "if it fails, the action continues"),
     ]
     assert (found.outlook.gates, found.outlook.fail_open) == (("first", "second"), ("last",))
     assert (found.outlook.open, found.outlook.certain) == (("first", "second", "last"), False)
@@ -315,9 +315,11 @@ def test_order_deadline_and_failure(project: Project) -> None:
 @pytest.mark.parametrize(
     ("name", "rule", "failure"),
     [
-        pytest.param("PostToolUse", "allow", "a failure is shown", id="after the tool"),
-        pytest.param("PostToolUse", "deny", "a failure marks the result as an error", id="a gate after the tool"),
-        pytest.param("Stop", "deny", "a failure is shown, and the agent stops as it would", id="stop"),
+        pytest.param("PostToolUse", "allow", "if it fails, the error is shown", id="after the tool"),
+        pytest.param(
+            "PostToolUse", "deny", "if it fails, the result is marked as an error", id="a gate after the tool"
+        ),
+        pytest.param("Stop", "deny", "if it fails, the error is shown and the agent stops as usual", id="stop"),
     ],
 )
 def test_failures_elsewhere(project: Project, name: str, rule: str, failure: str) -> None:
@@ -326,7 +328,7 @@ def test_failures_elsewhere(project: Project, name: str, rule: str, failure: str
 
 
 def test_known_answers(project: Project) -> None:
-    """Plain lines of config always say the same, so the verdict may be known beforehand."""
+    """Fixed answers in a file are always the same, so the verdict can be known in advance."""
     project.write(
         OWN,
         "hooks:\n"
@@ -346,9 +348,9 @@ def test_known_answers(project: Project) -> None:
 
 
 def test_guard_is_known(project: Project) -> None:
-    """What the built-in gate would say can be told: it only reads the event."""
+    """The answer of the built-in guard is known: it only reads the event."""
     calls = [command("ls"), command("billhook trust --all")]
-    found = [explained(project, call, builtins=True).hooks[-1].says for call in calls]
+    found = [explained(project, call, builtins=True).hooks[-1].answer for call in calls]
 
     assert [answer.decision for answer in found if answer is not None] == ["none", "deny"]
 
@@ -384,8 +386,10 @@ TOOLS = ["Bash", "bash", "Write", "write_file", "Read", "mcp__x__y", "MyTool"]
     tool=st.sampled_from(TOOLS),
     text=st.sampled_from(["git push -f", "ls", "rm -rf /", "$X y"]),
 )
-def test_it_says_what_an_engine_does(project: Project, hooks: list[tuple[str, str, str]], tool: str, text: str) -> None:
-    """Exactly the hooks that an engine asks are said to be asked, and an edit that is proposed works."""
+def test_explain_agrees_with_the_engine(
+    project: Project, hooks: list[tuple[str, str, str]], tool: str, text: str
+) -> None:
+    """Exactly the hooks that an engine runs are shown as running, and every proposed edit works."""
     entries = {
         f"h{i}": {"events": "PreToolUse", "match": match, "inject": f"h{i}", "dialect": dialect}
         | ({"if": rule} if rule else {})
@@ -397,8 +401,8 @@ def test_it_says_what_an_engine_does(project: Project, hooks: list[tuple[str, st
     verdict = config.engine().fire_sync(about)
     found = explain(config, about)
 
-    asked = [outcome.hook for outcome in verdict.outcomes if outcome.status.value == "ok"]
-    assert [one.row.name for one in found.hooks if one.runs] == asked
+    ran = [outcome.hook for outcome in verdict.outcomes if outcome.status.value == "ok"]
+    assert [one.row.name for one in found.hooks if one.runs] == ran
     for one_ in found.hooks:
         for reason in one_.reasons:
             assert reason.why and proposed(reason.fix, reason.condition, one_, about)
@@ -459,7 +463,7 @@ VALUES = st.one_of(
     name=st.sampled_from(["PreToolUse", "Stop", "SessionStart"]),
 )
 def test_whatever_a_file_holds(project: Project, hooks: list[dict[str, Any]], mine: bool, name: str) -> None:
-    """Every hook has one row and one explanation, and those that an engine blocks for are said to block."""
+    """Every hook has one row and one explanation, and those for which an engine blocks are shown as blocking."""
     project.path("hooks.yaml").unlink(missing_ok=True)
     project.path(OWN).unlink(missing_ok=True)
     entries = {f"h{i}": {"events": name, **fields} for i, fields in enumerate(hooks)}

@@ -1,4 +1,4 @@
-"""What exactly is approved: every change of what a hook does changes its fingerprint, and nothing else does."""
+"""What is approved: every change of what a hook does changes its fingerprint, and nothing else does."""
 
 import os
 import shutil
@@ -121,8 +121,8 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a link leads elsewhere": retarget,
     "a link leads elsewhere, to the same content": retarget_to_the_same_content,
     "a missing script appears": write("missing.sh", ""),
-    "a script vanishes": lambda root: (root / "x.sh").unlink(),
-    "a module vanishes": lambda root: (root / "rules.py").unlink(),
+    "a script is deleted": lambda root: (root / "x.sh").unlink(),
+    "a module is deleted": lambda root: (root / "rules.py").unlink(),
     "a module is hidden by a package": package_instead,
     "a script becomes a pipe": become_a_pipe,
 }
@@ -130,7 +130,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_changes_on_disk(project: Path, change: Callable[[Path], object]) -> None:
-    """The hash differs, and a look at the marks tells, before anything is read."""
+    """The hash differs, and the marks show it before anything is read."""
     before = fingerprint(declared(project))
     assert all(map(holds, before.marks)) and all(map(same_content, before.marks))
     change(project)
@@ -156,7 +156,7 @@ HARMLESS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", HARMLESS.values(), ids=HARMLESS)
 def test_what_does_not_matter(project: Path, change: Callable[[Path], object]) -> None:
-    """The hash stays, and the content is found to be the same."""
+    """The hash stays the same, and the content compares equal."""
     before = fingerprint(declared(project))
     change(project)
     assert fingerprint(declared(project)).hash == before.hash
@@ -189,7 +189,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", DIFFERENT.values(), ids=DIFFERENT)
 def test_what_changes_in_the_definition(project: Path, change: dict[str, Any]) -> None:
-    """Every field that decides what the hook does is part of the hash."""
+    """Every field that determines what the hook does is part of the hash."""
     assert fingerprint(declared(project, **change)).hash != fingerprint(declared(project)).hash
 
 
@@ -201,25 +201,25 @@ SAME: dict[str, dict[str, Any]] = {
     "spelling of numbers": {"timeout": 30.0, "priority": 100.0},
     "layer": {"layer": "local"},
     "shape": {"shape": "nested"},
-    "what is wrong with it": {"broken": "no such key"},
+    "its mistake": {"broken": "no such key"},
 }
 
 
 @pytest.mark.parametrize("change", SAME.values(), ids=SAME)
-def test_what_is_no_part_of_the_definition(project: Path, change: dict[str, Any]) -> None:
-    """Moving lines, reordering and the like ask nobody again."""
+def test_what_is_not_part_of_the_definition(project: Path, change: dict[str, Any]) -> None:
+    """Moved or reordered lines need no new approval."""
     assert fingerprint(declared(project, **change)).hash == fingerprint(declared(project)).hash
 
 
-def test_a_made_up_name_is_no_part_of_it(project: Path) -> None:
-    """Only a name that the file gives counts."""
+def test_a_generated_name_is_not_part_of_it(project: Path) -> None:
+    """Only a name from the file counts."""
     one, two = (declared(project, named=False, name=name) for name in ("one", "two"))
     assert fingerprint(one).hash == fingerprint(two).hash
     assert "name" not in definition(one)
 
 
 def test_a_link_to_the_systems_program(project: Path) -> None:
-    """A virtual environment's Python counts by where it leads: an update of the system is no change of the hook's."""
+    """The Python of a virtual environment is identified by its target: a system update does not change the hook."""
     (project / "python").symlink_to("/bin/sh")
     hook = declared(project, action=RunAction("./python guard.py"))
     before = fingerprint(hook)
@@ -232,7 +232,7 @@ def test_a_link_to_the_systems_program(project: Path) -> None:
 
 @pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="needs a project under /opt")
 def test_a_project_among_the_systems_files() -> None:
-    """A link that stays inside the project counts by its content, wherever the project lies."""
+    """A link inside of the project is identified by its content, wherever the project is."""
     folder = Path(tempfile.mkdtemp(prefix="billhook-test-", dir="/opt"))
     try:
         (folder / "real.sh").write_text("exit 0\n")
@@ -245,8 +245,8 @@ def test_a_project_among_the_systems_files() -> None:
         shutil.rmtree(folder)
 
 
-def test_what_can_not_be_read_is_known_by_its_identity(project: Path) -> None:
-    """One pipe in place of another is a change, because nobody can say that it isn't."""
+def test_what_can_not_be_read_is_identified_by_its_identity(project: Path) -> None:
+    """One pipe in place of another counts as a change, because the contents can't be compared."""
     become_a_pipe(project)
     marks = {mark.path: mark for mark in fingerprint(declared(project)).files}
     mark = marks[str(project / "x.sh")]
@@ -257,7 +257,7 @@ def test_what_can_not_be_read_is_known_by_its_identity(project: Path) -> None:
 
 
 def test_a_change_within_the_clocks_tick_is_seen(project: Path) -> None:
-    """However soon after it was marked: the marks of a file that was just written wait until its times can differ."""
+    """However soon after the mark: marking a file that was just written waits until its times can differ."""
     script = project / "x.sh"
     for n in range(30):
         script.write_text(f"echo {n:03}\n")
@@ -267,8 +267,8 @@ def test_a_change_within_the_clocks_tick_is_seen(project: Path) -> None:
         assert not all(map(unchanged, marks)) and not all(map(same_content, marks))
 
 
-def test_hooks_that_share_a_look_are_the_same_as_alone(project: Path) -> None:
-    """What one hook has seen changes nothing for the next."""
+def test_hooks_that_share_a_snapshot_have_the_same_fingerprint(project: Path) -> None:
+    """What is cached for one hook changes nothing for the next."""
     (project / "deep").mkdir()
     (project / "deep" / "rules.py").write_text("import json, guard\n")
     commands = [
@@ -287,7 +287,7 @@ def test_hooks_that_share_a_look_are_the_same_as_alone(project: Path) -> None:
 
 @pytest.mark.parametrize("change", CHANGES_OF_X, ids=lambda change: change.__name__)
 def test_a_change_during_a_load_is_seen_after_it(project: Path, change: Callable[[Path], object]) -> None:
-    """A hook that was marked from an older look is not taken for unchanged, and the next load's look sees what is."""
+    """A hook that was marked from an older snapshot does not count as unchanged, and the next load sees the change."""
     look = FileSnapshot()
     hook = declared(project, action=RunAction("./x.sh --again"))
     before = fingerprint(declared(project, action=RunAction("./x.sh")), look)
@@ -300,7 +300,7 @@ def test_a_change_during_a_load_is_seen_after_it(project: Path, change: Callable
 
 
 def test_a_time_in_the_future_is_not_waited_for(project: Path) -> None:
-    """Forged times cost nothing."""
+    """Forged times do not slow down the load."""
     os.utime(project / "x.sh", (time.time() + 10_000,) * 2)
     started = time.monotonic()
     marks = fingerprint(declared(project)).files
@@ -321,7 +321,7 @@ def test_a_time_in_the_future_is_not_waited_for(project: Path) -> None:
     ids=lambda action: type(action).__name__,
 )
 def test_every_kind_can_be_approved(project: Path, tmp_path: Path, action: Any) -> None:
-    """Also a broken one; the record read back is equal, and nothing has changed then."""
+    """Also a broken hook. The stored record compares equal and shows no changes."""
     hook = declared(project, action=action)
     print_ = fingerprint(hook)
     record = approval_of(hook, print_)
@@ -332,8 +332,8 @@ def test_every_kind_can_be_approved(project: Path, tmp_path: Path, action: Any) 
     assert changes(back, hook, print_) == []
 
 
-def test_odd_text(project: Path) -> None:
-    """A lone surrogate or a NUL in a command has a fingerprint like anything else."""
+def test_unusual_characters(project: Path) -> None:
+    """A command with a lone surrogate or a NUL has a fingerprint."""
     hashes = {
         fingerprint(declared(project, action=RunAction(f"./x.sh {odd}"))).hash for odd in ("\ud800", "\0", "é", "?")
     }
@@ -341,7 +341,7 @@ def test_odd_text(project: Path) -> None:
 
 
 def test_the_record_keeps_texts(project: Path) -> None:
-    """Up to a limit, and no binary ones; missing files are recorded as missing."""
+    """Up to a limit, without binary files. Missing files are recorded as missing."""
     (project / "x.sh").write_bytes(b"\0\xff")
     (project / "guard.py").write_text("#" * (65 << 10))
     hook = declared(project)
@@ -352,7 +352,7 @@ def test_the_record_keeps_texts(project: Path) -> None:
 
 
 def test_all_texts_together_are_bounded(project: Path) -> None:
-    """Ten scripts of 60 KiB are not all kept."""
+    """Not all of ten scripts of 60 KiB are stored."""
     for n in range(10):
         (project / f"s{n}.sh").write_text("#" * (60 << 10))
     hook = declared(project, action=RunAction("; ".join(f"./s{n}.sh" for n in range(10))))
@@ -361,7 +361,7 @@ def test_all_texts_together_are_bounded(project: Path) -> None:
 
 
 def test_what_changed_is_shown(project: Path) -> None:
-    """As a diff: the definition's fields, each text's lines, what is new and what is gone."""
+    """As a diff: the fields of the definition, the lines of each file, new and deleted files."""
     (project / "x.sh").write_bytes(b"\0binary")
     old = declared(project)
     record = approval_of(old, fingerprint(old))
@@ -382,7 +382,7 @@ def test_what_changed_is_shown(project: Path) -> None:
 
 
 def test_a_link_that_leads_elsewhere_is_shown(project: Path) -> None:
-    """Also when the content there is the same."""
+    """Even if the content there is the same."""
     hook = declared(project)
     record = approval_of(hook, fingerprint(hook))
     retarget_to_the_same_content(project)

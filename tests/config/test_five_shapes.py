@@ -1,4 +1,4 @@
-"""A folder with all five shapes, looked at and fired through the program, before consent and after."""
+"""A folder with all five shapes, listed and fired with the program, before and after consent."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ INPUT = ("--tool", "Bash", "--input", '{"command": "ls"}')
 
 
 class Shape:
-    """One hook of one shape: its file, the text with the hook in it, where it stands, and how it is spoken to."""
+    """One hook of one shape: its file, the text of the file, its line, and its dialect."""
 
     def __init__(self, file: str, text: str, dialect: str, line: int) -> None:
         self.file, self.text, self.dialect, self.line = file, text, dialect, line
@@ -47,7 +47,7 @@ ALL = [*SHAPES, "gate"]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """All five, each with a script that notes that it ran."""
+    """All five, each with a script that records that it ran."""
     made = Place(tmp_path)
     (made.project / ".git").mkdir()
     for name in ALL:
@@ -58,7 +58,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def listed(place: Place) -> dict[str, dict[str, Any]]:
-    """What `list --json` says, without built-ins."""
+    """The output of `list --json`, without built-ins."""
     done = place.run("list", "--json")
     assert done.code == 0, done
     rows = [json.loads(line) for line in done.out.splitlines()]
@@ -105,8 +105,8 @@ def test_none_before_consent_and_all_after(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_one_byte_takes_that_hook_alone_out(place: Place, name: str) -> None:
-    """Changing one byte of a script takes that hook alone out again; approving it again brings it back."""
+def test_one_byte_disables_only_that_hook(place: Place, name: str) -> None:
+    """Changing one byte of a script disables only that hook; approving it again enables it."""
     trust(place)
     script = place.project / f"{name}.sh"
     script.write_text(script.read_text().replace("ran\n", "ran \n"))
@@ -118,7 +118,7 @@ def test_one_byte_takes_that_hook_alone_out(place: Place, name: str) -> None:
 
 
 def test_one_byte_of_a_gate_makes_it_deny(place: Place) -> None:
-    """... and makes it deny when it is a gate."""
+    """A changed gate denies."""
     trust(place)
     script = place.project / "gate.sh"
     script.write_text(script.read_text().replace("ran\n", "ran \n"))
@@ -133,7 +133,7 @@ def test_one_byte_of_a_gate_makes_it_deny(place: Place) -> None:
 
 
 BAD: dict[str, tuple[str, str, int, int]] = {
-    # the shape: what is put in place of what, and where the finding is
+    # by shape: the text to replace, the replacement, and the place of the finding
     "strings": ('"./strings.sh"\n', '"./strings.sh",\n5\n', 5, 1),
     "flat": ('{"command": "./flat.sh"}\n', '{"command": "./flat.sh"},\n{"command": ["x"]}\n', 4, 13),
     "nested": ('"./nested.sh"}', '"./nested.sh"},\n {"type": "command"}', 3, 2),
@@ -144,7 +144,7 @@ BAD: dict[str, tuple[str, str, int, int]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_one_bad_entry_leaves_its_neighbours_alone(place: Place, name: str) -> None:
-    """`check` exits 1 naming file, line and column; the neighbours still run."""
+    """`check` exits 1 with file, line and column; the other hooks still run."""
     good, bad, line, column = BAD[name]
     shape = SHAPES[name]
     assert good in shape.text
@@ -158,7 +158,7 @@ def test_one_bad_entry_leaves_its_neighbours_alone(place: Place, name: str) -> N
 
 
 def trust_what_can_run(place: Place) -> None:
-    """A broken entry that is no gate waits like any other."""
+    """A broken entry that is not a gate waits for approval like any other."""
     done = place.alone("trust", "--all", "--yes")
     assert done.code in (0, 1), done
 

@@ -1,4 +1,4 @@
-"""`python: module:function`: what the function is given, and what `billhook check` says of one that can't be used."""
+"""`python: module:function`: the arguments of the function, and the findings if it can't be used."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from cli.place import Place
 
 EVENT = PreToolUse(tool_name="Bash", tool_input={"command": "ls"}, session_id="s")
 FILE = "hooks:\n  h: {events: PreToolUse, python: 'rules:check', dialect: spec}\n"
-SAYS = "return {'hookSpecificOutput': {'hookEventName': 'PreToolUse', 'additionalContext': type(%s).__name__}}"
+ANSWERS = "return {'hookSpecificOutput': {'hookEventName': 'PreToolUse', 'additionalContext': type(%s).__name__}}"
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ SAYS = "return {'hookSpecificOutput': {'hookEventName': 'PreToolUse', 'additiona
     ],
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_what_a_function_is_given(tmp_path: Path, signature: str, first: str, kind: str) -> None:
-    """In a worker as in the program itself."""
+def test_the_arguments_of_a_function(tmp_path: Path, signature: str, first: str, kind: str) -> None:
+    """The same in a worker and in the program."""
     place = Place(tmp_path)
     name = "args[0]" if "*" in signature else signature.strip("()").partition(",")[0]
-    source = f"{kind} check{signature}:\n    {SAYS % name}\n"
+    source = f"{kind} check{signature}:\n    {ANSWERS % name}\n"
     file = place.own(FILE)
     (file.parent / "rules.py").write_text(source)
     told = load(place.project, files=[file], home=tmp_path / "state").fire_sync(EVENT)
@@ -72,8 +72,8 @@ def test_a_decorated_function_of_the_context() -> None:
         ("def check(): pass\ncheck = lambda event: None", ""),
     ],
 )
-def test_check_finds_what_can_not_be_used(tmp_path: Path, source: str, problem: str) -> None:
-    """From the source alone: a module that would leave a mark when it is imported leaves none."""
+def test_check_finds_functions_that_can_not_be_used(tmp_path: Path, source: str, problem: str) -> None:
+    """From the source alone: the module is not imported."""
     place = Place(tmp_path)
     file = place.own(FILE)
     mark = tmp_path / "imported"
@@ -85,7 +85,7 @@ def test_check_finds_what_can_not_be_used(tmp_path: Path, source: str, problem: 
     assert not mark.exists()
 
 
-def test_one_that_can_not_be_called_fails(tmp_path: Path) -> None:
+def test_a_function_that_can_not_be_called_fails(tmp_path: Path) -> None:
     place = Place(tmp_path)
     file = place.own(FILE)
     (file.parent / "rules.py").write_text("def check(): pass\n")

@@ -151,7 +151,7 @@ def mutated(text: bytes, steps: list[Any]) -> bytes:
 
 
 def readings(text: bytes) -> list[list[int]]:
-    """The length of each line, by each reading of what ends one: JSON's, and YAML's, which knows more."""
+    """The length of each line, for the line endings of JSON, and for those of YAML, which has more."""
     wide = text.startswith((b"\xff\xfe", b"\xfe\xff"))
     decoded = text.decode("utf-16" if wide else "utf-8-sig", "replace")
     return [[len(line) for line in re.split(end, decoded)] for end in ("\n", "\r\n|[\n\r\x85\u2028\u2029]")]
@@ -187,7 +187,7 @@ class Loads:
 
 
 def assert_sound(config: Config, path: Path, text: bytes) -> None:
-    """What holds for every file, whatever is in it."""
+    """What is true for every file, whatever its content."""
     lines = readings(text)
     found = [*config.problems, *lint([entry.declared for entry in config.entries])]
     for finding in found:
@@ -207,8 +207,8 @@ def loads(project: Project) -> Loads:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_samples_are_fine(name: str, loads: Loads) -> None:
-    """What is broken below is whole here."""
+def test_the_samples_are_valid(name: str, loads: Loads) -> None:
+    """The samples without the changes have no findings."""
     config = loads(name, SHAPES[name].encode())
     assert config.entries and not config.unreadable and all(not entry.declared.broken for entry in config.entries)
 
@@ -278,7 +278,7 @@ def _unknown_keys(loads: Loads, examples: settings) -> None:
             return  # not JSON or not YAML: there are no keys
         reported = {re.findall("`(.*?)`", one.message)[0] for one in config.problems if one.code == "BH202"}
         unknown = {key for key in extra if not field_of(key) and not key.startswith(("x-", "$", "//", "_"))}
-        if native:  # in an agent's own file a key that is like none of ours is a remark
+        if native:  # in an agent's file a key that resembles none of ours is a comment
             assert unknown - OF_OTHERS <= reported, (unknown, config.problems)
 
     odd()
@@ -289,7 +289,7 @@ FUZZES = {"bytes": _bytes, "structures": _structures, "unknown keys": _unknown_k
 
 @pytest.mark.parametrize("row", FUZZES)
 def test_broken_files(row: str, loads: Loads) -> None:
-    """No exception; every finding has a code, a place in the file, a message and a hint; nothing is passed over."""
+    """No exception; every finding has a code, a place in the file, a message and a hint; nothing is ignored."""
     FUZZES[row](loads, QUICK)
 
 
@@ -302,7 +302,7 @@ def test_very_many_broken_files(row: str, loads: Loads) -> None:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_hints_name_what_is_known_there(name: str, loads: Loads) -> None:
-    """Whoever follows the hint of an entry that does nothing doesn't get another finding about an unknown key."""
+    """The keys in the hint for an entry without an action are valid there."""
     entry: dict[str, Any] = {"events": "PreToolUse"} if name == "hooks.yaml" else {}
 
     def content(**more: Any) -> bytes:
@@ -310,7 +310,7 @@ def test_hints_name_what_is_known_there(name: str, loads: Loads) -> None:
         return json.dumps({"hooks": hooks}).encode()
 
     (found,) = loads(name, content()).problems
-    named = found.hint.removeprefix("say what: one of ").split(", ")
+    named = found.hint.removeprefix("add one of ").split(", ")
     assert named
     for key in named:
         assert "BH202" not in [one.code for one in loads(name, content(**{key: "x"})).problems], key

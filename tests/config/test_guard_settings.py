@@ -1,4 +1,4 @@
-"""How the guard is set: presets, cells, allow rules, and who may loosen it."""
+"""The settings of the guard: presets, cells, allow rules, and which files may loosen it."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def decision(project: Project, command: str) -> Decision:
     return fired(project, command).decision
 
 
-def test_on_without_a_word(project: Project) -> None:
+def test_on_by_default(project: Project) -> None:
     """No file is needed."""
     assert decision(project, FORCE) is Decision.ASK
     assert decision(project, REMOTE) is Decision.DENY
@@ -54,7 +54,7 @@ def test_on_without_a_word(project: Project) -> None:
     ],
 )
 def test_presets_and_cells(project: Project, text: str, force: str, remote: str, secret: str) -> None:
-    """A user's own file sets every cell, in either direction."""
+    """The user's file sets every cell, in both directions."""
     project.write(OWN, text + "\n")
     assert codes(project.load()) == []
     assert [decision(project, line).value for line in (FORCE, REMOTE, SECRET)] == [force, remote, secret]
@@ -74,8 +74,8 @@ def test_presets_and_cells(project: Project, text: str, force: str, remote: str,
         ("guard: strickt", "BH203", "standard, strict, off"),
     ],
 )
-def test_what_is_no_setting(project: Project, text: str, code: str, hint: str) -> None:
-    """It is reported with its place, and the guard stays as it was."""
+def test_invalid_settings(project: Project, text: str, code: str, hint: str) -> None:
+    """They are reported with their place, and the guard does not change."""
     project.write(OWN, text + "\n")
     (found,) = project.load().problems
     assert (found.code, found.line) == (code, 1)
@@ -91,7 +91,7 @@ def test_a_project_only_tightens(project: Project) -> None:
     assert codes(project.load(builtins=True)) == []
 
 
-def test_a_slip_beside_other_cells(project: Project) -> None:
+def test_a_mistake_beside_other_cells(project: Project) -> None:
     """It is reported, and the others count."""
     project.write(OWN, "guard: {discrad: deny, force-push: deny}\n")
     assert codes(project.load()) == ["BH202"]
@@ -99,10 +99,10 @@ def test_a_slip_beside_other_cells(project: Project) -> None:
 
 
 def test_a_project_that_loosens_and_tightens(project: Project) -> None:
-    """Each cell is judged on its own, and the finding names the one that has no effect."""
+    """Each cell is checked separately, and the finding names the cell without effect."""
     project.write("hooks.yaml", "guard: {run-remote: allow, force-push: deny, read-secret: deny}\n")
     (found,) = project.load(builtins=True).problems
-    assert (found.code, found.message) == ("BH215", "a project file can't set `run-remote` of `guard` to that")
+    assert (found.code, found.message) == ("BH215", "a project file can't set `run-remote` of `guard` to this value")
     assert [decision(project, line) for line in (FORCE, SECRET, REMOTE)] == [Decision.DENY] * 3
 
 
@@ -128,7 +128,7 @@ def test_a_project_that_is_strict(project: Project) -> None:
 
 
 @pytest.mark.parametrize("rule", [f"Bash({FORCE})", "Bash(git push *)"])
-def test_an_allow_rule_of_the_users_own(project: Project, rule: str) -> None:
+def test_an_allow_rule_of_the_user(project: Project, rule: str) -> None:
     project.write(OWN, f"permissions: {{allow: ['{rule}']}}\n")
     assert decision(project, FORCE) is Decision.NONE
     assert decision(project, f"{FORCE} && {REMOTE}") is Decision.DENY
@@ -143,19 +143,19 @@ def test_an_allow_rule_overrides_a_deny(project: Project) -> None:
 
 @pytest.mark.parametrize("rule", ["Bash", "Bash(*)", "Bash(:*)"])
 def test_rules_that_name_nothing(project: Project, rule: str) -> None:
-    """They spare prompts, and say nothing about what this call does."""
+    """They avoid prompts, but do not name what this call does."""
     project.write(OWN, f"permissions: {{allow: ['{rule}']}}\n")
     assert decision(project, FORCE) is Decision.ASK
 
 
 def test_an_allow_rule_of_a_project(project: Project) -> None:
-    """Not even when it is approved for agents."""
+    """Not even if it is approved for agents."""
     project.write("hooks.yaml", f"permissions: {{allow: ['Bash({FORCE})']}}\n")
     assert project.load(trust="all", builtins=True).engine().fire_sync(_event(project, FORCE)).decision is Decision.ASK
 
 
 def test_a_hook_that_allows(project: Project) -> None:
-    """A user's own hook overrides the guard; a project's does not."""
+    """A hook of the user overrides the guard; a hook of a project does not."""
     text = "hooks:\n  yes: {events: PreToolUse, if: Bash(git push *), allow: fine}\n"
     project.write("hooks.yaml", text)
     project.approve(builtins=True)
@@ -168,7 +168,7 @@ def test_a_hook_that_allows(project: Project) -> None:
 
 @pytest.mark.parametrize("text", ["guard: off", "permissions: {allow: ['Bash(billhook *)']}"])
 def test_billhook_itself(project: Project, text: str) -> None:
-    """Nothing allows what would disarm it."""
+    """Nothing allows calls that would disarm it."""
     project.write(OWN, text + "\n")
     assert decision(project, "billhook trust --all") is Decision.DENY
     assert decision(project, f"echo x > {project.root}/billhook/approvals/x.json") is Decision.DENY
@@ -176,7 +176,7 @@ def test_billhook_itself(project: Project, text: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["codex", "gemini", "claw"])
 def test_agents_that_can_not_ask(project: Project, dialect: str) -> None:
-    """The deny that an ask becomes names the rule that allows the call."""
+    """If an ask becomes a deny, the reason names the rule that would allow the call."""
     verdict = fired(project, FORCE)
     written = encoded(verdict, DIALECTS[dialect]).written
     said = DIALECTS[dialect].read_exit(verdict.about, written.exit).answer
@@ -189,7 +189,7 @@ def test_agents_that_can_not_ask(project: Project, dialect: str) -> None:
     assert decision(project, FORCE) is Decision.NONE
 
 
-def test_asks_of_others_name_no_rule(project: Project) -> None:
+def test_asks_of_other_hooks_name_no_rule(project: Project) -> None:
     """An allow rule would not help there."""
     project.write(OWN, "hooks:\n  q: {events: PreToolUse, if: Bash(git push *), ask: sure?}\n")
     verdict = fired(project, FORCE)
@@ -198,7 +198,7 @@ def test_asks_of_others_name_no_rule(project: Project) -> None:
 
 
 def test_reported(project: Project) -> None:
-    """Its preset, the cells that were changed, and what it did."""
+    """Its preset, the cells that were changed, and its decisions."""
     project.write(OWN, "guard: {discard: allow}\n")
     for line in (FORCE, FORCE, REMOTE, "ls"):
         fired(project, line)

@@ -1,4 +1,4 @@
-"""What the event log knows of configured hooks: real logs, written by the real writer and by real firings."""
+"""The event log about configured hooks: real logs, written by the real writer and by real events."""
 
 import os
 from pathlib import Path
@@ -46,8 +46,8 @@ def logged(project: Project, *records: dict[str, Any]) -> None:
     write(project.root, project_of(project), [content(project_of(project), **record) for record in records])
 
 
-def test_no_log_is_no_log(project: Project) -> None:
-    """Where nothing was recorded there is nothing to look at, and nothing is made."""
+def test_without_a_log(project: Project) -> None:
+    """If nothing was recorded there is no log, and none is created."""
     config = project.load(builtins=True)
 
     assert log_of(config) is None
@@ -58,7 +58,7 @@ def test_no_log_is_no_log(project: Project) -> None:
 
 
 def test_the_newest_time_counts(tmp_path: Path) -> None:
-    """Skipped is not fired; failed is."""
+    """A skipped hook did not fire; a failed one did."""
     times = [at(hours=hours) for hours in (5, 4, 3, 2, 1)]
     outcomes = [
         [said("a"), said("b")],
@@ -76,7 +76,7 @@ def test_the_newest_time_counts(tmp_path: Path) -> None:
 
 
 def test_no_more_is_read_than_needed(tmp_path: Path) -> None:
-    """It stops at the record that answers the last question."""
+    """It stops at the record with the last missing hook."""
     log = write(tmp_path, "/p", (content("/p", outcomes=[said("a"), said(f"h{n}")]) for n in range(300)))
 
     assert last_fired(log, "/p", ["a"]).events == 1
@@ -84,17 +84,17 @@ def test_no_more_is_read_than_needed(tmp_path: Path) -> None:
     assert last_fired(log, "/p", []).events <= 1
 
 
-def test_the_look_is_bounded(tmp_path: Path) -> None:
-    """Beyond so many bytes it says in how many events the hook did not fire."""
+def test_the_scan_is_limited(tmp_path: Path) -> None:
+    """After a number of bytes it returns how many events were read."""
     log = write(tmp_path, "/p", (content("/p", outcomes=[said("a")]) for _ in range(50)))
-    found = last_fired(log, "/p", ["nobody"], at_most=10_000)
+    found = last_fired(log, "/p", ["missing"], at_most=10_000)
 
     assert not found.complete
     assert 5 < found.events < 50
 
 
 def test_the_log_of_a_project_with_the_same_folder(tmp_path: Path) -> None:
-    """`/a-b` and `/a/b` share a folder; each sees its own records only."""
+    """`/a-b` and `/a/b` share a folder; each gets only its own records."""
     write(tmp_path, "/a-b", [content("/a-b", outcomes=[said("mine")])])
     log = write(tmp_path, "/a/b", [content("/a/b", outcomes=[said("theirs")])])
 
@@ -109,8 +109,8 @@ def test_outcomes_in_a_side_file(tmp_path: Path) -> None:
     assert set(last_fired(log, "/p", ["h0", "h199"]).times) == {"h0", "h199"}
 
 
-def test_a_log_that_is_no_log(project: Project) -> None:
-    """A link in its place is refused, not followed."""
+def test_a_link_in_place_of_a_log(project: Project) -> None:
+    """It is refused, not followed."""
     config = project.load(builtins=True)
     (project.root / "hooks").mkdir(parents=True)
     (project.folder / "elsewhere").mkdir()
@@ -126,7 +126,7 @@ def test_a_log_that_is_no_log(project: Project) -> None:
 
 
 def test_hooks_that_never_fired(project: Project) -> None:
-    """Reported are those whose event occurred while they were configured; not those whose event never did."""
+    """A hook is reported if its event occurred while it was configured, and not if it never occurred."""
     project.write(OWN, HOOKS)
     for _ in range(3):
         project.fire("Bash", "ls", builtins=True)
@@ -135,7 +135,7 @@ def test_hooks_that_never_fired(project: Project) -> None:
 
 
 def test_what_the_note_says(project: Project) -> None:
-    """How often which event occurred, what did not fit, where it stands, and where to look."""
+    """How often which event occurred, what did not match, where it stands, and where to look."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
     verdict = project.fire("Bash", "ls", builtins=True)
@@ -145,13 +145,13 @@ def test_what_the_note_says(project: Project) -> None:
 
     match, rule = lint_log(facts(log, config), 1000.0)
 
-    assert match.message == "it has never fired: `PreToolUse` occurred twice, and `match: Write` did not fit"
-    assert rule.message == "it has never fired: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not fit"
+    assert match.message == "it has never run: `PreToolUse` occurred twice, and `match: Write` did not match"
+    assert rule.message == "it has never run: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not match"
     assert f"`billhook explain {verdict.id}`" in match.hint
     assert (match.line, match.column > 1) == (3, True)
 
 
-def test_a_hook_that_fired_once_is_quiet(project: Project) -> None:
+def test_a_hook_that_fired_once_is_not_reported(project: Project) -> None:
     """However long ago."""
     project.write(OWN, HOOKS)
     project.fire("Write", "x", builtins=True)
@@ -170,12 +170,12 @@ def test_a_hook_that_fired_once_is_quiet(project: Project) -> None:
         pytest.param(
             "  late: {events: PreToolUse, match: Read, run: 'true'}\n",
             "  late: {events: PreToolUse, match: Write, run: 'true'}\n",
-            id="a matcher that was changed since",
+            id="a matcher that was changed later",
         ),
         pytest.param(
             "  late: {events: PreToolUse, if: Bash(a *), run: 'true'}\n",
             "  late: {events: PreToolUse, if: Bash(b *), run: 'true'}\n",
-            id="a rule that was changed since",
+            id="a rule that was changed later",
         ),
         pytest.param(
             "  late: {events: PreToolUse, match: Write, run: 'true'}\n",
@@ -185,7 +185,7 @@ def test_a_hook_that_fired_once_is_quiet(project: Project) -> None:
     ],
 )
 def test_hooks_that_could_not_have_fired(project: Project, before: str, after: str) -> None:
-    """What happened before a hook was what it is says nothing against it."""
+    """Events from before a change of the hook don't count."""
     every = "hooks:\n  every: {events: PreToolUse, run: 'true'}\n"
     project.write(OWN, every + before)
     project.fire("Bash", "ls", builtins=True)
@@ -195,7 +195,7 @@ def test_hooks_that_could_not_have_fired(project: Project, before: str, after: s
 
 
 def test_a_hook_that_is_not_approved(project: Project) -> None:
-    """It can't fire, and everybody who looks is told so elsewhere; once it is approved and occurs, it is noted."""
+    """It can't fire, which other commands report. Once it is approved and its event occurs, it is reported here."""
     project.write("hooks.yaml", "hooks: {late: {events: PreToolUse, match: Write, run: 'true'}}\n")
     project.fire("Bash", "ls", builtins=True)
     assert noted(project) == []
@@ -208,7 +208,7 @@ def test_a_hook_that_is_not_approved(project: Project) -> None:
 
 
 def test_a_hook_behind_a_deny(project: Project) -> None:
-    """It has never fired although its event occurred, and it is said who always came first."""
+    """It has never fired although its event occurred, and the note names the hook that always came first."""
     project.write(
         OWN,
         "hooks:\n  first: {events: PreToolUse, deny: refused}\n"
@@ -221,10 +221,10 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
 
     assert (
         second
-        == "it has never fired: `PreToolUse` occurred 3 times, and each time `first` said deny before it was its turn"
+        == "it has never run: `PreToolUse` occurred 3 times, and each time `first` said deny before it was its turn"
     )
     assert third == (
-        "it has never fired: `PreToolUse` occurred 3 times; `match: Bash` did not fit once, "
+        "it has never run: `PreToolUse` occurred 3 times; `match: Bash` did not match once, "
         "and twice `first` said deny before it was its turn"
     )
     config = project.load(builtins=True)
@@ -232,25 +232,26 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
     assert log is not None
     hint = next(iter(lint_log(facts(log, config), 1000.0))).hint
     assert hint == (
-        f"`billhook explain {verdict.id}` shows why it was not asked the last time; "
+        f"`billhook explain {verdict.id}` shows why it was skipped the last time; "
         "to see what others deny, it needs a smaller `priority`"
     )
 
 
 def test_a_hook_behind_several(project: Project) -> None:
-    """Those that came first most often are named; a stop counts like a deny, other reasons not at all."""
+    """The hooks that came first most often are named. A stop counts like a deny, other reasons don't count."""
     project.write(OWN, "hooks: {late: {events: PreToolUse, run: 'true'}}\n")
-    reasons = ["`a` said deny", "`b` said stop", "`b` said stop", "not trusted", "`c` said deny", "`d` said deny"]
+    ended = ["`a` answered deny", "`b` answered stop", "`b` answered stop", "`c` answered deny", "`d` answered deny"]
+    reasons = [*ended[:3], "not trusted", *ended[3:]]
     logged(project, *({"not_asked": {"late": why}} for why in reasons))
 
     assert messages(project) == [
-        "it has never fired: `PreToolUse` occurred 5 times, and each time "
+        "it has never run: `PreToolUse` occurred 5 times, and each time "
         "`b` said stop or `d` said deny or `c` said deny or others before it was its turn"
     ]
 
 
 def test_a_hook_behind_a_deny_that_fired_once(project: Project) -> None:
-    """Then nothing is said."""
+    """It is not reported."""
     project.write(
         OWN,
         "hooks:\n  first: {events: PreToolUse, match: Bash, deny: refused}\n"
@@ -264,7 +265,7 @@ def test_a_hook_behind_a_deny_that_fired_once(project: Project) -> None:
 
 
 def test_without_kept_configurations(project: Project) -> None:
-    """The records themselves name the hooks that there were."""
+    """The records contain the names of the hooks."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
     for file in (project.root / "billhook" / "configs").iterdir():
@@ -280,7 +281,7 @@ OTHER = "hooks: {watch: {events: PreToolUse, match: Write, run: ':'}}\n"
 
 
 def fired(project: Project) -> set[str]:
-    """Which hooks are known to have fired."""
+    """The hooks that fired according to the log."""
     config = project.load(builtins=True)
     log = log_of(config)
     assert log is not None
@@ -291,7 +292,7 @@ def fired(project: Project) -> set[str]:
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with its configuration", "with its record only"])
 def test_a_hook_that_was_shown_with_its_layer(project: Project, kept: bool) -> None:
-    """While another one had its name it was `user/watch`; it is the same hook."""
+    """It was `user/watch` while another hook had its name; it is the same hook."""
     project.write(OWN, GUARD)
     project.write("hooks.yaml", OTHER)
     project.approve(builtins=True)
@@ -311,7 +312,7 @@ def test_a_hook_that_was_shown_with_its_layer(project: Project, kept: bool) -> N
 
 
 def test_a_hook_that_is_shown_with_its_layer_now(project: Project) -> None:
-    """What it did as `guard`, when it was the only one, is not what its new namesake did."""
+    """Its records as `guard`, when it was the only one, don't count for the new hook of that name."""
     project.write(OWN, GUARD)
     project.fire("Bash", "ls", builtins=True)
     project.write("hooks.yaml", OTHER)
@@ -322,7 +323,7 @@ def test_a_hook_that_is_shown_with_its_layer_now(project: Project) -> None:
 
 
 def test_a_hook_that_moved(project: Project) -> None:
-    """Into another layer, under its name: what it did before counts."""
+    """Into another layer, with the same name: its earlier records count."""
     project.write(OWN, GUARD)
     project.fire("Bash", "ls", builtins=True)
     project.write(OWN, "hooks: {}\n")
@@ -333,7 +334,7 @@ def test_a_hook_that_moved(project: Project) -> None:
 
 
 def test_hooks_of_one_name_in_one_layer(tmp_path: Path) -> None:
-    """They are told apart by their numbers."""
+    """Their numbers distinguish them."""
     names = KnownAs([], tmp_path)
     assert names.under({"hooks": [{"name": "user/a#2", "layer": "user"}, "odd"]}) == {"user/a#2": ""}
 
@@ -348,10 +349,10 @@ def test_hooks_of_one_name_in_one_layer(tmp_path: Path) -> None:
 
 
 def test_slow_hooks(project: Project) -> None:
-    """Over the budget in the newest 200 runs: what was quicker before or slower before does not count."""
-    project.write(OWN, "hooks:\n  mended: {events: Stop, run: a}\n  worse: {events: Stop, run: b}\n")
-    old = [{"outcomes": [said("mended", duration_ms=5000.0), said("worse", duration_ms=1.0)]}] * 300
-    new = [{"outcomes": [said("mended", duration_ms=1.0), said("worse", duration_ms=1000.1)]}] * 200
+    """Over the budget in the newest 200 runs: earlier runs don't count."""
+    project.write(OWN, "hooks:\n  fixed: {events: Stop, run: a}\n  worse: {events: Stop, run: b}\n")
+    old = [{"outcomes": [said("fixed", duration_ms=5000.0), said("worse", duration_ms=1.0)]}] * 300
+    new = [{"outcomes": [said("fixed", duration_ms=1.0), said("worse", duration_ms=1000.1)]}] * 200
     logged(project, *old, *new)
 
     assert noted(project) == [("BH602", "worse")]
@@ -365,8 +366,8 @@ def test_slow_hooks(project: Project) -> None:
         pytest.param([1.0] * 18 + [1234.0] * 2, "it is slow: one run in twenty takes 1,234 ms or more", id="many"),
     ],
 )
-def test_what_is_said_of_a_slow_hook(project: Project, times: list[float], message: str) -> None:
-    """In words that fit the number of its runs."""
+def test_the_note_about_a_slow_hook(project: Project, times: list[float], message: str) -> None:
+    """The wording depends on the number of its runs."""
     project.write(OWN, "hooks:\n  slow: {events: Stop, run: a}\n")
     logged(project, *({"outcomes": [said("slow", duration_ms=ms)]} for ms in times))
     config = project.load(builtins=True)
@@ -375,7 +376,7 @@ def test_what_is_said_of_a_slow_hook(project: Project, times: list[float], messa
     (note,) = lint_log(facts(log, config), budget_of(config))
 
     assert note.message == f"{message}, and the latency budget is 1,000 ms"
-    assert note.hint == "make it quicker, run it in the background, or raise `warn_ms` of the built-in `metrics`"
+    assert note.hint == "make it faster, run it in the background, or raise `warn_ms` of the built-in `metrics`"
 
 
 @pytest.mark.parametrize(
@@ -388,7 +389,7 @@ def test_what_is_said_of_a_slow_hook(project: Project, times: list[float], messa
     ],
 )
 def test_the_budget(project: Project, options: str, budget: float | None) -> None:
-    """As the built-in has it; none where the metrics are switched off."""
+    """The budget of the built-in; none if the metrics are switched off."""
     project.write(OWN, options or "hooks: {}")
 
     assert budget_of(project.load(builtins=True)) == budget
@@ -406,7 +407,7 @@ def test_a_hook_that_does_something_else_now(project: Project) -> None:
     assert noted(project) == []
 
 
-# -- what happened lately
+# -- recent events
 
 
 def test_recent(tmp_path: Path) -> None:

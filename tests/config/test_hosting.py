@@ -1,4 +1,4 @@
-"""What an agent can't honour of a hook: in one sentence each, and nothing else."""
+"""What an agent can't honour of a hook, in one sentence each."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from billhook.config.host_limits import Host, limits
 
 CASES: dict[str, tuple[str, str, list[str]]] = {
     "an ask": ("codex", "events: PreToolUse, ask: sure?", ["on Codex's PreToolUse its ask becomes deny"]),
-    "an ask where it can be asked": ("claude", "events: PreToolUse, ask: sure?", []),
+    "an ask where the agent can ask": ("claude", "events: PreToolUse, ask: sure?", []),
     "a deny": ("gemini", "events: PreToolUse, deny: no", []),
     "a context that waits": (
         "gemini",
@@ -23,12 +23,12 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         "events: [SubagentStop, TaskCreated], deny: no",
         ["its events SubagentStop and TaskCreated do not exist in Gemini CLI and never fire there"],
     ),
-    "words in its line": (
+    "evidence in its command": (
         "cursor",
         """events: PreToolUse, run: 'echo "{\\"hookSpecificOutput\\":{\\"permissionDecision\\":\\"ask\\"}}"'""",
         ["on Cursor's preToolUse its ask becomes deny"],
     ),
-    "words in its module": (
+    "evidence in its module": (
         "codex",
         "events: PreToolUse, python: 'asks:f'",
         ["on Codex's PreToolUse its ask becomes deny"],
@@ -48,18 +48,18 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         "events: PreCompact, exec: [./x], gate: true",
         ["on Copilot's preCompact its deny is lost: this can't be prevented"],
     ),
-    "a time-out": (
+    "a timeout": (
         "codex",
         "events: SessionEnd, exec: [./x], timeout: 9",
         ["its timeout of 9 s is above the 2 s that hooks have on Codex's SessionEnd: then it counts as failed"],
     ),
-    "a time-out that nobody waits for": ("codex", "events: SessionEnd, exec: [./x], timeout: 9, background: true", []),
+    "a timeout of a background hook": ("codex", "events: SessionEnd, exec: [./x], timeout: 9, background: true", []),
 }
 
 
 @pytest.mark.parametrize(("name", "hook", "expected"), CASES.values(), ids=CASES.keys())
 def test_sentences(tmp_path: Path, name: str, hook: str, expected: list[str]) -> None:
-    """What is sure comes first, then what may be."""
+    """Certain limits come first, then possible ones."""
     (tmp_path / "asks.py").write_text("from billhook import ask\ndef f(event):\n    return ask('sure?')\n")
     (tmp_path / "hooks.yaml").write_text(f"hooks: {{one: {{{hook}}}}}\n")
     (entry,) = load_config(tmp_path, layers=("project",), builtins=False, trust="all", home=tmp_path).entries
@@ -68,11 +68,11 @@ def test_sentences(tmp_path: Path, name: str, hook: str, expected: list[str]) ->
 
 
 @pytest.mark.parametrize("name", CAPABILITIES)
-@pytest.mark.parametrize("said", ["deny: no", "ask: sure?", "inject: mind", "exec: [./x]"])
-def test_hooks_for_every_event(tmp_path: Path, name: str, said: str) -> None:
-    """Every agent, event and answer has its sentence, and each tells what becomes of it."""
+@pytest.mark.parametrize("fields", ["deny: no", "ask: sure?", "inject: mind", "exec: [./x]"])
+def test_hooks_for_every_event(tmp_path: Path, name: str, fields: str) -> None:
+    """Every agent, event and answer has a sentence that names the consequence."""
     events = ", ".join(CAPABILITIES["claude"])
-    (tmp_path / "hooks.yaml").write_text(f"hooks: {{one: {{events: [{events}], {said}}}}}\n")
+    (tmp_path / "hooks.yaml").write_text(f"hooks: {{one: {{events: [{events}], {fields}}}}}\n")
     (entry,) = load_config(tmp_path, layers=("project",), builtins=False, trust="all", home=tmp_path).entries
     agent = Host(name, AGENTS[name].title, lambda event, wanted: 60.0)
     for limit in limits(entry.declared, agent):

@@ -1,4 +1,4 @@
-"""Inside an agent, what that agent itself runs is not loaded: no hook runs twice."""
+"""Inside an agent, hooks that the agent runs itself are not loaded: no hook runs twice."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def nested(command: str, event: str = "PreToolUse") -> dict[str, Any]:
 
 
 def everywhere(project: Project) -> None:
-    """A nested entry in each of Claude Code's files, and hooks of our own beside them."""
+    """A nested entry in each of Claude Code's files, and hooks of billhook beside them."""
     project.write(".claude/settings.json", nested("echo of-project"))
     project.write(".claude/settings.local.json", nested("echo of-local"))
     project.write("~/.claude/settings.json", nested("echo of-user"))
@@ -35,14 +35,14 @@ OWN = {
 
 @pytest.mark.parametrize(("host", "wanted"), OWN.items(), ids=str)
 def test_what_each_agent_runs_itself(project: Project, host: str, wanted: dict[str, int]) -> None:
-    """Claude Code's files count as the agent's own in those agents that read them; Copilot does not read the user's."""
+    """Claude Code's files belong to the agents that read them; Copilot does not read the user's file."""
     everywhere(project)
     found = [one.state for one in project.load(host=host).entries]
     assert {state: found.count(state) for state in set(found)} == wanted
 
 
-def test_it_says_who_runs_it(project: Project) -> None:
-    """Such an entry has no hook, and says why in words; it waits for nobody's approval."""
+def test_the_agent_that_runs_it_is_named(project: Project) -> None:
+    """Such an entry has no hook, and a reason. It needs no approval."""
     project.write(".claude/settings.json", nested("echo of-project"))
     config = project.load(host="claude")
     found = config.entries[0]
@@ -51,13 +51,13 @@ def test_it_says_who_runs_it(project: Project) -> None:
 
 
 def test_other_shapes_are_ours(project: Project) -> None:
-    """Entries that no agent understands are run by billhook, wherever they stand."""
+    """Entries that no agent understands are run by billhook, in every file."""
     project.write("~/.claude/settings.json", {"hooks": {"PreToolUse": ["echo text", {"command": "echo flat"}]}})
     assert set(states(project.load(host="claude")).values()) == {"runs"}
 
 
 def test_a_switched_off_entry_stays_off(project: Project) -> None:
-    """Nobody runs what its file switches off."""
+    """Neither the agent nor billhook runs it."""
     project.write("~/.claude/settings.json", {**nested("echo x"), "disableAllHooks": True})
     assert set(states(project.load(host="claude")).values()) == {"off"}
 
@@ -73,8 +73,8 @@ def test_only_the_folder_that_the_agent_works_in(project: Project) -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_one_that_only_speaks_like_the_agent(project: Project, installed: bool) -> None:
-    """Where nobody knows who calls, files with billhook in them are the agent's, and others are not."""
+def test_a_caller_that_only_uses_the_agents_format(project: Project, installed: bool) -> None:
+    """If the caller is unknown, only files with billhook in them belong to the agent."""
     settings = nested("echo guard")
     if installed:
         ours = {"hooks": [{"type": "command", "command": "exec billhook-hook --as claude --deadline 590000"}]}
@@ -87,8 +87,8 @@ def test_one_that_only_speaks_like_the_agent(project: Project, installed: bool) 
     assert found == {"echo guard": "elsewhere" if installed else "runs", "echo of-local": "runs"}
 
 
-def test_hooks_that_others_run_have_no_say_in_ours(project: Project) -> None:
-    """`parallelExecution` of our own file holds although a more trusted file has billhook and hooks of the agent."""
+def test_hooks_of_the_agent_do_not_affect_ours(project: Project) -> None:
+    """`parallelExecution` of our file applies although a more trusted file has billhook and hooks of the agent."""
     settings = nested("exec /opt/billhook-hook --as claude")
     settings["hooks"]["Stop"] = nested("echo theirs", "Stop")["hooks"]["Stop"]
     project.write("~/.claude/settings.json", settings)
@@ -98,8 +98,8 @@ def test_hooks_that_others_run_have_no_say_in_ours(project: Project) -> None:
     assert not project.load().parallel
 
 
-def test_the_engine_does_not_ask_it(project: Project) -> None:
-    """A guard that the agent runs is not run a second time by us; outside of the agent it is."""
+def test_the_engine_does_not_run_it(project: Project) -> None:
+    """billhook does not run a gate that the agent runs; outside of the agent it does."""
     trace = project.folder / "trace"
     project.write("~/.claude/settings.json", nested(f"echo asked >> {trace}"))
     project.fire(host="claude")
@@ -110,8 +110,8 @@ def test_the_engine_does_not_ask_it(project: Project) -> None:
 
 
 @pytest.mark.parametrize("over_http", [True, False])
-def test_over_http_the_address_is_believed(project: Project, over_http: bool) -> None:
-    """Claude Code that calls over HTTP shows no variables: billhook's address in any of its files tells who it is."""
+def test_over_http_the_address_identifies_the_agent(project: Project, over_http: bool) -> None:
+    """Claude Code sends no variables over HTTP: it is identified by billhook's address in one of its files."""
     address = {"hooks": {"Stop": [{"hooks": [{"type": "http", "url": "http://127.0.0.1:8731/hook/claude"}]}]}}
     project.write("~/.claude/settings.json", address)
     project.write(".claude/settings.json", nested("echo guard"))

@@ -1,4 +1,4 @@
-"""Entries that are billhook itself are known for what they are."""
+"""Entries that run billhook are recognized."""
 
 import pytest
 
@@ -37,20 +37,20 @@ OTHERS: list[Action | None] = [
 
 
 @pytest.mark.parametrize("action", OURS, ids=str)
-def test_what_would_only_call_us_again(action: Action) -> None:
-    """Loaded as a hook it would have every event judged twice."""
+def test_entries_that_would_call_billhook_again(action: Action) -> None:
+    """Loaded as hooks, every event would be judged twice."""
     assert is_billhook(action)
 
 
 @pytest.mark.parametrize("action", OTHERS, ids=str)
-def test_what_is_somebody_elses(action: Action | None) -> None:
+def test_other_entries(action: Action | None) -> None:
     """Anything else is a hook like any other."""
     assert not is_billhook(action)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_what_install_writes(name: str) -> None:
-    """Every entry that `billhook install` writes is known again, in either scope and for every event."""
+def test_entries_that_install_writes(name: str) -> None:
+    """Every entry that `billhook install` writes is recognized, in both scopes and for every event."""
     host = AGENTS[name]
     chosen = [
         EntryOptions(scope="user", program="/opt/my tools/billhook-hook"),

@@ -1,4 +1,4 @@
-"""JSON into nodes: places, what is tolerated, and what is left of a file with faults."""
+"""Read JSON into nodes: places, accepted extensions, and what is read of a file with errors."""
 
 import json
 import math
@@ -27,7 +27,7 @@ CONFIG: dict[str, Any] = {
             {"matcher": "Bash", "hooks": [{"command": "a.sh", "args": ["-c", "x, y"], "timeout": 5}, {"command": "b"}]},
             {"matcher": "Write|Edit", "hooks": [{"url": "http://h/", "headers": {"a": "b", "c": "{d}"}}]},
         ],
-        "Stop": [{"hooks": [{"command": "say [it]", "async": True}]}],
+        "Stop": [{"hooks": [{"command": "echo [it]", "async": True}]}],
     },
     "env": {"A": "1"},
 }
@@ -54,7 +54,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def at(text: str, line: int, column: int) -> str:
-    """The text from a place on; fails where there is no such place."""
+    """The text from a place on; fails if there is no such place."""
     lines = text.split("\n")
     assert 1 <= line <= len(lines) and 1 <= column <= len(lines[line - 1]) + 1
     return "\n".join(lines[line - 1 :])[column - 1 :]
@@ -108,18 +108,18 @@ def test_places() -> None:
         pytest.param("{}", {}, id="empty object"),
         pytest.param('{"a": 1,}', {"a": 1}, id="trailing comma in an object"),
         pytest.param("[1, 2 /* x */ , // y\n]", [1, 2], id="trailing comma in a list"),
-        pytest.param('{"a": "// no /* comment"}', {"a": "// no /* comment"}, id="comment marks in text"),
+        pytest.param('{"a": "// no /* comment"}', {"a": "// no /* comment"}, id="comment marks in a string"),
         pytest.param(r'"\"\\\/\b\f\n\r\t\u00e9"', '"\\/\b\f\n\r\té', id="escapes"),
         pytest.param(r'"\ud83d\ude00"', "😀", id="surrogate pair"),
         pytest.param(r'"a\ud83dz\ude00"', "a\ufffdz\ufffd", id="lone surrogates"),
         pytest.param("1e999", math.inf, id="float beyond floats"),
         pytest.param("-" + "9" * 400, -int("9" * 400), id="large integer"),
-        pytest.param("9" * 5000, math.inf, id="integer beyond what Python reads"),
+        pytest.param("9" * 5000, math.inf, id="integer beyond Python's limit"),
         pytest.param("[" * 64 + "]" * 64, json.loads("[" * 64 + "]" * 64), id="64 levels"),
     ],
 )
-def test_sound(text: str, value: Any) -> None:
-    """What is tolerated gives no finding."""
+def test_valid(text: str, value: Any) -> None:
+    """Accepted extensions cause no finding."""
     assert plain(text) == value
     assert places(text) == []
 
@@ -144,27 +144,27 @@ def test_sound(text: str, value: Any) -> None:
         pytest.param('{5: 1, "b": 2}', {"b": 2}, ("BH104", 1, 2), '`"key": value`', id="number as key"),
         pytest.param('{"a": 01, "b": 2}', {"b": 2}, ("BH104", 1, 7), "`0.5`", id="leading zero"),
         pytest.param('{"a": "\\q", "b": 2}', {"b": 2}, ("BH104", 1, 8), "`\\\\`", id="unknown escape"),
-        pytest.param('{"a": "x\ty", "b": 2}', {"b": 2}, ("BH104", 1, 9), "`\\u0009`", id="tab in text"),
+        pytest.param('{"a": "x\ty", "b": 2}', {"b": 2}, ("BH104", 1, 9), "`\\u0009`", id="tab in a string"),
         pytest.param('{"a": ["x" "y", "z"]}', {"a": ["z"]}, ("BH104", 1, 12), "`,`", id="missing comma in a list"),
         pytest.param('{"a": ["b": 1]}', {"a": []}, ("BH104", 1, 11), "`{`", id="colon in a list"),
         pytest.param('{"a": 1, "a": 2}', {"a": 2}, ("BH105", 1, 10), "rename", id="duplicate key"),
         pytest.param('{"a": 1', "nothing", ("BH104", 1, 1), "`}`", id="missing brace"),
         pytest.param('{"a": [1, 2}', "nothing", ("BH104", 1, 12), "`]`", id="crossed brackets"),
-        pytest.param('{"a": 1}}', "nothing", ("BH104", 1, 9), "`}`", id="brace too many"),
+        pytest.param('{"a": 1}}', "nothing", ("BH104", 1, 9), "`}`", id="one brace too many"),
         pytest.param('"a": 1', "nothing", ("BH104", 1, 4), "`{`", id="no braces"),
         pytest.param("{}\n{}", "nothing", ("BH108", 2, 1), "one document", id="two documents"),
         pytest.param("{} x", "nothing", ("BH108", 1, 4), "one document", id="text after the end"),
         pytest.param("# c\n{}", "nothing", ("BH104", 1, 1), "`//`", id="hash comment"),
-        pytest.param('{"a": "x\n}', "nothing", ("BH104", 1, 7), '`"`', id="open text"),
-        pytest.param('{"a": "x, "b": 1}', "nothing", ("BH104", 1, 12), '`"`', id="quotes out of step"),
-        pytest.param("{} /* x", "nothing", ("BH104", 1, 4), "`*/`", id="open comment"),
+        pytest.param('{"a": "x\n}', "nothing", ("BH104", 1, 7), '`"`', id="unclosed string"),
+        pytest.param('{"a": "x, "b": 1}', "nothing", ("BH104", 1, 12), '`"`', id="unmatched quotes"),
+        pytest.param("{} /* x", "nothing", ("BH104", 1, 4), "`*/`", id="unclosed comment"),
         pytest.param('{"a": \'{"b": 1}\'}', "nothing", ("BH104", 1, 7), "double", id="JSON in single quotes"),
         pytest.param("[" * 65 + "]" * 65, "nothing", ("BH106", 1, 65), "levels", id="65 levels"),
         pytest.param("[" * 500_000, "nothing", ("BH106", 1, 65), "levels", id="many brackets"),
     ],
 )
-def test_faulty(text: str, value: Any, finding: tuple[str, int, int], hint: str) -> None:
-    """A fault has one finding with its place and the repair; what is sound around it stays."""
+def test_errors(text: str, value: Any, finding: tuple[str, int, int], hint: str) -> None:
+    """An error has one finding with its place and the fix; valid parts around it are read."""
     assert plain(text) == value
     assert places(text) == [finding]
     assert hint in read_json(text, FILE).findings[0].hint
@@ -177,11 +177,11 @@ def test_faulty(text: str, value: Any, finding: tuple[str, int, int], hint: str)
         pytest.param('{"command": "x", "if": Bash}', 24, id="unquoted condition"),
         pytest.param('{"command": "x", "args": ["a" "b"]}', 31, id="missing comma in arguments"),
         pytest.param('{"command": "x", "headers": {"a": }}', 30, id="missing value further in"),
-        pytest.param('{"command": "echo "hi" there"}', 20, id="quotes inside text"),
+        pytest.param('{"command": "echo "hi" there"}', 20, id="quotes inside a string"),
     ],
 )
 def test_whole_entry(entry: str, column: int) -> None:
-    """A hook that lost a field would be another hook: it is left out as a whole, and its neighbours stay."""
+    """Without one field it would be a different hook: it is left out as a whole, and the other hooks stay."""
     text = f'{{"hooks": {{"PreToolUse": [{{"matcher": "B", "hooks": [\n{entry},\n{{"command": "y"}}]}}, {{"c": 1}}]}}}}'
     assert plain(text) == {"hooks": {"PreToolUse": [{"matcher": "B", "hooks": [{"command": "y"}]}, {"c": 1}]}}
     assert places(text) == [("BH104", 2, column)]
@@ -197,7 +197,7 @@ def handlers(value: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("indent", [None, 1], ids=["one line", "many lines"])
 @pytest.mark.parametrize("instead", ["", " ", '"', ",", ":", "{", "}", "[", "]", "'", "x", "\n", "/*", "\\"])
 def test_nothing_invented(indent: int | None, instead: str) -> None:
-    """Whichever character is lost or replaced: where that is no JSON any more, every hook that stays is an old one."""
+    """If one character is removed or replaced and the file is not valid JSON any more, no new hook appears."""
     text = json.dumps(CONFIG, indent=indent)
     old = list(handlers(CONFIG))
     for position in range(len(text)):
@@ -225,7 +225,7 @@ def test_round_trip(value: Any, dice: random.Random) -> None:
 
 @given(VALUES, st.randoms(use_true_random=False))
 def test_places_point_at_values(value: Any, dice: random.Random) -> None:
-    """At the place of every value stands that value."""
+    """The text at the place of every value is that value."""
     text = noisy(value, dice)
     node = read_json(text, FILE).node
     assert node
@@ -240,7 +240,7 @@ def is_leaf(node: Node) -> bool:
 
 @given(st.text(st.sampled_from("{}[],:;\"'\\/*\n 1ae-.ué\0"), max_size=40) | st.text(max_size=40))
 def test_any_text(text: str) -> None:
-    """Any text gives a node or a finding, and every finding a place inside the text."""
+    """Any text results in a node or a finding, and every finding has a place inside of the text."""
     result = read_json(text, FILE)
     assert result.node is not None or result.findings
     for one in result.findings:
@@ -269,7 +269,7 @@ def test_any_text(text: str) -> None:
     ],
 )
 def test_hostile_repetition(text: str) -> None:
-    """A long file of nothing but faults is done with quickly, and with few findings."""
+    """A long file full of errors is read quickly, with few findings."""
     for long in (text * (200_000 // len(text)), "[" + text.strip("[") * (200_000 // len(text)) + "]"):
         result = read_json(long, FILE)
         assert len(result.findings) <= 100

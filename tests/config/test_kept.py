@@ -1,4 +1,4 @@
-"""A configuration is loaded again exactly when something that it was made from has changed."""
+"""A configuration is loaded again exactly if one of its inputs has changed."""
 
 import os
 import time
@@ -26,7 +26,7 @@ PLACES = {
     "in a folder that was missing": "p/.billhook/hooks.yaml",
     "in a folder that was there": "p/.claude/hooks.yaml",
     "the user's": "home/.config/billhook/hooks.yaml",
-    "where we stand": "p/sub/hooks.yaml",
+    "the working directory": "p/sub/hooks.yaml",
 }
 
 
@@ -50,18 +50,18 @@ def _served(world: Path, folder: Path | None = None) -> Callable[[], Config]:
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_a_file_that_appears_is_seen_at_once(place: str, world: Path) -> None:
-    """Also when nothing has changed for so long that only folders are looked at."""
+    """Even if nothing has changed for so long that only folders are checked."""
     load = _served(world)
     before = load()
-    time.sleep(1.1)  # from now on the folders' times are believed
+    time.sleep(1.1)  # from now on only the times of the folders are checked
     assert load() is before and load() is before
     _write(world / place)
     after = load()
     assert after is not before and len(after.sources) == len(before.sources) + 1
 
 
-def test_a_link_that_led_nowhere_is_seen_when_it_leads_somewhere(world: Path) -> None:
-    """What it leads to appears in a folder that nobody looks at."""
+def test_a_dangling_link_is_seen_when_its_target_appears(world: Path) -> None:
+    """The target appears in a folder that is not checked."""
     (world / "p" / ".billhook").symlink_to(world / "elsewhere")
     load = _served(world)
     before = load()
@@ -72,7 +72,7 @@ def test_a_link_that_led_nowhere_is_seen_when_it_leads_somewhere(world: Path) ->
 
 
 def test_another_folder_in_its_place_is_seen(world: Path) -> None:
-    """A project that was moved away, and another one with hooks put there."""
+    """A project is moved away, and another one with hooks takes its place."""
     load = _served(world)
     before = load()
     time.sleep(1.1)
@@ -84,7 +84,7 @@ def test_another_folder_in_its_place_is_seen(world: Path) -> None:
     assert len(load().sources) == 1
 
 
-def test_callers_with_other_variables_have_their_own(world: Path) -> None:
+def test_callers_with_other_variables_have_separate_configurations(world: Path) -> None:
     """The same folder, but another home."""
     load = _served(world)
     load()
@@ -96,7 +96,7 @@ def test_callers_with_other_variables_have_their_own(world: Path) -> None:
 
 
 def test_home_that_is_a_link_to_another(world: Path) -> None:
-    """The user's files are those of where it leads now."""
+    """The user's files are those of its current target."""
     for name in ("one", "two"):
         file = world / name / ".config/billhook/hooks.yaml"
         file.parent.mkdir(parents=True)
@@ -113,8 +113,8 @@ def test_home_that_is_a_link_to_another(world: Path) -> None:
 
 
 @pytest.mark.parametrize("moved", ["in", "out"])
-def test_folder_that_was_moved_with_a_link_left_in_its_place(world: Path, moved: str) -> None:
-    """It is the same folder, and lies in another project."""
+def test_folder_that_was_replaced_by_a_link_to_it(world: Path, moved: str) -> None:
+    """It is the same folder in another project."""
     (world / "plain").mkdir()
     (world / "p/hooks.yaml").write_text(DENY)
     places = [world / "plain/w", world / "p/w"] if moved == "in" else [world / "p/w", world / "plain/w"]
@@ -129,9 +129,9 @@ def test_folder_that_was_moved_with_a_link_left_in_its_place(world: Path, moved:
     assert load() is not before and len(load().sources) == (moved == "in")
 
 
-@pytest.mark.parametrize("modes", [(0o777, 0o755), (0o755, 0o777)], ids=["anybody's before", "anybody's now"])
-def test_folder_on_the_way_that_everybody_may_write_to(world: Path, modes: tuple[int, int]) -> None:
-    """What lies there belongs to the project as soon as nobody else may write there, and no longer."""
+@pytest.mark.parametrize("modes", [(0o777, 0o755), (0o755, 0o777)], ids=["world-writable before", "world-writable now"])
+def test_world_writable_folder_above(world: Path, modes: tuple[int, int]) -> None:
+    """Its files belong to the project only while it is not world-writable."""
     (world / "p/hooks.yaml").write_text(DENY)
     (world / "p").chmod(modes[0])
     load = _served(world)
@@ -154,7 +154,7 @@ APPROVAL_CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", APPROVAL_CHANGES.values(), ids=APPROVAL_CHANGES)
 def test_an_approval_that_no_longer_counts(change: Callable[[Path], object], world: Path) -> None:
-    """It is seen at once, also where the times of the folders have told for a while that nothing was revoked."""
+    """It is seen at once, even if only the times of the folders have been checked for a while."""
     (world / "p" / "hooks.yaml").write_text('hooks:\n  no: {events: PreToolUse, deny: "No."}\n')
     load = _served(world)
     approve_entry(load().entries[0], world / "state")

@@ -1,6 +1,7 @@
 """Lint: each code has rows that raise it, at the marked place, and rows that look alike and stay clean."""
 
 import os
+import re
 import sys
 import textwrap
 import time
@@ -58,14 +59,14 @@ def exactly(findings: list[Finding], code: str, text: str) -> Finding:
     return findings[0]
 
 
-def mended(text: str, hint: str) -> str:
-    """The text with the edits of a hint in place of the line that the finding is about."""
-    lines = text.splitlines()
+def fixed(text: str, hint: str) -> str:
+    """The text with the edits of a hint in place of the line of the finding."""
+    lines, edits = text.splitlines(), re.findall(r"`([^`]+)`", hint)
     wrong = lines[place(text)[0] - 1]
-    key = hint.partition(":")[0]
-    edits = f"    {hint}".replace(" and if: ", "\n    if: ")
+    key = edits[0].partition(":")[0]
+    new = "\n".join(f"    {line}" for line in edits)
     return "\n".join(
-        edits if one == wrong else one for one in lines if one == wrong or one.strip().partition(":")[0] != key
+        new if one == wrong else one for one in lines if one == wrong or one.strip().partition(":")[0] != key
     )
 
 
@@ -76,50 +77,58 @@ def match(pattern: str, events: str = "PreToolUse", dialect: str = "claude") -> 
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        pytest.param(match("bash"), "match: Bash", id="case, and the name of another dialect"),
-        pytest.param(match("Bash|write"), "match: Bash|Write", id="one of a list"),
-        pytest.param(match("BASH"), "match: Bash", id="capitals"),
-        pytest.param(match("Wrtie"), "match: Write", id="two letters swapped"),
-        pytest.param(match("Edits"), "match: Edit", id="a letter too many"),
-        pytest.param(match("WebFtch"), "match: WebFetch", id="a letter missing"),
-        pytest.param(match("todo_write"), "match: TodoWrite", id="snake case"),
-        pytest.param(match("read_file"), "match: Read", id="the seeds' name under claude"),
-        pytest.param(match("^(bash|Write)$"), "match: ^(Bash|Write)$", id="inside an expression"),
-        pytest.param(match("bash.*"), "match: Bash.*", id="the beginning of a name"),
-        pytest.param(match("Bash(git push *)"), "match: Bash and if: Bash(git push *)", id="a rule for a matcher"),
-        pytest.param(match("BASH", dialect="lesson"), "match: Bash", id="case under lesson"),
-        pytest.param(match("Bsh", dialect="claw"), "match: Bash", id="a slip under claw"),
+        pytest.param(match("bash"), "write `match: Bash`", id="case, and the name of another dialect"),
+        pytest.param(match("Bash|write"), "write `match: Bash|Write`", id="one of a list"),
+        pytest.param(match("BASH"), "write `match: Bash`", id="capitals"),
+        pytest.param(match("Wrtie"), "write `match: Write`", id="two letters swapped"),
+        pytest.param(match("Edits"), "write `match: Edit`", id="a letter too many"),
+        pytest.param(match("WebFtch"), "write `match: WebFetch`", id="a letter missing"),
+        pytest.param(match("todo_write"), "write `match: TodoWrite`", id="snake case"),
+        pytest.param(match("read_file"), "write `match: Read`", id="the seeds' name under claude"),
+        pytest.param(match("^(bash|Write)$"), "write `match: ^(Bash|Write)$`", id="inside an expression"),
+        pytest.param(match("bash.*"), "write `match: Bash.*`", id="the beginning of a name"),
+        pytest.param(
+            match("Bash(git push *)"), "write `match: Bash` and `if: Bash(git push *)`", id="a rule for a matcher"
+        ),
+        pytest.param(match("BASH", dialect="lesson"), "write `match: Bash`", id="case under lesson"),
+        pytest.param(match("Bsh", dialect="claw"), "write `match: Bash`", id="a slip under claw"),
         pytest.param(match("start", "SessionStart"), "one of startup, resume, clear, compact, fork", id="no source"),
-        pytest.param(match("Startup", "SessionStart"), "match: startup", id="the case of a source"),
+        pytest.param(match("Startup", "SessionStart"), "write `match: startup`", id="the case of a source"),
         pytest.param(match("Bash", "SessionStart"), "one of startup, resume, clear, compact, fork", id="a tool"),
         pytest.param(match("automatic", "PreCompact"), "one of manual, auto", id="no trigger"),
-        pytest.param(match("idle_promt", "Notification"), "match: idle_prompt", id="a kind of notification"),
-        pytest.param(match("rate_limit, overloaded", "StopFailure"), "match: rate_limit|overloaded", id="a comma list"),
-        pytest.param(match("MCP__memory__.*"), "match: mcp__memory__.*", id="the case of mcp__"),
-        pytest.param(match("Bash|Mcp__GitHub__push"), "match: Bash|mcp__GitHub__push", id="mcp__ in a list"),
-        pytest.param(match("MCP__a__b", dialect="spec"), "match: mcp__a__b", id="the case of mcp__ under spec"),
-        pytest.param(match("Bash;Edit"), "match: Bash|Edit", id="a semicolon"),
-        pytest.param(match("Bash Edit"), "match: Bash|Edit", id="a blank"),
-        pytest.param(match("bash edit|Write"), "match: Bash|Edit|Write", id="a blank in a list"),
-        pytest.param(match("Bash or Edit"), "match: Bash|Edit", id="a word between names"),
-        pytest.param(match("Bash & Edit"), "match: Bash|Edit", id="an ampersand"),
-        pytest.param(match("Bash+Edit"), "match: Bash|Edit", id="a plus"),
-        pytest.param(match("bash deploy", dialect="claw"), "match: bash|deploy", id="a blank under claw"),
-        pytest.param(match("startup resume", "SessionStart"), "match: startup|resume", id="sources and a blank"),
-        pytest.param(match("/Bash/"), "match: Bash", id="slashes"),
-        pytest.param(match("/bash|edit/i"), "match: Bash|Edit", id="slashes around a list"),
-        pytest.param(match("/^mcp__.*__push$/"), "match: ^mcp__.*__push$", id="slashes around an expression"),
-        pytest.param(match("/Bash/", dialect="lesson"), "match: Bash", id="slashes under lesson"),
-        pytest.param(match("run_shell_command"), "match: Bash", id="another agent's name"),
-        pytest.param(match("shell|Write"), "match: Bash|Write", id="another agent's name in a list"),
-        pytest.param(match("^apply_patch$"), "match: ^Edit$", id="another agent's name in an expression"),
+        pytest.param(match("idle_promt", "Notification"), "write `match: idle_prompt`", id="a kind of notification"),
+        pytest.param(
+            match("rate_limit, overloaded", "StopFailure"), "write `match: rate_limit|overloaded`", id="a comma list"
+        ),
+        pytest.param(match("MCP__memory__.*"), "write `match: mcp__memory__.*`", id="the case of mcp__"),
+        pytest.param(match("Bash|Mcp__GitHub__push"), "write `match: Bash|mcp__GitHub__push`", id="mcp__ in a list"),
+        pytest.param(match("MCP__a__b", dialect="spec"), "write `match: mcp__a__b`", id="the case of mcp__ under spec"),
+        pytest.param(match("Bash;Edit"), "write `match: Bash|Edit`", id="a semicolon"),
+        pytest.param(match("Bash Edit"), "write `match: Bash|Edit`", id="a blank"),
+        pytest.param(match("bash edit|Write"), "write `match: Bash|Edit|Write`", id="a blank in a list"),
+        pytest.param(match("Bash or Edit"), "write `match: Bash|Edit`", id="a word between names"),
+        pytest.param(match("Bash & Edit"), "write `match: Bash|Edit`", id="an ampersand"),
+        pytest.param(match("Bash+Edit"), "write `match: Bash|Edit`", id="a plus"),
+        pytest.param(match("bash deploy", dialect="claw"), "write `match: bash|deploy`", id="a blank under claw"),
+        pytest.param(
+            match("startup resume", "SessionStart"), "write `match: startup|resume`", id="sources and a blank"
+        ),
+        pytest.param(match("/Bash/"), "write `match: Bash`", id="slashes"),
+        pytest.param(match("/bash|edit/i"), "write `match: Bash|Edit`", id="slashes around a list"),
+        pytest.param(match("/^mcp__.*__push$/"), "write `match: ^mcp__.*__push$`", id="slashes around an expression"),
+        pytest.param(match("/Bash/", dialect="lesson"), "write `match: Bash`", id="slashes under lesson"),
+        pytest.param(match("run_shell_command"), "write `match: Bash`", id="another agent's name"),
+        pytest.param(match("shell|Write"), "write `match: Bash|Write`", id="another agent's name in a list"),
+        pytest.param(match("^apply_patch$"), "write `match: ^Edit$`", id="another agent's name in an expression"),
         pytest.param(match("clear", "SessionStart", "lesson"), "one of startup, resume", id="what lesson never fires"),
         pytest.param(
-            hook(f"events: PreToolUse\nif: {MARK}Bahs(rm *)\nrun: 'true'"), "if: Bash(rm *)", id="the tool of a rule"
+            hook(f"events: PreToolUse\nif: {MARK}Bahs(rm *)\nrun: 'true'"),
+            "write `if: Bash(rm *)`",
+            id="the tool of a rule",
         ),
         pytest.param(
             hook(f"events: PreToolUse\nmatch: Write\nif: {MARK}Bash(ls *)\nrun: 'true'"),
-            "match: Bash",
+            "write `match: Bash`",
             id="a matcher and a rule that exclude each other",
         ),
     ],
@@ -128,7 +137,7 @@ def test_a_matcher_that_can_never_match(tmp_path: Path, text: str, hint: str) ->
     """BH301, with the matcher that was meant; written down, it is fine."""
     assert exactly(found(tmp_path, text), "BH301", text).hint == hint
     if not hint.startswith("one of"):
-        assert found(tmp_path, mended(text, hint)) == []
+        assert found(tmp_path, fixed(text, hint)) == []
 
 
 @pytest.mark.parametrize(
@@ -190,42 +199,46 @@ def test_a_matcher_that_can_match(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        pytest.param(match("mcp__memory"), "match: mcp__memory__.*", id="a server"),
-        pytest.param(match("mcp__memory__"), "match: mcp__memory__.*", id="a server and the underscores"),
-        pytest.param(match("Bash|mcp__memory"), "match: ^(Bash|mcp__memory__.*)$", id="in a list"),
-        pytest.param(match("mcp__memory", dialect="spec"), "match: mcp__memory__*", id="spec"),
-        pytest.param(match("mcp__memory", dialect="claw"), "match: mcp__memory__*", id="claw"),
+        pytest.param(match("mcp__memory"), "write `match: mcp__memory__.*`", id="a server"),
+        pytest.param(match("mcp__memory__"), "write `match: mcp__memory__.*`", id="a server and the underscores"),
+        pytest.param(match("Bash|mcp__memory"), "write `match: ^(Bash|mcp__memory__.*)$`", id="in a list"),
+        pytest.param(match("mcp__memory", dialect="spec"), "write `match: mcp__memory__*`", id="spec"),
+        pytest.param(match("mcp__memory", dialect="claw"), "write `match: mcp__memory__*`", id="claw"),
     ],
 )
 def test_a_server_without_its_tools(tmp_path: Path, text: str, hint: str) -> None:
     """BH302."""
     assert exactly(found(tmp_path, text), "BH302", text).hint == hint
-    assert found(tmp_path, mended(text, hint)) == []
+    assert found(tmp_path, fixed(text, hint)) == []
 
 
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        pytest.param(match("Bash*"), "match: Bash.*", id="Bash*"),
-        pytest.param(match("mcp__*"), "match: mcp__.*", id="mcp__*"),
-        pytest.param(match("Edit|Notebook*"), "match: Edit|Notebook.*", id="in a list"),
-        pytest.param(match("'*.py'", "FileChanged"), r"match: .*\.py", id="*.py"),
-        pytest.param(match("Write(*.py)"), "match: Write and if: Write(*.py)", id="a rule that is no expression"),
-        pytest.param(match("mcp__memory__.*", dialect="spec"), "match: mcp__memory__*", id=".* under spec"),
+        pytest.param(match("Bash*"), "write `match: Bash.*`", id="Bash*"),
+        pytest.param(match("mcp__*"), "write `match: mcp__.*`", id="mcp__*"),
+        pytest.param(match("Edit|Notebook*"), "write `match: Edit|Notebook.*`", id="in a list"),
+        pytest.param(match("'*.py'", "FileChanged"), r"write `match: .*\.py`", id="*.py"),
+        pytest.param(
+            match("Write(*.py)"), "write `match: Write` and `if: Write(*.py)`", id="a rule that is no expression"
+        ),
+        pytest.param(match("mcp__memory__.*", dialect="spec"), "write `match: mcp__memory__*`", id=".* under spec"),
         pytest.param(
             match("Bash|Write", dialect="spec"),
-            "write one hook for each of `Bash` and `Write`, or set `dialect: claude`",
+            "write one hook for each of `Bash` and `Write`",
             id="a list under spec",
         ),
-        pytest.param(match("^(bash|write_file)$", dialect="claw"), "match: bash|write_file", id="regex under claw"),
+        pytest.param(
+            match("^(bash|write_file)$", dialect="claw"), "write `match: bash|write_file`", id="regex under claw"
+        ),
         pytest.param(
             match("bash|write_file", dialect="lesson"),
-            "write one hook for each of `bash` and `write_file`, or set `dialect: claude`",
+            "write one hook for each of `bash` and `write_file`",
             id="a list under lesson",
         ),
         pytest.param(
             match("write_*", dialect="lesson"),
-            "name one tool, or leave the matcher out, or set `dialect: claude`",
+            "name one tool, as in `match: bash`",
             id="a glob under lesson",
         ),
     ],
@@ -233,8 +246,8 @@ def test_a_server_without_its_tools(tmp_path: Path, text: str, hint: str) -> Non
 def test_a_pattern_of_another_dialect(tmp_path: Path, text: str, hint: str) -> None:
     """BH303."""
     assert exactly(found(tmp_path, text), "BH303", text).hint == hint
-    if hint.startswith("match: "):
-        assert found(tmp_path, mended(text, hint)) == []
+    if hint.startswith("write `match: "):
+        assert found(tmp_path, fixed(text, hint)) == []
 
 
 @pytest.mark.parametrize(
@@ -297,7 +310,7 @@ def test_a_rule_that_misses_spellings(tmp_path: Path, text: str, missed: str) ->
     """BH306 names what gets past the rule."""
     finding = exactly(found(tmp_path, rule(text)), "BH306", rule(text))
     assert missed in finding.message
-    assert "sees them all" in finding.hint
+    assert "matches all of them" in finding.hint
 
 
 @pytest.mark.parametrize(
@@ -368,8 +381,8 @@ def project(tmp_path: Path) -> Path:
     [
         pytest.param("./scripts/god.sh", "BH401", "did you mean `./scripts/good.sh`?", id="a slip"),
         pytest.param("./good.sh", "BH401", "did you mean `./scripts/good.sh`?", id="the wrong folder"),
-        pytest.param("./nothing/like/it", "BH401", "create it, or mend the path", id="missing"),
-        pytest.param("/no/such/script", "BH401", "create it, or mend the path", id="absolute"),
+        pytest.param("./nothing/like/it", "BH401", "create it, or correct the path", id="missing"),
+        pytest.param("/no/such/script", "BH401", "create it, or correct the path", id="absolute"),
         pytest.param("./scripts", "BH401", "name the script in it", id="a folder"),
         pytest.param("$CLAUDE_PROJECT_DIR/x/y", "BH401", "create it", id="the project's variable"),
         pytest.param("python3 scripts/nil.py --flag", "BH401", "create it", id="an interpreter's script"),
@@ -377,15 +390,15 @@ def project(tmp_path: Path) -> Path:
         pytest.param("timeout 5 ./nil", "BH401", "create it", id="behind a wrapper"),
         pytest.param("true && ./nil || exit 0", "BH401", "create it", id="in a list"),
         pytest.param("cd $CLAUDE_PROJECT_DIR && ./nil", "BH401", "create it", id="after cd into the project"),
-        pytest.param("./scripts/plain.sh", "BH402", "chmod +x ", id="not executable"),
+        pytest.param("./scripts/plain.sh", "BH402", "run `chmod +x ", id="not executable"),
         pytest.param("no-such-program-here -x", "BH403", "install `no-such-program-here`", id="not on PATH"),
         pytest.param("cat | no-such-program-here", "BH403", "install", id="not on PATH, in a pipe"),
         pytest.param("pyhton3 -c 1", "BH403", "did you mean `python3`?", id="not on PATH, a slip"),
-        pytest.param("./scripts/open.sh", "BH404", "chmod o-w ", id="everybody writes the script"),
-        pytest.param("sh ./scripts/open.sh", "BH404", "chmod o-w ", id="read by a shell"),
-        pytest.param("./open/inside.sh", "BH404", "chmod o-w ", id="everybody writes its folder"),
-        pytest.param("./scripts/crlf.sh", "BH405", r"sed -i 's/\r$//' ", id="CRLF"),
-        pytest.param("bash scripts/crlf.sh", "BH405", r"sed -i 's/\r$//' ", id="CRLF, read by a shell"),
+        pytest.param("./scripts/open.sh", "BH404", "run `chmod o-w ", id="a world-writable script"),
+        pytest.param("sh ./scripts/open.sh", "BH404", "run `chmod o-w ", id="read by a shell"),
+        pytest.param("./open/inside.sh", "BH404", "run `chmod o-w ", id="a world-writable folder"),
+        pytest.param("./scripts/crlf.sh", "BH405", r"run `sed -i 's/\r$//' ", id="CRLF"),
+        pytest.param("bash scripts/crlf.sh", "BH405", r"run `sed -i 's/\r$//' ", id="CRLF, read by a shell"),
         pytest.param("./scripts/lost.sh", "BH405", "install it", id="no interpreter"),
     ],
 )
@@ -481,7 +494,7 @@ def modules(tmp_path: Path) -> Path:
         pytest.param("polcies:check", "there is no module `polcies` in ", "did you mean `policies`?", id="a slip"),
         pytest.param("package.rulse:judge", "no module `package.rulse`", "did you mean `package.rules`?", id="package"),
         pytest.param("loose.nil:judge", "there is no module `loose.nil`", "create ", id="a folder without __init__"),
-        pytest.param("policies.sub:check", "`policies` is no package", "mend the name", id="no package"),
+        pytest.param("policies.sub:check", "`policies` is not a package", "correct the name", id="no package"),
         pytest.param("policies:missing", "`policies` has no `missing`", "define it in ", id="no function"),
         pytest.param("policies:chek", "`policies` has no `chek`", "did you mean `policies:check`?", id="nearly one"),
         pytest.param("policies:look", "`policies` has no `look`", "define it in ", id="a method"),
@@ -594,7 +607,7 @@ def test_a_users_hook_that_runs_a_projects_script(project: Path) -> None:
     """BH511: for the user's own file; a project's file may."""
     for command in ("./scripts/good.sh", "python3 scripts/good.py", "$CLAUDE_PROJECT_DIR/scripts/good.sh"):
         text = run(command)
-        assert "whichever project" in exactly(found(project, text, layer="user"), "BH511", text).message
+        assert "of the current project" in exactly(found(project, text, layer="user"), "BH511", text).message
         assert found(project, text) == []
     assert found(project, run("/bin/ls"), layer="user") == []
     assert found(project, run("jq . || true"), layer="user") == found(project, run("jq . || true"))
@@ -609,7 +622,7 @@ def test_a_users_hook_that_runs_a_projects_script(project: Path) -> None:
 def test_milliseconds(tmp_path: Path, seconds: int, meant: str) -> None:
     """BH501."""
     text = hook(f"events: PostToolUse\nrun: 'true'\ntimeout: {MARK}{seconds}")
-    assert exactly(found(tmp_path, text), "BH501", text).hint == f"timeout: {meant}"
+    assert exactly(found(tmp_path, text), "BH501", text).hint == f"write `timeout: {meant}`"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1, 60, 600, 999, 1800, 3600, 5400, 7200, 86400])
@@ -701,13 +714,15 @@ def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
 @pytest.mark.parametrize(
     ("text", "code", "hint"),
     [
-        pytest.param(guard(1), "BH504", "write `exit 2` instead", id="exit 1 under claude"),
-        pytest.param(guard(1, "claw"), "BH504", "write `exit 2` instead", id="exit 1 under claw"),
-        pytest.param(guard(1, event="UserPromptSubmit"), "BH504", "write `exit 2` instead", id="on a prompt"),
+        pytest.param(guard(1), "BH504", "write `exit 2` in place of `exit 1`", id="exit 1 under claude"),
+        pytest.param(guard(1, "claw"), "BH504", "write `exit 2` in place of `exit 1`", id="exit 1 under claw"),
+        pytest.param(
+            guard(1, event="UserPromptSubmit"), "BH504", "write `exit 2` in place of `exit 1`", id="on a prompt"
+        ),
         pytest.param(
             hook(f"events: PreToolUse\ndialect: lesson\nrun: {MARK}echo blocked >&2; exit 2"),
             "BH505",
-            "write `exit 1` instead",
+            "write `exit 1` in place of `exit 2`",
             id="exit 2 under lesson",
         ),
         pytest.param(guard(2), "BH506", "add `gate: true`", id="exit 2 under claude"),
@@ -734,19 +749,19 @@ def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
         pytest.param(
             hook(f"events: PreToolUse\ndialect: lesson\ngate: true\nrun: {MARK}echo blocked >&2; exit 2"),
             "BH505",
-            "write `exit 1` instead",
+            "write `exit 1` in place of `exit 2`",
             id="exit 2 under lesson in a gate",
         ),
         pytest.param(
             hook(f"events: PreToolUse\ndialect: lesson\non_failure: ask\nrun: {MARK}grep -q x && exit 2; true"),
             "BH505",
-            "write `exit 1` instead",
+            "write `exit 1` in place of `exit 2`",
             id="exit 2 under lesson in a gate that says nothing",
         ),
         pytest.param(
             hook(f"events: PreToolUse\non_failure: ask\nrun: {MARK}echo blocked >&2; exit 1"),
             "BH504",
-            "write `exit 2` instead",
+            "write `exit 2` in place of `exit 1`",
             id="exit 1 of one that asks when it fails",
         ),
         pytest.param(
@@ -843,7 +858,7 @@ def test_a_gate_that_refuses_with_the_wrong_code(tmp_path: Path, name: str, text
     script(tmp_path, name, text)
     config = f'{{"hooks": {{"PreToolUse": [{{"command": {MARK}"{command}", "onFailure": "block"}}]}}}}'
     finding = exactly(found(tmp_path, config, ".hooks.json"), "BH505", config)
-    assert finding.hint.startswith("write `exit 1` in ") and "no failure" in finding.message
+    assert finding.hint.startswith("write `exit 1` in ") and "`gate` does not change that" in finding.message
 
 
 def test_the_hint_of_a_guard_follows_the_shape(tmp_path: Path) -> None:
@@ -854,7 +869,7 @@ def test_the_hint_of_a_guard_follows_the_shape(tmp_path: Path) -> None:
     )
     plain = f'{{"hooks": {{"PreToolUse": [{MARK}"exit 2"]}}}}'
     assert exactly(found(tmp_path, plain, ".claude/settings.json"), "BH506", plain).hint == (
-        'write {"command": "...", "dialect": "claw", "onFailure": "block"} for the text'
+        'replace the string with `{"command": "...", "dialect": "claw", "onFailure": "block"}`'
     )
     better = plain.replace('"exit 2"', '{"command": "exit 2", "dialect": "claw", "onFailure": "block"}')
     assert found(tmp_path, better, ".claude/settings.json") == []
@@ -915,7 +930,7 @@ def test_the_matcher_of_a_group_is_reported_once(tmp_path: Path) -> None:
         f'{{"hooks": {{"PreToolUse": [{{"matcher": {MARK}"bash", "hooks": ['
         '{"type": "command", "command": "true"}, {"type": "command", "command": "ls"}]}]}}'
     )
-    assert exactly(found(tmp_path, text, ".claude/settings.json"), "BH301", text).hint == '"matcher": "Bash"'
+    assert exactly(found(tmp_path, text, ".claude/settings.json"), "BH301", text).hint == 'write `"matcher": "Bash"`'
 
 
 def test_findings_are_sorted_and_carry_the_name(tmp_path: Path) -> None:

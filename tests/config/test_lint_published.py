@@ -157,7 +157,7 @@ def test_milliseconds_and_seconds(tmp_path: Path) -> None:
     rows = [("BeforeTool", ".gemini/settings.json", 30, "30000"), ("Stop", ".codex/hooks.json", 30000, "30")]
     for event, name, written, meant in rows:
         findings = whole(tmp_path, name, {"hooks": {event: [group(handler={"timeout": written})]}})
-        assert [(one.code, one.hint) for one in findings] == [("BH501", f'"timeout": {meant}')]
+        assert [(one.code, one.hint) for one in findings] == [("BH501", f'write `"timeout": {meant}`')]
 
 
 def test_events_outside_of_hooks(tmp_path: Path) -> None:
@@ -172,27 +172,27 @@ def test_events_outside_of_hooks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "code", "hint"),
     [
-        ("mcp__", "BH302", "match: mcp__.*"),
-        ("mcp", "BH302", "match: mcp__.*"),
-        ("Bash|mcp__", "BH302", "match: ^(Bash|mcp__.*)$"),
-        ("Stop", "BH301", "put it under `events: Stop`, without a matcher"),
+        ("mcp__", "BH302", "write `match: mcp__.*`"),
+        ("mcp", "BH302", "write `match: mcp__.*`"),
+        ("Bash|mcp__", "BH302", "write `match: ^(Bash|mcp__.*)$`"),
+        ("Stop", "BH301", "write `events: Stop` and remove `match: Stop`"),
         ("PreToolUse", "BH301", "remove `match: PreToolUse`"),
-        ("PreToolUse|Bash", "BH301", "match: Bash"),
-        ("Bash|Bsh", "BH301", "match: Bash"),
-        ("'Bash|'", "BH309", "match: Bash"),
-        ("'|Write'", "BH309", "match: Write"),
-        ("'Bash.*||Write'", "BH309", "match: Bash.*|Write"),
-        ("'(Bash|)'", "BH309", "match: (Bash)"),
+        ("PreToolUse|Bash", "BH301", "write `match: Bash`"),
+        ("Bash|Bsh", "BH301", "write `match: Bash`"),
+        ("'Bash|'", "BH309", "write `match: Bash`"),
+        ("'|Write'", "BH309", "write `match: Write`"),
+        ("'Bash.*||Write'", "BH309", "write `match: Bash.*|Write`"),
+        ("'(Bash|)'", "BH309", "write `match: (Bash)`"),
         ("'()'", "BH309", "remove `match: ()`"),
-        ("'mcp__.*|'", "BH309", "match: mcp__.*"),
-        ("'tool == \"Bash\"'", "BH308", "match: Bash"),
-        ('\'tool == "Bash" || tool == "Write"\'', "BH308", "match: Bash|Write"),
-        ("tool_name == 'bash'", "BH308", "match: Bash"),
-        ("tool != 'Read'", "BH308", 'name the tools, as in "Bash|Write"'),
+        ("'mcp__.*|'", "BH309", "write `match: mcp__.*`"),
+        ("'tool == \"Bash\"'", "BH308", "write `match: Bash`"),
+        ('\'tool == "Bash" || tool == "Write"\'', "BH308", "write `match: Bash|Write`"),
+        ("tool_name == 'bash'", "BH308", "write `match: Bash`"),
+        ("tool != 'Read'", "BH308", "name the tools, as in `match: Bash|Write`"),
         (
             '\'tool == "Bash" && tool_input.command matches "git push"\'',
             "BH308",
-            "match: Bash; judge its input with `if: Bash(...)` or in the hook",
+            "write `match: Bash`, and check its input with `if: Bash(...)` or in the hook",
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_what_a_condition_does(tmp_path: Path) -> None:
 def test_a_hint_never_weakens(tmp_path: Path, pattern: str) -> None:
     """A proposed matcher can be read, names nothing twice, and sees at least what the old one named."""
     for one in found(tmp_path, match(pattern)):
-        proposed = one.hint.removeprefix("match: ")
+        proposed = one.edit
         names = proposed.strip("^$()").split("|")
         assert len(names) == len(set(names))
         now = compile_matcher(proposed, "claude", "PreToolUse")
@@ -337,7 +337,9 @@ def test_variables_in_scripts(tmp_path: Path) -> None:
 def test_bash_where_sh_runs_it(tmp_path: Path, command: str) -> None:
     """BH407, with the key that Claude Code and hooks.yaml have."""
     findings = whole(tmp_path, ".claude/settings.json", {"hooks": {"Stop": [group(command)]}})
-    assert [(one.code, one.hint) for one in findings] == [("BH407", 'add `"shell": "bash"`, or write it for `sh`')]
+    assert [(one.code, one.hint) for one in findings] == [
+        ("BH407", 'add `"shell": "bash"`, or write the line for `sh`')
+    ]
     text = hook(f"events: Stop\nrun: {MARK}{json.dumps(command)}\nshell: bash")
     assert [one for one in codes(found(tmp_path, text)) if one == "BH407"] == []
 

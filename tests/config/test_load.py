@@ -1,4 +1,4 @@
-"""Layers add up, consent decides what runs, and a snapshot stays what it was."""
+"""Layers add up, consent determines what runs, and a loaded configuration does not change."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import PreToolUse
 from config.project import Project, codes, entry, states
 
-DENY = "hooks:\n  {name}:\n    events: PreToolUse\n    deny: {name} says no\n"
+DENY = "hooks:\n  {name}:\n    events: PreToolUse\n    deny: refused by {name}\n"
 USER = "~/.config/billhook/hooks.yaml"
 
 
@@ -36,7 +36,7 @@ def test_layers_add_up(project: Project) -> None:
 
 
 @pytest.mark.parametrize("layer", ["project", "local"])
-def test_nobody_below_switches_the_users_hooks_off(project: Project, layer: str) -> None:
+def test_no_layer_below_switches_off_hooks_of_the_user(project: Project, layer: str) -> None:
     """Neither `enabled: false` nor `disableAllHooks` reaches a more trusted layer, and the attempt is a finding."""
     project.write(USER, DENY.format(name="guard"))
     name = "hooks.yaml" if layer == "project" else ".billhook/hooks.local.yaml"
@@ -46,7 +46,7 @@ def test_nobody_below_switches_the_users_hooks_off(project: Project, layer: str)
     assert codes(project.load()) == ["BH215"]
 
 
-def test_the_user_switches_off_what_is_below(project: Project) -> None:
+def test_the_user_switches_off_hooks_of_layers_below(project: Project) -> None:
     """One hook by its name, or all."""
     project.write("hooks.yaml", DENY.format(name="noisy") + "  other: {events: PreToolUse, inject: here}\n")
     project.approve()
@@ -66,20 +66,20 @@ def test_one_hook_switched_off_in_place(project: Project) -> None:
 
 
 def test_identical_hooks_run_once_with_the_strictest_rule(project: Project) -> None:
-    """The user's copy stays; an approved copy below may only make it stricter."""
+    """The user's copy stays; an approved copy of a layer below can only make it stricter."""
     project.write(USER, "hooks:\n  mine: {events: PreToolUse, run: exit 9}\n")
     project.write("hooks.yaml", "hooks:\n  theirs: {events: PreToolUse, run: exit 9, gate: true}\n")
-    assert project.fire().decision is Decision.NONE  # not approved: without effect
+    assert project.fire().decision is Decision.NONE  # not approved: no effect
     project.approve()
     verdict = project.fire()
     assert verdict.decision is Decision.DENY and list(statuses(verdict)) == ["mine"]
     assert states(project.load()) == {"mine": "runs", "theirs": "same"}
 
 
-def test_parallel_counts_only_where_nobody_above_relies_on_order(project: Project) -> None:
-    """A project can't make the user's hooks run at once."""
+def test_parallel_counts_only_if_no_layer_above_relies_on_order(project: Project) -> None:
+    """A project can't make the user's hooks run in parallel."""
     project.write("hooks.yaml", "parallelExecution: true\nhooks:\n  a: {events: Stop, run: x}\n")
-    assert project.load().parallel is False  # nobody approved anything of it
+    assert project.load().parallel is False  # none of its hooks is approved
     project.approve()
     assert project.load().parallel is True
     project.write(USER, "hooks:\n  b: {events: Stop, run: x}\n")
@@ -90,8 +90,8 @@ def test_parallel_counts_only_where_nobody_above_relies_on_order(project: Projec
     assert project.load().parallel is False
 
 
-def test_builtins_are_settled_by_the_most_trusted(project: Project) -> None:
-    """A project may set options that the user left open; it can't switch a built-in off."""
+def test_the_most_trusted_layer_sets_builtins(project: Project) -> None:
+    """A project may set options that the user did not set; it can't switch a built-in off."""
     project.write(USER, "builtins:\n  turn-tracker: {options: {inject_context: true}}\n  session-naming: false\n")
     project.write(
         "hooks.yaml",
@@ -106,20 +106,20 @@ def test_builtins_are_settled_by_the_most_trusted(project: Project) -> None:
 
 
 def test_allow_lists_for_http_only_narrow(project: Project) -> None:
-    """Every layer's list has to agree."""
+    """The list of every layer must allow the URL."""
     project.write("~/.claude/settings.json", {"allowedHttpHookUrls": ["https://good.example/*"]})
     project.write(".claude/settings.json", {"allowedHttpHookUrls": ["*"]})
     project.write("hooks.yaml", "hooks:\n  h: {events: PreToolUse, url: 'https://bad.example/x', gate: true}\n")
     project.approve()
     verdict = project.fire()
-    assert verdict.decision is Decision.DENY and "none of the allowed addresses" in str(verdict.reason)
+    assert verdict.decision is Decision.DENY and "not an allowed address" in str(verdict.reason)
 
 
 # -- consent -----------------------------------------------------------------------------------------------------
 
 
 def test_nothing_of_a_project_runs_before_it_is_approved(project: Project) -> None:
-    """Skipped, named, without effect; then all of it; and approval is per hook."""
+    """Before approval hooks are skipped and named; after it they run. Approval is per hook."""
     marker = project.folder / "ran"
     project.write(
         "hooks.yaml", f"hooks:\n  a: {{events: PreToolUse, run: 'touch {marker}'}}\n" + DENY[7:].format(name="b")
@@ -136,17 +136,17 @@ def test_nothing_of_a_project_runs_before_it_is_approved(project: Project) -> No
 
 
 def test_trust_all_and_none(project: Project) -> None:
-    """For a library user: everything this once, or nothing that came with the project."""
+    """For users of the library: everything this once, or nothing from the project."""
     project.write("hooks.yaml", DENY.format(name="a"))
     assert project.fire(trust="all").decision is Decision.DENY
     project.approve()
     assert project.fire(trust="none").decision is Decision.NONE
-    with pytest.raises(UsageError, match="trust is `some`"):
+    with pytest.raises(UsageError, match="unknown value of `trust`: `some`"):
         project.load(trust="some")
 
 
 def test_one_byte_of_a_script(project: Project) -> None:
-    """It takes that hook alone out; a gate then denies, another is skipped, until they are approved again."""
+    """It affects only that hook: a gate denies, another hook is skipped, until it is approved again."""
     project.script("gate.sh", "exit 0")
     project.script("plain.sh", "exit 0")
     project.script("other.sh", 'echo \'{"systemMessage": "other"}\'')
@@ -170,7 +170,7 @@ def test_one_byte_of_a_script(project: Project) -> None:
 
 
 def test_during_a_run(project: Project) -> None:
-    """Loading is a snapshot, but an approved script that changes afterwards doesn't run."""
+    """The configuration is a snapshot, but an approved script that changes later does not run."""
     project.script("gate.sh", "exit 0")
     project.write("hooks.yaml", "hooks:\n  gate: {events: PreToolUse, run: ./gate.sh, gate: true}\n")
     project.approve()
@@ -188,7 +188,7 @@ def test_during_a_run(project: Project) -> None:
 CHANGES: dict[str, str] = {
     "the command": "{events: PreToolUse, match: Bash, run: 'true', gate: true}",
     "the matcher is narrowed": "{events: PreToolUse, match: Nothing, run: ./gate.sh, gate: true}",
-    "no gate any more": "{events: PreToolUse, match: Bash, run: ./gate.sh}",
+    "not a gate any more": "{events: PreToolUse, match: Bash, run: ./gate.sh}",
     "another event": "{events: Stop, match: Bash, run: ./gate.sh, gate: true}",
     "the timeout": "{events: PreToolUse, match: Bash, run: ./gate.sh, gate: true, timeout: 0.001}",
     "broken": "{events: PreToolUse, match: 5, run: ./gate.sh}",
@@ -197,7 +197,7 @@ CHANGES: dict[str, str] = {
 
 @pytest.mark.parametrize("row", CHANGES)
 def test_a_gate_that_was_changed_in_its_file(project: Project, row: str) -> None:
-    """It denies what was approved to be judged, whatever became of it."""
+    """It denies the events that the approved gate judged, whatever it is now."""
     project.script("gate.sh", "exit 0")
     project.write("hooks.yaml", "hooks:\n  g: {events: PreToolUse, match: Bash, run: ./gate.sh, gate: true}\n")
     project.approve()
@@ -208,7 +208,7 @@ def test_a_gate_that_was_changed_in_its_file(project: Project, row: str) -> None
 
 
 def test_a_nameless_gate_that_was_changed(project: Project) -> None:
-    """In a settings file hooks have no names: what stands in an approved gate's place is taken for it."""
+    """In a settings file hooks have no names: an entry in the place of an approved gate counts as that gate."""
 
     def settings(*commands: str) -> dict[str, Any]:
         handlers = [{"type": "command", "command": one, "onFailure": "block"} for one in commands]
@@ -220,15 +220,15 @@ def test_a_nameless_gate_that_was_changed(project: Project) -> None:
     assert project.fire().decision is Decision.DENY
     project.approve()
     assert project.fire().decision is Decision.NONE
-    project.write(".claude/settings.json", settings("true", "echo new"))  # one more, beside an approved one
+    project.write(".claude/settings.json", settings("true", "echo new"))  # an additional hook beside an approved one
     assert sorted(states(project.load()).values()) == ["new", "runs"]
     assert project.fire().decision is Decision.NONE
-    project.write(".claude/settings.json", settings("exit 0"))  # another branch: approved once, approved still
+    project.write(".claude/settings.json", settings("exit 0"))  # another branch: still approved
     assert project.fire().decision is Decision.NONE
 
 
-def test_moving_and_reordering_asks_nobody_again(project: Project) -> None:
-    """Approval is about content, not about lines."""
+def test_moving_and_reordering_needs_no_new_approval(project: Project) -> None:
+    """Approval depends on content, not on lines."""
     one, two = "  a: {events: Stop, run: x}\n", "  b: {run: y, events: [Stop]}\n"
     project.write("hooks.yaml", f"hooks:\n{one}{two}")
     project.approve()
@@ -236,8 +236,8 @@ def test_moving_and_reordering_asks_nobody_again(project: Project) -> None:
     assert states(project.load()) == {"b": "runs", "a": "runs"}
 
 
-def test_what_is_approved_is_what_was_shown(project: Project) -> None:
-    """A change between looking and saying yes is refused."""
+def test_only_what_was_shown_is_approved(project: Project) -> None:
+    """A change between the review and the approval is refused."""
     project.script("a.sh", "exit 0")
     project.write("hooks.yaml", "hooks:\n  a: {events: Stop, run: ./a.sh}\n")
     (pending,) = project.load().pending
@@ -249,7 +249,7 @@ def test_what_is_approved_is_what_was_shown(project: Project) -> None:
 
 
 def test_an_approval_is_for_one_file(project: Project, tmp_path: Path) -> None:
-    """The same hook in another project has to be approved there."""
+    """The same hook in another project must be approved there."""
     project.write("hooks.yaml", DENY.format(name="a"))
     project.approve()
     other = tmp_path / "other"
@@ -262,13 +262,13 @@ def test_an_approval_is_for_one_file(project: Project, tmp_path: Path) -> None:
 
 
 def test_a_bad_gate_blocks_what_it_would_have_judged(project: Project) -> None:
-    """Until it is mended or removed; one that nobody approved has no effect."""
+    """Until it is fixed or removed; an unapproved one has no effect."""
     bad = "hooks:\n  g: {events: PreToolUse, match: Bash, rum: ./x.sh, gate: true}\n"
     project.write("hooks.yaml", bad)
     assert project.fire().decision is Decision.NONE
     project.approve()
     verdict = project.fire()
-    assert verdict.decision is Decision.DENY and "it does nothing" in str(verdict.reason)
+    assert verdict.decision is Decision.DENY and "it has no action" in str(verdict.reason)
     assert project.fire("Write").decision is Decision.NONE
     project.write("hooks.yaml", "hooks: {}\n")
     assert project.fire().decision is Decision.NONE
@@ -276,7 +276,7 @@ def test_a_bad_gate_blocks_what_it_would_have_judged(project: Project) -> None:
     assert project.fire().decision is Decision.DENY
 
 
-def test_a_handler_that_is_not_run_yet(project: Project) -> None:
+def test_a_handler_that_is_not_supported_yet(project: Project) -> None:
     """It is reported; with onFailure block it blocks."""
     handler = {"type": "prompt", "prompt": "fine?"}
     project.write("~/.claude/settings.json", {"hooks": {"PreToolUse": [{"hooks": [handler]}]}})
@@ -309,7 +309,7 @@ UNREADABLE: dict[str, tuple[dict[str, str], str]] = {
 
 @pytest.mark.parametrize("row", UNREADABLE)
 def test_a_file_that_cannot_be_read(project: Project, row: str) -> None:
-    """It holds up what a gate may have judged; nobody's guard is switched off by a missing brace."""
+    """It blocks the events that a gate in it may have judged: a missing brace does not switch off a gate."""
     files, decision = UNREADABLE[row]
     for name, text in files.items():
         project.write(name, text)
@@ -319,7 +319,7 @@ def test_a_file_that_cannot_be_read(project: Project, row: str) -> None:
 
 
 def test_an_approved_gate_whose_file_is_broken(project: Project) -> None:
-    """An agent can't disarm a guard by removing a brace."""
+    """An agent can't disarm a gate by removing a brace."""
     project.write("hooks.yaml", "hooks:\n  g: {events: PreToolUse, match: Bash, run: exit 0, gate: true}\n")
     project.approve()
     project.write("hooks.yaml", "hooks:\n  g: {events: PreToolUse, match: Bash, run: exit 0, gate: tr\n")
@@ -328,11 +328,11 @@ def test_an_approved_gate_whose_file_is_broken(project: Project) -> None:
 
 
 def test_missing_names_and_cycles(project: Project) -> None:
-    """They break the hooks that are part of them and nobody else; built-ins may always be named."""
+    """They break only the hooks that are part of them; built-ins may always be named."""
     project.write(
         USER,
         "hooks:\n  a: {events: PreToolUse, inject: a, after: [b]}\n  b: {events: PreToolUse, inject: b, after: a}\n"
-        "  c: {events: PreToolUse, inject: c, after: [nobody]}\n"
+        "  c: {events: PreToolUse, inject: c, after: [missing]}\n"
         "  d: {events: PreToolUse, inject: d, after: [turn-tracker]}\n"
         "  e: {events: PreToolUse, inject: e, after: [d], priority: 1}\n"
         "  f: {events: PreToolUse, inject: f, after: [f]}\n",
@@ -345,7 +345,7 @@ def test_missing_names_and_cycles(project: Project) -> None:
 
 
 def test_a_gate_in_a_cycle_blocks(project: Project) -> None:
-    """It can't be asked, so it doesn't pass."""
+    """It can't run, so it fails closed."""
     project.write(USER, "hooks:\n  a: {events: PreToolUse, run: x, gate: true, after: [a]}\n")
     assert project.fire().decision is Decision.DENY
 
@@ -354,12 +354,10 @@ def test_a_gate_in_a_cycle_blocks(project: Project) -> None:
 
 
 def test_variables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`${VAR}`, `${VAR:-default}`, and `$${VAR}` for the text itself."""
+    """`${VAR}`, `${VAR:-default}`, and `$${VAR}` for a literal `${VAR}`."""
     monkeypatch.setenv("WHO", "you")
-    monkeypatch.delenv("NOBODY", raising=False)
-    project.write(
-        USER, "hooks:\n  a: {events: PreToolUse, inject: 'hi ${WHO} ${NOBODY:-me} ${NOBODY:-} $${WHO} $WHO'}\n"
-    )
+    monkeypatch.delenv("UNSET", raising=False)
+    project.write(USER, "hooks:\n  a: {events: PreToolUse, inject: 'hi ${WHO} ${UNSET:-me} ${UNSET:-} $${WHO} $WHO'}\n")
     assert project.fire().context == ("hi you me  ${WHO} $WHO",)
     monkeypatch.setenv("WHO", "them")
     assert project.fire().context == ("hi them me  ${WHO} $WHO",)
@@ -367,23 +365,23 @@ def test_variables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_variable_that_is_not_set(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hook can't be used; a gate blocks."""
-    monkeypatch.delenv("NOBODY", raising=False)
-    project.write(USER, "hooks:\n  a: {events: PreToolUse, exec: ['${NOBODY}/x']}\n")
+    monkeypatch.delenv("UNSET", raising=False)
+    project.write(USER, "hooks:\n  a: {events: PreToolUse, exec: ['${UNSET}/x']}\n")
     config = project.load()
     assert states(config) == {"a": "broken"} and codes(config) == ["BH214"]
-    project.write(USER, "hooks:\n  a: {events: PreToolUse, exec: ['${NOBODY}/x'], gate: true}\n")
+    project.write(USER, "hooks:\n  a: {events: PreToolUse, exec: ['${UNSET}/x'], gate: true}\n")
     assert project.fire().decision is Decision.DENY
 
 
-def test_nothing_is_put_in_before_approval(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an unapproved file asks of the environment is not even looked up."""
+def test_variables_are_not_read_before_approval(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables that an unapproved file names are not looked up."""
     monkeypatch.setenv("SECRET", "s3cret")
     project.write("hooks.yaml", "hooks:\n  a: {events: PreToolUse, title: '${SECRET}', deny: '${SECRET}'}\n")
     config = project.load()
     assert "s3cret" not in repr(config.hooks) and "s3cret" not in project.fire().to_json()
 
 
-def test_a_shell_puts_them_in_itself(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_replaces_its_variables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value can't become code."""
     monkeypatch.setenv("EVIL", "x; touch evil")
     project.write(USER, 'hooks:\n  a: {events: SessionStart, run: \'echo "${EVIL}" "${NO:-none}"\'}\n')
@@ -391,11 +389,11 @@ def test_a_shell_puts_them_in_itself(project: Project, monkeypatch: pytest.Monke
     assert not (project.folder / "evil").exists()
 
 
-# -- where things run ------------------------------------------------------------------------------------------------
+# -- working directory-----------------------------------------------------------------------------------------------
 
 
 def test_relative_commands_start_from_the_project(project: Project) -> None:
-    """Wherever the agent has gone; and the project's folder is in the environment."""
+    """In every working directory of the agent; and the project's folder is in the environment."""
     project.script("tools/where.sh", 'echo "$PWD $CLAUDE_PROJECT_DIR $CLAUDE_CWD"')
     project.write("hooks.yaml", "hooks:\n  a: {events: SessionStart, run: ./tools/where.sh}\n")
     project.write(
@@ -439,7 +437,7 @@ def test_python_hooks(project: Project) -> None:
 # -- as a library ----------------------------------------------------------------------------------------------------
 
 
-def test_a_product_with_files_of_its_own(project: Project) -> None:
+def test_a_product_with_its_own_files(project: Project) -> None:
     """It names its files and its state root, and nothing under ~/.claude is touched."""
     project.write("~/.claude/settings.json", {"hooks": {"PreToolUse": ["exit 2"]}})
     mine = project.write("product/rules.yaml", DENY.format(name="mine"))
@@ -453,7 +451,7 @@ def test_a_product_with_files_of_its_own(project: Project) -> None:
 
 
 def test_the_managed_layer_is_known(project: Project) -> None:
-    """Layers can be asked for by name."""
+    """Layers can be selected by name."""
     project.write("hooks.yaml", DENY.format(name="a"))
     assert states(project.load(layers=["managed", "user"])) == {}
     assert states(project.load(layers=["project"])) == {"a": "new"}
@@ -466,11 +464,11 @@ def test_the_state_root_of_the_environment(project: Project, monkeypatch: pytest
     assert load_config(project.folder).root == str(project.root)
 
 
-# -- the snapshot that is kept ------------------------------------------------------------------------------------
+# -- the cached configuration ------------------------------------------------------------------------------------
 
 
 def test_an_unchanged_configuration_is_not_loaded_again(project: Project) -> None:
-    """The very same result, until something that it was made from changes."""
+    """The same object, until one of its inputs changes."""
     project.script("a.sh", "exit 0")
     file = project.write("hooks.yaml", "hooks:\n  a: {events: Stop, run: ./a.sh}\n")
     for path in (file, project.path("a.sh")):
@@ -482,7 +480,7 @@ def test_an_unchanged_configuration_is_not_loaded_again(project: Project) -> Non
     _let_it_settle()
     approved = project.load()
     assert approved is not first and project.load() is approved
-    project.write("hooks.local.yml", "")  # none of ours
+    project.write("hooks.local.yml", "")  # not one of our files
     assert project.load() is approved
     project.write(".billhook/hooks.local.yaml", "")
     assert project.load() is not approved
@@ -496,22 +494,22 @@ def _let_it_settle() -> None:
 
 
 def test_every_change_is_seen(project: Project) -> None:
-    """Written again at once, with the same size: what was read just now is not believed for long."""
+    """Even if a file is written again at once, with the same size."""
     for text in ("abc", "abd", "abe", "abf") * 5:
         project.write(USER, f"hooks:\n  a: {{events: PreToolUse, inject: {text}}}\n")
         assert project.fire().context == (text,)
 
 
 def test_the_whole_configuration_is_plain(project: Project) -> None:
-    """What `list --json` and the log need of it is data."""
+    """`list --json` and the log need plain data."""
     project.write("hooks.yaml", DENY.format(name="a"))
     (one,) = project.load().pending
     assert (one.declared.layer, one.declared.line, len(one.hash)) == ("project", 2, 64)
     json.dumps(one.declared.places)
 
 
-def test_failing_hooks_stay_what_they_are(project: Project) -> None:
-    """A script that is missing is an outcome of its own, for approved hooks too."""
+def test_a_missing_script_of_an_approved_hook(project: Project) -> None:
+    """A missing script has a separate status, for approved hooks too."""
     project.write("hooks.yaml", "hooks:\n  a: {events: PreToolUse, run: ./missing.sh}\n")
     project.approve()
     (outcome,) = project.fire().outcomes
@@ -519,7 +517,7 @@ def test_failing_hooks_stay_what_they_are(project: Project) -> None:
 
 
 def test_the_project_that_was_approved_is_the_one_that_runs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`$CLAUDE_PROJECT_DIR` of another project in our environment doesn't lead an approved command elsewhere."""
+    """`$CLAUDE_PROJECT_DIR` of another project in the environment does not redirect an approved command."""
     elsewhere = project.folder.parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "a.sh").write_text("#!/bin/sh\necho evil\n")
@@ -532,14 +530,14 @@ def test_the_project_that_was_approved_is_the_one_that_runs(project: Project, mo
 
 
 @pytest.mark.parametrize("value", [".inf", ".nan", "1e999", "true", "'5'"])
-def test_numbers_that_are_none(project: Project, value: str) -> None:
-    """A priority or a timeout that can't be compared breaks its own hook only."""
+def test_invalid_numbers(project: Project, value: str) -> None:
+    """A priority or a timeout that can't be compared breaks only its own hook."""
     project.write(USER, f"hooks:\n  a: {{events: Stop, run: x, priority: {value}}}\n  b: {{events: Stop, run: x}}\n")
     assert states(project.load()) == {"a": "broken", "b": "runs"}
 
 
 def test_expressions_of_one_file_are_counted(project: Project) -> None:
-    """A file that nobody approved can't delay the hooks of others by what it makes us compile; names are free."""
+    """An unapproved file can't delay other hooks with many expressions. Plain names are not limited."""
     many = "".join(f"  h{i}: {{events: PreToolUse, match: 'x{i}.*', deny: x}}\n" for i in range(203))
     names = "".join(f"  n{i}: {{events: PreToolUse, match: 'Tool{i}|Other', deny: x}}\n" for i in range(300))
     project.write("hooks.yaml", f"hooks:\n{names}{many}")
@@ -549,7 +547,7 @@ def test_expressions_of_one_file_are_counted(project: Project) -> None:
 
 
 def test_the_size_of_a_projects_file(project: Project) -> None:
-    """One that is too large can't be read; the user's own may be larger."""
+    """A file that is too large can't be read; the user's file may be larger."""
     text = "hooks:\n  a: {events: PreToolUse, deny: x}\n" + "# " + "x" * 300_000 + "\n"
     project.write("hooks.yaml", text)
     assert codes(project.load()) == ["BH103"]
@@ -558,10 +556,10 @@ def test_the_size_of_a_projects_file(project: Project) -> None:
     assert project.fire().decision is Decision.DENY
 
 
-def test_a_plain_no_is_strict_without_saying_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A `deny` that can't be used, blocks; an `ask` as well; with `on_failure: allow` neither does."""
-    monkeypatch.delenv("NOBODY", raising=False)
-    for slip in ("deny: no", "deny: '${NOBODY}'", "ask: [sure]"):
+def test_a_fixed_deny_fails_closed_by_default(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `deny` or `ask` that can't be used blocks; with `on_failure: allow` it does not."""
+    monkeypatch.delenv("UNSET", raising=False)
+    for slip in ("deny: no", "deny: '${UNSET}'", "ask: [sure]"):
         project.write(USER, f"hooks:\n  a: {{events: PreToolUse, match: Bash, {slip}}}\n")
         assert project.fire().decision is Decision.DENY, slip
         assert project.fire("Write").decision is Decision.NONE, slip
@@ -569,8 +567,8 @@ def test_a_plain_no_is_strict_without_saying_so(project: Project, monkeypatch: p
         assert project.fire().decision is Decision.NONE, slip
 
 
-def test_hooks_of_the_callers_own(project: Project) -> None:
-    """They run among what is configured, by their priorities; the names of built-ins are not theirs to give."""
+def test_hooks_of_the_caller(project: Project) -> None:
+    """They run among the configured hooks, by priority; they can't have the names of built-ins."""
     project.write(USER, DENY.format(name="mine"))
     early = Hook(name="early", run=lambda ctx: None, priority=7)
     names = [hook.name for hook in load(project.folder, home=project.root, hooks=[early]).hooks]

@@ -1,4 +1,4 @@
-"""Faults that were found in sessions, turns and the log of a whole configuration."""
+"""Bugs that were found in sessions, turns and the log of a whole configuration."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ OWN = "~/.config/billhook/hooks.yaml"
 
 
 def fire(project: Project, event: str, **fields: Any) -> Verdict:
-    """An event, judged by what is configured and the built-ins."""
+    """Fire an event with the configured hooks and the built-ins."""
     return project.load(builtins=True).engine().fire_sync(parse({"hook_event_name": event, **fields}))
 
 
@@ -35,7 +35,7 @@ def newest(project: Project) -> dict[str, Any]:
 
 
 def outcome_of(project: Project, hook: str) -> dict[str, Any]:
-    """What the newest record says of a hook."""
+    """The outcome of a hook in the newest record."""
     (found,) = [one for one in newest(project)["outcomes"] if one["hook"] == hook]
     return dict(found)
 
@@ -53,11 +53,11 @@ def files(root: Path, folder: str) -> list[str]:
     return sorted(path.name for path in (root / folder).glob("*"))
 
 
-# -- agents that name no session
+# -- agents without a session id
 
 
 def test_agents_without_a_session_share_nothing_but_limits(project: Project) -> None:
-    """No turns, no name; limits count in the project, wherever in it the agent is."""
+    """They have no turns and no name; limits count per project, in every folder of it."""
     project.write(OWN, "builtins: {rate-limit: {options: {at_most: 1, per: session}}}\n")
     call = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
     fire(project, "SessionStart", source="startup")
@@ -72,7 +72,7 @@ def test_agents_without_a_session_share_nothing_but_limits(project: Project) -> 
     assert len(files(project.root, "billhook/limits")) == 1
 
 
-# -- hooks of the program's own
+# -- hooks of the calling program
 
 
 def own(name: str = "own", answer: Any = None, **fields: Any) -> Hook:
@@ -85,7 +85,7 @@ def bash(project: Project, *hooks: Hook, tool_input: Any = None) -> Verdict:
 
 
 def test_own_hooks_that_did_not_match_are_recorded(project: Project) -> None:
-    """Like those of files; one for another event is none of it."""
+    """Like hooks of files; a hook for another event is not recorded."""
     bash(project, own("matches"), own("other-tool", match="Write"), own("every", events=(), match="Write"))
     bash(project, own("other-event", events=("Stop",)))
     first, second = records(project)
@@ -96,7 +96,7 @@ def test_own_hooks_that_did_not_match_are_recorded(project: Project) -> None:
 
 
 def test_own_hooks_are_not_removed_today(project: Project) -> None:
-    """Nobody can tell what became of them; a hook that a file had is gone."""
+    """Their state today is unknown; a hook that a file had is removed."""
     project.write(OWN, "hooks:\n  filed: {events: PreToolUse, run: 'true'}\n")
     bash(project, own("asked"), own("unmatched", match="Write"), own("skipped", condition=lambda ctx: False))
     project.write(OWN, "hooks: {}\n")
@@ -105,11 +105,11 @@ def test_own_hooks_are_not_removed_today(project: Project) -> None:
     assert past.removed == ("filed",)
     assert {one.name for one in past.hooks if one.own} == {"asked", "unmatched", "skipped"}
     assert [text for text in past.untold if "unmatched" in text] == [
-        "what `unmatched` is today: it was a hook of the program that asked"
+        "`unmatched` today: it was a hook of the calling program"
     ]
 
 
-# -- what a hook did beside deciding
+# -- what a hook did besides its decision
 
 
 DEEDS: dict[str, tuple[Answer, dict[str, Any], str]] = {
@@ -126,8 +126,8 @@ FLAGS = {"stop", "keep_going", "context", "message", "rewrote_input", "rewrote_o
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_an_outcome_says_what_the_hook_did(project: Project, deed: str) -> None:
-    """What is not so is left out, and the word for it is that of `billhook fire`."""
+def test_an_outcome_has_what_the_hook_did(project: Project, deed: str) -> None:
+    """False fields are left out, and the word is the same as in `billhook fire`."""
     answer, fields, word = DEEDS[deed]
     verdict = bash(project, own("doer", answer))
     said = outcome_of(project, "doer")
@@ -137,8 +137,8 @@ def test_an_outcome_says_what_the_hook_did(project: Project, deed: str) -> None:
     assert word_of(read) == _word(next(one for one in verdict.outcomes if one.hook == "doer")) == word
 
 
-def test_who_stopped_the_agent_or_kept_it_going(project: Project) -> None:
-    """Told from the outcomes: another hook that said the same words did neither."""
+def test_which_hook_stopped_the_agent_or_kept_it_going(project: Project) -> None:
+    """From the outcomes: another hook with the same text did neither."""
     same = own("same", Answer(message="x", reason="go on"), events=("Stop",))
     going = own("going", keep_going("go on"), events=("Stop",))
     project.load(builtins=True).engine(hooks=[same, going]).fire_sync(parse({"hook_event_name": "Stop"}))
@@ -147,18 +147,18 @@ def test_who_stopped_the_agent_or_kept_it_going(project: Project) -> None:
     assert told(project).by == ("stopper",)
 
 
-def test_what_a_hook_told_is_redacted(project: Project) -> None:
-    """In its outcome, too."""
+def test_the_text_of_a_hook_is_redacted(project: Project) -> None:
+    """Also in its outcome."""
     secret = "ghp_" + "a1B2" * 9
     bash(project, own("leaks", inject(f"the token is {secret}")))
     assert secret not in json.dumps(newest(project))
 
 
-# -- inputs and data that are odd
+# -- unusual inputs and data
 
 
 def test_an_empty_input_is_recorded(project: Project) -> None:
-    """The tool was called with nothing; so are an empty output, and an input rewritten to nothing."""
+    """So are an empty output, and an input that was rewritten to an empty one."""
     bash(project, own("empties", rewrite(input={})), tool_input={"a": 1})
     assert (newest(project)["input"], newest(project)["rewritten_input"]) == ({"a": 1}, {})
     bash(project, tool_input={})
@@ -170,7 +170,7 @@ def test_an_empty_input_is_recorded(project: Project) -> None:
 
 
 class Shy:
-    """Does not like to be shown."""
+    """Its `repr` raises."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -194,8 +194,8 @@ ODD = {"shy": Shy, "shy inside": lambda: {"a": [Shy()]}, "a loop": looped, "too 
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("redact", ["true", "false"])
-def test_data_that_nobody_can_write_down(project: Project, odd: str, redact: str) -> None:
-    """Costs itself, not the record."""
+def test_data_that_can_not_be_written(project: Project, odd: str, redact: str) -> None:
+    """Only the data is lost, not the record."""
     project.write(OWN, f"builtins: {{event-logger: {{options: {{redact: {redact}}}}}}}\n")
     value = ODD[odd]()
     verdict = bash(project, own("odd", Answer(data=value)), own("plain", Answer(data={"a": 1})))
@@ -206,20 +206,20 @@ def test_data_that_nobody_can_write_down(project: Project, odd: str, redact: str
     assert outcome_of(project, "plain")["data"] == {"a": 1}
 
 
-def test_an_input_that_nobody_can_write_down(project: Project) -> None:
-    """A program may give its engine anything."""
+def test_an_input_that_can_not_be_written(project: Project) -> None:
+    """A program may pass anything to its engine."""
     assert not bash(project, tool_input={"a": Shy()}).warnings
     assert newest(project)["input"] == "[not recorded: this dict can't be written as JSON]"
 
 
 def test_objects_are_recorded_as_text(project: Project) -> None:
-    """What can be shown is."""
+    """If they can be converted."""
     bash(project, own("path", Answer(data={"at": Path("/a"), "set": {1}, 3: float("nan")})))
     assert newest(project)["outcomes"][-2]["data"] == {"at": "/a", "set": [1], "3": None}
 
 
-def test_an_input_that_holds_itself(project: Project) -> None:
-    """Only a program can give one: it is judged, recorded as what it is, and nobody goes round in it."""
+def test_an_input_that_contains_itself(project: Project) -> None:
+    """Only a program can pass one: it is judged and recorded with a note, without an endless loop."""
     given: dict[str, Any] = {"command": "ls"}
     given |= {"self": given, "list": [given]}
     event = PreToolUse(tool_name="Anything", tool_input=given, session_id="s", cwd=str(project.folder))

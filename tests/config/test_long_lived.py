@@ -1,4 +1,4 @@
-"""A process that lives long: nothing grows with the events that it has seen."""
+"""A long-lived process: nothing grows with the number of events."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ def resident() -> int:
 
 
 async def fire(project: Project, events: range) -> None:
-    """Events of a hundred sessions, with an engine of the kept configuration, as a daemon has it."""
+    """Events of a hundred sessions, with an engine of the cached configuration, as in a daemon."""
     engine = load_config(project.folder, home=project.root).engine()
     for number in events:
         about = {
@@ -68,7 +68,7 @@ def test_a_hundred_thousand_events(project: Project) -> None:
 
 @LINUX
 def test_many_engines_share_what_they_open(project: Project) -> None:
-    """An engine for each event, as an agent may make them, costs no descriptor each."""
+    """An engine for each event does not need a descriptor each."""
     asyncio.run(fire(project, range(4)))
     before = open_descriptors()
     for number in range(50):

@@ -1,4 +1,4 @@
-"""One look at the files: what it remembers, and what it must not believe."""
+"""A snapshot of the files: what it caches, and what it must not cache."""
 
 import os
 import time
@@ -19,8 +19,8 @@ def old(path: Path, data: bytes = b"exit 0\n") -> Path:
     return path
 
 
-def test_a_content_is_known_by_the_files_identity(tmp_path: Path) -> None:
-    """Whoever finds the same identity later has the same content."""
+def test_content_has_the_identity_of_its_file(tmp_path: Path) -> None:
+    """The same identity later means the same content."""
     path = old(tmp_path / "x.sh")
     content = FileSnapshot().read(str(path), LIMIT)
     assert (content.data, content.identity) == (b"exit 0\n", stat_identity(path.stat()))
@@ -45,16 +45,16 @@ def test_a_file_that_was_just_written_has_no_identity(tmp_path: Path) -> None:
         pytest.param(lambda path: os.symlink(path, path), id="a loop"),
     ],
 )
-def test_what_is_no_file_is_empty(tmp_path: Path, make: Callable[[str], object]) -> None:
-    """And nobody waits for it."""
+def test_what_is_not_a_regular_file_is_empty(tmp_path: Path, make: Callable[[str], object]) -> None:
+    """Reading it does not block."""
     path = str(tmp_path / "x")
     make(path)
     content = FileSnapshot().read(path, LIMIT)
     assert (content.data, content.identity) == (b"", ())
 
 
-def test_a_long_file_is_read_whole_and_not_kept(tmp_path: Path) -> None:
-    """Two looks at it see what is there each time."""
+def test_a_long_file_is_read_whole_and_not_cached(tmp_path: Path) -> None:
+    """Two reads return the current content each time."""
     path = old(tmp_path / "long", b"a" * (3 * MAX_KEPT))
     look = FileSnapshot()
     assert look.read(str(path), LIMIT).data == path.read_bytes()
@@ -62,14 +62,14 @@ def test_a_long_file_is_read_whole_and_not_kept(tmp_path: Path) -> None:
     assert look.read(str(path), LIMIT).data == path.read_bytes()
 
 
-def test_a_file_of_the_kernels_has_no_identity() -> None:
-    """Its size says nothing about its content."""
+def test_a_file_of_the_kernel_has_no_identity() -> None:
+    """Its size does not depend on its content."""
     if os.path.exists("/proc/self/status"):
         assert FileSnapshot().read("/proc/self/status", LIMIT).identity == ()
 
 
 def test_real_is_realpath(tmp_path: Path) -> None:
-    """Through links, loops and `..`, for what exists and what does not."""
+    """Through links, loops and `..`, for existing and missing paths."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_text("")
     (tmp_path / "to-b").symlink_to("a/b")
@@ -84,8 +84,8 @@ def test_real_is_realpath(tmp_path: Path) -> None:
     assert look.real("/") == "/"
 
 
-def test_names_of_what_can_not_be_listed(tmp_path: Path) -> None:
-    """A folder that is not there is empty; a file is no folder, and nobody knows more."""
+def test_names_of_a_folder_that_can_not_be_listed(tmp_path: Path) -> None:
+    """A missing folder is empty; for a file the names are unknown."""
     (tmp_path / "x").write_text("")
     look = FileSnapshot()
     assert look.names(str(tmp_path)) == frozenset({"x"})

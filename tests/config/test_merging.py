@@ -1,4 +1,4 @@
-"""Whatever a project says, what the user set stays at least as strict."""
+"""Whatever a project sets, the user's settings stay at least as strict."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from billhook import Decision, Verdict
 from billhook.config import load_config
 from billhook.core.events import Event, PreToolUse, Stop, UserPromptSubmit
 
-NAMES = ["guard", "scan", "note", "guard", "turn-tracker", "nobody"]
+NAMES = ["guard", "scan", "note", "guard", "turn-tracker", "missing"]
 EVENTS: list[Event] = [
     PreToolUse(tool_name="Bash", tool_input={"command": "git push --force"}, cwd="/"),
     PreToolUse(tool_name="Write", tool_input={"file_path": "/x", "content": ""}, cwd="/"),
@@ -25,7 +25,7 @@ answers = st.one_of(
     st.fixed_dictionaries({"ask": st.just("sure?")}),
     st.fixed_dictionaries({"allow": st.just("fine")}),
     st.fixed_dictionaries({"inject": st.just("by the way")}),
-    st.just({}),  # does nothing: broken
+    st.just({}),  # no action: broken
     st.just({"deny": "x", "ask": "y"}),  # broken, too
     st.just({"exec": ["${NOT_SET_ANYWHERE}"]}),
 )
@@ -44,7 +44,7 @@ hooks = st.builds(
             "on_failure": st.sampled_from(["allow", "deny", "ask", "blok"]),
             "enabled": st.booleans(),
             "priority": st.sampled_from([-1000, 0, 50, 1000, 1e6]),
-            "after": st.sampled_from(["guard", ["scan", "note"], ["nobody"], "turn-tracker", []]),
+            "after": st.sampled_from(["guard", ["scan", "note"], ["missing"], "turn-tracker", []]),
             "timeout": st.sampled_from([0.001, 1, 1e8, 0, -1]),
             "dialect": st.sampled_from(["claude", "claw", "lesson", "spec", "clawd"]),
             "gat": st.just(True),
@@ -89,14 +89,14 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# In parts, so that they run beside each other; 5,000 examples in all, of which the slow suite has most.
+# In parts, so that they run in parallel; 5,000 examples in all, most of them in the slow suite.
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 4))])
 @settings(max_examples=1250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(user=st.one_of(files, broken), project=st.one_of(files, files, files, broken), data=st.data())
 def test_a_project_is_never_weaker_than_the_user_alone(
     base: Path, part: int, user: Any, project: Any, data: st.DataObject
 ) -> None:
-    """Even when all of the project is trusted: no decision of the user's hooks is loosened, none of them vanishes."""
+    """Even if the whole project is trusted: no decision of the user's hooks is loosened, and none disappears."""
     del part, data
     alone = verdicts(base, user, None, "all")
     merged = verdicts(base, user, project, "all")
@@ -110,7 +110,7 @@ def test_a_project_is_never_weaker_than_the_user_alone(
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(user=files, project=st.one_of(files, broken))
 def test_an_unapproved_project_changes_nothing(base: Path, user: Any, project: Any) -> None:
-    """What nobody approved has no effect on any verdict, but for being named."""
+    """Unapproved hooks have no effect on any verdict, except for being named."""
     alone = verdicts(base, user, None, "approved")
     merged = verdicts(base, user, project, "approved")
     for before, after in zip(alone, merged, strict=True):

@@ -1,4 +1,4 @@
-"""A slip in a file of the user's own never opens a gate, and never makes a hook unconditional."""
+"""A typo in the user's file never opens a gate, and never makes a hook unconditional."""
 
 import json
 
@@ -34,7 +34,7 @@ GATES = {
     "match": "events: PreToolUse, mach: Bash, run: exit 0, gate: true",
     "another word for match": "events: PreToolUse, tools: [Bash], run: exit 0, gate: true",
     "an exception": "events: PreToolUse, unless: Bash(ls *), run: exit 0, gate: true",
-    "what is left out": "events: PreToolUse, exclude: Bash(ls *), run: exit 0, gate: true",
+    "exclusions": "events: PreToolUse, exclude: Bash(ls *), run: exit 0, gate: true",
     "the tool": "events: PreToolUse, tool: Bash, run: exit 0, gate: true",
     "dialect": "events: PreToolUse, dialct: spec, run: exit 0, gate: true",
     "a command": "events: PreToolUse, comand: exit 0, gate: true",
@@ -42,8 +42,8 @@ GATES = {
 
 
 @pytest.mark.parametrize("entry", GATES.values(), ids=GATES)
-def test_a_gate_of_the_users(project: Project, entry: str) -> None:
-    """It blocks what it could have judged, with the message, and the other hooks run."""
+def test_a_gate_of_the_user(project: Project, entry: str) -> None:
+    """It blocks the events that it could have judged, with the message, and the other hooks run."""
     project.write(YAML, f"hooks:\n  guard: {{{entry}}}\n  other: {{events: Stop, inject: hello}}\n")
     verdict = project.fire(command="rm x")
     assert verdict.decision is Decision.DENY and f"{project.path(YAML)}:2" in verdict.reason
@@ -77,8 +77,8 @@ CONDITIONS = ["condition", "conditions", "when", "only_if", "iff", "unless", "if
 
 @pytest.mark.parametrize("key", CONDITIONS)
 @pytest.mark.parametrize("shape", ["yaml", "nested", "group", "flat", "lesson"])
-def test_a_condition_that_is_none(project: Project, shape: str, key: str) -> None:
-    """In every shape the hook is broken, with what was meant; it never runs for everything."""
+def test_an_unknown_condition(project: Project, shape: str, key: str) -> None:
+    """In every shape the hook is broken, with a suggestion; it never runs for everything."""
     handler = {"type": "command", "command": "touch ran"}
     rule = {key: "Bash(rm *)"}
     nested = [{"matcher": "Bash", "hooks": [{**handler, **rule}]}]
@@ -106,8 +106,8 @@ REMARKS = ["description", "id", "rewakeMessage", "comment", "notes", "tags", "ow
 
 
 @pytest.mark.parametrize("key", REMARKS)
-def test_remarks_stay_remarks(project: Project, key: str) -> None:
-    """What nobody relies on breaks nothing, in agents' files and in ours."""
+def test_comments_stay_comments(project: Project, key: str) -> None:
+    """Keys without meaning break nothing, in agents' files and in ours."""
     handler = {"type": "command", "command": "exit 0", key: "x"}
     project.write(
         "~/.claude/settings.json", {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [handler], key: "x"}]}}
@@ -117,6 +117,6 @@ def test_remarks_stay_remarks(project: Project, key: str) -> None:
 
 
 def test_a_list_of_another_program(project: Project) -> None:
-    """`hooks.yaml` at the top of a project may belong to another program: it stops nothing."""
+    """`hooks.yaml` at the top of a project may belong to another program: it blocks nothing."""
     project.write("hooks.yaml", "- id: redeploy\n  execute-command: ./deny.sh\n")
     assert project.fire(command="ls").decision is not Decision.DENY

@@ -40,7 +40,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("a project")  # a blank, because people have them
+    root = tmp_path_factory.mktemp("a project")  # a space, because real paths have them
     make(root, FILES)
     (root / "bin" / "tool").chmod(0o755)
     return root
@@ -53,14 +53,14 @@ def make(root: Path, files: dict[str, str]) -> None:
 
 
 def named(action: Action | str | None, root: Path) -> list[str]:
-    """The files, from the project where they lie inside."""
+    """The files, relative to the project if they are inside."""
     found = look_for(RunAction(action) if isinstance(action, str) else action, str(root), FileSnapshot()).files
     assert len(set(found)) == len(found) and all(os.path.isabs(path) for path in found)
     return [path.removeprefix(f"{root}/") for path in found]
 
 
 def named_files(action: Action, folder: str) -> list[str]:
-    """Those that are named, and those beside them."""
+    """The named files, and those in their folders."""
     found = look_for(action, folder, FileSnapshot())
     return [*found.files, *(path for files in found.trees.values() for path in files)]
 
@@ -124,7 +124,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("poetry run python scripts/x.py", ["scripts/x.py"]),
     ("awk -f missing.awk", []),
     ("awk -f ./missing.awk", ["missing.awk"]),
-    # where the shell is
+    # working directory of the shell
     ("cd sub && ./x.sh", ["sub/x.sh"]),
     ("cd sub && cd deep && ./y.sh", ["sub/deep/y.sh"]),
     ("cd $CLAUDE_PROJECT_DIR/sub && bash x.sh", ["sub/x.sh"]),
@@ -136,7 +136,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("D=sub; E=$D/deep; ${E}/y.sh", ["sub/deep/y.sh"]),
     ("D=sub; D=other; $D/x.sh", []),
     ("for f in a b; do ./$f; done", []),
-    # what is read
+    # files that are read
     ("jq -f rules.json --arg x=y README", ["rules.json", "README"]),
     ("grep -f patterns.txt", ["patterns.txt"]),
     ("grep -fpatterns.txt", ["patterns.txt"]),
@@ -146,7 +146,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("dd if=README of=state", ["README"]),
     ("cp rules.json state", ["rules.json"]),
     ("./x.sh no-such-file ./sub", ["x.sh"]),
-    # what is written, or only spoken of
+    # files that are written, or only mentioned
     ("tee -a state", []),
     ("touch state; rm state; mkdir state", []),
     ("mv rules.json state", []),
@@ -156,7 +156,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("cat audit.log events.jsonl", []),
     ("echo README; printf README; [ -f README ]; test -e README", []),
     ("timeout 5 tee README", []),
-    # the system's
+    # of the system
     ("/usr/bin/grep x /etc/passwd", []),
     ("cat /dev/null /proc/self/status", []),
     ("/opt/no/such --x", []),
@@ -176,14 +176,14 @@ def test_commands(project: Path, command: str, files: list[str]) -> None:
 
 
 def test_home(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file outside the project counts when it is named by its path."""
+    """A file outside of the project counts if it is named by its path."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for spelling in ("~/bin/guard.sh", "$HOME/bin/guard.sh", '"${HOME}/bin/guard.sh"', "bash ~/bin/guard.sh"):
         assert named(spelling, project) == [f"{tmp_path}/bin/guard.sh"]
 
 
 def test_programs_on_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program found through PATH counts inside the project only, also where it would be found before."""
+    """A program on PATH counts only inside of the project, even if it does not exist there yet."""
     make(tmp_path, {"tool": "", "other": ""})
     for name in ("tool", "other"):
         (tmp_path / name).chmod(0o755)
@@ -209,13 +209,13 @@ EXECS: list[tuple[tuple[str, ...], list[str]]] = [
 
 @pytest.mark.parametrize(("argv", "files"), EXECS, ids=[" ".join(argv) for argv, _ in EXECS])
 def test_argument_lists(project: Path, argv: tuple[str, ...], files: list[str]) -> None:
-    """A program and its arguments name files as a command does, without a shell's reading of them."""
+    """A program and its arguments name files like a command, without shell syntax."""
     assert named(Exec(argv), project) == files
 
 
 @pytest.mark.parametrize("action", [None, Url("https://x/x.sh"), Say("deny", "./x.sh"), NotYet("prompt")], ids=repr)
 def test_actions_without_files(project: Path, action: Action | None) -> None:
-    """What runs no program names none."""
+    """Actions without a program name no files."""
     assert named(action, project) == []
 
 
@@ -257,8 +257,8 @@ SCRIPTS: dict[str, tuple[dict[str, str], str, list[str]]] = {
     "readlink": ({"h/a.sh": 'D=$(dirname "$(readlink -f "$0")"); $D/b.sh', "h/b.sh": ""}, "h/a.sh", ["h/b.sh"]),
     "no suffix": ({"a": "#!/usr/bin/env bash\n. ./b", "b": ""}, "./a", ["b"]),
     "no first line": ({"a": ". ./b", "b": ""}, "./a", ["b"]),
-    "data is no script": ({"a.sh": "cat b.json; grep -f c", "b.json": "", "c": "./d", "d": ""}, "./a.sh", []),
-    "argument is no script": ({"c": "./d\n", "d": ""}, "grep -f c", []),
+    "data is not a script": ({"a.sh": "cat b.json; grep -f c", "b.json": "", "c": "./d", "d": ""}, "./a.sh", []),
+    "argument is not a script": ({"c": "./d\n", "d": ""}, "grep -f c", []),
     "circle": ({"a.sh": ". ./b.sh", "b.sh": ". ./a.sh"}, "./a.sh", ["b.sh"]),
     "binary": ({"a": "\0. ./b", "b": ""}, "./a", []),
     "python by first line": ({"a": "#!/usr/bin/env python3\nimport b", "b.py": ""}, "./a", ["b.py"]),
@@ -322,7 +322,7 @@ SCRIPTS: dict[str, tuple[dict[str, str], str, list[str]]] = {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_are_followed(tmp_path: Path, name: str) -> None:
-    """What a named script sources, runs or imports counts as well."""
+    """Files that a named script sources, runs or imports count as well."""
     files, command, more = SCRIPTS[name]
     make(tmp_path, {path: text.replace("{root}", str(tmp_path)) for path, text in files.items()})
     script = [word for word in command.replace("./", "").split() if word in files]
@@ -331,7 +331,7 @@ def test_scripts_are_followed(tmp_path: Path, name: str) -> None:
 
 
 def test_python_hooks(tmp_path: Path) -> None:
-    """`module:function` is sought where the worker seeks it, the project first."""
+    """`module:function` is searched where the worker searches, the project first."""
     make(tmp_path, {".billhook/guard.py": "import rules", ".claude/rules.py": "", "venv/bin/python": ""})
     found = named(Python("guard:check", "venv/bin/python"), tmp_path)
     assert present(found, tmp_path) == [".billhook/guard.py", ".claude/rules.py", "venv/bin/python"]
@@ -342,7 +342,7 @@ def test_python_hooks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", list(py_compile.PycInvalidationMode))
 def test_compiled_files_that_hide_their_source(tmp_path: Path, mode: py_compile.PycInvalidationMode) -> None:
-    """One whose code Python believes whatever the times of the source counts; the others are only a cache."""
+    """A compiled file that Python loads without checking its source counts; the others are only a cache."""
     make(tmp_path, {"a.py": "import b", "b.py": ""})
     compiled = py_compile.compile(str(tmp_path / "b.py"), invalidation_mode=mode)
     assert compiled is not None
@@ -351,7 +351,7 @@ def test_compiled_files_that_hide_their_source(tmp_path: Path, mode: py_compile.
 
 
 def test_links_and_dots(tmp_path: Path) -> None:
-    """`..` behind a link leads where the system says, not where the text says."""
+    """`..` after a link is resolved by the system, not by the text."""
     make(tmp_path, {"p/x.sh": "", "elsewhere/x.sh": "", "elsewhere/in/y": ""})
     (tmp_path / "p" / "link").symlink_to("../elsewhere/in")
     (found,) = named("./link/../x.sh", tmp_path / "p")
@@ -359,21 +359,21 @@ def test_links_and_dots(tmp_path: Path) -> None:
 
 
 def test_a_link_of_the_system_into_the_project(tmp_path: Path) -> None:
-    """A project may lie where the system keeps its own, or be linked."""
+    """A project may be in a folder of the system, or linked from there."""
     make(tmp_path, {"real/x.sh": ". ./y.sh", "real/y.sh": ""})
     (tmp_path / "project").symlink_to("real")
     assert named("./x.sh", tmp_path / "project") == ["x.sh", "y.sh"]
     assert named(f"{tmp_path}/real/x.sh", tmp_path / "project")[0] == f"{tmp_path}/real/x.sh"
 
 
-def test_private_characters_are_no_way_around(tmp_path: Path) -> None:
-    """A name made of the characters that stand for values inside is still that name."""
+def test_private_characters_do_not_bypass_it(tmp_path: Path) -> None:
+    """A name of characters that represent values internally is still that name."""
     make(tmp_path, {"\ue000.sh": "", "\ue001": ""})
     assert named("$CLAUDE_PROJECT_DIR/\ue000.sh; ./\ue001", tmp_path) == ["\ue000.sh", "\ue001"]
 
 
 def test_pipes_are_not_opened(tmp_path: Path) -> None:
-    """Nothing waits for a writer, whatever a named file turns out to be."""
+    """Nothing waits for a writer, whatever kind of file is named."""
     for name in ("x.sh", "y.py", "json.py"):
         os.mkfifo(tmp_path / name)
     make(tmp_path, {"z.py": "import json"})
@@ -401,7 +401,7 @@ HOSTILE: dict[str, str] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_python(tmp_path: Path, name: str) -> None:
-    """A source that can't be parsed has no imports, and takes no time worth speaking of."""
+    """A source that can't be parsed has no imports, and is read quickly."""
     make(tmp_path, {"x.py": HOSTILE[name]})
     started = time.monotonic()
     assert "x.py" in named("python3 x.py", tmp_path)
@@ -423,7 +423,7 @@ HOSTILE_SHELL: dict[str, str] = {
 
 @pytest.mark.parametrize("name", HOSTILE_SHELL)
 def test_hostile_shell(tmp_path: Path, name: str) -> None:
-    """Neither as a command nor as a script does it raise or take long."""
+    """It neither raises nor takes long, as a command and as a script."""
     started = time.monotonic()
     named(HOSTILE_SHELL[name], tmp_path)
     (tmp_path / "x.sh").write_bytes(HOSTILE_SHELL[name].encode("utf-8", "surrogatepass"))
@@ -432,7 +432,7 @@ def test_hostile_shell(tmp_path: Path, name: str) -> None:
 
 
 def test_many_scripts(tmp_path: Path) -> None:
-    """A chain of scripts is followed for a bounded way."""
+    """A chain of scripts is followed up to a limit."""
     make(tmp_path, {f"s{n}.sh": f". ./s{n + 1}.sh" for n in range(600)})
     assert 500 <= len(named("./s0.sh", tmp_path)) <= 502
     make(tmp_path, {f"m{n}.py": f"import m{n + 1}" for n in range(600)})
@@ -467,7 +467,7 @@ words = st.sampled_from([*SYNTAX, *ODD])
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(words | st.text(max_size=4), max_size=12), st.sampled_from([" ", ""]), st.booleans())
 def test_never_raises(project: Path, parts: list[str], glue: str, as_list: bool) -> None:
-    """Whatever the command, the answer is a list of absolute paths."""
+    """For any command the result is a list of absolute paths."""
     action: Any = Exec(tuple(parts)) if as_list else RunAction(glue.join(parts))
     named(action, project)
     named(Python(glue.join(parts), glue.join(parts[:2])), project)

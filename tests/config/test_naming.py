@@ -1,4 +1,4 @@
-"""Names for hooks that have none: what they run."""
+"""Names for hooks that have none, from what they run."""
 
 import pytest
 
@@ -47,9 +47,9 @@ NAMES: dict[str, tuple[Action | None, str]] = {
     "argv": (Exec(("python3", "tools/guard.py")), "guard"),
     "a function": (Python("policies.guard:check"), "check"),
     "an address": (Url("https://user@hooks.example.com:8443/x"), "hooks.example.com"),
-    "no address": (Url("https://["), "http"),
+    "an invalid address": (Url("https://["), "http"),
     "an answer": (Say("deny", "no"), "deny"),
-    "not run yet": (NotYet("prompt"), "prompt"),
+    "not supported yet": (NotYet("prompt"), "prompt"),
     "nothing": (None, "hook"),
 }
 
@@ -62,7 +62,7 @@ def test_made_names(row: str) -> None:
 
 
 def test_names_that_are_taken() -> None:
-    """The event tells two hooks apart, and a number only two of one event."""
+    """The event distinguishes two hooks, and a number two hooks of one event."""
     taken: set[str] = set()
     for wanted in ("log", "log-post-tool-use", "log-post-tool-use-2"):
         assert free_name("log", "PostToolUse", taken) == wanted
@@ -71,8 +71,8 @@ def test_names_that_are_taken() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[31m", "x" * 201])
-def test_names_that_are_none(name: str) -> None:
-    """A name fits on a line and does nothing to a terminal."""
+def test_invalid_names(name: str) -> None:
+    """A name fits on a line and can't control a terminal."""
     assert checked_name(name)
     assert checked_name("no-force-push") == ""
 
@@ -86,5 +86,5 @@ SECRETS = {
 
 @pytest.mark.parametrize("url", SECRETS)
 def test_an_address_is_shown_without_secrets(url: str) -> None:
-    """A password or a token in an address reaches no screen and no log."""
+    """A password or a token in a URL is not shown on screens or in logs."""
     assert Declared(name="x", action=Url(url)).does == SECRETS[url]

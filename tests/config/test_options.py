@@ -1,4 +1,4 @@
-"""Options of built-ins: every spelling, what is wrong with the rest, and what a project may ask for."""
+"""Options of built-ins: every spelling, findings for invalid options, and what a project may set."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def camel(name: str) -> str:
 
 @pytest.mark.parametrize("spell", [str, camel], ids=["snake_case", "camelCase"])
 def test_both_spellings_work(project: Project, spell: Any) -> None:
-    """The seed's own file has snake_case, its program reads camelCase only: here both mean the same."""
+    """The seed's file has snake_case, its program reads only camelCase: here both have the same meaning."""
     project.write(
         USER,
         f"builtins:\n  turn-tracker:\n    options:\n      {spell('preserve_on_resume')}: false\n"
@@ -57,30 +57,30 @@ WRONG = {
         "BH202",
         "`session-naming` has no option",
     ),
-    "text for a flag": ("event-logger", "redact: nope", "BH203", "`redact` must be true or false, not a string"),
-    "a word nobody knows": ("event-logger", "on_log_failure: dney", "BH203", "it must be one of warn, deny"),
-    "a size too small": ("event-logger", "max_bytes: 10", "BH203", "it must be a whole number from 65536 on"),
-    "a flag for a number": ("metrics", "warn_ms: true", "BH203", "it must be a number from 0 on"),
-    "a negative number": ("metrics", "warn_ms: -1", "BH203", "it must be a number from 0 on"),
-    "keys that are no names": ("event-logger", "redact_keys: [a, 1]", "BH203", "must be a list of names"),
+    "a string for a flag": ("event-logger", "redact: nope", "BH203", "`redact` must be true or false, not a string"),
+    "an unknown word": ("event-logger", "on_log_failure: dney", "BH203", "must be one of warn, deny"),
+    "a size too small": ("event-logger", "max_bytes: 10", "BH203", "must be a whole number of at least 65536"),
+    "a flag for a number": ("metrics", "warn_ms: true", "BH203", "must be a number of at least 0"),
+    "a negative number": ("metrics", "warn_ms: -1", "BH203", "must be a number of at least 0"),
+    "keys that are not names": ("event-logger", "redact_keys: [a, 1]", "BH203", "must be a list of names"),
     "a limit without a number": ("rate-limit", "limits: [{per: turn}]", "BH203", "a limit needs `at_most`"),
     "a limit without a period": ("rate-limit", "limits: [{at_most: 1}]", "BH203", "a limit needs `per`"),
-    "a limit with a slip": ("rate-limit", "limits: [{at_mst: 1, per: turn}]", "BH202", "a limit has no `at_mst`"),
-    "a limit that is text": ("rate-limit", "limits: [Bash]", "BH203", "a limit must be a mapping, not a string"),
-    "a rule that is none": ("rate-limit", "limits: [{rule: 'Bash(', at_most: 1, per: turn}]", "BH203", "`rule`"),
+    "a limit with a typo": ("rate-limit", "limits: [{at_mst: 1, per: turn}]", "BH202", "a limit has no `at_mst`"),
+    "a limit that is a string": ("rate-limit", "limits: [Bash]", "BH203", "a limit must be a mapping, not a string"),
+    "an invalid rule": ("rate-limit", "limits: [{rule: 'Bash(', at_most: 1, per: turn}]", "BH203", "`rule`"),
     "minutes per minute": (
         "rate-limit",
         "limits: [{at_most: 1, of: minutes, per: minute}]",
         "BH203",
         "turn or session",
     ),
-    "a period nobody knows": ("rate-limit", "limits: [{at_most: 1, per: hour}]", "BH203", "turn, session, minute"),
+    "an unknown period": ("rate-limit", "limits: [{at_most: 1, per: hour}]", "BH203", "turn, session, minute"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_said(project: Project, case: tuple[str, str, str, str]) -> None:
-    """Each with its place and a hint; the neighbours stay."""
+def test_mistakes_are_reported(project: Project, case: tuple[str, str, str, str]) -> None:
+    """Each with its place and a hint; the other options stay."""
     builtin, option, code, message = case
     project.write(USER, f"builtins:\n  {builtin}:\n    options:\n      {option}\n")
     (problem,) = project.load().problems
@@ -88,8 +88,8 @@ def test_what_is_wrong_is_said(project: Project, case: tuple[str, str, str, str]
     assert problem.column >= 7
 
 
-def test_a_limit_that_cannot_be_used_does_not_open(project: Project) -> None:
-    """A slip in a limit of the user's own holds up what it would have counted, and says why."""
+def test_a_limit_that_cannot_be_used_blocks(project: Project) -> None:
+    """A mistake in a limit of the user blocks the calls that it would have counted, and the reason is reported."""
     project.write(USER, "builtins: {rate-limit: {options: {at_most: x, per: turn}}}\n")
     verdict = project.fire(builtins=True)
     assert verdict.decision == "deny" and "its options can't be used" in verdict.reason
@@ -112,7 +112,7 @@ LOOSENING = {
 
 @pytest.mark.parametrize("option", LOOSENING.values(), ids=LOOSENING.keys())
 def test_a_project_can_only_tighten(project: Project, option: str) -> None:
-    """What would have less recorded, or secrets with it, counts in the user's own file only."""
+    """Options that record less, or record secrets, count only in the user's file."""
     name, _, value = option.partition(": ")
     project.write("hooks.yaml", f"builtins:\n  event-logger:\n    options:\n      {option}\n")
     assert settled(project, "event-logger") == filled("event-logger", {})
@@ -124,7 +124,7 @@ def test_a_project_can_only_tighten(project: Project, option: str) -> None:
 
 
 def test_a_project_adds_to_lists(project: Project) -> None:
-    """Limits and names to redact of several files hold together."""
+    """Limits and names to redact of several files add up."""
     limits = (
         "builtins:\n  rate-limit: {{options: {{limits: [{{at_most: {0}, per: turn}}]}}}}\n"
         "  event-logger: {{options: {{redact_keys: [{1}]}}}}\n"
@@ -135,16 +135,16 @@ def test_a_project_adds_to_lists(project: Project) -> None:
     assert settled(project, "event-logger")["redact_keys"] == ("mine", "yours")
 
 
-def test_more_limits_than_anybody_needs_are_refused(project: Project) -> None:
-    """Each is looked at before every call: an unapproved file must not delay the user's guards."""
+def test_too_many_limits_are_refused(project: Project) -> None:
+    """Each is checked before every call: an unapproved file must not delay the user's gates."""
     many = ", ".join(["{at_most: 1, per: turn}"] * 51)
     project.write("hooks.yaml", f"builtins: {{rate-limit: {{options: {{limits: [{many}]}}}}}}\n")
     assert settled(project, "rate-limit") == {"limits": ()}
-    assert "at most 50 are taken" in found(project)[0][3]
+    assert "at most 50 are allowed" in found(project)[0][3]
 
 
 def test_no_two_options_fold_to_one_name() -> None:
-    """Otherwise a spelling could mean either."""
+    """Otherwise a spelling would be ambiguous."""
     for options in OPTIONS.values():
         names = [folded(option.name) for option in options]
         assert len(names) == len(set(names))
@@ -161,8 +161,8 @@ FLAGS = st.fixed_dictionaries(
 
 
 @given(FLAGS, FLAGS)
-def test_whatever_a_project_says_nothing_is_looser(user: dict[str, Any], project: dict[str, Any]) -> None:
-    """With any options of the user and any of a project, as much is recorded and redacted as without the project's."""
+def test_no_option_of_a_project_loosens(user: dict[str, Any], project: dict[str, Any]) -> None:
+    """With any options of the user and of a project, nothing less is recorded or redacted than without it."""
     allowed = {key: value for key, value in project.items() if key not in refused("event-logger", project)}
     alone, both = filled("event-logger", user), filled("event-logger", merged("event-logger", user, allowed))
     assert both["include_input"] >= alone["include_input"] and both["redact"] >= alone["redact"]

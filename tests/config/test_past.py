@@ -1,4 +1,4 @@
-"""A past decision: told from the record, the configuration of its time, and that of today."""
+"""A past decision, explained from the record, the configuration of that time, and the current one."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ hooks:
 
 
 def record_of(**fields: Any) -> Record:
-    """A record as a reader gives it."""
+    """A record as the reader returns it."""
     ours = {"v": 1, "seq": 1, "prev": "", "hash": "0" * 64}
     return msgspec.convert({**ours, **content("/p", **fields)}, Record)
 
@@ -46,7 +46,7 @@ def told(project: Project, record: Record | None = None, *, forget: bool = False
 
 
 def standings(past: Past) -> dict[str, tuple[str, str]]:
-    """What became of the hooks that are not built in, and why."""
+    """The state of the hooks that are not built in, and why."""
     built_in = {"metrics", "turn-tracker", "event-logger"}
     rows: dict[str, tuple[str, str]] = {
         one.name: (one.standing, one.why) for one in past.hooks if one.name not in built_in
@@ -59,30 +59,30 @@ def standings(past: Past) -> dict[str, tuple[str, str]]:
 
 
 def test_every_hook_of_the_event(project: Project) -> None:
-    """Asked, skipped and not asked, each with the condition that failed; hooks for other events are none of it."""
+    """Hooks that ran, and skipped ones with the condition that failed; hooks for other events are left out."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
 
     assert standings(told(project)) == {
         "after": ("asked", ""),
-        "guard": ("skipped", "condition false: if `Bash(git push *)` is not true of `ls`"),
-        "scan": ("not asked", "did not match: match `Write` is not for `Bash`"),
+        "guard": ("skipped", "`if: Bash(git push *)` is not true of `ls`"),
+        "scan": ("not asked", "`match: Write` does not match `Bash`"),
     }
 
 
 def test_who_decided(project: Project) -> None:
-    """The hook whose answer became the decision, and that it ended the run of the later one."""
+    """The hook whose answer became the decision, and that later hooks were skipped."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "git push x", builtins=True)
     past = told(project)
 
     assert past.by == ("guard",)
     assert [one.name for one in past.hooks if one.decided] == ["guard"]
-    assert standings(past)["after"] == ("skipped", "`guard` said deny")
+    assert standings(past)["after"] == ("skipped", "`guard` answered deny")
 
 
 def test_a_hook_that_was_not_approved(project: Project) -> None:
-    """It was not asked, and why is said as it was then."""
+    """It was skipped, with the reason of that time."""
     project.write("hooks.yaml", "hooks: {new: {events: PreToolUse, run: 'true'}}\n")
     project.fire("Bash", "ls", builtins=True)
 
@@ -103,7 +103,7 @@ def test_a_hook_that_was_not_approved(project: Project) -> None:
             ("a", "b"),
             id="several",
         ),
-        pytest.param({"decision": "none", "outcomes": [said("a")]}, (), id="nobody"),
+        pytest.param({"decision": "none", "outcomes": [said("a")]}, (), id="no hook"),
         pytest.param(
             {"decision": "deny", "reason": "stop it", "stop": True, "outcomes": [said("a", reason="stop it")]},
             ("a",),
@@ -122,7 +122,7 @@ def test_a_hook_that_was_not_approved(project: Project) -> None:
     ],
 )
 def test_whose_answers_became_the_decision(fields: dict[str, Any], by: tuple[str, ...]) -> None:
-    """Told from the record alone."""
+    """From the record alone."""
     assert decided_by(record_of(**fields)) == by
 
 
@@ -191,23 +191,23 @@ def test_without_the_configuration_of_its_time(project: Project) -> None:
     assert not past.known
     assert standings(past)["scan"] == ("not asked", "did not match")
     assert past.removed == ("scan",)
-    assert past.untold == (f"the configuration of that moment: {past.record.config[:12]} was not kept",)
+    assert past.untold == (f"the configuration of that time: {past.record.config[:12]} was not kept",)
     assert past.today is not None
 
 
 def test_without_the_input(project: Project) -> None:
-    """What was decided is told; what today's hooks would do is not."""
+    """The decision is shown; what the current hooks would do is unknown."""
     project.write(OWN, "builtins: {event-logger: {options: {include_input: false}}}\n" + HOOKS)
     project.fire("Bash", "git push x", builtins=True)
     past = told(project)
 
     assert past.by == ("guard",)
     assert past.today is None
-    assert past.untold == ("what would become of it today: the log has not enough of its input",)
+    assert past.untold == ("today's verdict: the log does not have its input",)
 
 
 def test_an_input_that_was_redacted(project: Project) -> None:
-    """It is said that rules did not see all of it."""
+    """The result notes that rules did not see all of it."""
     project.write(OWN, HOOKS)
     project.fire("Bash", f"curl -H 'Authorization: Bearer {'a1B2c3D4' * 5}' x", builtins=True)
     past = told(project)
@@ -238,18 +238,18 @@ def test_an_event_as_it_was(project: Project) -> None:
 
 
 def test_a_record_without_anything(project: Project) -> None:
-    """The least that a line can say."""
+    """The minimal content of a line."""
     log = write(
         project.root, os.path.realpath(project.folder), [{"id": "0" * 32, "time": "x", "mono": 0, "event": "Odd"}]
     )
     past = told(project, next(log.backward()).record)
 
     assert past.hooks == ()
-    assert past.untold[0] == "which configuration it was decided under: the record does not say"
+    assert past.untold[0] == "the configuration of that time: the record does not name it"
 
 
 def test_a_kept_configuration_that_is_odd(project: Project, tmp_path: Path) -> None:
-    """Whatever a file says, nothing breaks."""
+    """Whatever the file contains, nothing breaks."""
     config = project.load(builtins=True)
     for odd in ({}, {"hooks": None}, {"hooks": [1, {"name": None}, {"events": 3}]}, {"hooks": "x", "builtins": None}):
         past = look_back(record_of(not_asked={"a": "did not match"}), odd, config)

@@ -1,4 +1,4 @@
-"""Patterns in a hook's command: what they match inside the project, and what is said of the rest."""
+"""Patterns in a hook's command: what they match inside of the project, and what is reported about others."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from billhook.config.referenced_files import named
 from billhook.config.sources import FileSnapshot
 from config.project import Project
 
-OUTSIDE = "it leads out of the project"
+OUTSIDE = "it leads outside of the project"
 CASES = {
     "files in a folder": ("sh policies/*.sh", ["policies/a.sh", "policies/b.sh"], ""),
     "folders as well": ("sh pol*/?.sh", ["policies/a.sh", "policies/b.sh"], ""),
     "a class": ("sh policies/[!b].sh", ["policies/a.sh"], ""),
     "a loop": ("for f in policies/*.sh; do sh $f; done", ["policies/a.sh", "policies/b.sh"], ""),
     "hidden files stay hidden": ("sh policies/*", ["policies/a.sh", "policies/b.sh", "policies/note"], ""),
-    "hidden files that are meant": ("sh policies/.*.sh", ["policies/.c.sh"], ""),
+    "hidden files that are named": ("sh policies/.*.sh", ["policies/.c.sh"], ""),
     "nothing": ("sh nowhere/*.sh", [], ""),
     "through a file": ("sh policies/a.sh/*.sh", [], ""),
     "a link inside": ("sh inner/*.sh", ["inner/a.sh", "inner/b.sh"], ""),
@@ -28,8 +28,8 @@ CASES = {
     "a link that leads out, matched": ("sh */x.sh", ["inner/x.sh", "policies/x.sh"], OUTSIDE),
     "a link into /proc": ("sh proc/*/root/proc/*/x.sh", [], OUTSIDE),
     "a loop of links": ("sh loop/*/*/*.sh", [], "too many levels of symbolic links"),
-    "a large folder": ("sh large/*.sh", [], "it has too many files to look through"),
-    "a large tree": ("sh tree/*/*/*/*/x.sh", [], "it has too many files to look through"),
+    "a large folder": ("sh large/*.sh", [], "it has too many files to search"),
+    "a large tree": ("sh tree/*/*/*/*/x.sh", [], "it has too many files to search"),
 }
 
 
@@ -46,8 +46,8 @@ def full(project: Project) -> Project:
 
 
 @pytest.mark.parametrize(("command", "files", "problem"), CASES.values(), ids=CASES)
-def test_what_a_pattern_stands_for(full: Project, command: str, files: list[str], problem: str) -> None:
-    """What lies inside is covered; what may lie elsewhere is not looked for, and is reported."""
+def test_what_a_pattern_matches(full: Project, command: str, files: list[str], problem: str) -> None:
+    """Files inside of the project are covered; others are not searched, and this is reported."""
     if "large" in command:
         (full.folder / "large").mkdir()
         for number in range(5_001):
@@ -67,8 +67,8 @@ def _tree(folder: Path, deep: int) -> None:
         _tree(folder / str(number), deep - 1)
 
 
-def test_files_of_hooks_that_nobody_approved(project: Project) -> None:
-    """Only definitions that were approved once are looked into; the files of others are found when asked for."""
+def test_files_of_unapproved_hooks(project: Project) -> None:
+    """Files are read only for definitions that were approved once; others are found on demand."""
     project.script("a.sh", "true")
     project.write("hooks.yaml", "hooks:\n  a: {events: Stop, run: ./a.sh}\n")
     assert [entry.consent.looked_at for entry in project.load().pending] == [()]
@@ -86,7 +86,7 @@ ENDLESS = ["/proc/self/pagemap", "/dev/zero", "/proc/kmsg", "/proc/kcore", "/pro
 
 @pytest.mark.parametrize("target", ENDLESS)
 def test_scripts_without_an_end(project: Project, target: str) -> None:
-    """A link to what can be read for ever is not read."""
+    """A link to an endless file is not read."""
     (project.folder / "x.sh").symlink_to(target)
     (project.folder / ".hooks.json").symlink_to(target)
     project.write("hooks.yaml", "hooks:\n  a: {events: Stop, run: sh x.sh}\n")
@@ -94,8 +94,8 @@ def test_scripts_without_an_end(project: Project, target: str) -> None:
     assert entry.hash
 
 
-def test_more_hooks_than_anybody_has(project: Project) -> None:
-    """A project's file with that many is not read to its end, and says so."""
+def test_too_many_hooks(project: Project) -> None:
+    """A project's file with too many hooks is not read to its end, and this is reported."""
     project.write(".claude/settings.json", {"hooks": {"Stop": ["ls"] * 3_000}})
     config = project.load()
     assert [one.code for one in config.problems] == ["BH103"] and len(config.entries) == 2_000

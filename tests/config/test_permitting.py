@@ -1,4 +1,4 @@
-"""Permission rules of settings files: where they stand, whose count, and what can't be read."""
+"""Permission rules of settings files: their places, which of them apply, and rules that can't be read."""
 
 import shutil
 from pathlib import Path
@@ -52,7 +52,7 @@ def approve_all(project: Project) -> None:
 
 
 def test_places(project: Project) -> None:
-    """Each rule knows its layer, file, line and column, and says where it stands as people write it."""
+    """Each rule has its layer, file, line and column, and a short form of its place."""
     path = project.write("~/.claude/settings.json", SETTINGS)
     rules = project.load().permissions
     found = [
@@ -92,14 +92,14 @@ def test_every_file(project: Project, file: str, layer: str, shown: str) -> None
 
 
 def test_a_file_that_is_named(project: Project) -> None:
-    """A --config file is the user's own: its allow rules count."""
+    """A --config file belongs to the user: its allow rules count."""
     path = project.write("other.yaml", "permissions: {allow: [Bash(ls)], default_mode: acceptEdits}\n")
     config = project.load(files=[path])
     assert lists(config) == (["Bash(ls)"], [], []) and config.permissions.mode == "acceptEdits"
 
 
 def test_layers_add_up(project: Project) -> None:
-    """The most trusted first; two blocks in one file both count."""
+    """The most trusted layer first; two blocks in one file both count."""
     project.write("~/.claude/settings.json", permissions(deny=["A"], allow=["B"]))
     project.write(
         ".claude/settings.json", '{"permissions": {"deny": ["C"]}, "permissions": {"deny": ["D"], "ask": ["E"]}}'
@@ -112,7 +112,7 @@ def test_layers_add_up(project: Project) -> None:
 
 
 def test_allow_rules_of_a_project_wait_for_approval(project: Project) -> None:
-    """Ignored, then approved, then changed: more rules ask again, fewer don't, and what was approved stays so."""
+    """Ignored, then approved, then changed: more rules need a new approval, fewer do not."""
     project.write(".claude/settings.json", SETTINGS)
     assert lists(project.load()) == ([], ["Bash(git push *)"], ["Bash(rm *)"])
     (waiting,) = project.load().permissions.pending
@@ -134,7 +134,7 @@ def test_allow_rules_of_a_project_wait_for_approval(project: Project) -> None:
 
 
 def test_one_consent_for_each_file(project: Project) -> None:
-    """An approval is bound to its file, also when another has the same rules."""
+    """An approval is bound to its file, even if another file has the same rules."""
     for name in (".claude/settings.json", ".claude/settings.local.json"):
         project.write(name, permissions(allow=["Bash"]))
     first, second = project.load().permissions.pending
@@ -146,7 +146,7 @@ def test_one_consent_for_each_file(project: Project) -> None:
 
 
 def test_trust_all_and_none(project: Project) -> None:
-    """As for hooks: `all` for this once, `none` whatever was approved."""
+    """As for hooks: `all` allows everything this once, `none` ignores approvals."""
     project.write(".claude/settings.json", permissions(allow=["Bash"], deny=["Read"]))
     assert lists(project.load(trust="all")) == (["Bash"], [], ["Read"])
     assert project.load(trust="all").permissions.pending == ()
@@ -166,7 +166,7 @@ def test_approved_by_hash(project: Project) -> None:
 
 
 def test_only_what_was_shown_is_approved(project: Project) -> None:
-    """A file that changed in between is not approved; what is not a rule to allow may change."""
+    """A file whose allow rules changed in between is not approved; other parts may change."""
     project.write(".claude/settings.json", permissions(allow=["Bash(ls)"]))
     (waiting,) = project.load().permissions.pending
     project.write(".claude/settings.json", permissions(allow=["Bash(ls)", "Bash"]))
@@ -178,7 +178,7 @@ def test_only_what_was_shown_is_approved(project: Project) -> None:
 
 
 def test_a_forged_approval_does_not_count(project: Project, tmp_path: Path) -> None:
-    """What others may write is not believed, as for hooks; a record for another file is none."""
+    """Records that others may write are ignored, as for hooks; so is a record for another file."""
     project.write(".claude/settings.json", permissions(allow=["Bash"]))
     approve_all(project)
     (folder,) = (project.root / "billhook" / "approvals").iterdir()
@@ -193,7 +193,7 @@ def test_a_forged_approval_does_not_count(project: Project, tmp_path: Path) -> N
     assert len(project.load().permissions.pending) == 1
 
 
-def test_hooks_and_rules_are_approved_apart(project: Project) -> None:
+def test_hooks_and_rules_are_approved_separately(project: Project) -> None:
     """A nameless hook of a file whose rules were approved is new, not changed; and the other way round."""
     hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
     project.write(".claude/settings.json", {"hooks": hooks, **permissions(allow=["Bash"])})
@@ -228,7 +228,7 @@ def test_hooks_and_rules_are_approved_apart(project: Project) -> None:
     ],
 )
 def test_modes(project: Project, user: str, of_project: str, mode: str, found: list[str]) -> None:
-    """A mode of the user's own counts; a project can only tighten it."""
+    """The user's mode counts; a project can only tighten it."""
     if user:
         project.write("~/.claude/settings.json", permissions(defaultMode=user))
     if of_project:
@@ -243,7 +243,7 @@ def test_modes(project: Project, user: str, of_project: str, mode: str, found: l
 )
 @pytest.mark.parametrize("file", ["~/.claude/settings.json", ".claude/settings.json"])
 def test_bypass_disabled(project: Project, file: str, value: object, disabled: bool, found: list[str]) -> None:
-    """From any file, because it tightens; a word that it does not know disables, too."""
+    """From any file, because it tightens; an unknown value disables, too."""
     project.write(file, permissions(disableBypassPermissionsMode=value))
     rules = project.load().permissions
     assert (rules.bypass_disabled, [one.code for one in rules.problems]) == (disabled, found)
@@ -269,7 +269,7 @@ def test_bypass_disabled(project: Project, file: str, value: object, disabled: b
 )
 @pytest.mark.parametrize("kind", ["deny", "ask"])
 def test_an_unreadable_rule_asks_about_its_tool(project: Project, kind: str, text: str, tools: list[str]) -> None:
-    """It never vanishes: every call of the tools that it seems to be about is asked."""
+    """It is never dropped: every call of the tools that it seems to be about is asked about."""
     project.write(".claude/settings.json", permissions(**{kind: [text, "Task"]}))
     rules = project.load().permissions
     assert named_tools(text) == tools
@@ -291,25 +291,25 @@ def test_a_rule_without_a_tool_is_fatal(project: Project, bad: object) -> None:
 
 
 SHAPES: dict[str, tuple[str, list[str], bool, list[str]]] = {
-    # the file, codes, whether it is fatal, what is denied all the same
+    # the file, codes, whether it is fatal, rules that still deny
     "nothing": ('{"permissions": null}', [], False, []),
     "empty": ('{"permissions": {"deny": [], "allow": null}}', [], False, []),
-    "a text for a list": ('{"permissions": {"deny": "Bash(rm *)"}}', ["BH203"], False, ["Bash(rm *)"]),
+    "a string for a list": ('{"permissions": {"deny": "Bash(rm *)"}}', ["BH203"], False, ["Bash(rm *)"]),
     "a mapping for a list": ('{"permissions": {"deny": {"a": 1}}}', ["BH203"], True, []),
-    "allow is a text": ('{"permissions": {"allow": "Bash"}}', ["BH203"], False, []),
+    "allow is a string": ('{"permissions": {"allow": "Bash"}}', ["BH203"], False, []),
     "allow is a mapping": ('{"permissions": {"allow": {}}}', ["BH203"], False, []),
     "a list for all": ('{"permissions": ["Bash"]}', ["BH203"], True, []),
-    "a slip": ('{"permission": {"deny": ["Bash"]}}', ["BH202"], True, []),
-    "a slip in a list": ('{"permissions": {"denys": ["Bash"]}}', ["BH202"], True, []),
-    "a slip of allow": ('{"permissions": {"allows": ["Bash"]}}', ["BH202"], False, []),
+    "a typo": ('{"permission": {"deny": ["Bash"]}}', ["BH202"], True, []),
+    "a typo in a list": ('{"permissions": {"denys": ["Bash"]}}', ["BH202"], True, []),
+    "a typo in allow": ('{"permissions": {"allows": ["Bash"]}}', ["BH202"], False, []),
     "other spelling": ('{"Permissions": {"Deny": ["Bash"]}}', [], False, ["Bash"]),
-    "the host's own": ('{"permissions": {"additionalDirectories": [], "disableAutoMode": "x"}}', [], False, []),
+    "keys of the agent": ('{"permissions": {"additionalDirectories": [], "disableAutoMode": "x"}}', [], False, []),
 }
 
 
 @pytest.mark.parametrize(("text", "found", "fatal", "denied"), SHAPES.values(), ids=SHAPES)
 def test_shapes(project: Project, text: str, found: list[str], fatal: bool, denied: list[str]) -> None:
-    """What stands where lists of rules belong."""
+    """Values in place of lists of rules."""
     project.write("~/.claude/settings.json", text)
     rules = project.load().permissions
     assert [one.code for one in rules.problems] == found
@@ -330,22 +330,22 @@ def test_shapes(project: Project, text: str, found: list[str], fatal: bool, deni
     ],
     ids=["cut off", "no comma", "utf-16", "no utf-8", "large", "large and empty", "of hooks", "sound"],
 )
-def test_a_damaged_file_that_speaks_of_permissions_is_fatal(project: Project, text: bytes, fatal: bool) -> None:
-    """A deny rule may be in what is lost."""
+def test_a_damaged_file_that_mentions_permissions_is_fatal(project: Project, text: bytes, fatal: bool) -> None:
+    """The lost part may contain a deny rule."""
     path = project.write(".claude/settings.json", "")
     path.write_bytes(text)
     assert bool(project.load().permissions.fatal) is fatal
 
 
 def test_a_file_that_can_not_be_opened_is_fatal(project: Project) -> None:
-    """Nobody knows what is in it."""
+    """Its content is unknown."""
     (project.folder / ".claude" / "settings.json").mkdir(parents=True)
     (finding,) = project.load().permissions.fatal
     assert finding.code == "BH101"
 
 
 def test_hooks_do_not_read_permissions(project: Project) -> None:
-    """What is wrong with rules of an agent's permissions is no problem of the hooks beside them."""
+    """A mistake in permission rules does not affect the hooks of the file."""
     project.write("~/.claude/settings.json", permissions(deny=["", 7], defaultMode="plann"))
     config = project.load()
     assert config.problems == () and config.engine() is not None
@@ -353,7 +353,7 @@ def test_hooks_do_not_read_permissions(project: Project) -> None:
 
 
 def test_what_a_message_quotes_is_one_line(project: Project) -> None:
-    """A rule that holds line ends or escapes can't write into a screen or into what the model reads."""
+    """A rule with line breaks or escapes can't inject text into a screen or the model's input."""
     project.write(
         ".claude/settings.json", permissions(deny=["Bash(rm\n\x1b[2J)", "Read(\n" + "x" * 900 + ")", "Bash(\nx"])
     )
@@ -379,8 +379,8 @@ json_values = st.recursive(
 
 @given(json_values, st.sampled_from(("user", "project")))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_whatever_stands_there(tmp_path: Path, value: object, layer: Any) -> None:
-    """Never raises; no text of a deny or ask list is lost: it denies, asks or is fatal."""
+def test_any_content(tmp_path: Path, value: object, layer: Any) -> None:
+    """Never raises; no entry of a deny or ask list is lost: it denies, asks or is fatal."""
     import json
 
     path = tmp_path / "settings.json"

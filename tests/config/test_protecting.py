@@ -1,4 +1,4 @@
-"""What guard looks after in a loaded configuration."""
+"""The files that the guard protects in a loaded configuration."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from config.project import Project
 
 
 def judged(project: Project, path: str) -> Decision:
-    """What becomes of a Write to a file of the project."""
+    """The decision about a Write to a file of the project."""
     event = PreToolUse(
         tool_name="Write",
         tool_input={"file_path": str(project.path(path)), "content": ""},
@@ -22,7 +22,7 @@ def judged(project: Project, path: str) -> Decision:
     return project.load(builtins=True).engine().fire_sync(event).decision
 
 
-def test_configuration_there_or_not(project: Project) -> None:
+def test_configuration_files_existing_or_not(project: Project) -> None:
     """Every file of every layer, existing or not, is asked about; other files are not."""
     for path in (".claude/settings.json", "hooks.yaml", ".hooks.json", "~/.claude/settings.json", ".billhook/x/y.sh"):
         assert judged(project, path) is Decision.ASK, path
@@ -44,12 +44,12 @@ def test_configuration_there_or_not(project: Project) -> None:
     ],
 )
 def test_entries_that_call_billhook(project: Project, path: str) -> None:
-    """Whoever edits them may keep the agent from asking billhook at all."""
+    """An edit of them could stop the agent from calling billhook."""
     assert judged(project, path) is Decision.ASK
 
 
 def test_scripts_of_hooks(project: Project) -> None:
-    """Those that were approved, and those of the user's own hooks; not those that nobody approved."""
+    """Scripts of approved hooks and of the user's hooks; not those of unapproved hooks."""
     project.script("guard.sh", "exit 0")
     project.script("other.sh", "exit 0")
     project.write("hooks.yaml", "hooks:\n  g: {events: Stop, run: ./guard.sh}\n")
@@ -63,20 +63,20 @@ def test_scripts_of_hooks(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["billhook/approvals/x.json", "turns/s.json", "hooks/p/hooks.jsonl"])
-def test_what_billhook_keeps(project: Project, name: str) -> None:
+def test_the_state_of_billhook(project: Project, name: str) -> None:
     """Approvals, state and log are denied, wherever the root is."""
     event = PreToolUse(tool_name="Bash", tool_input={"command": f"echo x > {project.root}/{name}"}, cwd="/")
     assert project.load(builtins=True).engine().fire_sync(event).decision is Decision.DENY
 
 
 def run(project: Project, command: str) -> Decision:
-    """What becomes of a line."""
+    """The decision about a shell command."""
     event = PreToolUse(tool_name="Bash", tool_input={"command": command}, cwd=str(project.folder))
     return project.load(builtins=True).engine().fire_sync(event).decision
 
 
 def test_the_installation_itself(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program and the interpreter that run, what Python runs first, and what would be found before them."""
+    """The program and its interpreter, what Python runs at startup, and what PATH would find before them."""
     monkeypatch.setenv("PATH", f"{project.folder}/first:{os.environ['PATH']}")
     beside, site = os.path.dirname(sys.executable), sysconfig.get_path("purelib")
     for path in (f"{beside}/billhook-hook", f"{beside}/billhook", f"{site}/sitecustomize.py", f"{site}/x.pth"):
@@ -90,9 +90,9 @@ def test_the_installation_itself(project: Project, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("program", ["~/opt/bin/billhook-hook", "~/my tools/billhook-hook"])
 def test_the_program_in_the_settings(project: Project, program: str) -> None:
-    """It may be anywhere, and may have blanks in its path.
+    """It may be anywhere, and its path may contain spaces.
 
-    The guard protects billhook's own files when it is off, too.
+    The guard protects billhook's files even if it is off.
     """
     project.write("~/.config/billhook/hooks.yaml", "guard: off\n")
     path = project.write(program, "#!/bin/sh")
@@ -103,7 +103,7 @@ def test_the_program_in_the_settings(project: Project, program: str) -> None:
 
 
 def test_folders_above(project: Project) -> None:
-    """Who takes away the access to a folder takes away what is in it."""
+    """Removing the access to a folder disables the files in it."""
     project.write("~/.config/billhook/hooks.yaml", "hooks: {}\n")
     for folder in ("~/.config", "~/.config/billhook", "~"):
         assert run(project, f"chmod 000 {folder}") is not Decision.NONE, folder
@@ -111,7 +111,7 @@ def test_folders_above(project: Project) -> None:
 
 
 def test_approved_files_of_other_projects(project: Project) -> None:
-    """They are found from a distance, as long as they are approved."""
+    """They are protected from other projects, as long as they are approved."""
     other = project.folder.parent / "other"
     mine = project.folder
     project.script("guard.sh", "exit 0")
@@ -129,7 +129,7 @@ def test_approved_files_of_other_projects(project: Project) -> None:
 
 
 def test_branches_without_the_approved_hooks(project: Project) -> None:
-    """Switching to one of them is asked of the person; with nothing approved it is ordinary work."""
+    """Switching to one of them asks the user; without approvals it is allowed."""
     project.script("guard.sh", "exit 0")
     project.write("hooks.yaml", "hooks:\n  g: {events: Stop, run: ./guard.sh}\n")
     make = "git init -qb main && git add -A && git commit -qm x && git switch -qc gone && git rm -q guard.sh"

@@ -1,4 +1,4 @@
-"""Bytes into nodes: encodings, limits, and which reader takes a file."""
+"""Read bytes into nodes: encodings, limits, and the choice of the reader."""
 
 import codecs
 from typing import Any
@@ -26,22 +26,22 @@ YAML_SAMPLE = "hooks:\n  é: {events: [Stop], run: |\n".encode() + b"x: &a 1\ny:
         pytest.param(b"a: 1 # x", "hooks.conf", {"a": 1}, id="no braces without an ending"),
         pytest.param(codecs.BOM_UTF8 + b'{"a": 1} // x', "hooks", {"a": 1}, id="byte order mark"),
         pytest.param('{"é": "😀"}'.encode("utf-16"), "a.json", {"é": "😀"}, id="UTF-16"),
-        pytest.param(codecs.BOM_UTF16_BE + "é: 1".encode("utf-16-be"), "a.yaml", {"é": 1}, id="UTF-16, big end first"),
+        pytest.param(codecs.BOM_UTF16_BE + "é: 1".encode("utf-16-be"), "a.yaml", {"é": 1}, id="UTF-16, big-endian"),
         pytest.param(b"", "a.json", {}, id="empty json"),
         pytest.param(codecs.BOM_UTF8, "a.yaml", {}, id="only a mark"),
         pytest.param(b"  \n", "a", {}, id="blank"),
-        pytest.param(b'"' + b"x" * (MAX_BYTES - 2) + b'"', "a.json", "x" * (MAX_BYTES - 2), id="as large as may be"),
+        pytest.param(b'"' + b"x" * (MAX_BYTES - 2) + b'"', "a.json", "x" * (MAX_BYTES - 2), id="as large as allowed"),
     ],
 )
 def test_read(data: bytes, file: str, value: Any) -> None:
-    """The ending picks the reader, else the first character; a byte order mark is no part of the text."""
+    """The suffix picks the reader, else the first character; a byte order mark is not part of the text."""
     result = read_text(data, file)
     assert result.findings == ()
     assert result.node and result.node.plain() == value
 
 
 def test_empty_place() -> None:
-    """A file without anything in it is an empty mapping at its beginning."""
+    """An empty file is an empty mapping at its beginning."""
     for file in ("a.json", "a.yaml", "a"):
         node = read_text(b"\n\n", file).node
         assert node and (node.line, node.column, node.kind) == (1, 1, "a mapping")
@@ -60,7 +60,7 @@ def test_empty_place() -> None:
     ],
 )
 def test_unreadable(data: bytes, finding: tuple[str, int, int], file: str) -> None:
-    """What can't be decoded, or is too large, gives one finding, with the place of the first bad byte."""
+    """A file that can't be decoded, or is too large, has one finding, with the place of the first bad byte."""
     result = read_text(data, file)
     assert result.node is None
     assert [(one.code, one.line, one.column) for one in result.findings] == [finding]
@@ -83,6 +83,6 @@ def test_changed_bytes(data: bytes, changes: list[tuple[int, int, bytes]], file:
 
 @given(st.binary(max_size=60), st.sampled_from(["a.json", "a.yaml", "a"]))
 def test_any_bytes(data: bytes, file: str) -> None:
-    """So it is with any bytes at all."""
+    """The same is true for any bytes."""
     result = read_text(data, file)
     assert result.node is not None or result.findings

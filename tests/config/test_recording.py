@@ -1,4 +1,4 @@
-"""The event log of a loaded configuration: what a record says, who was not asked and why, and what may go wrong."""
+"""The event log of a loaded configuration: records, skipped hooks with their reasons, and failures."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def records(project: Project) -> list[dict[str, Any]]:
 
 
 def test_one_line_for_each_verdict(project: Project) -> None:
-    """Everything that a question about a past decision needs."""
+    """It contains everything that is needed to explain a past decision."""
     project.write(USER, "hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n")
     verdict = bash(project, "rm -rf x")
     (record,) = records(project)
@@ -82,8 +82,8 @@ HOOKS = """hooks:
 """
 
 
-def test_who_was_not_asked_and_why(project: Project) -> None:
-    """For each hook of the event a short reason: why did my guard not fire last night?"""
+def test_hooks_that_did_not_run_and_why(project: Project) -> None:
+    """Each hook of the event has a short reason."""
     project.write(USER, HOOKS)
     about = "{{events: PreToolUse, match: {}, run: 'true'}}"
     project.write("hooks.yaml", f"hooks:\n  stranger: {about.format('Bash')}\n  odd: {about.format('Write')}\n")
@@ -98,7 +98,7 @@ def test_who_was_not_asked_and_why(project: Project) -> None:
 
 
 def test_built_ins_that_were_switched_off(project: Project) -> None:
-    """They are named as disabled, for the events that they are for."""
+    """They are recorded as disabled, for the events that they listen for."""
     project.write(USER, "builtins: {session-naming: {enabled: false}, turn-tracker: false}\n")
     fire(project, "SessionStart", source="startup")
     fire(project, "Notification", message="m", notification_type="t")
@@ -110,7 +110,7 @@ def test_built_ins_that_were_switched_off(project: Project) -> None:
 
 @pytest.mark.parametrize("rule", ["warn", "deny"])
 def test_a_configuration_that_cannot_be_kept(project: Project, rule: str) -> None:
-    """The record is there all the same, and the outcome says what is missing."""
+    """The event is still recorded, and the outcome reports what is missing."""
     project.write(USER, f"builtins: {{event-logger: {{options: {{on_log_failure: {rule}}}}}}}\n")
     (project.root / "billhook").mkdir(parents=True)
     (project.root / "billhook" / "configs").write_text("a file lies here")
@@ -120,16 +120,16 @@ def test_a_configuration_that_cannot_be_kept(project: Project, rule: str) -> Non
     assert len(records(project)) == 1 and verdict.decision == ("none" if rule == "warn" else "deny")
 
 
-def test_hooks_after_a_deny_were_not_asked(project: Project) -> None:
-    """They say who ended the run."""
+def test_hooks_after_a_deny_are_skipped(project: Project) -> None:
+    """The reason names the hook that ended the run."""
     project.write(USER, "hooks:\n  first: {events: PreToolUse, deny: no}\n  later: {events: PreToolUse, run: 'true'}\n")
     bash(project)
-    assert records(project)[-1]["not_asked"] == {"later": "`first` said deny"}
+    assert records(project)[-1]["not_asked"] == {"later": "`first` answered deny"}
 
 
 def test_output_and_feedback(project: Project) -> None:
-    """What the tool returned, what hooks told the model and the user, and how much they printed."""
-    project.write(USER, 'hooks:\n  says: {events: PostToolUse, run: \'echo "{\\"systemMessage\\": \\"hi\\"}"\'}\n')
+    """The tool's output, the context and messages of hooks, and how much they printed."""
+    project.write(USER, 'hooks:\n  speaks: {events: PostToolUse, run: \'echo "{\\"systemMessage\\": \\"hi\\"}"\'}\n')
     fire(project, "PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "a.txt"})
     (record,) = records(project)
     assert record["output"] == {"stdout": "a.txt"} and record["messages"] == ["hi"]
@@ -137,8 +137,8 @@ def test_output_and_feedback(project: Project) -> None:
 
 
 @pytest.mark.parametrize("option", ["include_input", "includeInput"])
-def test_input_and_output_as_the_options_say(project: Project, option: str) -> None:
-    """Left out where the user wants that, in both spellings."""
+def test_input_and_output_follow_the_options(project: Project, option: str) -> None:
+    """They are left out if the user sets it, in both spellings."""
     project.write(USER, f"builtins: {{event-logger: {{options: {{{option}: false, includeOutput: false}}}}}}\n")
     fire(project, "PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response="done")
     assert not {"input", "output"} & set(records(project)[0])
@@ -155,10 +155,10 @@ def test_the_log_can_be_switched_off_by_its_owner(project: Project) -> None:
 
 
 def test_secrets_stay_out(project: Project) -> None:
-    """Neither in the input nor in what a hook said or failed with, nor in the configuration that is kept."""
+    """Not in the input, not in answers and errors of hooks, and not in the stored configuration."""
     run = f"echo {SECRET} >&2; exit 1"
     project.write(
-        USER, f"hooks:\n  leaks: {{events: PreToolUse, run: '{run}'}}\n  says: {{events: Stop, deny: {SECRET}}}\n"
+        USER, f"hooks:\n  leaks: {{events: PreToolUse, run: '{run}'}}\n  refuses: {{events: Stop, deny: {SECRET}}}\n"
     )
     bash(project, f"curl -H 'Authorization: token {SECRET}' x", tool_input={"command": SECRET, "api_key": "abcdefgh"})
     everything = b"".join(path.read_bytes() for path in project.root.rglob("*") if path.is_file())
@@ -167,15 +167,15 @@ def test_secrets_stay_out(project: Project) -> None:
     assert record["redacted"] >= 3 and record["input"]["command"] in record["outcomes"][-2]["error"]
 
 
-def test_secrets_are_kept_where_the_user_wants_that(project: Project) -> None:
-    """`redact: false` of the user's own file."""
+def test_secrets_are_kept_if_the_user_sets_it(project: Project) -> None:
+    """`redact: false` in the user's file."""
     project.write(USER, "builtins: {event-logger: {options: {redact: false}}}\n")
     bash(project, SECRET)
     assert records(project)[0]["input"] == {"command": SECRET} and records(project)[0]["redacted"] == 0
 
 
-def test_the_configuration_is_kept_once_by_its_hash(project: Project) -> None:
-    """Records of one configuration share it; a change makes another, and both can be read again."""
+def test_the_configuration_is_stored_once_by_its_hash(project: Project) -> None:
+    """Records of one configuration share it; a change creates another, and both can be read."""
     project.write(USER, "hooks:\n  a: {events: Stop, run: 'true'}\n")
     bash(project), bash(project)
     project.write(USER, "hooks:\n  b: {events: Stop, run: 'true', gate: true}\n")
@@ -189,8 +189,8 @@ def test_the_configuration_is_kept_once_by_its_hash(project: Project) -> None:
         assert [hook["name"] for hook in content["hooks"]][-2:] == [name, "guard"]
 
 
-def test_a_kept_configuration_that_was_changed_is_not_believed(project: Project) -> None:
-    """Its name is the hash of what it says."""
+def test_a_stored_configuration_that_was_changed_is_ignored(project: Project) -> None:
+    """Its name is the hash of its content."""
     bash(project)
     (path,) = (project.root / "billhook" / "configs").iterdir()
     path.write_bytes(path.read_bytes().replace(b"metrics", b"metrixs"))
@@ -198,7 +198,7 @@ def test_a_kept_configuration_that_was_changed_is_not_believed(project: Project)
 
 
 def test_every_event_is_recorded(project: Project) -> None:
-    """Also those that nobody has a hook for, and those that nobody has heard of."""
+    """Also events without hooks, and unknown events."""
     for event, fields in (("Notification", {"message": "m", "notification_type": "t"}), ("Strange", {"x": 1})):
         fire(project, event, **fields)
     assert [(record["event"], record["input"]) for record in records(project)] == [
@@ -242,7 +242,7 @@ WIRE: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("made", ["received", "constructed"])
 @pytest.mark.parametrize(("event", "fields"), WIRE, ids=[f"{number} {event}" for number, (event, _) in enumerate(WIRE)])
 def test_every_field_of_an_event(project: Project, event: str, fields: dict[str, Any], made: str) -> None:
-    """A record has everything that the event came with: put together again it is the event (seed 001, section 3)."""
+    """A record has all fields of the event: the event can be restored from it (seed 001, section 3)."""
     sent = {"hook_event_name": event, **BASE, "cwd": str(project.folder), **fields}
     about = decode(json.dumps(sent).encode())
     if made == "constructed" and event in EVENTS and "not_known_yet" not in fields and not about.extra:
@@ -258,8 +258,8 @@ def read(project: Project) -> list[Record]:
     return [entry.record for entry in LogReader(log_file(project).parent, project.root).forward()]
 
 
-def test_fields_are_redacted_like_the_rest(project: Project) -> None:
-    """Wherever a secret stands."""
+def test_fields_are_redacted(project: Project) -> None:
+    """In every field."""
     failed = {"tool_use_id": "toolu_1", "error": "e", "is_interrupt": True}
     fire(project, "PostToolUseFailure", **CALL, **failed, transcript_path=f"/t/{SECRET}", why={"token": SECRET})
     (record,) = records(project)
@@ -267,8 +267,8 @@ def test_fields_are_redacted_like_the_rest(project: Project) -> None:
     assert record["fields"]["is_interrupt"] is True and record["transcript_path"].startswith("/t/[redacted ")
 
 
-def test_who_poses_as_a_built_in_is_searched_as_well(project: Project) -> None:
-    """What a hook of a program tells later hooks may hold a secret, wherever it says that it comes from."""
+def test_a_hook_that_poses_as_a_built_in_is_redacted(project: Project) -> None:
+    """The data of a hook may contain a secret, whatever its source claims."""
     tells = Hook(name="mine", run=lambda ctx: Answer(data={"token": SECRET}), source=Source(layer="built-in"))
     config = load_config(project.folder, home=project.root)
     config.engine(hooks=[tells]).fire_sync(parse({"hook_event_name": "Stop", "stop_hook_active": False}))
@@ -276,8 +276,8 @@ def test_who_poses_as_a_built_in_is_searched_as_well(project: Project) -> None:
     assert SECRET not in json.dumps(record) and record["redacted"] == 1
 
 
-def test_fields_that_may_quote_the_input_go_with_it(project: Project) -> None:
-    """Without `include_input` only whose event it was is kept; without `include_output` a failure's error is not."""
+def test_fields_that_may_quote_the_input_are_left_out_with_it(project: Project) -> None:
+    """Without `include_input` only ids are recorded; without `include_output` the error of a failure is not."""
     project.write(USER, "builtins: {event-logger: {options: {include_input: false, include_output: false}}}\n")
     fire(project, "PermissionRequest", **CALL, **BASE, permission_suggestions=["Bash(ls)"])
     fire(project, "PostToolUseFailure", **CALL, **BASE, error="no such file: ls", is_interrupt=False)
@@ -291,8 +291,8 @@ def test_fields_that_may_quote_the_input_go_with_it(project: Project) -> None:
     }  # fmt: skip
 
 
-def test_an_event_of_a_program_may_hold_anything(project: Project) -> None:
-    """A path for a text, an object that holds itself: it is recorded all the same."""
+def test_an_event_of_a_program_may_contain_anything(project: Project) -> None:
+    """A path instead of a string, an object that contains itself: the event is still recorded."""
     loop: dict[str, Any] = {}
     loop["again"] = loop
     path: Any = Path("/t/x")
@@ -303,8 +303,8 @@ def test_an_event_of_a_program_may_hold_anything(project: Project) -> None:
     assert record.transcript_path == "/t/x" and "can't be written" in record.fields["mcp_server"]
 
 
-def test_a_large_field_lies_in_the_side_file(project: Project) -> None:
-    """And is a part of the event again when the record is put together."""
+def test_a_large_field_is_in_the_side_file(project: Project) -> None:
+    """It is restored when the whole record is read."""
     bash(project, much="x" * 100_000)
     (record,) = read(project)
     assert record.side is not None and record.side.fields == ("fields",) and "much" not in record.payload
@@ -312,8 +312,8 @@ def test_a_large_field_lies_in_the_side_file(project: Project) -> None:
     assert whole.payload["much"] == "x" * 100_000
 
 
-def test_a_line_of_before(project: Project) -> None:
-    """Records that were written without these fields are read as they are."""
+def test_a_line_of_an_earlier_version(project: Project) -> None:
+    """Records without these fields can be read."""
     bash(project)
     line = json.loads(log_file(project).read_bytes())
     old = {key: value for key, value in line.items() if key not in ("fields", *BASE)}
@@ -331,7 +331,7 @@ def test_a_line_of_before(project: Project) -> None:
 @pytest.mark.parametrize("rule", ["warn", "deny"])
 @pytest.mark.parametrize("obstacle", ["symlink", "fifo", "folder", "file for a folder"])
 def test_a_log_that_cannot_be_written(project: Project, obstacle: str, rule: str, tmp_path: Path) -> None:
-    """The event is judged all the same and says that it was not recorded; with `deny` it is refused for that."""
+    """The event is still judged, and the missing record is reported; with `deny` the event is denied."""
     project.write(USER, f"builtins: {{event-logger: {{options: {{on_log_failure: {rule}}}}}}}\n")
     bash(project)
     log = log_file(project)
@@ -346,7 +346,7 @@ def test_a_log_that_cannot_be_written(project: Project, obstacle: str, rule: str
             "folder": log.mkdir,
         }
         make[obstacle]()
-    time.sleep(0.3)  # a process that keeps the log open looks for it four times a second
+    time.sleep(0.3)  # a process that keeps the log open checks its path four times a second
     verdict = bash(project)
     logger = next(one for one in verdict.outcomes if one.hook == "event-logger")
     assert (logger.status, logger.failed_open) == ("failed", rule == "warn")
@@ -356,7 +356,7 @@ def test_a_log_that_cannot_be_written(project: Project, obstacle: str, rule: str
 
 
 def test_a_home_that_cannot_be_made(project: Project) -> None:
-    """Where there is no place for state, events are judged, and each built-in that needs it reports that it failed."""
+    """Without a folder for state, events are judged, and each built-in that needs it reports a failure."""
     project.write(USER, "hooks:\n  no: {events: PreToolUse, deny: never}\n")
     project.root.write_text("a file lies here")
     verdict = bash(project)
@@ -369,7 +369,7 @@ def test_a_home_that_cannot_be_made(project: Project) -> None:
 
 
 def test_turns_and_names_in_every_record(project: Project) -> None:
-    """A session from start to end: every record says which turn it belongs to."""
+    """A session from start to end: every record has its turn."""
     fire(project, "SessionStart", source="startup")
     bash(project)
     fire(project, "SubagentStop", agent_id="a", agent_type="t", agent_transcript_path="", stop_hook_active=False)
@@ -391,8 +391,8 @@ def test_turns_and_names_in_every_record(project: Project) -> None:
 
 
 @pytest.mark.parametrize("parallel", ["true", "false"])
-def test_external_hooks_are_told_name_and_turn(project: Project, parallel: str) -> None:
-    """Also where hooks run at once: those that know come first."""
+def test_external_hooks_get_name_and_turn(project: Project, parallel: str) -> None:
+    """Also if hooks run in parallel: the trackers run first."""
     run = "echo $CLAUDE_SESSION_NAME $CLAUDE_TURN_ID $CLAUDE_TURN_SEQUENCE >> told"
     text = f"parallelExecution: {parallel}\nhooks:\n  h: {{events: [SessionStart, PreToolUse, Stop], run: '{run}'}}\n"
     project.write("hooks.yaml", text)
@@ -404,8 +404,8 @@ def test_external_hooks_are_told_name_and_turn(project: Project, parallel: str) 
     assert (project.folder / "told").read_text().splitlines() == [f"{name} abc-1:1 1"] * 3
 
 
-def test_python_hooks_are_told_name_and_turn(project: Project) -> None:
-    """In their worker, too."""
+def test_python_hooks_get_name_and_turn(project: Project) -> None:
+    """Also in their worker."""
     project.write(
         "tell.py", "def tell(event, ctx):\n    return {'systemMessage': f'{ctx.session_name} {ctx.turn_id}'}\n"
     )

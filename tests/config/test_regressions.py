@@ -1,4 +1,4 @@
-"""Ways round a guard that were once open."""
+"""Ways around a gate that once worked."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ CYCLES = {
 
 @pytest.mark.parametrize("approved", [False, True])
 @pytest.mark.parametrize("row", CYCLES)
-def test_a_projects_cycle_breaks_nobody_else(project: Project, row: str, approved: bool) -> None:
-    """Approved or not, it costs the project's own hooks only."""
+def test_a_projects_cycle_breaks_no_other_hooks(project: Project, row: str, approved: bool) -> None:
+    """Approved or not, it breaks only the project's hooks."""
     project.write(
         USER,
         "hooks:\n  y: {events: PreToolUse, run: 'true'}\n"
@@ -40,8 +40,8 @@ def test_a_projects_cycle_breaks_nobody_else(project: Project, row: str, approve
     assert [entry.state for entry in project.load().entries if entry.declared.layer == "user"] == ["runs", "runs"]
 
 
-def test_a_project_does_not_supply_what_the_user_waits_for(project: Project) -> None:
-    """A name means hooks of the same or more trusted layers: what was missing stays missing."""
+def test_a_project_does_not_supply_a_hook_that_the_user_names(project: Project) -> None:
+    """A name refers to hooks of the same or more trusted layers: a missing hook stays missing."""
     project.write(USER, "hooks:\n  g: {events: PreToolUse, exec: [/bin/true], gate: true, after: [c]}\n")
     assert decision(project) == "deny"
     project.write("hooks.yaml", "hooks:\n  c: {events: Stop, exec: [/bin/true]}\n")
@@ -51,8 +51,8 @@ def test_a_project_does_not_supply_what_the_user_waits_for(project: Project) -> 
 
 
 @pytest.mark.parametrize("key", ["allowedHttpHookUrls", "httpHookAllowedEnvVars"])
-def test_a_projects_allow_list_is_for_its_own_hooks(project: Project, key: str) -> None:
-    """It can't keep the user's guard from its endpoint, nor take its token away."""
+def test_a_projects_allow_list_applies_to_its_hooks_only(project: Project, key: str) -> None:
+    """It can't block the endpoint of the user's gate, nor remove its token."""
     project.write(
         USER,
         "hooks:\n  u: {events: PreToolUse, url: 'http://127.0.0.1:9', headers: {A: 'B $TOK'}, allowedEnvVars: [TOK]}\n",
@@ -63,7 +63,7 @@ def test_a_projects_allow_list_is_for_its_own_hooks(project: Project, key: str) 
 
 
 def test_every_unapproved_hook_is_named(project: Project) -> None:
-    """Stand-ins of two layers are not taken for the same hook."""
+    """Stand-ins of two layers do not count as the same hook."""
     project.write("hooks.yaml", "hooks:\n  pr: {events: PreToolUse, run: 'echo pr'}\n")
     project.write(".billhook/hooks.local.yaml", "hooks:\n  loc: {events: PreToolUse, run: 'echo loc'}\n")
     assert [outcome.hook for outcome in project.fire().outcomes] == ["pr", "loc"]
@@ -78,7 +78,7 @@ DISARMED: dict[str, dict[str, Any]] = {
     "all switched off": {".claude/settings.json": {"disableAllHooks": True}},
     "null": {"hooks.yaml": "hooks:\n  g: null\n"},
     "a number": {"hooks.yaml": "hooks: {g: 3}\n"},
-    "hooks is text": {"hooks.yaml": "hooks: x\n"},
+    "hooks is a string": {"hooks.yaml": "hooks: x\n"},
     "hooks misspelt": {"hooks.yaml": GATE.replace("hooks:", "hoooks:")},
     "a broken file": {"hooks.yaml": "hooks: {g: {\n"},
     "billhook in its place": {"hooks.yaml": "hooks:\n  g: {events: PreToolUse, run: billhook hook --as claude}\n"},
@@ -87,7 +87,7 @@ DISARMED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("row", DISARMED)
 def test_an_approved_gate_is_not_switched_off_unseen(project: Project, row: str) -> None:
-    """It denies what it was approved to judge until somebody has approved the change."""
+    """It denies the events that it was approved to judge until the change is approved."""
     project.write("hooks.yaml", GATE)
     project.approve()
     for name, content in DISARMED[row].items():
@@ -111,14 +111,14 @@ def test_a_second_block_of_hooks(project: Project, row: str) -> None:
 
 
 def test_switching_off_can_be_approved(project: Project) -> None:
-    """Once approved, the gate is off; the user's own file needs no approval for it."""
+    """Once approved, the gate is off; the user's file needs no approval for it."""
     project.write("hooks.yaml", GATE)
     project.approve()
     project.write("hooks.yaml", GATE.replace("gate: true", "gate: true, enabled: false"))
     assert project.approve() == ["g"]
     assert decision(project) == "none" and states(project.load()) == {"g": "off"}
     project.write("hooks.yaml", GATE)
-    assert decision(project) == "deny"  # approved once, approved still
+    assert decision(project) == "deny"  # still approved
     project.write(USER, "hooks:\n  g: {enabled: false}\n")
     assert decision(project) == "none"
 
@@ -137,8 +137,8 @@ def test_a_gate_moved_to_another_event(project: Project) -> None:
     assert decision(project) == "deny"
 
 
-def test_a_link_that_leads_nowhere(project: Project) -> None:
-    """The file is there and can't be read: nobody knows which gates are in it."""
+def test_a_dangling_link(project: Project) -> None:
+    """The file exists and can't be read: its gates are unknown."""
     place = project.path(USER)
     place.parent.mkdir(parents=True)
     place.symlink_to("/nowhere/hooks.yaml")
@@ -156,8 +156,8 @@ NAMED = {
 
 
 @pytest.mark.parametrize("row", NAMED)
-def test_scripts_that_are_named_in_a_roundabout_way(project: Project, row: str) -> None:
-    """Their content is part of what was approved."""
+def test_scripts_that_are_named_indirectly(project: Project, row: str) -> None:
+    """Their content is covered by the approval."""
     for name in ("a.sh", "policies/a.sh"):
         project.script(name, "exit 2")
     project.write("hooks.yaml", f"hooks:\n  g: {{events: PreToolUse, {NAMED[row]}, gate: true}}\n")
@@ -171,7 +171,7 @@ def test_scripts_that_are_named_in_a_roundabout_way(project: Project, row: str) 
 @pytest.mark.parametrize("hook", ["run: python3 guard.py", "python: 'guard:check'"])
 @pytest.mark.parametrize("name", ["random.py", "random/__init__.py"])
 def test_a_file_that_the_standard_library_would_import(project: Project, hook: str, name: str) -> None:
-    """`tempfile` imports `random`: one that appears beside the guard would be it."""
+    """`tempfile` imports `random`: a new `random.py` beside the gate would be imported."""
     project.write("guard.py", "import sys, tempfile\ndef check(event): pass\n")
     project.write("hooks.yaml", f"hooks:\n  g: {{events: PreToolUse, {hook}, gate: true}}\n")
     project.approve()
@@ -180,7 +180,7 @@ def test_a_file_that_the_standard_library_would_import(project: Project, hook: s
     assert states(project.load()) == {"g": "changed"}
 
 
-# -- small things ------------------------------------------------------------------------------------------------------
+# -- other bugs --------------------------------------------------------------------------------------------------------
 
 
 def test_the_project_in_arguments(project: Project) -> None:
@@ -198,7 +198,7 @@ def test_the_project_in_arguments(project: Project) -> None:
 
 
 def test_names_are_unique(project: Project) -> None:
-    """What is shown is what can be named."""
+    """The shown name identifies one hook."""
     project.write(".claude/settings.json", {"hooks": {"Stop": ["echo a"]}})
     project.write(".claude.json", {"hooks": {"Stop": ["echo b"]}})
     project.write(USER, "hooks:\n  echo: {events: Stop, run: echo c}\n  other: {events: Stop, run: x}\n")
@@ -206,14 +206,14 @@ def test_names_are_unique(project: Project) -> None:
     assert shown == ["user/echo", "other", "project/echo", "project/echo#2"]
 
 
-def test_one_file_is_no_list_of_files(project: Project) -> None:
-    """A slip that would read a file for each letter."""
+def test_one_file_is_not_a_list_of_files(project: Project) -> None:
+    """A mistake that would read a file for each letter."""
     with pytest.raises(Exception, match="one file"):
         project.load(files="rules.yaml")
 
 
 def test_calling_billhook_again_ends(project: Project) -> None:
-    """A hook that asks billhook knows how deep it is."""
+    """A hook that calls billhook gets its depth."""
     project.write(USER, "hooks:\n  a: {events: SessionStart, run: 'echo $BILLHOOK_DEPTH'}\n")
     assert project.fire(event="SessionStart").context == ("1",)
     assert decision(project) == Decision.NONE.value

@@ -1,4 +1,4 @@
-"""Any accepted shape becomes the same records; every slip has its place, and costs only its own entry."""
+"""Every accepted shape is read into the same records; every mistake has a place, and affects only its entry."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_seed_003_flat_commands(project: Project, name: str) -> None:
 
 
 def test_seed_004_hooks_json(project: Project) -> None:
-    """`.hooks.json` speaks lesson; a matcher filters by tool name, without one it fires for every tool."""
+    """`.hooks.json` uses the lesson dialect; a matcher filters by tool name, without one it fires for every tool."""
     entries = read(project, ".hooks.json", SEED_004).entries
     assert [(hook.events[0], hook.match, hook.line) for hook in entries] == [
         ("PreToolUse", "bash", 4),
@@ -80,7 +80,7 @@ def test_seed_004_hooks_json(project: Project) -> None:
 
 
 def test_seed_002_hooks_yaml(project: Project) -> None:
-    """The file exactly as printed: parallel off, three built-ins with their options, nothing to complain about."""
+    """The file exactly as printed: parallel off, three built-ins with their options, no findings."""
     file = read(project, "hooks.yaml", PIPELINE)
     assert file.findings == () and file.parallel is False and file.entries == ()
     said = {one.name: (one.enabled, one.options) for one in file.builtins}
@@ -92,7 +92,7 @@ def test_seed_002_hooks_yaml(project: Project) -> None:
 
 
 def test_nested_groups(project: Project) -> None:
-    """Matcher groups with all their fields; comments and trailing commas are tolerated."""
+    """Matcher groups with all their fields; comments and trailing commas are accepted."""
     file = read(project, ".claude/settings.json", NESTED)
     guard, program, http, prompt = file.entries
     assert (guard.match, guard.conditions.rules, guard.timeout, guard.on_failure, guard.title) == (
@@ -180,7 +180,7 @@ def test_events(project: Project, row: str) -> None:
 
 
 def test_event_lists_in_yaml(project: Project) -> None:
-    """The shapes of settings files may stand in a YAML file, too."""
+    """The shapes of settings files may be in a YAML file, too."""
     text = (
         "hooks:\n  PreToolUse:\n    - echo hi\n    - matcher: Bash\n      hooks: [{type: command, command: ./x.sh}]\n"
     )
@@ -188,7 +188,7 @@ def test_event_lists_in_yaml(project: Project) -> None:
     assert (one.dialect, two.dialect, two.match, two.line) == ("claw", "claude", "Bash", 5)
 
 
-def test_handlers_is_hooks_and_a_list_names_itself(project: Project) -> None:
+def test_handlers_is_hooks_and_lists_have_names(project: Project) -> None:
     """Seed 002's word, and its records with an id."""
     text = "handlers:\n  - id: mine\n    events: Stop\n    run: x\n"
     (hook,) = read(project, "hooks.yaml", text).entries
@@ -196,7 +196,7 @@ def test_handlers_is_hooks_and_a_list_names_itself(project: Project) -> None:
 
 
 def test_for_the_whole_file(project: Project) -> None:
-    """`dialect` and `settings: timeout` hold for every hook that says nothing itself."""
+    """`dialect` and `settings: timeout` apply to every hook without its own value."""
     text = "dialect: lesson\nsettings: {timeout: 7, parallelExecution: true}\nhooks:\n"
     text += "  a: {events: Stop, run: x}\n  b: {events: Stop, run: x, timeout: 1, dialect: claw}\n"
     file = read(project, "hooks.yaml", text)
@@ -214,15 +214,15 @@ OURS = {
 
 
 @pytest.mark.parametrize("row", OURS)
-def test_what_billhook_installed_is_no_hook(project: Project, row: str) -> None:
-    """Our own entries in an agent's file would only call us again."""
+def test_entries_that_billhook_installed_are_not_hooks(project: Project, row: str) -> None:
+    """Entries of billhook in an agent's file would only call billhook again."""
     group = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": OURS[row]}]}, "echo hi"]}}
     hooks = read(project, ".claude/settings.json", group).entries
     assert [(hook.name, hook.ours) for hook in hooks if not hook.ours] == [("echo", False)]
 
 
-def test_what_only_looks_like_billhook(project: Project) -> None:
-    """A command that speaks of billhook, but doesn't run it as a hook, stays."""
+def test_entries_that_only_look_like_billhook(project: Project) -> None:
+    """A command that mentions billhook, but doesn't run it as a hook, stays."""
     commands = [
         "echo billhook hook --as claude",
         "billhook fire Stop",
@@ -250,7 +250,7 @@ SLIPS: dict[str, tuple[str, str, list[tuple[str, int, int]], str]] = {
         [("BH202", 2, 23), ("BH204", 2, 3)],
         "good",
     ),
-    "yaml on is no key": (
+    "yaml on is not a key": (
         "hooks.yaml",
         "hooks:\n  bad: {on: Stop, run: x}\n  good: {events: Stop, run: x}\n",
         [("BH202", 2, 9), ("BH204", 2, 3)],
@@ -330,7 +330,7 @@ SLIPS: dict[str, tuple[str, str, list[tuple[str, int, int]], str]] = {
         [("BH201", 2, 3)],
         "echo",
     ),
-    "nested: an event that is no list": (
+    "nested: an event that is not a list": (
         ".claude/settings.json",
         '{"hooks": {\n  "PreToolUse": {"command": "x"},\n  "Stop": ["echo good"]\n}}',
         [("BH203", 2, 17)],
@@ -352,8 +352,8 @@ SLIPS: dict[str, tuple[str, str, list[tuple[str, int, int]], str]] = {
 
 
 @pytest.mark.parametrize("row", SLIPS)
-def test_one_bad_entry_costs_only_itself(project: Project, row: str) -> None:
-    """It is reported with line and column and a hint; its neighbours stay."""
+def test_one_bad_entry_affects_only_itself(project: Project, row: str) -> None:
+    """It is reported with line, column and a hint; the other entries stay."""
     name, text, expected, good = SLIPS[row]
     file = read(project, name, text)
     assert [(one.code, one.line, one.column) for one in file.findings] == expected
@@ -363,7 +363,7 @@ def test_one_bad_entry_costs_only_itself(project: Project, row: str) -> None:
 
 
 def test_the_nearest_name_is_in_the_hint(project: Project) -> None:
-    """What was most likely meant."""
+    """The most likely key is suggested."""
     text = "hooks:\n  bad: {events: PreToolUs, rum: x, dialect: claud}\nbuiltin: {}\n"
     hints = [one.hint for one in read(project, "hooks.yaml", text).findings]
     assert {f"did you mean `{word}`?" for word in ("PreToolUse", "run", "claude", "builtins")} <= set(hints)
@@ -379,19 +379,19 @@ MEANT_AS_GATE = {
 
 
 @pytest.mark.parametrize("row", MEANT_AS_GATE)
-def test_whoever_meant_a_gate_gets_one(project: Project, row: str) -> None:
-    """A slip in the very key that closes a guard doesn't leave it open."""
+def test_a_misspelt_gate_is_a_gate(project: Project, row: str) -> None:
+    """A typo in the key that makes a gate does not leave it open."""
     assert native(project, f"events: PreToolUse\nrun: x\n{MEANT_AS_GATE[row]}").on_failure == "deny"
 
 
-def test_other_peoples_keys_in_settings(project: Project) -> None:
-    """Settings files hold much that is none of our business; our own files don't."""
+def test_keys_of_the_agent_in_settings(project: Project) -> None:
+    """Unknown keys in settings files belong to the agent; in our files they are mistakes."""
     assert read(project, ".claude/settings.json", {"model": "x", "permissions": {"deny": []}}).findings == ()
     assert [one.code for one in read(project, "hooks.yaml", "model: x\n").findings] == ["BH202"]
 
 
-def test_names_that_come_twice(project: Project) -> None:
-    """Two hooks of one name in one file: both stay, and it is said."""
+def test_duplicate_names(project: Project) -> None:
+    """Two hooks with one name in one file: both stay, and it is reported."""
     text = "hooks:\n  - {name: a, events: Stop, run: x}\n  - {name: a, events: Stop, run: y}\n"
     file = read(project, "hooks.yaml", text)
     assert [one.code for one in file.findings] == ["BH211"] and len(file.entries) == 2
@@ -403,21 +403,21 @@ WHOLE_FILE = {
     "an unknown built-in": ("builtins:\n  turn-traker: true\n", [("BH202", 2, 3)]),
     "built-ins that are a list": ("builtins: [x]\n", [("BH203", 1, 11)]),
     "an unknown key of a built-in": ("builtins:\n  turn-tracker: {on: true}\n", [("BH202", 2, 18)]),
-    "an allow-list that is none": ("allowedHttpHookUrls: https://x\n", [("BH203", 1, 22)]),
+    "an invalid allow-list": ("allowedHttpHookUrls: https://x\n", [("BH203", 1, 22)]),
     "a dialect": ("dialect: klaud\n", [("BH205", 1, 10)]),
     "a timeout": ("settings: {timeout: -1}\n", [("BH203", 1, 21)]),
 }
 
 
 @pytest.mark.parametrize("row", WHOLE_FILE)
-def test_slips_that_are_about_the_whole_file(project: Project, row: str) -> None:
-    """Each has its place, too."""
+def test_mistakes_for_the_whole_file(project: Project, row: str) -> None:
+    """Each has a place, too."""
     text, expected = WHOLE_FILE[row]
     assert [(one.code, one.line, one.column) for one in read(project, "hooks.yaml", text).findings] == expected
 
 
 UNREADABLE = {
-    "no JSON at all": (".claude/settings.json", "hello", False),
+    "not JSON": (".claude/settings.json", "hello", False),
     "a list": (".claude/settings.json", "[]", False),
     "broken YAML": ("hooks.yaml", "hooks:\n  a: [events: {Stop\n\t]", False),
     "broken YAML with a gate in it": ("hooks.yaml", "hooks:\n  a: [events: {Stop, gate: true\n\t]", True),
@@ -427,7 +427,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("row", UNREADABLE)
 def test_a_file_that_cannot_be_read(project: Project, row: str) -> None:
-    """It has a finding with a place, no entries, and whether it speaks of a gate."""
+    """It has a finding with a place, no entries, and whether it mentions a gate."""
     name, text, says_gate = UNREADABLE[row]
     path = project.write(name, "")
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -449,15 +449,15 @@ LOST = {
 
 
 @pytest.mark.parametrize("row", LOST)
-def test_a_gate_in_what_was_lost(project: Project, row: str) -> None:
-    """A file that can be read in part says whether a gate may be in the rest."""
+def test_a_gate_in_the_lost_part(project: Project, row: str) -> None:
+    """A file that can be read in part records whether the other part may contain a gate."""
     text, says_gate = LOST[row]
     file = read(project, ".claude/settings.json", text)
     assert file.says_gate is says_gate and "BH104" in [one.code for one in file.findings]
 
 
 def test_a_missing_file(project: Project) -> None:
-    """That it can't be opened is a finding as well."""
+    """A file that can't be opened has a finding as well."""
     file = read_file(str(project.folder / "nothing.yaml"), "explicit", str(project.folder))
     assert [(one.code, one.line) for one in file.findings] == [("BH101", 1)] and not file.readable
 
@@ -484,7 +484,7 @@ STRUCTURAL = {
 
 @pytest.mark.parametrize("row", STRUCTURAL)
 def test_a_gate_in_the_wrong_place_is_not_forgotten(project: Project, row: str) -> None:
-    """What stands where no hook can stand still says that there should be a gate."""
+    """A gate in a place where no hook is allowed is still detected."""
     name, text = STRUCTURAL[row]
     file = read(project, name, text.replace("%s", BLOCKS_ALL))
     blocks = any(hook.gate and not hook.action for hook in file.entries)
@@ -505,21 +505,21 @@ TWICE = {
 
 @pytest.mark.parametrize("row", TWICE)
 def test_twice(project: Project, row: str) -> None:
-    """Two blocks of hooks count both; of one key in two spellings nobody knows which was meant."""
+    """Two blocks of hooks both count; one key in two spellings is ambiguous."""
     text, usable, expected = TWICE[row]
     file = read(project, "hooks.yaml", text)
     assert sum(not hook.broken for hook in file.entries) == usable
     assert [one.code for one in file.findings] == expected
 
 
-def test_a_gate_that_is_said_twice(project: Project) -> None:
-    """Whoever said once that it is a gate meant one."""
+def test_a_gate_that_is_declared_twice(project: Project) -> None:
+    """One of two values makes it a gate, so it is a gate."""
     (hook,) = read(project, "hooks.yaml", "hooks:\n  a: {events: Stop, run: x, gate: true, gate: false}\n").entries
     assert hook.gate and hook.broken
 
 
 def test_an_id_and_a_name(project: Project) -> None:
-    """Seed 002's handlers have both: the id is the name, the name is what people see."""
+    """Seed 002's handlers have both: the id is the name, the name is the title."""
     text = "hooks:\n  - {id: a, name: My Handler, events: Stop, run: x}\n"
     (hook,) = read(project, "hooks.yaml", text).entries
     assert (hook.name, hook.title) == ("a", "My Handler")

@@ -1,4 +1,4 @@
-"""A configuration is kept by its hash, and what lies in its place is mended or told."""
+"""A configuration is stored by its hash; a damaged file is rewritten or reported."""
 
 import os
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from config.project import Project
 
 
 def snapshot_of(project: Project) -> tuple[ConfigSnapshot, Path]:
-    """As a process has it that was just started."""
+    """The snapshot as in a new process."""
     snapshot = ConfigSnapshot(project.load(builtins=True), lambda value: value)
     return snapshot, project.root / "billhook" / "configs" / f"{snapshot.hash}.json"
 
 
 @pytest.mark.parametrize("left", [0, 10, -1], ids=["emptied", "cut off", "all but one byte"])
 def test_a_file_of_the_wrong_size_is_written_again(project: Project, left: int) -> None:
-    """By the next process: a crash may leave an empty file, and a decision could not be explained any more."""
+    """By the next process: a crash may leave an empty file, and decisions could not be explained."""
     snapshot, path = snapshot_of(project)
     snapshot.keep()
     path.write_bytes(path.read_bytes()[:left])
@@ -31,7 +31,7 @@ def test_a_file_of_the_wrong_size_is_written_again(project: Project, left: int) 
 
 
 def test_a_file_that_is_there_is_left_alone(project: Project) -> None:
-    """The usual case costs a look."""
+    """The usual case needs only a `stat`."""
     snapshot, path = snapshot_of(project)
     snapshot.keep()
     before = path.stat()
@@ -55,8 +55,8 @@ def _folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_linked, _piped, _folder])
-def test_what_is_no_file_is_told(project: Project, spoil: Callable[[Path], None]) -> None:
-    """With its place and what to do; never waited for."""
+def test_what_is_not_a_file_is_reported(project: Project, spoil: Callable[[Path], None]) -> None:
+    """With its place and a hint, without blocking."""
     snapshot, path = snapshot_of(project)
     snapshot.keep()
     spoil(path)

@@ -11,7 +11,7 @@ from config.project import Project
 
 
 def found(project: Project, cwd: Path | None = None, **options: object) -> list[tuple[str, str]]:
-    """Layer and file, the latter from the project or the home folder."""
+    """Layer and file, the latter relative to the project or the home folder."""
     result = sources.find(cwd or project.folder, **options)  # type: ignore[arg-type]
     return [(file.layer, _short(project, file.path)) for file in result.files if file.layer != "managed"]
 
@@ -46,8 +46,8 @@ def test_every_layer_most_trusted_first(project: Project) -> None:
     assert expected == found(project, files=[project.folder / "mine.yaml"])
 
 
-def test_only_the_layers_that_are_wanted(project: Project) -> None:
-    """A product that names its own files reads nothing of the user's."""
+def test_only_the_selected_layers(project: Project) -> None:
+    """A product with its own files reads none of the user's files."""
     project.write("~/.claude/settings.json", "{}")
     project.write("hooks.yaml", "")
     mine = project.write("mine.yaml", "")
@@ -56,15 +56,15 @@ def test_only_the_layers_that_are_wanted(project: Project) -> None:
 
 
 def test_a_named_file_that_is_missing(project: Project) -> None:
-    """It must not pass for an empty configuration."""
+    """It must not count as an empty configuration."""
     with pytest.raises(UsageError, match="no file"):
         found(project, files=["missing.yaml"])
-    with pytest.raises(UsageError, match="no layer `projekt`"):
+    with pytest.raises(UsageError, match="unknown layer `projekt`"):
         found(project, layers=("projekt",))
 
 
 def test_from_below_the_project(project: Project) -> None:
-    """`cd` into a folder of the project leaves no guard behind, and neither does a repository inside it."""
+    """Gates still apply after `cd` into a folder of the project or into a nested repository."""
     project.write("hooks.yaml", "")
     inner = project.folder / "src" / "vendored"
     (inner / ".git").mkdir(parents=True)
@@ -83,8 +83,8 @@ def test_without_a_repository(tmp_path: Path, project: Project) -> None:
     assert sources.find(plain).project == str(tmp_path / "plain")
 
 
-def test_the_home_folder_is_no_project(project: Project) -> None:
-    """Neither it nor what is above it is searched from below; standing in it, the user's files stay the user's."""
+def test_the_home_folder_is_not_a_project(project: Project) -> None:
+    """Neither it nor folders above are searched from below; inside of it, the user's files stay the user's."""
     project.write("~/.hooks.json", "{}")
     project.write("~/.claude/settings.json", "{}")
     project.write("~/.claude.json", "{}")
@@ -94,8 +94,8 @@ def test_the_home_folder_is_no_project(project: Project) -> None:
     assert found(project, project.home) == [("user", "~/.claude/settings.json"), ("project", "~/.hooks.json")]
 
 
-def test_where_everybody_may_write(tmp_path: Path, project: Project) -> None:
-    """What somebody put into a folder like /tmp belongs to no project below it."""
+def test_world_writable_folders(tmp_path: Path, project: Project) -> None:
+    """Files in a folder like /tmp do not belong to a project below it."""
     shared = tmp_path / "shared"
     mine = shared / "mine"
     mine.mkdir(parents=True)
@@ -106,15 +106,15 @@ def test_where_everybody_may_write(tmp_path: Path, project: Project) -> None:
 
 
 def test_through_a_link(tmp_path: Path, project: Project) -> None:
-    """A folder is the same project by whatever path one comes."""
+    """A folder is the same project by every path."""
     project.write("hooks.yaml", "")
     link = tmp_path / "link"
     link.symlink_to(project.folder)
     assert sources.find(link) == sources.find(project.folder)
 
 
-def test_what_can_never_be_read(project: Project) -> None:
-    """A pipe, a folder: an error at once, and no waiting."""
+def test_files_that_can_never_be_read(project: Project) -> None:
+    """A pipe, a folder: an error at once, without waiting."""
     pipe = project.folder / "hooks.yaml"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="not a regular file"):

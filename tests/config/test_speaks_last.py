@@ -1,4 +1,4 @@
-"""Self-protection speaks last: what that changes for the hooks before it, and what it does not change."""
+"""The guard runs last: what that changes for the hooks before it, and what it does not change."""
 
 import time
 from typing import Any
@@ -16,21 +16,21 @@ USER = "~/.config/billhook/hooks.yaml"
 GATE = "guard"
 TRUST = "billhook trust --all"
 """What it denies, in any folder."""
-FOR_THE_PERSON = "`billhook trust` is for the user: they can run it in a terminal of their own."
+FOR_THE_PERSON = "`billhook trust` is for the user: they can run it in their own terminal."
 
 
-def own(name: str, said: Answer | None, **fields: Any) -> Hook:
-    """A hook of the program's own that always says the same."""
+def own(name: str, answer: Answer | None, **fields: Any) -> Hook:
+    """A hook of the program that always returns the same answer."""
 
     def run(ctx: Context) -> Answer | None:
-        return said
+        return answer
 
     return Hook(name=name, run=run, **{"events": ("PreToolUse",), **fields})
 
 
-@pytest.fixture(params=["false", "true"], ids=["in turn", "at once"])
+@pytest.fixture(params=["false", "true"], ids=["in order", "in parallel"])
 def mode(request: pytest.FixtureRequest, project: Project) -> Project:
-    """A project whose hooks run in turn, and one whose hooks run at once."""
+    """A project whose hooks run in order, and one whose hooks run in parallel."""
     project.write(USER, f"parallelExecution: {request.param}\nhooks:\n  mine: {{events: PreToolUse, run: 'true'}}\n")
     assert project.load().parallel is (request.param == "true")
     return project
@@ -47,8 +47,8 @@ def statuses(verdict: Verdict) -> dict[str, str]:
 
 @pytest.mark.parametrize("fields", ["", ", priority: 1", ", priority: 999", ", priority: 1000"])
 @pytest.mark.parametrize("parallel", ["false", "true"])
-def test_a_guard_of_the_users_own_speaks_first(fields: str, parallel: str, project: Project) -> None:
-    """What both deny is denied in the words of the hook that somebody wrote, and the built-in is not asked any more."""
+def test_a_gate_of_the_user_runs_first(fields: str, parallel: str, project: Project) -> None:
+    """If both would deny, the reason is that of the user's hook, and the built-in is skipped."""
     guard = f"{{events: PreToolUse, if: Bash(billhook *), deny: not here{fields}}}"
     project.write(USER, f"parallelExecution: {parallel}\nhooks:\n  guard: {guard}\n")
     verdict = fire(project, TRUST)
@@ -56,15 +56,15 @@ def test_a_guard_of_the_users_own_speaks_first(fields: str, parallel: str, proje
     assert verdict.outcomes[-1].hook == f"built-in/{GATE}" and verdict.outcomes[-1].status is Status.SKIPPED
 
 
-@pytest.mark.parametrize("said", [None, allow("fine"), ask("sure?")], ids=["nothing", "allow", "ask"])
-def test_its_deny_stands(said: Answer | None, mode: Project) -> None:
-    """Whatever was said before it."""
-    verdict = fire(mode, TRUST, own("before", said))
+@pytest.mark.parametrize("answer", [None, allow("fine"), ask("sure?")], ids=["nothing", "allow", "ask"])
+def test_its_deny_wins(answer: Answer | None, mode: Project) -> None:
+    """Whatever the hooks before it answered."""
+    verdict = fire(mode, TRUST, own("before", answer))
     assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
 
 
-def test_asks_are_read_in_order(mode: Project) -> None:
-    """Where both want the person to be asked, the hook's own reason comes first."""
+def test_reasons_of_asks_are_in_order(mode: Project) -> None:
+    """If both ask, the reason of the hook comes first."""
     verdict = fire(mode, "rm hooks.yaml", own("asks", ask("sure?")))
     assert verdict.decision == "ask"
     assert verdict.reason.startswith("sure?\n") and "hooks.yaml" in verdict.reason
@@ -72,8 +72,8 @@ def test_asks_are_read_in_order(mode: Project) -> None:
 
 @pytest.mark.parametrize("priority", [1, 100, 999, 5000])
 def test_it_judges_the_input_that_runs(priority: int, mode: Project) -> None:
-    """A rewrite to what it denies is denied, whatever the priority of the hook; and in turn a harmless rewrite of what
-    it would deny passes."""
+    """A rewrite to a call that it denies is denied, whatever the priority of the hook. In order, a harmless rewrite of
+    a call that it would deny is allowed."""
     to_worse = own("rewrites", rewrite(input={"command": TRUST}), priority=priority)
     verdict = fire(mode, "ls", to_worse)
     assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
@@ -83,28 +83,28 @@ def test_it_judges_the_input_that_runs(priority: int, mode: Project) -> None:
 
 
 def test_a_rewriter_that_waits_for_it(mode: Project) -> None:
-    """`after: [guard]` is no way around it: it is asked again."""
+    """`after: [guard]` does not bypass it: it runs again."""
     verdict = fire(mode, "ls", own("rewrites", rewrite(input={"command": TRUST}), after=(GATE,)))
     assert (verdict.decision, verdict.reason) == ("deny", FOR_THE_PERSON)
 
 
 @pytest.mark.parametrize("parallel", ["false", "true"])
 def test_hooks_of_a_file_that_wait_for_it(parallel: str, project: Project) -> None:
-    """They come after it, and it does not wait for them, nor for those that wait for them."""
+    """They run after it, and it waits neither for them nor for hooks that wait for them."""
     hooks = "  c: {events: PreToolUse, run: 'true', after: [b]}\n  b: {events: PreToolUse, run: 'true', after: [%s]}\n"
     more = "  a: {events: PreToolUse, run: 'true'}\n"
     project.write(USER, f"parallelExecution: {parallel}\nhooks:\n{hooks % GATE}{more}")
     config = project.load(builtins=True)
     assert not config.problems
     assert [hook.name for hook in config.plan.hooks][-4:] == ["a", GATE, "b", "c"]
-    asked = statuses(fire(project, "ls"))
-    assert [asked[name] for name in ("a", GATE, "b", "c")] == ["ok"] * 4
-    assert [row.after for row in rows(config) if row.name == GATE] == [()], "nobody wrote that it waits"
-    assert statuses(fire(project, TRUST)) == {**asked, "b": "skipped", "c": "skipped"}
+    ran = statuses(fire(project, "ls"))
+    assert [ran[name] for name in ("a", GATE, "b", "c")] == ["ok"] * 4
+    assert [row.after for row in rows(config) if row.name == GATE] == [()], "no file declares that it waits"
+    assert statuses(fire(project, TRUST)) == {**ran, "b": "skipped", "c": "skipped"}
 
 
 def test_a_larger_priority(mode: Project) -> None:
-    """No number puts a hook after it."""
+    """No priority places a hook after it."""
     late = own("late", allow("fine"), priority=10**18)
     assert fire(mode, TRUST, late).reason == FOR_THE_PERSON
     verdict = fire(mode, "ls", late)
@@ -113,22 +113,22 @@ def test_a_larger_priority(mode: Project) -> None:
 
 @pytest.mark.parametrize("parallel", ["false", "true"])
 def test_an_allow_of_a_larger_priority(parallel: str, project: Project) -> None:
-    """What a user's own hook allows is allowed, whatever its priority."""
+    """A call that a hook of the user allows is allowed, whatever its priority."""
     yes = "{events: PreToolUse, if: Bash(git push *), allow: fine, priority: 100000}"
     project.write(USER, f"parallelExecution: {parallel}\nhooks:\n  yes: {yes}\n")
     assert fire(project, "git push --force origin feature").decision == "allow"
 
 
-@pytest.mark.parametrize("said", [stop("enough"), deny("no")], ids=["stop", "deny"])
-def test_a_hook_that_ends_the_run(said: Answer, project: Project) -> None:
-    """It is not asked any more, and the call does not run."""
-    verdict = fire(project, TRUST, own("ends", said))
+@pytest.mark.parametrize("answer", [stop("enough"), deny("no")], ids=["stop", "deny"])
+def test_a_hook_that_ends_the_run(answer: Answer, project: Project) -> None:
+    """The guard is skipped, and the call does not run."""
+    verdict = fire(project, TRUST, own("ends", answer))
     assert (verdict.decision, statuses(verdict)[GATE]) == ("deny", "skipped")
     assert FOR_THE_PERSON not in verdict.reason
 
 
-def test_the_events_time_is_over_before_it(mode: Project) -> None:
-    """It waits for nobody, so it still looks: what is harmless passes if the slow hook's failures do, the rest does
+def test_the_deadline_passes_before_it(mode: Project) -> None:
+    """It waits for no other hook, so it still runs: a harmless call is allowed if the slow hook fails open, others are
     not."""
     mode.write(USER, mode.path(USER).read_text() + "  slow: {events: PreToolUse, run: sleep 30}\n")
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A layer that can't be looked at is not empty: any error but "does not exist" denies what a gate may judge."""
+"""A layer that can't be accessed is not empty: any error but "does not exist" denies what a gate may judge."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ GATE = "hooks:\n  no-rm:\n    events: PreToolUse\n    if: Bash(rm *)\n    deny: 
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Root passes every permission; this thread of it doesn't meanwhile."""
+    """Root ignores permissions; in this block this thread of root does not."""
     if os.geteuid():
         yield
         return
@@ -77,8 +77,8 @@ USER = ["~/.config/billhook", "~/.config", "~/."]
 
 @pytest.mark.parametrize("place", USER)
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_users_layer(project: Project, place: str, how: str) -> None:
-    """Whatever is wrong with a folder on the way, the gate that was there denies, and the folder is named."""
+def test_a_layer_of_the_user(project: Project, place: str, how: str) -> None:
+    """Whatever is wrong with a folder of the path, the gate that was there denies, and the folder is named."""
     project.write("~/.config/billhook/hooks.yaml", GATE)
     assert project.fire(command="ls").decision is Decision.NONE
     folder = Path(os.path.normpath(project.path(place)))
@@ -104,8 +104,8 @@ def test_the_folder_that_a_variable_names(project: Project, monkeypatch: pytest.
 
 @pytest.mark.parametrize("place", [".billhook", "."])
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_projects_layer(project: Project, place: str, how: str) -> None:
-    """The gates that were approved in it deny what they judged; without any, a clone stops nobody's work."""
+def test_a_layer_of_a_project(project: Project, place: str, how: str) -> None:
+    """Its approved gates deny the events that they judged; without any, a clone blocks nothing."""
     project.write(".billhook/hooks.yaml", GATE)
     project.write("sub/deeper/x", "")
     project.approve()
@@ -139,13 +139,13 @@ def test_a_file(project: Project, name: str, how: str) -> None:
 
 @pytest.mark.parametrize("home", ["/nonexistent", "/nonexistent/deeper", "/dev/null"])
 def test_no_home(project: Project, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
-    """What does not exist is empty, and so is what stands for no home at all."""
+    """A missing home is empty, and so is a HOME that means "no home"."""
     monkeypatch.setenv("HOME", home)
     assert project.fire(command="ls").decision is Decision.NONE and not project.load().problems
 
 
-def test_what_happens_later(project: Project) -> None:
-    """What was loaded is not kept once it can't be read any more, and is loaded again when it can."""
+def test_changes_after_loading(project: Project) -> None:
+    """A file that becomes unreadable is not cached any longer, and is loaded again when it is readable."""
     folder = project.write("~/.config/billhook/hooks.yaml", GATE).parent
     with without_privileges():
         for mode, expected in [(0o755, Decision.NONE), (0, Decision.DENY), (0o755, Decision.NONE)] * 2:

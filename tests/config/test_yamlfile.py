@@ -1,4 +1,4 @@
-"""YAML into nodes: places, what scalars and aliases mean, and what can't be read."""
+"""Read YAML into nodes: places, scalars, aliases, and text that can't be read."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from billhook.config.nodes import FieldNodes, Node
 from billhook.config.read_yaml import read_yaml
 
 FILE = "hooks.yaml"
-# PyYAML writes these line ends as if they were blanks.
+# PyYAML writes these line endings as if they were spaces.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029"), max_size=8)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
 VALUES = st.recursive(
@@ -59,7 +59,7 @@ def leaves(node: Node) -> Iterator[Node]:
 
 
 def at(text: str, line: int, column: int) -> str:
-    """The text from a place on; fails where there is no such place."""
+    """The text from a place on; fails if there is no such place."""
     starts = [0, *(found.end() for found in re.finditer("\r\n|[\r\n\x85\u2028\u2029]", text))]
     assert 1 <= line <= len(starts)
     end = starts[line] if line < len(starts) else len(text)
@@ -68,7 +68,7 @@ def at(text: str, line: int, column: int) -> str:
 
 
 def test_places() -> None:
-    """Every key and value has its line and column; what is aliased has the place of its anchor."""
+    """Every key and value has its line and column; an aliased value has the place of its anchor."""
     node = read_yaml(SAMPLE, FILE).node
     assert node
     assert [(one.value, one.line, one.column) for one in leaves(node)] == [
@@ -126,8 +126,8 @@ def test_places() -> None:
         pytest.param("[" * 64 + "]" * 64, yaml.safe_load("[" * 64 + "]" * 64), id="64 levels"),
     ],
 )
-def test_sound(text: str, value: Any) -> None:
-    """What scalars, tags, anchors and merge keys mean; none of it gives a finding."""
+def test_valid(text: str, value: Any) -> None:
+    """The values of scalars, tags, anchors and merge keys, without findings."""
     assert plain(text) == value
     assert places(text) == []
 
@@ -147,7 +147,7 @@ DEEP_ALIAS = "a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 
         pytest.param("a: !!python/name:os.system\nb: 2", {"b": 2}, ("BH107", 1, 4), "tag", id="Python tag"),
         pytest.param("a: !!set {x}\nb: 2", {"b": 2}, ("BH107", 1, 4), "tag", id="set"),
         pytest.param("!x a: 1\nb: 2", {"b": 2}, ("BH107", 1, 1), "tag", id="tag of a key"),
-        pytest.param("a: !!int x\nb: 2", {"b": 2}, ("BH107", 1, 4), "tag", id="not what its tag says"),
+        pytest.param("a: !!int x\nb: 2", {"b": 2}, ("BH107", 1, 4), "tag", id="a value that does not fit its tag"),
         pytest.param('a: !!int ""\nb: 2', {"b": 2}, ("BH107", 1, 4), "tag", id="empty integer"),
         pytest.param("!x a", "nothing", ("BH107", 1, 1), "tag", id="nothing but a tag"),
         pytest.param("? [a]\n: b\nc: d", {"c": "d"}, ("BH104", 1, 3), "plain text", id="list as key"),
@@ -157,9 +157,9 @@ DEEP_ALIAS = "a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 
         pytest.param("a:\n\t- b", "nothing", ("BH104", 2, 1), "spaces", id="tab"),
         pytest.param("a: b: c", "nothing", ("BH104", 1, 5), "quotes", id="two colons"),
         pytest.param("a: @x", "nothing", ("BH104", 1, 4), "quotes", id="reserved character"),
-        pytest.param("a: [1, 2", "nothing", ("BH104", 1, 4), "`]`", id="open list"),
-        pytest.param("a: {b: 1", "nothing", ("BH104", 1, 4), "`}`", id="open mapping"),
-        pytest.param('a: "x\nb: 1', "nothing", ("BH104", 1, 4), "quote", id="open quote"),
+        pytest.param("a: [1, 2", "nothing", ("BH104", 1, 4), "`]`", id="unclosed list"),
+        pytest.param("a: {b: 1", "nothing", ("BH104", 1, 4), "`}`", id="unclosed mapping"),
+        pytest.param('a: "x\nb: 1', "nothing", ("BH104", 1, 4), "quote", id="unclosed quote"),
         pytest.param('a: "\\q"', "nothing", ("BH104", 1, 5), "backslash", id="unknown escape"),
         pytest.param("- a\nb", "nothing", ("BH104", 2, 1), "key: value", id="key without a colon"),
         pytest.param("a: *x", "nothing", ("BH104", 1, 4), "`&x`", id="no such anchor"),
@@ -176,8 +176,8 @@ DEEP_ALIAS = "a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 
         pytest.param("- x\n" * 20_000, "nothing", ("BH106", 20_000, 3), "fewer", id="too many values"),
     ],
 )
-def test_faulty(text: str, value: Any, finding: tuple[str, int, int], hint: str) -> None:
-    """A fault has one finding with its place and the repair; what can be read without it stays."""
+def test_errors(text: str, value: Any, finding: tuple[str, int, int], hint: str) -> None:
+    """An error has one finding with its place and the fix; the other parts are read."""
     assert plain(text) == value
     assert places(text) == [finding]
     assert hint in read_yaml(text, FILE).findings[0].hint
@@ -185,7 +185,7 @@ def test_faulty(text: str, value: Any, finding: tuple[str, int, int], hint: str)
 
 @pytest.mark.parametrize("field", ["if: !x Bash(ls)", "exec: [a, !x b]", "headers: {a: !x b}", "<<: 5"])
 def test_whole_entry(field: str) -> None:
-    """A hook that lost a field would be another hook: it is left out as a whole, and its neighbours stay."""
+    """Without one field it would be a different hook: it is left out as a whole, and the other hooks stay."""
     text = f"hooks:\n  one:\n    allow: fine\n    {field}\n  two:\n    deny: no\n"
     assert plain(text) == {"hooks": {"two": {"deny": False}}}
     assert [line for _, line, _ in places(text)] == [4]
@@ -193,7 +193,7 @@ def test_whole_entry(field: str) -> None:
 
 @given(VALUES, st.booleans())
 def test_round_trip(value: Any, flow: bool) -> None:
-    """What PyYAML writes is read back as PyYAML reads it, keys as text."""
+    """Text that PyYAML writes is read like PyYAML reads it, with keys as strings."""
     text = yaml.safe_dump(value, default_flow_style=flow, allow_unicode=True)
     result = read_yaml(text, FILE)
     assert result.node and result.findings == ()
@@ -202,7 +202,7 @@ def test_round_trip(value: Any, flow: bool) -> None:
 
 @given(VALUES)
 def test_places_point_at_values(value: Any) -> None:
-    """At the place of every scalar stands that scalar."""
+    """The text at the place of every scalar is that scalar."""
     text = yaml.safe_dump(value, default_style='"', width=10_000)
     node = read_yaml(text, FILE).node
     assert node
@@ -215,13 +215,13 @@ def test_places_point_at_values(value: Any) -> None:
 
 @given(st.text(st.sampled_from("{}[],:-?&*!|>%@`'\"#\n\t ab<~0x1.é\r\x85\0"), max_size=40) | st.text(max_size=40))
 def test_any_text(text: str) -> None:
-    """Any text gives a node or a finding, and every finding a place inside the text."""
+    """Any text results in a node or a finding, and every finding has a place inside of the text."""
     check(text)
 
 
 @given(st.integers(0, len(SAMPLE) - 1), st.integers(0, 8), st.text(max_size=3))
 def test_changed_text(position: int, removed: int, instead: str) -> None:
-    """So does a sound file with a change anywhere."""
+    """The same is true for a valid file with one change."""
     check(SAMPLE[:position] + instead + SAMPLE[position + removed :])
 
 

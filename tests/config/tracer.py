@@ -1,8 +1,8 @@
-"""Runs billhook under an eye that sees every program that is started and every connection that is made.
+"""Runs billhook under a tracer that sees every program that is started and every connection that is made.
 
-`strace` where the machine has it: it sees system calls, whoever makes them. Else Python's audit events, which see
-what Python code asks for. Run as a program, this file is what is watched: one process that calls the real `main` of
-billhook for each verb, in a fork of its own.
+`strace` if the machine has it: it sees the system calls of all processes. Else Python's audit events, which see
+the calls of Python code. Run as a program, this file is the traced process: it calls the real `main` of billhook
+for each verb, in a separate fork.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Verb = tuple[str, tuple[str, ...], str]
-"""A title, the arguments after `billhook`, and standard input. `library` as title: look through the library."""
+"""A title, the arguments after `billhook`, and standard input. The title `library`: use the library."""
 
 _CALL = re.compile(r'\b(execve|execveat|connect)\((?:\d+, |AT_FDCWD, )?(?:"((?:[^"\\]|\\.)*)"|\{([^}]*)\})?')
 _SECONDS = 60
@@ -34,21 +34,21 @@ class Screen(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the tracer saw, and what was shown."""
+    """What the tracer saw, and what the verbs printed."""
 
     started: list[str]
-    """The programs, whether they were there or not; with `strace` our own start is the first."""
+    """The started programs, whether they exist or not; with `strace` the traced process is the first."""
     connected: list[str]
     screens: dict[str, Screen]
 
 
 def tracers() -> list[str]:
-    """The ways to watch that work on this machine."""
+    """The tracers that work on this machine."""
     return ["strace", "audit"] if _strace_works() else ["audit"]
 
 
 def watch(verbs: Sequence[Verb], folder: Path, env: Mapping[str, str], work: Path, tracer: str) -> Seen:
-    """Run verbs in a folder, and tell what happened. `work` is a folder of our own."""
+    """Run verbs in a folder, and return what happened. `work` is a temporary folder."""
     work.mkdir(parents=True)
     log = work / "log"
     log.touch()
@@ -68,7 +68,7 @@ def traced(argv: Sequence[str], folder: Path, env: Mapping[str, str], log: Path)
 
 
 def calls_in(log: Path) -> tuple[list[str], list[str]]:
-    """What strace wrote down: the programs that were started, and the addresses."""
+    """The output of strace: the programs that were started, and the addresses."""
     return _calls(log)
 
 
@@ -96,14 +96,14 @@ def _screens(verbs: Sequence[Verb], work: Path) -> dict[str, Screen]:
 
 
 def _strace_works() -> bool:
-    """It may be there and not be allowed, as in some containers."""
+    """Whether strace works: some containers have it but do not allow it."""
     if shutil.which("strace") is None:
         return False
     done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "true"], capture_output=True, check=False)
     return done.returncode == 0
 
 
-# -- what is watched ---------------------------------------------------------------------------------------------
+# -- the traced process--------------------------------------------------------------------------------------------
 
 
 def _looks(job: dict[str, Any]) -> None:
@@ -122,7 +122,7 @@ def _looks(job: dict[str, Any]) -> None:
 
 
 def _import_all() -> None:
-    """Before the forks, because it is the dear part."""
+    """Import before the forks, because importing is expensive."""
     import importlib
 
     import click
@@ -146,7 +146,7 @@ def _import_all() -> None:
 def _verb(title: str, arguments: Sequence[str], base: str) -> None:
     code = 99
     try:
-        signal.alarm(_SECONDS)  # one that hangs is ended, and shows as -14
+        signal.alarm(_SECONDS)  # a verb that hangs is killed, and its exit code is -14
         for number, end, mode in ((0, "in", os.O_RDONLY), (1, "out", os.O_WRONLY), (2, "err", os.O_WRONLY)):
             os.dup2(os.open(f"{base}.{end}", mode | os.O_CREAT, 0o600), number)
         code = _library() if title == "library" else _main(arguments)
@@ -172,7 +172,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 def _library() -> int:
-    """What a program does that embeds billhook: load, look at everything, fire."""
+    """What a program with billhook as a library does: load, inspect everything, fire."""
     from billhook.config import load_config
     from billhook.config.lint import lint
     from billhook.core.events import parse

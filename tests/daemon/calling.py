@@ -114,7 +114,7 @@ class Client:
         return call
 
     def daemon_starts(self, expected: int) -> list[dict[str, Any]]:
-        """Waits until the daemon was started that often: nobody else waits for it."""
+        """Wait until the daemon was started that often, because the client does not wait for it."""
         until = time.monotonic() + 10
         while len(self.calls("daemon")) < expected and time.monotonic() < until:
             time.sleep(0.01)

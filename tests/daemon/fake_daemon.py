@@ -1,7 +1,7 @@
-"""A small real server on a real Unix socket: speaks the daemon's protocol, and misbehaves on request.
+"""A small real server on a real Unix socket: uses the daemon's protocol, and misbehaves on request.
 
-What it does with a connection is a list of steps: bytes are sent, a number of seconds is slept, and the words below
-mean what they say. At the end of the list it hangs up.
+Its behaviour on a connection is a list of steps: bytes are sent, a number is a pause in seconds, and the words below
+have their usual meaning. At the end of the list it disconnects.
 """
 
 import os
@@ -146,7 +146,7 @@ def _exactly(line: socket.socket, size: int) -> bytes:
 def _text(body: bytes, at: int) -> tuple[bytes, int]:
     (size,) = struct.unpack_from(">I", body, at)
     if at + 4 + size > len(body):
-        raise ValueError(f"a text of {size} bytes at {at} of {len(body)}")
+        raise ValueError(f"a string of {size} bytes at {at} of {len(body)}")
     return body[at + 4 : at + 4 + size], at + 4 + size
 
 
@@ -161,9 +161,9 @@ def _texts(body: bytes, at: int) -> tuple[list[bytes], int]:
 
 
 def main() -> None:
-    """`fake_daemon.py ROOT UID`: serve as somebody else in a folder that is made for it, until stdin ends."""
+    """`fake_daemon.py ROOT UID`: serve as another user in a folder that is made for it, until stdin ends."""
     root, uid = Path(sys.argv[1]), int(sys.argv[2])
-    daemon = FakeDaemon(root, [STARTED, answer(0, b"from somebody else\n")])
+    daemon = FakeDaemon(root, [STARTED, answer(0, b"from another user\n")])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     daemon.listener.listen(16)  # a peer is who it was when it listened

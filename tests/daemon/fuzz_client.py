@@ -1,6 +1,6 @@
-"""Replies and command lines that nobody would write, thrown at the client, each with what has to come of it.
+"""Unusual replies and command lines for the client, each with the expected result.
 
-`python tests/daemon/fuzz_client.py CLIENT [COUNT [SEED]]` runs it by hand, for any build of the client.
+`python tests/daemon/fuzz_client.py CLIENT [COUNT [SEED]]` runs it for any build of the client.
 """
 
 import os
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from daemon.fake_daemon import STARTED, FakeDaemon, answer, frame
 
 COLD = "cold"
-"""What the `billhook` beside the client says."""
+"""The output of the `billhook` beside the client."""
 LIMIT = (16 << 20) + 9
 
 Ending = tuple[int, bytes]
@@ -121,7 +121,7 @@ STRANGE_EVENTS = [
 
 
 class Target:
-    """A client with a `billhook` beside it that only says that it was run."""
+    """A client with a `billhook` beside it that only reports that it was run."""
 
     def __init__(self, program: Path, folder: Path) -> None:
         self.folder = folder
@@ -142,10 +142,10 @@ class Target:
         moves = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((read, out, err))]
         pid = os.posix_spawn(self.program, [self.program, *words], self.env, file_actions=moves)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        said = [os.pread(fd, 1 << 20, 0) for fd in (out, err)]
+        reported = [os.pread(fd, 1 << 20, 0) for fd in (out, err)]
         for fd in (read, out, err):
             os.close(fd)
-        return code, said[0], said[1]
+        return code, reported[0], reported[1]
 
 
 def fuzz(program: Path, count: int, seed: int, tell: Callable[[str], None] = lambda line: None) -> None:
@@ -172,7 +172,7 @@ def fuzz(program: Path, count: int, seed: int, tell: Callable[[str], None] = lam
 
 
 def check(reply: bytes, words: list[bytes], stdin: bytes, ending: Ending, about: str) -> None:
-    """The answer as it is, or the cold path, or a failure answer: whichever the protocol says."""
+    """The answer unchanged, or the cold path, or a failure answer, by the protocol."""
     right = expected(reply) if len(words) <= 64 else (0, COLD.encode())
     if right == (2, b""):  # in the words of some dialect, or as a pass
         assert ending[0] in ((0, 1, 2) if words else (2,)), about

@@ -79,7 +79,7 @@ class Serving:
             try:
                 connection.sendall(data)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # it has heard enough; what did it say?
+                pass  # it has stopped reading; its response is read now
             return heard(connection)
 
     def request(self, body: bytes, path: str = "/fire", *, more: bytes = b"", length: int | None = None) -> bytes:
@@ -96,11 +96,11 @@ class Serving:
         body += struct.pack(">I", len(env)) + texts[1] + _text(json.dumps(event).encode())
         with places.connect(self.folder, 20) as connection:
             connection.sendall(b"bh\0\1" + struct.pack(">I", len(body)) + body)
-            said = heard(connection)
-        assert said[:6] == b"S\0\0\0\0A", said
-        code = said[10]
-        size = struct.unpack(">I", said[11:15])[0]
-        return code, said[15 : 15 + size], said[19 + size :]
+            reported = heard(connection)
+        assert reported[:6] == b"S\0\0\0\0A", reported
+        code = reported[10]
+        size = struct.unpack(">I", reported[11:15])[0]
+        return code, reported[15 : 15 + size], reported[19 + size :]
 
     def log(self) -> list[dict[str, Any]]:
         """Everything that the log has."""
@@ -131,7 +131,7 @@ def serving(base: Path, *settings: str, env: dict[str, str] | None = None) -> It
         "PATH": os.environ["PATH"],
         "HOME": str(base / "home"),
         "BILLHOOK_HOME": str(base / "state"),
-        "USER": "somebody",
+        "USER": "tester",
         "LANG": "C.UTF-8",
         "SECRET_OF_THE_DAEMON": "hidden",
         **(env or {}),

@@ -62,7 +62,7 @@ import os
 def ask(event):
     with open({ran!r}, "a") as file:
         file.write(f"worker {{os.environ['CALL']}} {{os.getppid()}}\\n")
-    return {{"decision": "block", "reason": "the worker says no"}}
+    return {{"decision": "block", "reason": "the worker refused"}}
 """
 ORDINARY = ("drop", "list", "after", "drop", "list", "rule", "list", "drop", "after", "drop")
 UNUSUAL = ("leave", "Worker", "hang")
@@ -92,9 +92,9 @@ class Called(NamedTuple):
     @property
     def failed(self) -> bool:
         """It is the failure answer, which only follows when the daemon had begun."""
-        said = b"the daemon broke off after it had started; hooks may have run" in self.stderr
+        reported = b"the daemon closed the connection before it answered; hooks may have run" in self.stderr
         refused = self.code == (0 if self.kind == "after" else 2)  # what has happened can't be refused any more
-        return (said and refused) or (self.code is None and self.began)
+        return (reported and refused) or (self.code is None and self.began)
 
     @property
     def answered(self) -> bool:
@@ -270,7 +270,7 @@ def used(home: Home) -> Iterator[str]:
         for line in file.read_bytes().splitlines():
             try:
                 record = json.loads(line)
-            except ValueError:  # who was killed has not finished it; that it is accounted for is for `verify` to say
+            except ValueError:  # incomplete, because its writer was killed; `verify` checks that
                 continue
             if record.get("tool_use_id"):
                 yield record["tool_use_id"]

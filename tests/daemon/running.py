@@ -23,7 +23,8 @@ PROGRAM = (sys.executable, "-m", "billhook")
 
 
 class Reply(NamedTuple):
-    """What a caller got; `why` is what a daemon says that did not begin. No code and no reason: it broke off."""
+    """The response to a caller; `why` is the reason of a daemon that did not begin. No code and no reason: the
+    connection was closed."""
 
     began: bool
     code: int | None = None

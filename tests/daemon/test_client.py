@@ -1,4 +1,4 @@
-"""`billhook-hook` as an agent runs it: what it sends, what it gives back, and what it does without a daemon.
+"""`billhook-hook` as an agent runs it: its requests, its output, and the path without a daemon.
 
 Every test runs for the client as it is built on Linux, and for the portable one.
 """
@@ -72,7 +72,7 @@ def test_answer_without_started(client: Client) -> None:
         assert client.run("--nonsense")[:3] == (2, b"", b"no such option\n")
 
 
-def test_what_stands_behind_the_answer_is_not_read(client: Client) -> None:
+def test_bytes_after_the_answer_are_not_read(client: Client) -> None:
     """The answer is the last frame."""
     with FakeDaemon(client.root, [STARTED, answer(0, b"yes") + b"S\xff\xff\xff\xffgarbage"]):
         assert client.run()[:3] == (0, b"yes", b"")
@@ -161,7 +161,7 @@ def test_stdin_in_pieces(client: Client) -> None:
 LEFT_OPEN = {
     "an event": EVENT,
     "with a newline": EVENT + b"\n",
-    "with brackets in a text": b'{"a":"}{[\\"}"}',
+    "with brackets in a string": b'{"a":"}{[\\"}"}',
     "no JSON, but whole": b"{what is this}",
 }
 
@@ -169,15 +169,15 @@ LEFT_OPEN = {
 @pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
 def test_stdin_that_stays_open(client: Client, deadline: list[str]) -> None:
     """An agent may leave our stdin open after a whole document: half a second of silence, and that was all."""
-    for said in LEFT_OPEN.values() if deadline and client.kind == "c" else (EVENT,):
+    for reported in LEFT_OPEN.values() if deadline and client.kind == "c" else (EVENT,):
         with FakeDaemon(client.root, [STARTED, answer(0, b"yes")]) as daemon:
             process = client.start(*deadline)
             assert process.stdin is not None and process.stdout is not None
-            process.stdin.write(said)
+            process.stdin.write(reported)
             process.stdin.flush()
             assert process.stdout.read() == b"yes" and process.wait(timeout=10) == 0
             process.communicate()
-        assert daemon.request.stdin == said
+        assert daemon.request.stdin == reported
         (client.root / "billhook" / "daemon" / "s").unlink()
 
 
@@ -207,7 +207,7 @@ def test_stdin_with_a_pause(client: Client) -> None:
 
 @pytest.mark.parametrize("what", ["closed", "/dev/null", "a folder"])
 def test_stdin_without_anything_to_read(client: Client, what: str) -> None:
-    """Without a readable stdin the daemon is asked all the same: it says what is wrong."""
+    """Without a readable stdin the daemon still gets the request, and reports the problem."""
     fd = os.open(client.folder if what == "a folder" else "/dev/null", os.O_RDONLY)
     with FakeDaemon(client.root, [STARTED, answer(2, b"", b"no event\n")]) as daemon:
         process = client.start(stdin=fd, preexec_fn=closing(0) if what == "closed" else None)
@@ -264,7 +264,7 @@ def unreachable(client: Client, what: str) -> dict[str, str]:
     if what == "no home":
         return {"PATH": env["PATH"]}
     if what == "home of a stranger":
-        return {**env, "BILLHOOK_HOME": "~nobody/x"}
+        return {**env, "BILLHOOK_HOME": "~unknown/x"}
     if what == "longer than any path":
         return {**env, "BILLHOOK_HOME": "/" + "x" * 5000}
     if what == "a file":
@@ -319,7 +319,7 @@ def test_folder_that_is_a_link(client: Client) -> None:
 
 
 def test_daemon_is_started_detached(client: Client) -> None:
-    """The daemon gets a session of its own, nothing of the caller's open, and nobody waits for it."""
+    """The daemon gets a new session, none of the caller's open files, and no process waits for it."""
     read, write = os.pipe()
     client.run(pass_fds=(write,))
     os.close(read)
@@ -378,7 +378,7 @@ def test_cold_path_sees_the_caller(client: Client, deadline: list[str]) -> None:
 
 @pytest.mark.parametrize("much", ["arguments", "variables", "stdin"])
 def test_more_than_the_daemon_takes(client: Client, much: str) -> None:
-    """A request that is too large for the daemon goes the cold path, whole; the daemon is not asked."""
+    """A request that is too large for the daemon takes the cold path, complete; the daemon is not called."""
     words = ["x"] * (65 if much == "arguments" else 1)
     env = {**client.env, **{f"V{i}": "" for i in range(8192 if much == "variables" else 1)}}
     data = b"0123456789abcdef" * ((64 << 16) + 3 if much == "stdin" else 1)
@@ -416,13 +416,12 @@ def test_no_billhook_at_all(client: Client, deadline: list[str]) -> None:
     """Without any `billhook` there is the failure answer."""
     (client.bin / "billhook").unlink()
     result = client.run("--as", "codex", *deadline, stdin=EVENT)
-    assert result[:3] == (2, b"", b"billhook: billhook hook can not be started\n")
+    assert result[:3] == (2, b"", b"billhook: cannot start billhook hook\n")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["--as", "claude", "--help"], ["PreToolUse", "-h"]])
 def test_help_does_not_wait(client: Client, words: list[str]) -> None:
-    """Help is shown by `billhook hook` at once, wherever it is asked for: nobody types an event first, and no daemon is
-    started for it."""
+    """Help is shown by `billhook hook` at once, at any position: it needs no event, and starts no daemon."""
     (client.bin / "billhook").write_text("#!/bin/sh\necho usage $*\n")
     process = client.start(*words)
     assert process.wait(timeout=30) == 0
@@ -451,7 +450,7 @@ def gone(tag: str) -> bool:
 
 
 def test_cold_path_with_a_hook_that_ignores_term(client: Client) -> None:
-    """It is ended at the deadline, by whom it belongs to; there is one answer, and it is in time."""
+    """The client ends it at the deadline; there is one answer, and it is in time."""
     tag, env = with_a_deaf_hook(client)
     result = client.run("--config", "own.yaml", "--deadline", "2500", stdin=EVENT, env=env)
     assert (client.folder / "began").exists()
@@ -464,7 +463,7 @@ def test_cold_path_with_a_hook_that_ignores_term(client: Client) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_signal_in_the_cold_path_with_a_hook_that_ignores_it(client: Client, number: int) -> None:
-    """Whoever ends the client, even without a word, ends its hooks."""
+    """The end of the client, even by SIGKILL, ends its hooks."""
     tag, env = with_a_deaf_hook(client)
     process = client.start("--config", "own.yaml", "--deadline", "20000", env=env)
     assert process.stdin is not None

@@ -25,8 +25,8 @@ from daemon.fuzz_client import fuzz
 pytestmark = pytest.mark.slow
 
 EVENT = b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}'
-BROKE = b"billhook: the daemon broke off after it had started; hooks may have run\n"
-PASSES = b"billhook: the event passes without having been judged\n"
+BROKE = b"billhook: the daemon closed the connection before it answered; hooks may have run\n"
+PASSES = b"billhook: the event continues without being checked\n"
 
 
 TRAPS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
@@ -58,7 +58,7 @@ def finish(process: "subprocess.Popen[bytes]") -> None:
 
 
 def is_listening(pid: int) -> bool:
-    """Whether the process has come so far that it wants to know of signals; SIGHUP is the last of them."""
+    """Whether the process already handles signals; SIGHUP is the last of them."""
     status = Path(f"/proc/{pid}/status").read_text()
     return bool(int(status.split("SigCgt:")[1].split()[0], 16) >> (signal.SIGHUP - 1) & 1)
 
@@ -78,7 +78,7 @@ BEFORE_STARTED: dict[str, list[Step]] = {
 
 @pytest.mark.parametrize("steps", BEFORE_STARTED.values(), ids=BEFORE_STARTED.keys())
 def test_broken_before_it_started(client: Client, steps: list[Step]) -> None:
-    """As long as the daemon has not said that it started, the cold path answers, and a new daemon is started."""
+    """Until the daemon reports that it started, the cold path answers, and a new daemon is started."""
     with FakeDaemon(client.root, steps):
         assert client.run("--as", "claude", stdin=EVENT)[:3] == (0, b"cold\n", b"")
     assert client.cold_call()["input"] == EVENT
@@ -125,9 +125,9 @@ def test_largest_answer(client: Client) -> None:
         assert client.run().stdout == b"o" * (16 << 20)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve as somebody else")
-def test_daemon_of_somebody_else(client: Client) -> None:
-    """What a peer of another uid says is not believed, and it does not get the event."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve as another user")
+def test_daemon_of_another_user(client: Client) -> None:
+    """A reply of another uid is not trusted, and it does not get the event."""
     words = [sys.executable, fake_daemon.__file__, str(client.root), "65534"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline() == b"ready\n"
@@ -137,7 +137,7 @@ def test_daemon_of_somebody_else(client: Client) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_folder_of_somebody_else(client: Client) -> None:
+def test_folder_of_another_user(client: Client) -> None:
     """A folder that belongs to another uid is not looked into."""
     with FakeDaemon(client.root) as daemon:
         os.chown(client.root / "billhook" / "daemon", 65534, 65534)
@@ -201,8 +201,8 @@ def test_wedged_daemon_that_has_not_begun(client: Client, steps: list[Step]) -> 
 
 
 @pytest.mark.parametrize("deadline", [[], ["--deadline", "2000"]], ids=["no deadline", "deadline"])
-def test_daemon_that_begins_when_nobody_waits_any_more(client: Client, deadline: list[str]) -> None:
-    """A daemon that was stopped is not waited for; when it wakes up it can't say that it began, so it does not."""
+def test_daemon_that_begins_after_the_client_has_given_up(client: Client, deadline: list[str]) -> None:
+    """The client does not wait for a suspended daemon; when it resumes, it can't report its start, so nothing runs."""
     listener = FakeDaemon(client.root).listener
     assert client.run(*deadline, stdin=EVENT)[:3] == (0, b"cold\n", b"")
     line, _ = listener.accept()
@@ -213,7 +213,7 @@ def test_daemon_that_begins_when_nobody_waits_any_more(client: Client, deadline:
     listener.close()
 
 
-def test_daemon_that_accepts_nobody(client: Client) -> None:
+def test_daemon_that_accepts_no_connection(client: Client) -> None:
     """With a full queue of connections the client waits for its turn, half of its time; then the cold path answers."""
     daemon = FakeDaemon(client.root, backlog=0)
     waiting = []
@@ -234,7 +234,7 @@ def test_daemon_that_accepts_nobody(client: Client) -> None:
 
 
 def left_open(client: Client, stdin: bytes, *words: str) -> "subprocess.Popen[bytes]":
-    """A client whose stdin nobody closes."""
+    """A client whose stdin stays open."""
     process = client.start("--as", "codex", *words)
     assert process.stdin is not None
     process.stdin.write(stdin)
@@ -243,7 +243,7 @@ def left_open(client: Client, stdin: bytes, *words: str) -> "subprocess.Popen[by
 
 
 def test_half_of_an_event_and_then_nothing(client: Client) -> None:
-    """An agent that never sends the rest gets its answer all the same; what it wrote says about which event."""
+    """An agent that never sends the end still gets its answer; the event's name is in what it sent."""
     for event, code in ((b'{"hook_event_name":"PreToolUse",', 2), (b'{"hook_event_name":"Stop","a":{}', 0)):
         process = left_open(client, event, "--deadline", "900")
         assert process.stderr is not None
@@ -294,11 +294,11 @@ FAULTS = {
 
 @pytest.mark.parametrize(("told", "name", "code"), FAULTS.values(), ids=FAULTS.keys())
 def test_cold_path_that_breaks(client: Client, told: dict[str, object], name: str, code: int) -> None:
-    """A code that `billhook hook` never gives is a failure: an agent would let the call pass."""
+    """A code that `billhook hook` never uses is a failure: an agent would allow the call."""
     client.tell({"stdout": "", **told})
     result = client.run("--as", name, "--deadline", "20000", stdin=EVENT)
     assert result.code == code
-    assert result.stderr.endswith(b"billhook: billhook hook broke off\n") == (name == "claude")
+    assert result.stderr.endswith(b"billhook: billhook hook exited unexpectedly\n") == (name == "claude")
 
 
 DEADLINES = ["0", "", "-1", "soon", "99999999999999999999999", "1e9", "0x10", "20000", "00020000"]
@@ -306,7 +306,7 @@ DEADLINES = ["0", "", "-1", "soon", "99999999999999999999999", "1e9", "0x10", "2
 
 @pytest.mark.parametrize("deadline", DEADLINES)
 def test_strange_deadlines(client: Client, deadline: str) -> None:
-    """A deadline that is none, or of years, is sent on: billhook says what is wrong with it."""
+    """An invalid deadline, or one of years, is passed on: billhook reports the error."""
     with FakeDaemon(client.root, [STARTED, answer(0, b"yes")]) as daemon:
         assert client.run("--deadline", deadline)[:3] == (0, b"yes", b"")
     assert daemon.request.arguments == [b"--deadline", deadline.encode()]
@@ -332,10 +332,10 @@ NAMES: dict[str, tuple[bytes, list[str], dict[str, str], tuple[int, bytes, bytes
     "in a tool's input": (b'{"tool_input":{"hook_event_name":"Stop"},"hook_event_name":"PreToolUse"}', [], {}, TOOL),
     "only in a tool's input": (b'{"tool_input":{"hook_event_name":"Stop"}}', [], {}, TOOL),
     "in a list": (b'[{"hook_event_name":"Stop"}]', [], {}, TOOL),
-    "in a text": (b'{"a":"\\"hook_event_name\\":\\"Stop\\"","hook_event_name":"PreToolUse"}', [], {}, TOOL),
+    "in a string": (b'{"a":"\\"hook_event_name\\":\\"Stop\\"","hook_event_name":"PreToolUse"}', [], {}, TOOL),
     "as a value": (b'{"a":"hook_event_name","b":"Stop","hook_event_name":"PreToolUse"}', [], {}, TOOL),
     "behind an escape": (b'{"a":"\\\\","hook_event_name":"Stop"}', [], {}, STOP),
-    "behind brackets in a text": (b'{"a":"}}]]{[","hook_event_name":"Stop"}', [], {}, STOP),
+    "after brackets in a string": (b'{"a":"}}]]{[","hook_event_name":"Stop"}', [], {}, STOP),
     "the first of two": (b'{"hook_event_name":"PreToolUse","hook_event_name":"Stop"}', [], {}, TOOL),
     "behind the end": (b'{} {"hook_event_name":"Stop"}', [], {}, TOOL),
     "cut off": (b'{"hook_event_name":"Sto', [], {}, TOOL),
@@ -372,7 +372,7 @@ GONE = b"billhook: the answer could not be written to stdout\n"
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
-def test_stdout_that_nobody_reads(client: Client, size: int) -> None:
+def test_stdout_without_a_reader(client: Client, size: int) -> None:
     """An answer that can't be written may have been a refusal: the exit code refuses."""
     read, write = os.pipe()
     os.close(read)
@@ -393,7 +393,7 @@ def test_stdout_that_is_closed(client: Client) -> None:
 
 
 def test_everything_closed(client: Client) -> None:
-    """Without stdin, stdout and stderr the exit code still says it."""
+    """Without stdin, stdout and stderr the exit code still has the result."""
     how = {"stdin": None, "stdout": None, "stderr": None, "preexec_fn": closing(0, 1, 2)}
     with FakeDaemon(client.root, [STARTED, answer(0, b"yes", b"more")]) as daemon:
         assert client.start("--as", "claude", **how).wait(timeout=30) == 2
@@ -403,7 +403,7 @@ def test_everything_closed(client: Client) -> None:
     assert client.cold_call()["input"] == b""
 
 
-def test_stderr_that_nobody_reads(client: Client) -> None:
+def test_stderr_without_a_reader(client: Client) -> None:
     """A reason that can't be written does not undo the refusal."""
     read, write = os.pipe()
     os.close(read)
@@ -450,7 +450,7 @@ def test_signal(client: Client, number: int, where: str) -> None:
 
 
 def test_signal_that_is_ignored(client: Client) -> None:
-    """What the caller ignores stays ignored, as `nohup` wants it."""
+    """Signals that the caller ignores stay ignored, as with `nohup`."""
     with FakeDaemon(client.root, [STARTED, 0.6, answer(0, b"yes")]) as daemon:
         process = client.start(preexec_fn=ignoring(signal.SIGHUP))
         close_stdin(process)
@@ -540,7 +540,7 @@ def test_client_that_is_killed(client: Client) -> None:
 
 
 def test_malformed_replies(built: tuple[str, Path]) -> None:
-    """Whatever the peer sends, the ending is the one that the protocol says."""
+    """For any reply, the result is the one of the protocol."""
     kind, program = built
     fuzz(program, 500 if kind == "c" else 100, seed=random.randrange(2**32))
 

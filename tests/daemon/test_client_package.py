@@ -71,7 +71,7 @@ def test_launcher_with_billhook_elsewhere(launcher: Client) -> None:
 
 @pytest.mark.parametrize("what", ["closed", "a folder"])
 def test_launcher_without_stdin(launcher: Client, what: str) -> None:
-    """Python itself would not start with a folder there, and its exit code is one that agents let pass."""
+    """Python itself would not start with a folder there, and agents allow the call for its exit code."""
     folder = os.open(launcher.folder, os.O_RDONLY)
     process = launcher.start(stdin=folder, preexec_fn=closing(0) if what == "closed" else None)
     assert process.communicate(timeout=30) == (b"cold\n", b"")
@@ -79,7 +79,7 @@ def test_launcher_without_stdin(launcher: Client, what: str) -> None:
     assert launcher.cold_call()["input"] == b""
 
 
-START, BROKE = b"billhook: billhook hook can not be started\n", b"billhook: billhook hook broke off\n"
+START, BROKE = b"billhook: cannot start billhook hook\n", b"billhook: billhook hook exited unexpectedly\n"
 BROKEN = {
     "no interpreter": ("#!/nowhere/python\n", START),
     "an import that fails": ("#!/bin/sh\necho Traceback >&2\nexit 1\n", BROKE),

@@ -19,8 +19,8 @@ from billhook.core.events import EVENTS, Block, parse
 from daemon import calling
 from daemon.calling import Client
 
-WHY = "billhook: billhook hook can not be started"
-PASSES = "billhook: the event passes without having been judged\n"
+WHY = "billhook: cannot start billhook hook"
+PASSES = "billhook: the event continues without being checked\n"
 SEEDS = ("claw", "claw-text", "lesson")
 DIALECTS = (*CAPABILITIES, *SEEDS, "universal", "unheard-of")
 OF_OTHERS = ("BeforeModel", "AfterModel", "errorOccurred", "workspaceOpen", "SomethingNew", "stop subagentstop", "")
@@ -60,9 +60,9 @@ def without_billhook(client: Client) -> Client:
 
 
 def failing(client: Client, *words: str, event: str = "", stdin: bytes = b"") -> Ending:
-    """A call that nobody can answer: how it ended, with the reason as `WHY`."""
-    said = stdin or json.dumps({"hook_event_name": event}).encode()
-    how: dict[str, Any] = {"input": said, "env": client.env, "capture_output": True, "timeout": 30}
+    """A call that can't be answered: its exit, with the reason as `WHY`."""
+    reported = stdin or json.dumps({"hook_event_name": event}).encode()
+    how: dict[str, Any] = {"input": reported, "env": client.env, "capture_output": True, "timeout": 30}
     run = subprocess.run([client.program, *words], check=False, **how)
     return run.returncode, run.stdout.decode().replace(WHY, "WHY"), run.stderr.decode().replace(WHY, "WHY")
 
@@ -133,7 +133,7 @@ WORDS: dict[tuple[str, str], Ending] = {
 
 @pytest.mark.parametrize(("name", "event"), WORDS, ids=lambda word: word or "nameless")
 def test_words(client: Client, name: str, event: str) -> None:
-    """The failure answer refuses as the agent understands it; one that wants to stop is never kept going."""
+    """The failure answer refuses in the agent's format; an agent that is about to stop is never kept running."""
     assert failing(client, "--as", name, event=event) == WORDS[name, event]
     assert failing(client, f"--as={name}", "--on-failure=deny", event, stdin=b"{}") == WORDS[name, event]
     assert failing(client, "--as", name, "--on-failure", "allow", event=event) == GO
@@ -161,18 +161,18 @@ def test_words_as_the_agent_reads_them(client: Client, name: str) -> None:
         if name in CAPABILITIES and name != "claude":
             denies = CAPABILITIES[name][event].deny
         code, out, err = failing(client, "--as", name, event=EVENT_NAMES.get(name, {}).get(event, event))
-        said = codec.read_exit(
+        reported = codec.read_exit(
             parse({**ANY_FIELDS, "hook_event_name": event}), Exit(code=code, stdout=out.encode(), stderr=err.encode())
         )
-        assert (event, said.status, said.answer.objects) == (event, Status.OK, denies)
-        assert "does not obey" not in said.error, event
+        assert (event, reported.status, reported.answer.objects) == (event, Status.OK, denies)
+        assert "does not obey" not in reported.error, event
         assert (PASSES in err) != denies
         if denies:
-            assert "WHY" in said.answer.reason + said.answer.stop_reason, event
+            assert "WHY" in reported.answer.reason + reported.answer.stop_reason, event
 
 
 def test_every_spelling_is_of_its_kind(client: Client) -> None:
-    """What an agent calls an event is refused as the event that it stands for."""
+    """An agent's name of an event is refused like the canonical event."""
     for name, rows in (*EVENT_NAMES.items(), *NARROWER.items()):
         for own in {*rows, *rows.values()}:
             usual = failing(client, "--as", name, event=canonical_event(own) or own)
@@ -180,8 +180,8 @@ def test_every_spelling_is_of_its_kind(client: Client) -> None:
 
 
 ODD = {
-    "what agents let pass": (3, "claude", 2),
-    "what Python says when it can't import": (1, "claude", 2),
+    "a code that agents allow": (3, "claude", 2),
+    "Python's code if it can't import": (1, "claude", 2),
     "the same where 1 denies": (1, "lesson", 1),
     "the highest": (125, "codex", 2),
     "a shell's": (126, "gemini", 2),
@@ -193,12 +193,12 @@ ODD = {
 @pytest.mark.parametrize(("code", "name", "refused"), ODD.values(), ids=ODD.keys())
 @pytest.mark.parametrize("deadline", [[], ["--deadline", "20000"]], ids=["no deadline", "deadline"])
 def test_odd_codes_of_the_cold_path(client: Client, code: int, name: str, refused: int, deadline: list[str]) -> None:
-    """A code that `billhook hook` has no use for is a failure: some agents would let the call pass. What it had said
-    on stdout until then is not passed on: behind it nobody would understand ours."""
+    """A code that `billhook hook` does not use is a failure: some agents would allow the call. Its stdout so far is not
+    passed on, because our answer after it would not be valid."""
     script = client.bin / "billhook"
     script.write_text(f"#!/bin/sh\necho half of >&2\necho half of\nexit {code}\n")
     script.chmod(0o755)
     ended, out, err = failing(client, "--as", name, *deadline, event="PreToolUse")
     assert ended == refused
     assert ("half of" in out) == (name == "lesson")
-    assert err.startswith("half of\n") and ("billhook hook broke off" in err) == (name != "lesson")
+    assert err.startswith("half of\n") and ("billhook hook exited unexpectedly" in err) == (name != "lesson")

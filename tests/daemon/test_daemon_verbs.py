@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 def test_start_status_stop(home: Home) -> None:
-    """One is started, found, looked at and ended; each verb says what it did."""
+    """One is started, found, queried and stopped; each verb reports what it did."""
     assert home.billhook("daemon", "status").stdout == "the daemon is not running\n"
     started = home.billhook("daemon", "start")
     assert (started.returncode, started.stderr) == (0, "")
@@ -81,7 +81,7 @@ def test_json(home: Home) -> None:
 
 
 def test_start_where_one_serves_otherwise(home: Home) -> None:
-    """Whoever asks for HTTP learns that the daemon does not listen there; of another idle exit there is a note."""
+    """With HTTP requested, the daemon reports that it does not listen there; for another idle exit there is a note."""
     home.start("--idle-exit", "600")
     asked = home.billhook("daemon", "start", "--http", "127.0.0.1:8123", "--json")
     assert asked.returncode == 2
@@ -135,7 +135,7 @@ def test_started_daemon_is_nobodys(home: Home) -> None:
 
 
 def test_start_comes_back_although_the_daemon_lives(home: Home) -> None:
-    """Whoever reads the output of `start` to its end does not wait for the daemon."""
+    """Reading the output of `start` to its end does not wait for the daemon."""
     done = subprocess.run(
         ["/bin/sh", "-c", '"$@" | cat', "sh", *PROGRAM, "daemon", "start"],
         env=home.env(),
@@ -163,7 +163,7 @@ def test_relative_root(home: Home) -> None:
 
 
 def test_root_with_a_long_path(tmp_path: Path) -> None:
-    """A state root may lie deeper than a socket's address can say."""
+    """The path of a state root may be longer than a socket's address allows."""
     with home_in(tmp_path / ("x" * 100) / ("y" * 100)) as home:
         assert home.billhook("daemon", "start").returncode == 0
         assert home.ask().code == 0
@@ -171,7 +171,7 @@ def test_root_with_a_long_path(tmp_path: Path) -> None:
 
 
 def test_run_in_the_foreground(home: Home) -> None:
-    """It says where it serves, and why it ended; Ctrl-C ends it with 0."""
+    """It reports where it serves, and why it ended; Ctrl-C ends it with 0."""
     child = subprocess.Popen(
         [*PROGRAM, "daemon", "run"], env=home.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -205,7 +205,7 @@ def test_stop_of_one_that_is_stopped(home: Home) -> None:
 
 
 def test_stop_by_force(home: Home) -> None:
-    """`--force` waits for nobody, and what the daemon started is ended, too."""
+    """`--force` does not wait, and processes of the daemon are ended, too."""
     home.own(f"hooks:\n  slow: {{events: PreToolUse, run: 'echo $$ > {home.project}/pid; sleep 60'}}\n")
     daemon = home.start()
     with home.call() as call:

@@ -77,7 +77,7 @@ MISCHIEF = {
     "Exits": ("os._exit(3)", 30),
     "Crashes": ("ctypes.string_at(0)", 30),
 }
-FINE = "def fine(event):\n    return {'decision': 'block', 'reason': 'fine says no'}\n"
+FINE = "def fine(event):\n    return {'decision': 'block', 'reason': 'fine refused'}\n"
 
 
 def test_eight_clients_beside_hooks_that_fail(home: Home, client: Path) -> None:
@@ -90,7 +90,7 @@ def test_eight_clients_beside_hooks_that_fail(home: Home, client: Path) -> None:
         about = f"match: {name}, python: 'bad:{name.lower()}', gate: true, timeout: {seconds}"
         entries.append(f"  {name}: {{events: PreToolUse, {about}}}\n")
     home.file("hooks.yaml", "hooks:\n" + "".join(entries))
-    home.own("hooks:\n  plain: {events: PreToolUse, match: Plain, run: 'echo plain says no >&2; exit 2'}\n")
+    home.own("hooks:\n  plain: {events: PreToolUse, match: Plain, run: 'echo plain refused >&2; exit 2'}\n")
     home.approve()
     daemon = home.start()
 
@@ -104,8 +104,8 @@ def test_eight_clients_beside_hooks_that_fail(home: Home, client: Path) -> None:
         answers = list(pool.map(call, fine))
         failures = [future.result() for future in failing]
     for kind, answer in answers:
-        said = b"" if kind == "Allowed" else f"{kind.lower()} says no".encode()
-        assert answer.code == 0 and said in answer.stdout and denied(answer) is bool(said), (kind, answer)
+        reason = b"" if kind == "Allowed" else f"{kind.lower()} refused".encode()
+        assert answer.code == 0 and reason in answer.stdout and denied(answer) is bool(reason), (kind, answer)
         assert answer.seconds < 30, (kind, answer)
     for kind, answer in failures:
         assert denied(answer) and answer.seconds < 45, (kind, answer)
@@ -118,8 +118,8 @@ def test_eight_clients_beside_hooks_that_fail(home: Home, client: Path) -> None:
 
 @pytest.mark.parametrize("on_failure", ["deny", "allow"])
 def test_client_of_a_daemon_that_is_stopped(home: Home, client: Path, on_failure: str) -> None:
-    """Its answer is there at the deadline, as `--on-failure` says or from its own hooks; and the daemon that wakes up
-    later runs nothing for a caller that has gone."""
+    """Its answer is there at the deadline, from `--on-failure` or from its own hooks; and the daemon that resumes later
+    runs nothing for a caller that has disconnected."""
     ran = guarded(home)
     daemon = home.start()
     daemon.send_signal(signal.SIGSTOP)
@@ -172,13 +172,13 @@ def test_killed_in_the_midst_of_a_request(home: Home, client: Path) -> None:
         daemon.kill()
         refused, passed = [call.result() for call in calls]
     assert (refused.code, passed.code) == (2, 0)
-    assert all(b"the daemon broke off after it had started" in answer.stderr for answer in (refused, passed))
+    assert all(b"the daemon closed the connection before it answered" in answer.stderr for answer in (refused, passed))
     assert max(refused.seconds, passed.seconds) < 40
     assert len(ran.read_text().split()) == 2
     eventually(lambda: not any(map(is_alive, pids)), 10)
 
 
-def test_told_to_end_again_and_again_nobody_gets_a_failure(home: Home, client: Path) -> None:
+def test_stopped_repeatedly_no_caller_gets_a_failure(home: Home, client: Path) -> None:
     """Daemons that are told to end while callers never pause answer all that they took; the others never began."""
     ran, mark, chance = killing.prepared(home), f"told-{os.getpid()}", random.Random(7)
     callers = killing.Callers(home, client, seed=7, bold=0.01, mark=mark, BILLHOOK_NO_DAEMON="1")
@@ -205,7 +205,7 @@ def test_told_to_end_again_and_again_nobody_gets_a_failure(home: Home, client: P
 
 
 def test_log_has_the_events_of_a_session_in_their_order(home: Home) -> None:
-    """Of many at once, none of which has to wait for a hook, each stands where it came."""
+    """Of many concurrent events without waiting hooks, each keeps its order."""
     home.own("hooks:\n  no-rm: {events: PreToolUse, if: Bash(rm *), deny: never}\n")
     home.start()
     events = [home.event(tool_use_id=f"{number:03}", tool_input={"command": "rm x"}) for number in range(120)]
@@ -269,7 +269,7 @@ def broken(request: bytes, chance: random.Random) -> bytes:
 
 
 def pester(home: Home, many: int, seed: int) -> None:
-    """So many broken requests, some of them said slowly, some without waiting for an answer."""
+    """Many broken requests, some of them slow, some without waiting for an answer."""
     chance = random.Random(seed)
     env = {"HOME": str(home.home), "BILLHOOK_HOME": str(home.root), "PATH": os.environ["PATH"]}
     whole = protocol.request("0.0", ["--as", "claude"], "/", env, json.dumps(home.event()).encode())
@@ -333,11 +333,11 @@ for words in ("GET /events", "POST /fire", "POST /hook/claude"):
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize("mode", [None, 0o755], ids=["new root", "root that was there"])
 def test_another_user_reaches_nothing(mode: int | None) -> None:
-    """Socket, token, log, event log, state: nothing below the root can be read or entered, and HTTP wants the token;
-    also where the root lay open before, as an agent's folder does."""
+    """Socket, token, log, event log, state: nothing below the root can be read or entered, and HTTP needs the token;
+    also if the root was open before, like an agent's folder."""
     base = Path(tempfile.mkdtemp(prefix="bh-"))
     base.chmod(0o755)
     try:

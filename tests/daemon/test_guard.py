@@ -53,13 +53,13 @@ def test_guard_ends_with_its_daemon(home: Home) -> None:
     daemon = eventually(home.status).pid
     guard = parent_of(daemon)
     assert len(os.listdir(f"/proc/{guard}/fd")) == 4
-    os.kill(guard, signal.SIGTERM)  # whoever ends everything ends the daemon first
+    os.kill(guard, signal.SIGTERM)  # ignored: the daemon has to end first
     assert home.billhook("daemon", "stop").stdout == f"stopped: process {daemon}\n"
     eventually(lambda: not is_alive(guard), 10)
 
 
 def test_daemon_without_its_guard_serves_on(home: Home) -> None:
-    """Somebody kills the guard: nobody's answer depends on it."""
+    """The guard is killed: no answer depends on it."""
     assert home.billhook("daemon", "start").returncode == 0
     daemon = eventually(home.status).pid
     os.kill(parent_of(daemon), signal.SIGKILL)

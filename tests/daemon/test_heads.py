@@ -64,8 +64,8 @@ def rewritten(lines: list[bytes]) -> list[bytes]:
 
 
 ATTACKS: dict[str, tuple[Callable[[list[bytes]], list[bytes] | None], str]] = {
-    "the end is cut off": (lambda lines: lines[:2], "the log was cut off: the head that was exported, record 4"),
-    "the end is cut off and it went on": (lambda lines: [*lines[:3], *rewritten(lines)[3:]], "follow record 3"),
+    "the end is cut off": (lambda lines: lines[:2], "the log was truncated: the exported head, record 4"),
+    "the end is cut off and it went on": (lambda lines: [*lines[:3], *rewritten(lines)[3:]], "does not match record 3"),
     "all of it is rewritten": (rewritten, "the log was rewritten up to here"),
     "it is emptied": (lambda lines: [], "it has no record"),
     "it is removed": (lambda lines: None, "it has no record"),
@@ -75,13 +75,13 @@ ATTACKS: dict[str, tuple[Callable[[list[bytes]], list[bytes] | None], str]] = {
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_on_the_log_are_found(home: Home, name: str) -> None:
     """Nothing was exported by hand, and `verify` is given no head; the copy below the state root is of no help."""
-    attack, said = ATTACKS[name]
+    attack, reported = ATTACKS[name]
     log = recorded(home)
     changed = attack(log.read_bytes().splitlines(keepends=True))
     log.unlink() if changed is None else log.write_bytes(b"".join(changed))
 
     code, findings = verified(home)
-    assert code == 1 and said in findings
+    assert code == 1 and reported in findings
 
 
 def test_a_head_is_never_replaced(home: Home) -> None:
@@ -96,7 +96,7 @@ def test_a_head_is_never_replaced(home: Home) -> None:
     daemon.wait()
 
     code, findings = verified(home)
-    assert code == 1 and "record 4: it is not the record whose head was exported" in findings
+    assert code == 1 and "record 4: it does not match the exported head" in findings
 
 
 def test_a_folder_that_is_gone_is_reported(home: Home) -> None:
@@ -106,7 +106,7 @@ def test_a_folder_that_is_gone_is_reported(home: Home) -> None:
     share.rename(share.with_name("unmounted"))
     daemon = home.start()
     assert home.ask().code == 0
-    eventually(lambda: b"no head was exported" in (home.folder / places.LOG).read_bytes(), 30)
+    eventually(lambda: b"the head of a log was not exported" in (home.folder / places.LOG).read_bytes(), 30)
     daemon.terminate()
     daemon.wait()
 

@@ -93,7 +93,7 @@ def tool(called: str, base: Path, name: str = "PreToolUse", **fields: Any) -> di
 
 
 def test_health_needs_no_token(served: Serving) -> None:
-    """Anybody on this machine may ask whether it is there."""
+    """The health check needs no token."""
     found = httpx.get(f"{served.url}/healthz", trust_env=False, verify=False)
 
     assert (found.status_code, found.json()) == (200, {"status": "ok", "version": __version__})
@@ -117,7 +117,7 @@ def test_health_needs_no_token(served: Serving) -> None:
         ("GET", "/events?sesion=1", 400),
     ],
 )
-def test_what_is_not_there_is_said_in_json(client: httpx.Client, method: str, path: str, status: int) -> None:
+def test_unknown_paths_are_reported_in_json(client: httpx.Client, method: str, path: str, status: int) -> None:
     """Unknown paths and wrong methods get the anatomy of our errors."""
     found = client.request(method, path)
 
@@ -165,7 +165,7 @@ def test_fire_gives_the_verdict(client: httpx.Client, served: Serving) -> None:
 
 
 def test_the_description_is_of_these_routes(client: httpx.Client, served: Serving) -> None:
-    """OpenAPI names every route with its methods, and what is answered is as it says."""
+    """OpenAPI has every route with its methods, and the answers follow it."""
     whole = client.get("/openapi.json").json()
     answers: dict[tuple[str, str], Callable[[], httpx.Response]] = {
         ("/healthz", "get"): lambda: client.get("/healthz"),
@@ -303,14 +303,14 @@ REFUSALS: dict[str, Answer] = {"deny": deny("no"), "ask": ask("?"), "defer": def
 def test_what_holds_an_event_up_is_obeyed(name: str, dialect: str) -> None:
     """On every event and in every dialect the JSON of a refusal is a refusal for who reads it, and never nothing."""
     about, spoken = _sample(name), DIALECTS[dialect]
-    for said, answer in REFUSALS.items():
+    for reported, answer in REFUSALS.items():
         output = as_json(spoken, about, answer).output
         read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(output).encode())).answer
         held_up = read.objects or read.decision in (Decision.ASK, Decision.DEFER)
         if about.gates or about.block is Block.STOP:
-            assert held_up, said
+            assert held_up, reported
         if about.block is Block.KEEP_GOING:
-            assert read.keep_going or read.stop, said
+            assert read.keep_going or read.stop, reported
     going = as_json(spoken, about, keep_going("more"))[0]
     read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(going).encode())).answer
     assert read.keep_going == (about.block is Block.KEEP_GOING)
@@ -318,8 +318,8 @@ def test_what_holds_an_event_up_is_obeyed(name: str, dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", SPOKEN)
 @pytest.mark.parametrize("name", [*EVENTS, "SomethingNew"])
-def test_a_refusal_of_something_unknown_holds_and_keeps_nobody_going(name: str, dialect: str) -> None:
-    """When nobody can tell which event it was, what is answered stops gates and lets those stop who want to."""
+def test_a_refusal_of_an_unknown_event_refuses_and_keeps_no_agent_running(name: str, dialect: str) -> None:
+    """If the event is unknown, the answer refuses gates and lets an agent stop."""
     about, spoken = _sample(name), DIALECTS[dialect]
 
     read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(held("?")).encode())).answer
@@ -340,17 +340,17 @@ def test_a_refusal_in_the_words_of_an_agent(dialect: str) -> None:
     spoken, rows = DIALECTS[dialect], CAPABILITIES.get(dialect, CAPABILITIES["claude"])
     for name in EVENTS:
         about = _sample(name)
-        for said, answer in REFUSALS.items():
+        for reported, answer in REFUSALS.items():
             output = as_json(spoken, about, answer).output
             read = spoken.read_exit(about, Exit(code=0, stdout=json.dumps(output).encode()))
             if name in rows and rows[name].deny:
-                assert read.answer.objects and not read.error, (name, said, output)
+                assert read.answer.objects and not read.error, (name, reported, output)
             elif about.gates and name not in rows:
-                assert read.answer.objects, (name, said, output)
+                assert read.answer.objects, (name, reported, output)
         unknown = json.dumps(held("?", dialect)).encode()
         if name == "PreToolUse":
             assert spoken.read_exit(about, Exit(code=0, stdout=unknown)).answer.objects
-        if about.block is Block.KEEP_GOING and dialect not in ("qwen", "universal"):  # whom nobody can tell to stop
+        if about.block is Block.KEEP_GOING and dialect not in ("qwen", "universal"):  # these can't be told to stop
             read = spoken.read_exit(about, Exit(code=0, stdout=unknown))
             assert read.answer.stop or not read.answer.keep_going
 
@@ -438,7 +438,7 @@ def test_hooks_get_a_small_environment_and_the_project(client: httpx.Client, ser
     lines = (served.base / "work" / "environment").read_text().splitlines()
     env = dict(line.split("=", 1) for line in lines if "=" in line)
     assert found.json() == {}
-    assert (env["HOME"], env["USER"], env["LANG"]) == (str(served.base / "home"), "somebody", "C.UTF-8")
+    assert (env["HOME"], env["USER"], env["LANG"]) == (str(served.base / "home"), "tester", "C.UTF-8")
     assert env["PATH"] == os.environ["PATH"]
     assert "SECRET_OF_THE_DAEMON" not in env
     assert env["CLAUDE_PROJECT_DIR"] == str(project)
@@ -454,7 +454,7 @@ def test_who_sends_no_cwd_names_the_project(client: httpx.Client, served: Servin
 
 
 def test_the_log_names_http(client: httpx.Client, served: Serving) -> None:
-    """A record says that the event came over HTTP, and in which dialect; one that could not be judged, too."""
+    """A record shows that the event came over HTTP, and its dialect; also for an event that could not be checked."""
     session = "of-the-log"
     for path in ("/hook/claude", "/hook/claw", "/hook/claw-text", "/hook/lesson", "/fire"):
         client.post(path, json={**tool("Denies", served.base), "session_id": session})
@@ -523,8 +523,8 @@ NOBODYS: dict[str, bytes] = {
 @pytest.mark.parametrize(
     ("case", "dialect"), [*((case, "claude") for case in NOBODYS), ("no JSON", "gemini"), ("no folder", "claw")]
 )
-def test_an_event_of_nobody_knows_whom_is_refused(bare: Serving, case: str, dialect: str) -> None:
-    """Whether a project guards against it nobody can tell, and an error status would let it pass."""
+def test_an_event_of_an_unknown_project_is_refused(bare: Serving, case: str, dialect: str) -> None:
+    """Whether the project has a gate is unknown, and with an error status the agent would continue."""
     began = time.monotonic()
     with bare.client() as client:
         found = client.post(f"/hook/{dialect}", content=NOBODYS[case])
@@ -538,7 +538,7 @@ def test_an_event_of_nobody_knows_whom_is_refused(bare: Serving, case: str, dial
 
 @pytest.mark.parametrize("case", [case for case in BROKEN if case != "no folder"])
 def test_what_is_no_event_is_refused_where_something_guards(client: httpx.Client, case: str) -> None:
-    """An agent lets an event pass when its hook answers with an error, so a refusal is a 200 that says so."""
+    """An agent continues if its hook returns an error, so a refusal is a 200 with a body."""
     body, _ = BROKEN[case]
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
 
@@ -546,19 +546,19 @@ def test_what_is_no_event_is_refused_where_something_guards(client: httpx.Client
         found = client.post(f"/hook/{dialect}", content=content)
         if dialect == "claw-text" and case == "empty":
             continue  # in that dialect it may be an event of the environment
-        said = found.json()
-        refused = said.get("decision") == "block" or said.get(INSIDE, {}).get("permissionDecision") == "deny"
-        assert found.status_code == 200 and refused, said
+        reported = found.json()
+        refused = reported.get("decision") == "block" or reported.get(INSIDE, {}).get("permissionDecision") == "deny"
+        assert found.status_code == 200 and refused, reported
         assert found.headers["x-billhook-note"]
     assert client.post("/fire", content=content).status_code == 400
 
 
 @pytest.mark.parametrize(
-    ("on_failure", "status", "said"),
+    ("on_failure", "status", "reported"),
     [("allow", 200, {}), ("deny", 200, {"decision": "block"}), ("", 400, {})],
 )
 def test_on_failure_decides_what_becomes_of_what_can_not_be_judged(
-    bare: Serving, on_failure: str, status: int, said: dict[str, Any]
+    bare: Serving, on_failure: str, status: int, reported: dict[str, Any]
 ) -> None:
     """`?on_failure=` is what `--on-failure` is elsewhere."""
     query = {"on_failure": on_failure} if on_failure else {}
@@ -568,7 +568,7 @@ def test_on_failure_decides_what_becomes_of_what_can_not_be_judged(
 
     assert found.status_code == status
     if status == 200:
-        assert said.items() <= found.json().items() and bool(found.json()) == bool(said)
+        assert reported.items() <= found.json().items() and bool(found.json()) == bool(reported)
 
 
 def test_the_query_names_the_event_where_the_body_does_not(client: httpx.Client, served: Serving) -> None:
@@ -596,7 +596,7 @@ def test_the_query_names_the_event_where_the_body_does_not(client: httpx.Client,
     ],
 )
 def test_a_query_that_makes_no_sense_refuses(client: httpx.Client, served: Serving, query: str) -> None:
-    """As a mistyped option of a command hook does; `/fire` says what is wrong."""
+    """Like an invalid option of a command hook; `/fire` reports the error."""
     asked = tool("Other", served.base)
     found = client.post(f"/hook/claude?{query}", json=asked)
     fired = client.post(f"/fire?{query}", json=asked)
@@ -615,7 +615,7 @@ def test_a_query_that_makes_no_sense_refuses(client: httpx.Client, served: Servi
 def test_a_relative_folder_is_refused(
     client: httpx.Client, served: Serving, case: dict[str, str], expected: str
 ) -> None:
-    """Nobody can tell from where it is meant."""
+    """The base of a relative path is unknown."""
     asked = {**tool("Other", served.base), **case}
 
     fired = client.post("/fire", json=asked)
@@ -626,7 +626,7 @@ def test_a_relative_folder_is_refused(
 
 
 def test_a_deadline_is_kept(client: httpx.Client, served: Serving) -> None:
-    """The answer is there when the agent's patience ends, and a gate that was too slow has refused."""
+    """The answer is there before the agent's timeout, and a gate that was too slow has refused."""
     began = time.monotonic()
     found = client.post("/hook/claude?deadline=300", json=tool("Slow", served.base))
 
@@ -635,7 +635,7 @@ def test_a_deadline_is_kept(client: httpx.Client, served: Serving) -> None:
 
 
 def test_a_gate_that_crashes_refuses(client: httpx.Client, served: Serving) -> None:
-    """And a note says what went wrong."""
+    """And a note reports the problem."""
     found = client.post("/hook/claude", json=tool("Crashes", served.base))
 
     assert found.json()[INSIDE]["permissionDecision"] == "deny"
@@ -643,7 +643,7 @@ def test_a_gate_that_crashes_refuses(client: httpx.Client, served: Serving) -> N
 
 
 def test_who_goes_away_takes_its_hooks_along(served: Serving) -> None:
-    """A request that nobody waits for any more runs no further."""
+    """A request whose client has disconnected is cancelled."""
     folder = served.base / "leaving"
     folder.mkdir(exist_ok=True)
     with served.client() as impatient, pytest.raises(httpx.ReadTimeout):
@@ -657,7 +657,7 @@ def test_who_goes_away_takes_its_hooks_along(served: Serving) -> None:
 
 
 def test_two_hundred_at_once_get_their_own_answers(served: Serving) -> None:
-    """Nobody gets somebody else's."""
+    """Each client gets its own answer."""
     wanted = {"Denies": "deny", "Asks": "ask", "Allows": "allow", "Rewrites": None}
 
     async def everybody() -> list[tuple[str, Any]]:
@@ -673,7 +673,7 @@ def test_two_hundred_at_once_get_their_own_answers(served: Serving) -> None:
 
             return await asyncio.gather(*map(one, range(200)))
 
-    assert [said for said in asyncio.run(everybody()) if wanted[said[0]] != said[1]] == []
+    assert [reported for reported in asyncio.run(everybody()) if wanted[reported[0]] != reported[1]] == []
 
 
 # -- the stream
@@ -725,8 +725,8 @@ def test_the_stream_tells_of_all_who_ask(client: httpx.Client, served: Serving) 
 
     found = _watched(client, "", 3, ask_all)
 
-    said = [(one["host"], one["event"], one["tool"], one["decision"], one["session_id"]) for one in found]
-    assert said == [
+    reported = [(one["host"], one["event"], one["tool"], one["decision"], one["session_id"]) for one in found]
+    assert reported == [
         ("http:claw", "PreToolUse", "Denies", "deny", "s-1"),
         ("http", "PreToolUse", "Asks", "ask", "s-1"),
         ("claude", "PreToolUse", "Denies", "deny", "s-1"),
@@ -792,7 +792,7 @@ def test_a_hook_that_asks_this_very_server_goes_in_no_circle(tmp_path: Path) -> 
 
 
 def test_the_verb_listens(tmp_path: Path) -> None:
-    """`billhook daemon run --http` is all it takes, and `billhook daemon status` says where."""
+    """`billhook daemon run --http` is enough, and `billhook daemon status` shows the address."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "BILLHOOK_HOME": str(tmp_path / "state")}
     billhook = [sys.executable, "-m", "billhook", "daemon"]
     with subprocess.Popen([*billhook, "run", "--http", "127.0.0.1:0"], env=env, stderr=subprocess.PIPE) as daemon:
@@ -814,9 +814,9 @@ def test_the_verb_listens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":", "8123", ":8123", "localhost", "localhost:", "::1:8123", "a:b", "h:65536"])
-def test_an_address_that_is_none(text: str) -> None:
-    """The message says how one is written."""
-    with pytest.raises(UsageError, match="no address"):
+def test_an_invalid_address(text: str) -> None:
+    """The message has an example."""
+    with pytest.raises(UsageError, match="invalid address"):
         address(text)
 
 
@@ -840,7 +840,7 @@ def _start(folder: Path, host: str = "127.0.0.1", port: int = 0, *, exposed: boo
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_other_machines_are_not_served(tmp_path: Path, host: str) -> None:
-    """Unless somebody says explicitly that this is meant."""
+    """Unless that is explicitly requested."""
     with pytest.raises(UsageError, match="other machines") as raised:
         _start(tmp_path, host)
 
@@ -859,7 +859,7 @@ def test_to_be_reachable_can_be_meant(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken(tmp_path: Path, served: Serving) -> None:
-    """It says so."""
+    """It is reported."""
     with pytest.raises(UsageError, match="can't listen"):
         _start(tmp_path, "127.0.0.1", served.port)
 
@@ -881,7 +881,7 @@ def test_the_token_is_for_its_user_alone_and_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["readable", "writable", "a link", "short", "empty", "a folder"])
-def test_a_token_that_can_not_be_believed(tmp_path: Path, how: str) -> None:
+def test_a_token_that_can_not_be_trusted(tmp_path: Path, how: str) -> None:
     """What others may know or have chosen is no token."""
     file = tmp_path / "token"
     file.write_text("x" * 43 + "\n")
@@ -908,7 +908,7 @@ def test_an_answer_that_stops_where_nothing_can_be_stopped() -> None:
 
 
 def test_a_rewritten_output_fits_the_tool() -> None:
-    """What Claude Code would ignore is laid into the tool's own shape, or ends the run: nobody reads the original."""
+    """An output that Claude Code would ignore is adapted to the tool's shape, or ends the run."""
     read = {"type": "text", "file": {"filePath": "/f", "content": "SECRET"}}
     event = parse({"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {}, "tool_response": read})
     worded = as_json(DIALECTS["claude"], event, Answer(updated_output="***"))
@@ -957,9 +957,9 @@ def last_record(served: Serving) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (None, "no token was sent"),
-        ("Bearer", "no token was sent"),
-        ("Bearer $BILLHOOK_TOKEN", "no token was sent"),
+        (None, "the request has no token"),
+        ("Bearer", "the request has no token"),
+        ("Bearer $BILLHOOK_TOKEN", "the request has no token"),
         ("Bearer " + "x" * 43, "wrong token"),
     ],
 )

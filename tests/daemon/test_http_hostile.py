@@ -47,7 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server with little patience, in a loop of the standard library."""
+    """A server with short timeouts, in a loop of the standard library."""
     with serving(_made(tmp_path_factory.mktemp("quick")), *QUICK, env={"PLAIN_LOOP": "1"}) as running:
         yield running
 
@@ -109,7 +109,7 @@ def test_without_the_token_nothing_is_told(served: Serving, authorization: str |
 
 
 def test_two_tokens_are_none(served: Serving) -> None:
-    """Nobody has to guess which of two headers counts."""
+    """Duplicate headers are not ambiguous."""
     body = json.dumps(denied(served)).encode()
 
     assert status(served.raw(served.request(body, more=b"Authorization: Bearer x\r\n"))) == 401
@@ -151,7 +151,7 @@ def test_the_token_is_in_no_log(served: Serving) -> None:
     ],
 )
 def test_only_this_host_is_served(served: Serving, host: str, expected: int) -> None:
-    """A name that somebody let lead to the loopback is not ours (DNS rebinding), not even for /healthz."""
+    """Another name that resolves to the loopback is rejected (DNS rebinding), even for /healthz."""
     given = host.format(port=served.port)
     answer = served.raw(f"GET /healthz HTTP/1.1\r\nHost: {given}\r\nConnection: close\r\n\r\n".encode())
 
@@ -253,7 +253,7 @@ def test_a_body_over_the_limit(served: Serving) -> None:
 
 
 def test_a_guard_is_not_passed_by_writing_much(served: Serving) -> None:
-    """An agent lets an event pass when its hook answers 413; so where something guards, the answer is a refusal."""
+    """An agent continues if its hook returns 413; so with a gate the answer is a refusal."""
     much = denied(served, tool_name="Other", tool_input={"content": "y" * (9 * MiB)})
     with served.client() as client:
         found = client.post("/hook/claude", json=much)
@@ -274,7 +274,7 @@ def test_a_length_that_promises_more_than_the_limit_and_waits(served: Serving) -
 
 
 def test_compressed_bodies_are_refused(served: Serving) -> None:
-    """Nobody unpacks a bomb."""
+    """A compression bomb is not unpacked."""
     with served.client() as client:
         assert client.post("/fire", content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"}).status_code == 415
 
@@ -289,7 +289,7 @@ def test_large_heads_are_refused(served: Serving) -> None:
 
 
 def test_connections_are_bounded(served: Serving) -> None:
-    """Hundreds that say nothing keep nobody else out."""
+    """Hundreds of silent connections don't block others."""
     idle = [socket.create_connection(("127.0.0.1", served.port), 10) for _ in range(300)]
     try:
         well(served)
@@ -309,7 +309,7 @@ GARBAGE: dict[str, bytes] = {
     "control characters": b"GET /\x01 HTTP/1.1\r\nHost: x\r\n\r\n",
     "two lengths": b"POST /fire HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
     "negative length": b"POST /fire HTTP/1.1\r\nHost: HOST\r\nContent-Length: -1\r\n\r\n",
-    "length that is none": b"POST /fire HTTP/1.1\r\nHost: HOST\r\nContent-Length: many\r\n\r\n",
+    "invalid length": b"POST /fire HTTP/1.1\r\nHost: HOST\r\nContent-Length: many\r\n\r\n",
     "odd coding": b"POST /fire HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: gzip\r\n\r\n",
     "bad chunk": b"POST /fire HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     "folded header": b"GET /healthz HTTP/1.1\r\nHost: HOST\r\n folded\r\n\r\n",
@@ -413,7 +413,7 @@ def _resident(served: Serving) -> int:
 
 
 def _cut_off(served: Serving, data: bytes, drip: bytes = b"", every: float = 0.1) -> tuple[float, bytes]:
-    """How long it takes until somebody who says this, and then drips, is cut off; and what was said."""
+    """The time until a client that sends this, and then single bytes, is disconnected; and the response."""
     with socket.create_connection(("127.0.0.1", served.port), 20) as connection:
         connection.sendall(data)
         began = time.monotonic()
@@ -436,13 +436,13 @@ def _cut_off(served: Serving, data: bytes, drip: bytes = b"", every: float = 0.1
 
 
 SLOW: dict[str, tuple[Callable[[Serving], bytes], bytes]] = {
-    "says nothing": (lambda served: b"", b""),
+    "sends nothing": (lambda served: b"", b""),
     "half a line": (lambda served: b"GET /hea", b""),
     "a header at a time": (lambda served: b"GET /healthz HTTP/1.1\r\n", b"X: y\r\n"),
     "a body that does not come": (lambda served: served.request(b"{", length=100), b""),
     "a byte of the body at a time": (lambda served: served.request(b"{", length=1000), b" "),
     "a stranger's body": (lambda served: served.request(b"{", length=1000).replace(b"Bearer", b"Basic"), b" "),
-    "a body for nobody": (lambda served: served.request(b"{", "/nothing", length=1000), b" "),
+    "a body for an unknown path": (lambda served: served.request(b"{", "/nothing", length=1000), b" "),
     "idle after an answer": (lambda served: served.request(b"[]"), b""),
     "slow after an answer": (lambda served: served.request(b"[]") + b"GET /he", b"a"),
 }
@@ -450,7 +450,7 @@ SLOW: dict[str, tuple[Callable[[Serving], bytes], bytes]] = {
 
 @pytest.mark.parametrize("case", SLOW)
 def test_slow_senders_are_cut_off(quick: Serving, case: str) -> None:
-    """Whoever takes forever over a head or a body, or stays for nothing, holds no connection for long."""
+    """A slow head, a slow body or an idle client does not keep a connection for long."""
     made, drip = SLOW[case]
 
     took, answer = _cut_off(quick, made(quick), drip)
@@ -468,7 +468,7 @@ def test_a_guard_is_not_passed_by_writing_slowly(quick: Serving) -> None:
     assert status(answer) == 200 and b'"permissionDecision":"deny"' in answer
 
 
-def test_many_slow_ones_keep_nobody_waiting(quick: Serving) -> None:
+def test_many_slow_clients_delay_no_other(quick: Serving) -> None:
     """Two hundred half requests beside a whole one."""
     half = [socket.create_connection(("127.0.0.1", quick.port), 10) for _ in range(200)]
     try:
@@ -491,22 +491,22 @@ def _watching(served: Serving, *, buffer: int = 0) -> socket.socket:
     connection.connect(("127.0.0.1", served.port))
     request = f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nAuthorization: Bearer {served.token}\r\n\r\n"
     connection.sendall(request.encode())
-    said = b""
-    while b": watching" not in said and b"HTTP/1.1 503" not in said:
-        said += connection.recv(1)
+    reported = b""
+    while b": watching" not in reported and b"HTTP/1.1 503" not in reported:
+        reported += connection.recv(1)
     return connection
 
 
 def test_a_quiet_stream_shows_signs_of_life(served: Serving) -> None:
     """So that neither side takes the other for dead."""
     with _watching(served) as connection:
-        said = b""
-        while said.count(b": still here\n\n") < 2:
-            said += connection.recv(4096)
+        reported = b""
+        while reported.count(b": still here\n\n") < 2:
+            reported += connection.recv(4096)
 
 
 def test_a_slow_reader_is_told_what_it_missed(served: Serving) -> None:
-    """Nobody waits for it, and what it gets and what it missed add up."""
+    """Verdicts don't wait for it, and received and missed ones add up."""
     count = 50
     cwd = str(served.base / "work")
     prompt = {"hook_event_name": "UserPromptSubmit", "cwd": cwd, "session_id": "slow", "prompt": "hello"}
@@ -514,12 +514,12 @@ def test_a_slow_reader_is_told_what_it_missed(served: Serving) -> None:
         with served.client() as client:
             for _ in range(count):
                 assert client.post("/fire", json=prompt).status_code == 200
-        said, end = b"", time.monotonic() + 30
+        reported, end = b"", time.monotonic() + 30
         got = missed = 0
         while got + missed < count and time.monotonic() < end:
-            said += connection.recv(1 << 20)
-            got = said.count(b"event: verdict")
-            missed = sum(map(int, re.findall(rb'"dropped":(\d+)\}', said)))
+            reported += connection.recv(1 << 20)
+            got = reported.count(b"event: verdict")
+            missed = sum(map(int, re.findall(rb'"dropped":(\d+)\}', reported)))
 
     assert got + missed == count
     assert missed > 0 and got > 0
@@ -535,9 +535,9 @@ def test_readers_that_go_away_leave_nothing_behind(served: Serving) -> None:
     well(served)
     with _watching(served) as connection:
         well(served)
-        said = b""
-        while b'"decision":"deny"' not in said:
-            said += connection.recv(4096)
+        reported = b""
+        while b'"decision":"deny"' not in reported:
+            reported += connection.recv(4096)
 
 
 def test_those_who_watch_are_bounded(served: Serving) -> None:
@@ -555,7 +555,7 @@ def test_those_who_watch_are_bounded(served: Serving) -> None:
 
 
 def test_the_end_waits_for_answers_and_ends_streams(tmp_path: Path) -> None:
-    """Who watches is told that it is over, and a server that is closed leaves nobody behind."""
+    """Readers are told that the stream is over, and a closed server has no connections left."""
     with serving(_made(tmp_path)) as running:
         connection = _watching(running)
         idle = socket.create_connection(("127.0.0.1", running.port), 20)

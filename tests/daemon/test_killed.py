@@ -1,5 +1,5 @@
-"""kill -9 at any moment: whoever calls has the right answer, a hook runs at most once, what was answered is in the log,
-and nothing is left behind."""
+"""kill -9 at any moment: callers get the right answer, a hook runs at most once, every answer is in the log, and
+nothing is left behind."""
 
 import os
 import random

@@ -64,14 +64,14 @@ def test_many_starts_at_once_make_one_daemon(home: Home, killed_first: bool) -> 
         home.start().kill()
     words = [*PROGRAM, "daemon", "start", "--json"]
     starts = [subprocess.Popen(words, env=home.env(), stdout=subprocess.PIPE) for _ in range(10)]
-    said = [starter.communicate(timeout=60)[0] for starter in starts]
+    reported = [starter.communicate(timeout=60)[0] for starter in starts]
     assert [starter.returncode for starter in starts] == [0] * 10
-    assert len({line.split(b'"pid":')[1].split(b",")[0] for line in said}) == 1
-    assert sum(b'"started":true' in line for line in said) == 1
+    assert len({line.split(b'"pid":')[1].split(b",")[0] for line in reported}) == 1
+    assert sum(b'"started":true' in line for line in reported) == 1
 
 
 def test_second_daemon_in_the_foreground_is_refused(home: Home) -> None:
-    """`run` says that there is one, and changes nothing."""
+    """`run` reports that one is running, and changes nothing."""
     first = home.start()
     second = home.billhook("daemon", "run")
     assert (second.returncode, second.stdout) == (2, "")
@@ -98,7 +98,7 @@ INHERITED: dict[str, tuple[Callable[[], object], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("inherit", "how"), INHERITED.values(), ids=INHERITED.keys())
 def test_what_was_inherited_does_not_matter(home: Home, inherit: Callable[[], object], how: dict[str, Any]) -> None:
-    """Whoever starts it, it serves, its files are private, and TERM ends it."""
+    """Started in any way, it serves, its files are private, and TERM ends it."""
     home.own("hooks:\n  no: {events: PreToolUse, run: 'echo no >&2; exit 2'}\n")
     streams = {name: value for name, value in how.items() if name.startswith("std")}
     variables = {name: value for name, value in how.items() if name not in streams}
@@ -140,19 +140,19 @@ def _linked_lock(folder: Path, name: str = places.LOCK) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
-    "others may enter": (lambda folder: folder.mkdir(mode=0o755), "others may enter it"),
+    "others may enter": (lambda folder: folder.mkdir(mode=0o755), "other users can access the folder"),
     "a link": (_link, "symbolic link"),
     "a file": (lambda folder: folder.write_text(""), "not a folder"),
     "another user's": (_foreign, "belongs to another user"),
-    "a folder where the socket goes": (_in_the_way, "can't make the daemon's socket"),
+    "a folder where the socket goes": (_in_the_way, "can't create the daemon's socket"),
     "a link where the lock goes": (_linked_lock, "lock"),
     "a link where the lock of those who start goes": (lambda folder: _linked_lock(folder, "starting"), "starting"),
 }
 
 
-@pytest.mark.parametrize(("make", "said"), WRONG.values(), ids=WRONG.keys())
-def test_folder_that_can_not_be_believed_is_refused(home: Home, make: Callable[[Path], object], said: str) -> None:
-    """`start` says what is wrong and what mends it, and nothing is served."""
+@pytest.mark.parametrize(("make", "reported"), WRONG.values(), ids=WRONG.keys())
+def test_folder_that_can_not_be_trusted_is_refused(home: Home, make: Callable[[Path], object], reported: str) -> None:
+    """`start` reports the problem and the fix, and nothing is served."""
     home.folder.parent.mkdir(parents=True, mode=0o700)
     try:
         make(home.folder)
@@ -160,13 +160,13 @@ def test_folder_that_can_not_be_believed_is_refused(home: Home, make: Callable[[
         pytest.skip("only root can give a folder away")
     ended = home.billhook("daemon", "start")
     assert ended.returncode == 2, ended
-    assert said in ended.stderr and "hint: " in ended.stderr
+    assert reported in ended.stderr and "hint: " in ended.stderr
     assert places.holder(home.folder) == 0
 
 
 @pytest.mark.parametrize("root", ["/proc/1/no", "/dev/null/no"])
 def test_root_that_can_not_be_written(home: Home, root: str) -> None:
-    """`start` says so and exits with 2, `status` and `stop` find none."""
+    """`start` reports it and exits with 2, `status` and `stop` find none."""
     env = home.env(BILLHOOK_HOME=root)
     assert [home.billhook("daemon", verb, env=env).returncode for verb in ("start", "status", "stop")] == [2, 1, 0]
 
@@ -180,9 +180,9 @@ def _read_only(root: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", root], check=True)
 
 
-@pytest.mark.parametrize(("spoil", "said"), [(_full, "No space left"), (_read_only, "Read-only file system")])
-def test_disk_that_takes_nothing(home: Home, spoil: Callable[[Path], None], said: str) -> None:
-    """On a disk that is full or read-only `start` says so, or serves without a log; it never hangs."""
+@pytest.mark.parametrize(("spoil", "reported"), [(_full, "No space left"), (_read_only, "Read-only file system")])
+def test_disk_that_takes_nothing(home: Home, spoil: Callable[[Path], None], reported: str) -> None:
+    """On a disk that is full or read-only `start` reports it, or serves without a log; it never hangs."""
     home.root.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(home.root)]
     if shutil.which("mount") is None or subprocess.run(mount, check=False, capture_output=True).returncode:
@@ -191,7 +191,7 @@ def test_disk_that_takes_nothing(home: Home, spoil: Callable[[Path], None], said
         spoil(home.root)
         ended = home.billhook("daemon", "start")
         assert ended.returncode == 2 or (spoil is _full and home.status())
-        assert ended.returncode == 0 or said in ended.stderr
+        assert ended.returncode == 0 or reported in ended.stderr
     finally:
         home.close()
         subprocess.run(["umount", "-l", home.root], check=True)
@@ -243,7 +243,7 @@ def test_told_twice_it_ends_without_answers(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_is_waited_for_longer_than_half_a_minute(home: Home) -> None:
+def test_no_request_delays_the_end_for_more_than_half_a_minute(home: Home) -> None:
     """A request that takes longer after TERM is cancelled, and its hook ended."""
     file = slowly(home, 500)
     daemon = home.start()
@@ -255,7 +255,7 @@ def test_nobody_is_waited_for_longer_than_half_a_minute(home: Home) -> None:
     assert 25 < time.monotonic() - began < 45
     assert daemon.wait(10) == 0
     assert not is_alive(pid)
-    assert "1 requests have had no answer" in home.log()
+    assert "1 requests did not finish in time" in home.log()
 
 
 LATER = "hooks:\n  later: {events: PostToolUse, run: 'echo $$ > %s/pid; %s', background: true, timeout: 60}\n"
@@ -278,7 +278,7 @@ def test_hooks_in_the_background_come_to_their_end(home: Home, copied: tuple[Pat
 
 
 def test_told_twice_it_waits_for_no_hook_in_the_background(home: Home) -> None:
-    """They are ended, and the log says so."""
+    """They are ended, and the log reports it."""
     home.own(LATER % (home.project, "sleep 50"))
     daemon = home.start()
     home.ask(home.event("PostToolUse", tool_response={}))
@@ -288,18 +288,18 @@ def test_told_twice_it_waits_for_no_hook_in_the_background(home: Home) -> None:
     daemon.terminate()
     assert daemon.wait(20) == 0
     assert not is_alive(pid)
-    assert "hooks in the background have not come to their end and are killed" in home.log()
+    assert "hooks in the background did not finish in time and are killed" in home.log()
 
 
 def test_idle_exit(home: Home) -> None:
-    """It ends when nobody asked for so long; a request that takes longer is not cut off."""
+    """It ends after so long without a request; a request that takes longer is not cancelled."""
     slowly(home, 2.5)
     daemon = home.start("--idle-exit", "1")
     assert home.ask().denied
     assert daemon.poll() is None
     assert daemon.wait(20) == 0
     assert not (home.folder / places.SOCKET).exists()
-    assert "nobody asked for 1 s" in home.log()
+    assert "no requests for 1 s" in home.log()
 
 
 GONE: dict[str, Callable[[Home], object]] = {
@@ -436,12 +436,12 @@ def test_killed_daemon_takes_its_hooks_along(home: Home) -> None:
 
 
 def test_wedged_daemon(home: Home) -> None:
-    """Of one that is stopped, `start` and `status` say that it does not answer; `stop --force` ends it."""
+    """If it is suspended, `start` and `status` report that it does not answer; `stop --force` ends it."""
     daemon = home.start()
     daemon.send_signal(signal.SIGSTOP)
-    said = home.billhook("daemon", "start")
-    assert said.returncode == 2
-    assert f"the daemon (process {daemon.pid}) does not answer" in said.stderr and "--force" in said.stderr
+    reported = home.billhook("daemon", "start")
+    assert reported.returncode == 2
+    assert f"the daemon (process {daemon.pid}) does not answer" in reported.stderr and "--force" in reported.stderr
     status = home.billhook("daemon", "status", "--json")
     assert status.returncode == 1
     assert f'"pid":{daemon.pid}' in status.stdout and '"running":false' in status.stdout
@@ -481,7 +481,7 @@ def test_what_escapes_is_ended_at_the_deadline(home: Home) -> None:
     eventually(lambda: len(children_of(daemon.pid)) == 1, 10)  # the worker
 
 
-def test_orphans_are_collected_while_nobody_asks(home: Home) -> None:
+def test_orphans_are_collected_while_idle(home: Home) -> None:
     """A process that a hook left on purpose is no zombie when it ends long after."""
     home.own("hooks:\n  left: {events: PreToolUse, run: 'setsid sleep 2 >/dev/null 2>&1 </dev/null & sleep 0.5'}\n")
     daemon = home.start()
@@ -490,7 +490,7 @@ def test_orphans_are_collected_while_nobody_asks(home: Home) -> None:
     eventually(lambda: not children_of(daemon.pid), 10)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_another_user_gets_nothing() -> None:
     """Neither socket nor log can be reached; and who got through to the socket all the same is not heard."""
     base = Path(tempfile.mkdtemp(prefix="bh-"))
@@ -516,7 +516,7 @@ def test_another_user_gets_nothing() -> None:
         (home.folder / places.SOCKET).chmod(0o666)
         seen = subprocess.run(words, cwd="/", capture_output=True, text=True, check=True, timeout=30).stdout.split()
         assert seen[-1] in ("b''", "ConnectionResetError", "BrokenPipeError")
-        assert "refused a caller that is another user" in home.log()
+        assert "rejected a caller of another user" in home.log()
     shutil.rmtree(base)
 
 
@@ -540,7 +540,7 @@ def test_garbage_is_refused(home: Home) -> None:
             line.shutdown(socket.SHUT_WR)
             assert line.recv(100)[:1] in (b"", b"N", b"I")
     assert home.ask().code == 0
-    assert "refused a request" in home.log() and "HTTP" not in home.log()
+    assert "rejected a request" in home.log() and "HTTP" not in home.log()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 9])

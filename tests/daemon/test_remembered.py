@@ -101,7 +101,7 @@ def test_http_is_there_again_after_an_upgrade(home: Home, tmp_path: Path) -> Non
 
 
 def test_address_that_is_taken_meanwhile(home: Home) -> None:
-    """Nobody is left without a daemon because of it; as soon as the address is free, it listens there."""
+    """The daemon still runs; as soon as the address is free, it listens there."""
     first = started(home, *OPTIONS)
     os.kill(first.pid, signal.SIGKILL)
     gone(first.pid)
@@ -112,7 +112,7 @@ def test_address_that_is_taken_meanwhile(home: Home) -> None:
         other.listen()
         second = started(home, "--quiet")
         assert second.http == "" and home.ask().code == 0
-        assert "no HTTP yet: can't listen at" in home.log()
+        assert "no HTTP yet: can't listen on" in home.log()
     eventually(lambda: answers_at(first.http))
     assert home.status(second.pid).http == first.http  # type: ignore[union-attr]
 
@@ -140,7 +140,7 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_what_can_not_be_read_is_not_heeded(tmp_path: Path, make: Callable[[Path], object]) -> None:
-    """It is as if nothing had been there; to forget it or to write anew is no error either."""
+    """It is treated as missing; forgetting or rewriting it is not an error, either."""
     make(tmp_path / FILE)
     assert recalled(tmp_path) is None
     remember(tmp_path, DaemonOptions(5.0))

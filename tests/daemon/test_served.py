@@ -27,8 +27,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def reason(reply: Reply) -> str:
     """Why it was denied; nothing when it was not."""
-    said: dict[str, Any] = json.loads(reply.stdout or b"{}").get("hookSpecificOutput", {})
-    return str(said.get("permissionDecisionReason", ""))
+    reported: dict[str, Any] = json.loads(reply.stdout or b"{}").get("hookSpecificOutput", {})
+    return str(reported.get("permissionDecisionReason", ""))
 
 
 def cold(home: Home, event: dict[str, Any]) -> "subprocess.CompletedProcess[bytes]":
@@ -170,7 +170,7 @@ def test_many_callers_at_once_lose_no_record(home: Home) -> None:
     assert home.billhook("events", "verify").returncode == 0
 
 
-# -- whom it serves --------------------------------------------------------------------------------------------------
+# -- callers ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_project_that_is_slow_to_read_keeps_no_other_waiting(home: Home, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_two_callers_do_not_mix(home: Home, tmp_path: Path) -> None:
 
 
 def test_project_folder_is_the_callers(home: Home, tmp_path: Path) -> None:
-    """CLAUDE_PROJECT_DIR of a caller says which project's hooks apply, and is what they see."""
+    """CLAUDE_PROJECT_DIR of a caller determines the project and its hooks, and they see it."""
     other = tmp_path / "other"
     other.mkdir()
     home.own("hooks:\n  see: {events: PreToolUse, run: 'echo \"$CLAUDE_PROJECT_DIR\" >&2; exit 2'}\n")
@@ -323,7 +323,7 @@ def test_a_variable_without_a_name_is_left_out(home: Home, how: str) -> None:
 
 
 def test_late_answers_reach_their_session(home: Home) -> None:
-    """What a hook says after its event is told at the next event of the same session, and to no other."""
+    """A late answer of a hook is delivered at the next event of the same session, and in no other session."""
     words = '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "later %s"}}'
     script = home.file("later.sh", f"#!/bin/sh\nsleep 0.3; printf '{words}' \"$CLAUDE_SESSION_ID\"\n", 0o755)
     home.own(f"hooks:\n  later: {{events: PostToolUse, run: '{script}', background: true}}\n")

@@ -1,4 +1,4 @@
-"""Requests as bytes: what was said is what is read, whoever else asked before."""
+"""Requests as bytes: they are decoded correctly, independent of earlier callers."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ WHO = st.tuples(TEXT, st.lists(TEXT, max_size=3), TEXT, st.dictionaries(NAME, TE
 def test_every_caller_is_told_from_the_others(
     calls: list[tuple[tuple[str, list[str], str, dict[str, str]], bytes]],
 ) -> None:
-    """Also those who say nearly the same of themselves."""
+    """Also callers with nearly the same head."""
     for (version, argv, cwd, environ), stdin in [*calls, *calls]:
         body = protocol.request(version, argv, cwd, environ, stdin)[protocol.HEAD :]
         asked = protocol.read(body)

@@ -35,12 +35,12 @@ def claude(ended: Exit) -> Effect:
     """Claude Code 2.1.325."""
     if ended.code == 2:
         return Effect(runs=False, reason=ended.stderr_text)
-    said = _json(ended) or {}
-    inside = said.get("hookSpecificOutput", {})
-    ends = said.get("continue") is False
-    if said.get("decision") == "block":
-        return Effect(runs=False, reason=said.get("reason", ""), ends=ends)
-    if inside.get("permissionDecision") in ("deny", "ask"):  # nobody can be asked
+    reported = _json(ended) or {}
+    inside = reported.get("hookSpecificOutput", {})
+    ends = reported.get("continue") is False
+    if reported.get("decision") == "block":
+        return Effect(runs=False, reason=reported.get("reason", ""), ends=ends)
+    if inside.get("permissionDecision") in ("deny", "ask"):  # no user can be asked
         return Effect(runs=False, reason=inside.get("permissionDecisionReason", ""), ends=ends)
     # `continue: false` ends the loop after the call
     return Effect(rewritten=inside.get("updatedInput"), context=inside.get("additionalContext", ""), ends=ends)
@@ -57,21 +57,21 @@ def codex(ended: Exit) -> Effect:
     if ended.code == 2:
         reason = ended.stderr_text.strip()
         return Effect(runs=not reason, reason=reason)
-    said = _json(ended) if ended.code == 0 else None
-    if said is None or not set(said) <= _CODEX_TOP:
+    reported = _json(ended) if ended.code == 0 else None
+    if reported is None or not set(reported) <= _CODEX_TOP:
         return Effect()
-    inside = said.get("hookSpecificOutput", {})
-    dropped = said.get("continue") is False or "stopReason" in said or said.get("suppressOutput") is True
+    inside = reported.get("hookSpecificOutput", {})
+    dropped = reported.get("continue") is False or "stopReason" in reported or reported.get("suppressOutput") is True
     if dropped or not set(inside) <= _CODEX_INSIDE:
         return Effect()
     decision, reason = inside.get("permissionDecision"), inside.get("permissionDecisionReason", "").strip()
     if decision == "deny" and reason:
         return Effect(runs=False, reason=reason, context=inside.get("additionalContext", ""))
-    if said.get("decision") == "block" and said.get("reason", "").strip():
-        return Effect(runs=False, reason=said["reason"])
+    if reported.get("decision") == "block" and reported.get("reason", "").strip():
+        return Effect(runs=False, reason=reported["reason"])
     if decision == "allow" and "updatedInput" in inside:
         return Effect(rewritten=inside["updatedInput"], context=inside.get("additionalContext", ""))
-    if decision is not None or "updatedInput" in inside or "decision" in said:
+    if decision is not None or "updatedInput" in inside or "decision" in reported:
         return Effect()
     return Effect(context=inside.get("additionalContext", ""))
 
@@ -81,25 +81,25 @@ def gemini(ended: Exit) -> Effect:
     if ended.code is not None and ended.code >= 2:
         reason = ended.stderr_text.strip() or ended.stdout_text.strip()
         return Effect(runs=not reason, reason=reason)
-    said = (_json(ended) if ended.code == 0 else None) or {}
-    reason = said.get("stopReason") or said.get("reason") or ""
-    if said.get("continue") is False:
+    reported = (_json(ended) if ended.code == 0 else None) or {}
+    reason = reported.get("stopReason") or reported.get("reason") or ""
+    if reported.get("continue") is False:
         return Effect(runs=False, reason=reason, ends=True)
-    if said.get("decision") in ("deny", "block"):
+    if reported.get("decision") in ("deny", "block"):
         return Effect(runs=False, reason=reason)
-    return Effect(rewritten=said.get("hookSpecificOutput", {}).get("tool_input"))
+    return Effect(rewritten=reported.get("hookSpecificOutput", {}).get("tool_input"))
 
 
 def qwen(ended: Exit) -> Effect:
     """Qwen Code 0.15.10."""
     if ended.code == 2:
         return Effect(runs=False, reason=ended.stderr_text)
-    said = (_json(ended) if ended.code == 0 else None) or {}
-    inside = said.get("hookSpecificOutput", {})
+    reported = (_json(ended) if ended.code == 0 else None) or {}
+    inside = reported.get("hookSpecificOutput", {})
     if inside.get("permissionDecision") in ("deny", "ask"):
         return Effect(runs=False, reason=inside.get("permissionDecisionReason", ""))
-    if said.get("decision") in ("deny", "block", "ask") or said.get("continue") is False:
-        return Effect(runs=False, reason=said.get("stopReason") or said.get("reason", ""))
+    if reported.get("decision") in ("deny", "block", "ask") or reported.get("continue") is False:
+        return Effect(runs=False, reason=reported.get("stopReason") or reported.get("reason", ""))
     return Effect()
 
 
@@ -108,10 +108,10 @@ def copilot(ended: Exit) -> Effect:
     if ended.code != 0:
         told = _json(ended) or {}  # of an exit code only the answer that holds all words gave its reason away
         return Effect(runs=False, reason=told.get("permissionDecisionReason", ""))
-    said = _json(ended) or {}
-    if said.get("permissionDecision") == "deny":
-        return Effect(runs=False, reason=said.get("permissionDecisionReason", ""))
-    return Effect(rewritten=said.get("modifiedArgs"), context=said.get("additionalContext", ""))
+    reported = _json(ended) or {}
+    if reported.get("permissionDecision") == "deny":
+        return Effect(runs=False, reason=reported.get("permissionDecisionReason", ""))
+    return Effect(rewritten=reported.get("modifiedArgs"), context=reported.get("additionalContext", ""))
 
 
 def copilot_pascal(ended: Exit) -> Effect:
@@ -126,11 +126,11 @@ def cursor(ended: Exit) -> Effect:
     """Cursor, `preToolUse`, as its SDK has it: of a shell call `command`, `cwd` and `timeout` are taken over."""
     if ended.code == 2:
         return Effect(runs=False, reason=ended.stdout_text.strip() or ended.stderr_text.strip())
-    said = _json(ended) or {}
-    permission = said.get("permission")
+    reported = _json(ended) or {}
+    permission = reported.get("permission")
     if permission == "deny" or permission not in (None, "allow", "ask"):
-        return Effect(runs=False, reason=said.get("user_message", ""))
-    return Effect(rewritten=said.get("updated_input"), context=said.get("additional_context", ""))
+        return Effect(runs=False, reason=reported.get("user_message", ""))
+    return Effect(rewritten=reported.get("updated_input"), context=reported.get("additional_context", ""))
 
 
 CLIENTS: dict[str, tuple[str, Callable[[Exit], Effect]]] = {
@@ -142,4 +142,4 @@ CLIENTS: dict[str, tuple[str, Callable[[Exit], Effect]]] = {
     "copilot, Pascal": ("copilot", copilot_pascal),
     "cursor": ("cursor", cursor),
 }
-"""By name: the dialect, and what the agent does with what is said in it."""
+"""By name: the dialect, and how the agent treats an answer in it."""

@@ -1,4 +1,4 @@
-"""The tables of docs/dialects.md are what the data says."""
+"""The tables of docs/dialects.md match the data."""
 
 from pathlib import Path
 
@@ -45,19 +45,19 @@ def tools() -> str:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_the_capabilities_of_an_agent_stand_in_the_documents(agent: str) -> None:
+def test_the_capabilities_of_an_agent_are_documented(agent: str) -> None:
     """A reader sees what the codec does, before it matters."""
     assert f"\n### {AGENTS[agent].title}\n" in PAGE
     assert f"\n\n{capabilities(agent)}\n" in PAGE
 
 
-def test_the_names_of_tools_stand_in_the_documents() -> None:
+def test_the_names_of_tools_are_documented() -> None:
     """A reader finds a tool under the name that an agent has for it."""
     assert f"\n\n{tools()}\n" in PAGE
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_the_time_of_an_agent_stands_in_the_documents(agent: str) -> None:
+def test_the_time_of_an_agent_is_documented(agent: str) -> None:
     """Time units differ, and a time-out that is a thousand times too short lets every call through."""
     row = MEANINGS[agent]
     unit = "milliseconds" if row.time_per_second == 1000 else "seconds"

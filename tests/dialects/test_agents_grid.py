@@ -86,7 +86,7 @@ def test_deny_without_a_reason_denies(client: str, reason: str) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_ask_never_runs_the_tool(client: str) -> None:
-    """Where nobody can be asked it denies, says that approval was wanted, and reports it."""
+    """Without a user to ask it denies, with a reason about the approval, and reports it."""
     effect, written = told(client, ask("is this the right folder?"))
 
     assert not effect.runs
@@ -194,7 +194,7 @@ def test_the_universal_answer_denies_everywhere(client: str, answer: Answer) -> 
 
 
 def test_the_universal_answer_in_full() -> None:
-    """What stands on stdout beside the exit code."""
+    """The stdout beside the exit code."""
     written = dialect("universal").write_exit(sample("PreToolUse"), deny("no"))
 
     assert json.loads(written.exit.stdout) == {
@@ -309,25 +309,25 @@ def test_a_rewriter_may_leave_out_what_changes_nothing(name: str, given_: dict[s
     """Nearly every shell call carries more than its command; a rewrite of the command alone is taken over."""
     event = sample("PreToolUse", tool_input=given_)
     written = dialect(name).write_exit(event, rewrite(input={"command": "ls -l"}))
-    said = json.loads(written.exit.stdout)
+    reported = json.loads(written.exit.stdout)
 
-    assert said.get("hookSpecificOutput", said)[field]["command"] == "ls -l"
+    assert reported.get("hookSpecificOutput", reported)[field]["command"] == "ls -l"
     assert written.lost and all("stays as it was" in lost for lost in written.lost)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "reported"),
     [
         pytest.param({"file_path": "/b", "content": "x"}, "updated_input", id="the path is taken over"),
         pytest.param({"file_path": "/a", "content": "y"}, "permission", id="other content is not"),
         pytest.param({"content": "x"}, "permission", id="nor is a field left out"),
     ],
 )
-def test_cursor_takes_over_only_some_fields(wanted: dict[str, Any], said: str) -> None:
+def test_cursor_takes_over_only_some_fields(wanted: dict[str, Any], reported: str) -> None:
     """What Cursor would pass over in silence denies."""
     event = sample("PreToolUse", tool_name="Write", tool_input={"file_path": "/a", "content": "x"})
 
-    assert said in json.loads(dialect("cursor").write_exit(event, rewrite(input=wanted)).exit.stdout)
+    assert reported in json.loads(dialect("cursor").write_exit(event, rewrite(input=wanted)).exit.stdout)
 
 
 def test_cursor_can_ask_before_a_shell_command() -> None:
@@ -353,7 +353,7 @@ def test_context_beside_a_new_output_is_part_of_it() -> None:
     written = dialect("gemini").write_exit(sample("PostToolUse"), Answer(updated_output="x", context="mind"))
 
     assert json.loads(written.exit.stdout) == {"decision": "deny", "reason": "x\n\nmind"}
-    assert written.lost == ("context is said as part of the rewritten output",)
+    assert written.lost == ("context became part of the rewritten output",)
 
 
 @pytest.mark.parametrize("name", [*AGENTS, "universal"])

@@ -1,4 +1,4 @@
-"""What agents really send, read: canonical events, tools and inputs, whoever it comes from."""
+"""Real payloads of agents become canonical events, tools and inputs."""
 
 import json
 from pathlib import Path
@@ -128,7 +128,7 @@ NAMED = [
     pytest.param("cursor", "preToolUse", "MCP:add_note", "mcp__cursor__add_note", id="cursor: a server's tool"),
     pytest.param("cursor", "preToolUse", "Shell", "Bash", id="cursor"),
     pytest.param("codex", "PreToolUse", "apply_patch", "apply_patch", id="codex: a patch stays one"),
-    pytest.param("gemini", "BeforeTool", "my_tool", "my_tool", id="a tool that nobody listed"),
+    pytest.param("gemini", "BeforeTool", "my_tool", "my_tool", id="an unlisted tool"),
 ]
 
 
@@ -142,7 +142,7 @@ def test_tools_have_our_names(name: str, event: str, own: str, tool: str) -> Non
 
 
 def test_which_server_a_tool_is_of_is_told_by_gemini() -> None:
-    """`mcp_server_tool` can't be taken apart, but the payload says what it is."""
+    """`mcp_server_tool` can't be split, but the payload has the server's name."""
     context = {"server_name": "my_notes", "tool_name": "add_note"}
     event = sent(
         "gemini", hook_event_name="BeforeTool", tool_name="mcp_my_notes_add_note", tool_input={}, mcp_context=context
@@ -152,7 +152,7 @@ def test_which_server_a_tool_is_of_is_told_by_gemini() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "payload", "wanted", "said"),
+    ("name", "payload", "wanted", "reported"),
     [
         pytest.param(
             "copilot",
@@ -191,7 +191,7 @@ def test_which_server_a_tool_is_of_is_told_by_gemini() -> None:
     ],
 )
 def test_a_rewrite_goes_out_in_the_agents_own_words(
-    name: str, payload: dict[str, Any], wanted: dict[str, Any], said: dict[str, Any]
+    name: str, payload: dict[str, Any], wanted: dict[str, Any], reported: dict[str, Any]
 ) -> None:
     """What was renamed on the way in is named back on the way out."""
     given = {key: value for key, value in payload.items() if key != "hook_event_name"}
@@ -199,7 +199,7 @@ def test_a_rewrite_goes_out_in_the_agents_own_words(
     event = sent(name, **payload | given | named)
     written = dialect(name).write_exit(event, rewrite(input=wanted))
 
-    assert json.loads(written.exit.stdout) == said
+    assert json.loads(written.exit.stdout) == reported
     assert written.lost == ()
 
 
@@ -224,7 +224,7 @@ def test_unknown_fields_are_kept() -> None:
 
 
 def test_a_payload_without_a_name_asks_for_one() -> None:
-    """Copilot's first spelling does not say which event it is: the command line does."""
+    """Copilot's first spelling has no event name: the command line has it."""
     with pytest.raises(EventError) as error:
         sent("copilot", toolName="bash", toolArgs={"command": "ls"})
     assert error.value.path == "$.hook_event_name"

@@ -45,7 +45,7 @@ def test_a_rule_sees_the_files_of_a_patch(rule: str, strikes: bool) -> None:
     assert Rule.parse(rule).strikes("apply_patch", {"command": PATCH}, "/p") is strikes
 
 
-def test_a_patch_of_more_files_than_anybody_looks_at_is_struck_and_not_covered() -> None:
+def test_a_patch_of_too_many_files_is_struck_and_not_covered() -> None:
     """In doubt a deny rule applies, and an allow rule does not."""
     many = {"command": "".join(f"*** Add File: src/f{n}\n+x\n" for n in range(5_001))}
 
@@ -53,7 +53,7 @@ def test_a_patch_of_more_files_than_anybody_looks_at_is_struck_and_not_covered()
     assert not Rule.parse("Edit(src/**)").covers("apply_patch", many, "/p")
 
 
-def test_a_patch_that_nobody_can_read_is_struck_and_not_covered() -> None:
+def test_an_unreadable_patch_is_struck_and_not_covered() -> None:
     """In doubt a deny rule applies, and an allow rule does not."""
     rule = Rule.parse("Edit(src/**)")
 
@@ -87,21 +87,21 @@ CODEX = {"session_id": "s", "cwd": "/p", "hook_event_name": "PreToolUse", "tool_
         pytest.param("apply_patch", {"command": "*** Add File: /p/b\n"}, True, id="another patch"),
         pytest.param("apply_patch", {"command": "x", "file_path": "/p/b"}, False, id="another file"),
         pytest.param("apply_patch", {"file_path": "/p/b"}, False, id="no patch"),
-        pytest.param("apply_patch", {"command": 5}, False, id="a patch that is none"),
+        pytest.param("apply_patch", {"command": 5}, False, id="an invalid patch"),
         pytest.param("Bash", {"command": "ls -l"}, True, id="another command"),
         pytest.param("Bash", {"command": "ls -l", "cwd": "/q"}, False, id="another folder"),
         pytest.param("mcp__notes__add", {"command": "x", "text": "y"}, True, id="a server's tool"),
     ],
 )
 def test_codex_takes_over_a_command_and_nothing_else(tool: str, wanted: dict[str, object], runs: bool) -> None:
-    """It would run the old call without a word; so the call is denied, and the reason says what was wanted."""
+    """It would silently run the old call; so the call is denied, and the reason has the requested input."""
     event = read_call("codex", {**CODEX, "tool_name": tool, "tool_input": {"command": "x"}})
     written = dialect("codex").write_exit(event, rewrite(input=wanted))
-    said = json.loads(written.exit.stdout)["hookSpecificOutput"]
+    reported = json.loads(written.exit.stdout)["hookSpecificOutput"]
 
-    assert said["permissionDecision"] == ("allow" if runs else "deny")
-    assert runs is (said.get("updatedInput") == wanted)
-    assert runs or json.dumps(wanted, separators=(",", ":")) in said["permissionDecisionReason"]
+    assert reported["permissionDecision"] == ("allow" if runs else "deny")
+    assert runs is (reported.get("updatedInput") == wanted)
+    assert runs or json.dumps(wanted, separators=(",", ":")) in reported["permissionDecisionReason"]
     assert bool(written.lost) is not runs
 
 
@@ -111,7 +111,7 @@ def test_codex_is_not_told_what_only_describes_a_command() -> None:
     written = dialect("codex").write_exit(event, rewrite(input={"command": "y", "description": "lists"}))
 
     assert json.loads(written.exit.stdout)["hookSpecificOutput"]["updatedInput"] == {"command": "y"}
-    assert written.lost == ("`description` of the input can't be said",)
+    assert written.lost == ("`description` of the input can't be expressed",)
 
 
 def read_call(agent: str, sent: Mapping[str, object]) -> Event:

@@ -1,4 +1,4 @@
-"""What an agent's codec writes, it reads; and it says exactly what its row of capabilities has."""
+"""An agent's codec reads what it writes; and it expresses exactly its row of capabilities."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ OTHER_AGENTS = [name for name in AGENTS if name != "claude"]
 
 
 def read_back(name: str, event: Event, answer: Answer) -> None:
-    """Reading gives the same answer exactly when nothing was lost or held; a call is never held up less."""
+    """Reading gives the same answer exactly if nothing was lost or held; an objection is never lost."""
     order = list(Decision)
     codec = dialect(name)
     written = codec.write_exit(event, answer)
@@ -93,8 +93,8 @@ ROWS = list(_rows())
 
 
 @pytest.mark.parametrize(("name", "event", "row"), ROWS)
-def test_the_codec_says_what_the_table_has(name: str, event: Event, row: Capabilities) -> None:
-    """Each field that is true is said without loss; each that is false is reported, or held for later."""
+def test_the_codec_expresses_what_the_table_has(name: str, event: Event, row: Capabilities) -> None:
+    """Each field that is true is expressed without loss; each that is false is reported, or held for later."""
     assert set(WANTS) == set(FIELDS)
     for field in FIELDS:
         if name == "claude" and field in ("allow", "deny") and event.hook_event_name.startswith("Elicitation"):
@@ -108,7 +108,7 @@ def test_the_codec_says_what_the_table_has(name: str, event: Event, row: Capabil
 
 
 def wanted(field: str, event: Event, row: Capabilities) -> Answer:
-    """An answer that wants one thing, as one would want it on this event."""
+    """An answer with one effect, as it is usual on this event."""
     name = event.hook_event_name
     if field == "stop" and (not row.deny or name not in ("PreToolUse", "PermissionRequest")):
         return stop("over")
@@ -120,8 +120,8 @@ def wanted(field: str, event: Event, row: Capabilities) -> Answer:
 
 
 @pytest.mark.parametrize(("name", "event", "row"), ROWS)
-def test_the_table_says_what_becomes_of_the_rest(name: str, event: Event, row: Capabilities) -> None:
-    """Where something holds a call up and can't be said, the row says what it becomes."""
+def test_the_table_has_a_replacement_for_other_fields(name: str, event: Event, row: Capabilities) -> None:
+    """If an objection can't be expressed, the row has its replacement."""
     for field, clause in row.instead.items():
         assert field in FIELDS and not getattr(row, field), field
         assert clause and clause[0].islower()
@@ -138,7 +138,7 @@ def test_the_table_has_every_event_of_every_agent() -> None:
         assert set(CAPABILITIES[name]) <= set(EVENTS)
         assert dialect(name).event_names == EVENT_NAMES[name]  # type: ignore[attr-defined]
     assert can("codex", "TaskCreated") == Capabilities()
-    assert can("nobody", "PreToolUse") == Capabilities()
+    assert can("unknown", "PreToolUse") == Capabilities()
     assert can("cursor", "beforeReadFile") == AGENTS["cursor"].narrower_capabilities["beforeReadFile"]
 
 
@@ -159,16 +159,16 @@ NAMES = [
 
 @pytest.mark.parametrize(("own", "name"), NAMES)
 def test_an_event_is_known_by_every_agents_name(own: str, name: str) -> None:
-    """Any agent's spelling gives our name of the event; what nobody means gives none."""
+    """Any agent's spelling gives the canonical event; an unknown name gives none."""
     assert canonical_event(own) == name
 
 
 def test_dialects_are_found_by_name_without_being_imported() -> None:
     """Looking at the table imports no codec; an unknown name is told all of them."""
     assert {*AGENTS, "universal"} <= set(DIALECTS)
-    assert "codex" in DIALECTS and "nobody" not in DIALECTS and len(DIALECTS) == len(list(DIALECTS))
+    assert "codex" in DIALECTS and "unknown" not in DIALECTS and len(DIALECTS) == len(list(DIALECTS))
     with pytest.raises(UsageError) as error:
-        dialect("nobody")
+        dialect("unknown")
     assert f"{', '.join([*AGENTS][1:])}, universal" in (error.value.hint or "")
 
 
@@ -222,18 +222,18 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("name", [*OTHER_AGENTS, "universal"])
-@pytest.mark.parametrize("said", FOREIGN, ids=json.dumps)
-def test_a_deny_of_the_reference_denies_in_every_dialect(name: str, said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("reported", FOREIGN, ids=json.dumps)
+def test_a_deny_of_the_reference_denies_in_every_dialect(name: str, reported: dict[str, Any]) -> None:
     """Gemini would allow it, Codex drop it: with us a hook that was copied still guards."""
     from billhook.core.answers import Exit
 
-    reply = dialect(name).read_exit(sample("PreToolUse"), Exit(code=0, stdout=json.dumps(said).encode()))
+    reply = dialect(name).read_exit(sample("PreToolUse"), Exit(code=0, stdout=json.dumps(reported).encode()))
 
     assert reply.answer.decision is Decision.DENY
 
 
 def test_a_permission_that_no_hook_gives_takes_no_other_input() -> None:
-    """A rewrite without a decision can't be said there: nobody may run the old input instead."""
+    """A rewrite without a decision can't be expressed there: the old input must not run instead."""
     event = sample("PermissionRequest")
     for name in OTHER_AGENTS:
         if "PermissionRequest" in EVENT_NAMES[name]:

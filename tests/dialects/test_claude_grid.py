@@ -94,25 +94,25 @@ OUTPUTS = ("empty", "text", "own", "block", "stop", "message", "schema", "broken
 
 
 def printed(event: str, output: str) -> str:
-    said: dict[str, Any]
+    reported: dict[str, Any]
     match output:
         case "empty":
             return ""
         case "text":
             return "plain text\n"
         case "own":
-            said = {"hookSpecificOutput": {"hookEventName": event, **TABLE[event].own}}
+            reported = {"hookSpecificOutput": {"hookEventName": event, **TABLE[event].own}}
         case "block":
-            said = {"decision": "block", "reason": "r"}
+            reported = {"decision": "block", "reason": "r"}
         case "stop":
-            said = {"continue": False, "stopReason": "over"}
+            reported = {"continue": False, "stopReason": "over"}
         case "message":
-            said = {"systemMessage": "m"}
+            reported = {"systemMessage": "m"}
         case "schema":
-            said = {"continue": "no"}
+            reported = {"continue": "no"}
         case _:
             return '{"decision": "block", "reason": '
-    return json.dumps(said)
+    return json.dumps(reported)
 
 
 def block(event: str, text: str) -> Answer | None:
@@ -150,24 +150,24 @@ def json_says(event: str, output: str) -> Answer | None:
             return None
 
 
-def merged(event: str, said: Answer) -> Answer | None:
+def merged(event: str, reported: Answer) -> Answer | None:
     """2.6: exit 2 blocks regardless; the reason is that of a blocking JSON, else stderr; other fields are read."""
     blocked = block(event, "stderr")
-    if said.decision is Decision.DENY:
-        return said
+    if reported.decision is Decision.DENY:
+        return reported
     if blocked is None:
-        return said if said.objects else None
+        return reported if reported.objects else None
     return Answer(
         decision=blocked.decision,
         reason=blocked.reason,
         keep_going=blocked.keep_going,
-        context="\n\n".join(filter(None, [said.context, blocked.context])),
+        context="\n\n".join(filter(None, [reported.context, blocked.context])),
         objection=blocked.objection,
-        message="\n".join(filter(None, [said.message, blocked.message])),
-        stop=said.stop or blocked.stop,
-        stop_reason=said.stop_reason or blocked.stop_reason,
-        updated_output=said.updated_output,
-        extras={} if event == "MessageDisplay" else said.extras,
+        message="\n".join(filter(None, [reported.message, blocked.message])),
+        stop=reported.stop or blocked.stop,
+        stop_reason=reported.stop_reason or blocked.stop_reason,
+        updated_output=reported.updated_output,
+        extras={} if event == "MessageDisplay" else reported.extras,
     )
 
 
@@ -204,7 +204,7 @@ GRID = [
 
 
 @pytest.mark.parametrize(("event", "end", "output"), GRID)
-def test_what_the_reference_says_about_an_end_and_an_output(event: str, end: str, output: str) -> None:
+def test_how_the_reference_reads_an_end_and_an_output(event: str, end: str, output: str) -> None:
     """For each event, end and output the answer is the one of the reference's tables, or a failure."""
     meant = expected(event, end, output)
     reply = read(event, end, output)
@@ -251,7 +251,7 @@ def test_where_the_reference_never_fails_open(event: str, end: str, rule: str | 
         pytest.param("PreToolUse", "[1, 2]", NOTHING, id="2.6: an array is text"),
         pytest.param("PreToolUse", '"text"', NOTHING, id="2.6: a string is text"),
         pytest.param("PreToolUse", "  \n", NOTHING, id="blank is empty"),
-        pytest.param("PreToolUse", "{}", NOTHING, id="an empty object says nothing"),
+        pytest.param("PreToolUse", "{}", NOTHING, id="an empty object is no answer"),
         pytest.param(
             "PreToolUse", '\ufeff {"systemMessage": "m"} \n', Answer(message="m"), id="trimmed, a BOM accepted"
         ),
@@ -265,7 +265,7 @@ def test_what_counts_as_json(event: str, stdout: str, answer: Answer) -> None:
 
 
 def test_a_start_error_is_a_failure_of_its_own() -> None:
-    """A command that could not be started says so, and is no decision."""
+    """A command that could not be started is reported, and is not a decision."""
     reply = CLAUDE.read_exit(sample("PreToolUse"), Exit(start_error="ENOENT: no such file"))
 
     assert (reply.status, reply.answer) == (Status.COULD_NOT_START, NOTHING)
@@ -274,7 +274,7 @@ def test_a_start_error_is_a_failure_of_its_own() -> None:
 @pytest.mark.parametrize(
     "stderr", ["python3: can't open file '/x.py': [Errno 2]", "usage: guard [-h]", "sh: 1: Syntax error: x"]
 )
-def test_a_launch_failure_that_exits_2_denies_and_says_so(stderr: str) -> None:
+def test_a_launch_failure_that_exits_2_denies_with_a_note(stderr: str) -> None:
     """An interpreter that can't find its script exits with 2: a deny, with a note (reliability, rule 4)."""
     reply = CLAUDE.read_exit(sample("PreToolUse"), Exit(code=2, stderr=stderr.encode()))
 

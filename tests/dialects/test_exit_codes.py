@@ -52,7 +52,7 @@ def check(outcome: Outcome, meant: Answer | None, mode: str, event: str) -> None
         assert (outcome.status, outcome.answer, outcome.failed_open) == (Status.OK, meant, False)
         return
     assert outcome.status in (Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START)
-    # A failure never makes an agent go on that wants to stop.
+    # A failure never keeps an agent running that is about to stop.
     passes = mode == "allow" or event == "Stop"
     assert outcome.failed_open is passes
     assert outcome.answer.decision == (Decision.NONE if passes else Decision(mode))
@@ -62,7 +62,7 @@ def check(outcome: Outcome, meant: Answer | None, mode: str, event: str) -> None
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "event"), EFFECTS)
 def test_all_256_exit_codes(name: str, event: str, mode: Literal["allow", "deny", "ask"]) -> None:
-    """Each code from 0 to 255 does what the table of the design says."""
+    """Each code from 0 to 255 has the effect in the table of the design."""
     for code in range(256):
         ended = Exit(code=code, stdout=OUT.encode(), stderr=ERR.encode())
         verdict = fired(event, DIALECTS[name].read_exit(sample(event), ended), mode)
@@ -75,7 +75,7 @@ def test_all_256_exit_codes(name: str, event: str, mode: Literal["allow", "deny"
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "event"), EFFECTS)
 def test_all_signals_time_outs_and_start_errors(name: str, event: str, mode: Literal["allow", "deny", "ask"]) -> None:
-    """A hook that was killed, was late or never ran is a failure, whatever it printed."""
+    """A hook that was killed, timed out or never ran is a failure, even with output."""
     ends: list[dict[str, Any]] = [{"signal": int(number)} for number in SIGNALS]
     for end in [*ends, {"timed_out": True}, {"start_error": "ENOENT"}, {"lost": True}]:
         reply = DIALECTS[name].read_exit(sample(event), Exit(stdout=OUT.encode(), stderr=ERR.encode(), **end))
@@ -87,10 +87,10 @@ def test_all_signals_time_outs_and_start_errors(name: str, event: str, mode: Lit
 REASONS = [
     # dialect, event, code, stdout, stderr, reason
     pytest.param("claude", "PreToolUse", 2, "out", "err", "err", id="claude: stderr"),
-    pytest.param("claude", "PreToolUse", 2, "", "", "blocked by a PreToolUse hook", id="claude: nothing was said"),
+    pytest.param("claude", "PreToolUse", 2, "", "", "blocked by a PreToolUse hook", id="claude: no output"),
     pytest.param("claw", "PreToolUse", 2, "out", "err", "out", id="seed 000: stdout becomes the denial message"),
     pytest.param("claw", "PreToolUse", 2, "", "err", "err", id="claw: else stderr"),
-    pytest.param("claw", "PreToolUse", 2, "", "", "PreToolUse hook denied tool `bash`", id="claw: nothing was said"),
+    pytest.param("claw", "PreToolUse", 2, "", "", "PreToolUse hook denied tool `bash`", id="claw: no output"),
     pytest.param("claw-text", "PreToolUse", 2, "out", "", "out", id="seed 003: stdout becomes the error message"),
     pytest.param("lesson", "PreToolUse", 1, "out", "err", "err", id="seed 004: stderr returned as error"),
     pytest.param("lesson", "PreToolUse", 1, "out", "", "Blocked by hook", id="lesson: nothing on stderr"),

@@ -20,7 +20,7 @@ def cells(row: str) -> dict[str, str]:
 
 
 def answer(name: str, event: str, code: int = 0, stdout: str = "", stderr: str = "") -> Answer | None:
-    """What a hook that ended so says; None: a failure."""
+    """The answer of a hook with this exit; None: a failure."""
     reply = dialect(name).read_exit(sample(event), Exit(code=code, stdout=stdout.encode(), stderr=stderr.encode()))
     return reply.answer if reply.status is Status.OK else None
 
@@ -36,9 +36,9 @@ GOES_ON = {
 @pytest.mark.parametrize("name", FIRST)
 def test_what_keeps_an_agent_going(name: str) -> None:
     """The row `Stop goes on when`."""
-    said = {way: answer(name, "Stop", code, stdout, "r") for way, (code, stdout) in GOES_ON.items()}
+    reported = {way: answer(name, "Stop", code, stdout, "r") for way, (code, stdout) in GOES_ON.items()}
 
-    assert cells("Stop goes on when")[name] == ", ".join(way for way, one in said.items() if one and one.keep_going)
+    assert cells("Stop goes on when")[name] == ", ".join(way for way, one in reported.items() if one and one.keep_going)
 
 
 CONTINUE = {"PreToolUse": "before a tool", "PostToolUse": "after it", "Stop": "on Stop"}
@@ -49,9 +49,9 @@ def test_what_continue_false_does(name: str) -> None:
     """The row `continue: false`."""
     does = {}
     for event, where in CONTINUE.items():
-        said = answer(name, event, stdout='{"continue": false, "stopReason": "r"}')
-        assert said is not None and said.objects
-        does[where] = "stops the agent" if said.stop else "denies"
+        reported = answer(name, event, stdout='{"continue": false, "stopReason": "r"}')
+        assert reported is not None and reported.objects
+        does[where] = "stops the agent" if reported.stop else "denies"
     denies = " and ".join(where for where, effect in does.items() if effect == "denies")
     text = f"denies {denies}, else stops the agent" if denies else "stops the agent"
 
@@ -61,11 +61,11 @@ def test_what_continue_false_does(name: str) -> None:
 @pytest.mark.parametrize("name", FIRST)
 def test_who_reads_a_system_message(name: str) -> None:
     """The row `systemMessage`."""
-    said = answer(name, "PreToolUse", stdout='{"systemMessage": "m"}')
-    assert said is not None
-    text = "shown to the user" if said.message else "told to the model"
+    reported = answer(name, "PreToolUse", stdout='{"systemMessage": "m"}')
+    assert reported is not None
+    text = "shown to the user" if reported.message else "told to the model"
 
-    assert cells("`systemMessage`")[name] in (text, "as claude" if said.message else text)
+    assert cells("`systemMessage`")[name] in (text, "as claude" if reported.message else text)
 
 
 @pytest.mark.parametrize("name", FIRST)

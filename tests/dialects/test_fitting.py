@@ -1,4 +1,4 @@
-"""A rewritten output for Claude Code: in the tool's own shape, or the run ends. It takes no other, and says nothing."""
+"""A rewritten output for Claude Code: in the tool's shape, or the run ends. It silently ignores other shapes."""
 
 import json
 from typing import Any
@@ -18,8 +18,8 @@ SPAWNED = {"status": "completed", "content": [{"type": "text", "text": "secret"}
 def written(own: Any, answer: Answer, tool: str = "Tool") -> tuple[dict[str, Any], tuple[str, ...]]:
     """What Claude Code is told, and what is recorded as lost."""
     event = PostToolUse(session_id="s", cwd="/", tool_name=tool, tool_use_id="1", tool_input={}, tool_response=own)
-    said = dialect("claude").write_exit(event, answer)
-    return json.loads(said.exit.stdout_text), said.lost
+    reported = dialect("claude").write_exit(event, answer)
+    return json.loads(reported.exit.stdout_text), reported.lost
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_can_be_made_to_fit(own: Any, new: Any, told: Any) -> None:
     output, lost = written(own, rewrite(output=new))
 
     assert output == {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": told}}
-    assert lost == ("a rewritten output is said in the shape that the tool's output has",)
+    assert lost == ("a rewritten output was adapted to the shape of the tool's output",)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_can_be_made_to_fit(own: Any, new: Any, told: Any) -> None:
         pytest.param(None, {"other": 1}, "Tool", id="a tool without an output"),
     ],
 )
-def test_what_fits_is_said_as_it_is(own: Any, new: Any, tool: str) -> None:
+def test_a_fitting_output_is_unchanged(own: Any, new: Any, tool: str) -> None:
     """Nothing is lost then."""
     output, lost = written(own, rewrite(output=new), tool)
 
@@ -95,7 +95,7 @@ def test_what_fits_is_said_as_it_is(own: Any, new: Any, tool: str) -> None:
     ],
 )
 def test_what_does_not_fit_ends_the_run(own: Any, new: Any) -> None:
-    """Nobody reads what was to be hidden; the person reads why, and so does the log."""
+    """The model never reads the hidden output; the user and the log get the reason."""
     output, lost = written(own, rewrite(output=new), "Read")
     why = "a hook replaced the output of Read by one that Claude Code does not take for it"
 
@@ -104,9 +104,9 @@ def test_what_does_not_fit_ends_the_run(own: Any, new: Any) -> None:
 
 
 def test_other_events_are_left_alone() -> None:
-    """An output that failed can't be replaced at all, which is said."""
+    """A failed output can't be replaced at all, which is reported."""
     event = PostToolUseFailure(session_id="s", cwd="/", tool_name="Bash", tool_use_id="1", tool_input={}, error="x")
 
     assert dialect("claude").write_exit(event, rewrite(output="x")).lost == (
-        "the rewritten output can't be said on PostToolUseFailure",
+        "the rewritten output can't be expressed on PostToolUseFailure",
     )

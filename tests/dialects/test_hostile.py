@@ -1,4 +1,4 @@
-"""Hostile output: no exception, no hang, and a whole deny denies, whatever stands around it."""
+"""Hostile output: no exception, no hang, and a complete deny denies, with anything around it."""
 
 import json
 import random
@@ -118,7 +118,7 @@ SPEAKERS: list[Callable[[random.Random, dict[str, Any]], str]] = [
 
 
 def hostile(dice: random.Random) -> tuple[bytes, bool]:
-    """Some output, and whether a whole deny stands in it."""
+    """Some output, and whether it contains a complete deny."""
     text = dice.choice(SPEAKERS)(dice, dice.choice(DENIES))
     document = text.encode("utf-8", "surrogatepass")
     kind = dice.randrange(10)
@@ -167,7 +167,7 @@ def test_any_bytes_are_read(event: str, stdout: bytes, end: dict[str, Any], name
 @pytest.mark.parametrize("end", ENDS[3:], ids=str)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_deny_document_denies_however_the_hook_ended(name: str, end: dict[str, Any]) -> None:
-    """Whatever the exit code, the signal or the clock says, a complete deny on stdout denies."""
+    """With any exit code, signal or timeout, a complete deny on stdout denies."""
     for document in DENIES:
         reply = read(name, json.dumps(document).encode(), end)
         assert reply.status is Status.OK and reply.answer.objects
@@ -175,7 +175,7 @@ def test_a_deny_document_denies_however_the_hook_ended(name: str, end: dict[str,
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_an_allow_document_does_not_count_when_the_hook_was_ended(name: str) -> None:
-    """What a hook said before it was killed or too late counts only if it objects."""
+    """Output of a hook that was killed or timed out counts only if it objects."""
     allow = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
     for end in ({"signal": 9}, {"timed_out": True}):
         reply = read(name, json.dumps(allow).encode(), end)
@@ -254,11 +254,11 @@ def test_no_garbage_deny_is_lost_on_any_event_that_gates(event: str, names: tupl
     """On each event that waits for an answer, its own deny document is found in garbage, too."""
     if not sample(event).gates:
         return
-    said: dict[str, Any] = {"decision": "block", "reason": "no"}
+    reported: dict[str, Any] = {"decision": "block", "reason": "no"}
     if event == "PermissionRequest":
-        said = {"hookSpecificOutput": {"hookEventName": event, "decision": {"behavior": "deny", "message": "no"}}}
+        reported = {"hookSpecificOutput": {"hookEventName": event, "decision": {"behavior": "deny", "message": "no"}}}
     for stdout in (b"banner\n%s", b'{"a":1}%s', b"%s}", b"{" * 600_000 + b'"%s', b'{"a":' * 30_000 + b"%s"):
         for name in names:
-            ended = Exit(code=0, stdout=stdout.replace(b"%s", json.dumps(said).encode()))
+            ended = Exit(code=0, stdout=stdout.replace(b"%s", json.dumps(reported).encode()))
             reply = DIALECTS[name].read_exit(sample(event), ended)
             assert reply.answer.decision is Decision.DENY, (name, stdout[:20])

@@ -1,4 +1,4 @@
-"""More output than is kept: nobody knows what else it said, so it is never taken for no objection."""
+"""More output than the limit: its end is unknown, so it never counts as no objection."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def ended(stdout: bytes, code: int = 0) -> Exit:
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("stdout", [b"x" * KEPT, ALLOW, b""], ids=["text", "an allow", "blanks"])
 def test_an_output_that_was_cut_is_a_failure(name: str, stdout: bytes) -> None:
-    """A deny may stand behind the cut: it is a failure, and the hook's on_failure decides."""
+    """A deny may be after the cut: it is a failure, and the hook's on_failure decides."""
     reply = dialect(name).read_exit(EVENT, ended(stdout))
 
     assert reply.status is Status.FAILED
@@ -56,7 +56,7 @@ def test_a_near_miss_is_told_whatever_the_exit_code() -> None:
     assert reply.error == 'exit code 1; "decision": "deny" is not understood; write "decision": "block"'
 
 
-def test_a_deny_of_a_hook_that_was_ended_says_so() -> None:
+def test_a_deny_of_a_hook_that_was_ended_has_a_note() -> None:
     """The deny counts, and the evidence of the time-out is not lost."""
     reply = dialect("claude").read_exit(EVENT, Exit(timed_out=True, stdout=DENY))
 

@@ -106,10 +106,12 @@ def test_a_hook_imports_no_other_agent(name: str, tmp_path: Path) -> None:
     event |= {"tool_name": next((own for own, ours in agent.tools.items() if ours == "Bash"), "Bash")}
     own = agent.event_names["UserPromptSubmit"] if agent.event_argument else ""
     words = [own] if own else []
-    said = {"sessionId": "s", "timestamp": 1, "prompt": "hello"} if own else {**event, "tool_input": {"command": "ls"}}
+    reported = (
+        {"sessionId": "s", "timestamp": 1, "prompt": "hello"} if own else {**event, "tool_input": {"command": "ls"}}
+    )
     ended = subprocess.run(
         [sys.executable, "-c", PROBE.format(name=name, words=words)],
-        input=json.dumps({**said, "cwd": str(place.project)}).encode(),
+        input=json.dumps({**reported, "cwd": str(place.project)}).encode(),
         capture_output=True,
         env=place.env(),
         cwd=place.project,

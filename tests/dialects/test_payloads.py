@@ -243,7 +243,7 @@ OUTPUTS = [
     pytest.param({"result_type": "success", "text_result_for_llm": "out"}, "out", "0", id="Copilot's, Pascal"),
     pytest.param({"llmContent": "Output: out", "returnDisplay": "out"}, "out", "0", id="Gemini's"),
     pytest.param({"llmContent": [{"text": "out"}, {"x": 1}], "returnDisplay": {}}, "out", "0", id="Gemini's, in parts"),
-    pytest.param({"stdout": "", "is_error": True}, "", "1", id="a result that says it failed"),
+    pytest.param({"stdout": "", "is_error": True}, "", "1", id="a result with an error"),
     pytest.param(None, "", "0", id="nothing"),
 ]
 
@@ -330,10 +330,10 @@ def test_a_real_child_sees_its_own_event_only(name: str, monkeypatch: pytest.Mon
     script = script.replace(">&2", "") if name.startswith("claw") else script
     hook = Hook(name="h", run=command(script, dialect=name, login="no"), dialect=name)
     verdict = Engine([hook]).fire_sync(PRE)
-    said = verdict.reason or "".join(verdict.context)
+    reported = verdict.reason or "".join(verdict.context)
     told = "stale||stale|stale" if name == "claude" else "PreToolUse|bash|unset|unset"
 
-    assert said == f"{told}|{len(call(name, PRE).stdin) - 1}"
+    assert reported == f"{told}|{len(call(name, PRE).stdin) - 1}"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="speaks to sh")

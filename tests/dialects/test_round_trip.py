@@ -1,4 +1,4 @@
-"""What a dialect writes as somebody's hook, it reads as somebody's agent."""
+"""A dialect reads as an agent what it writes as a hook."""
 
 import json
 
@@ -62,15 +62,15 @@ PLAIN = [
     pytest.param("claw", "PreToolUse", inject("note"), 0, "note", "", id="seed 000: stdout is feedback"),
     pytest.param("claw", "PostToolUse", deny("bad"), 2, "bad", "", id="seed 000: a denied result"),
     pytest.param("claw", "Stop", keep_going("more"), 2, "more", "", id="claw: a block of Stop goes on"),
-    *(pytest.param(name, "PreToolUse", NOTHING, 0, "", "", id=f"{name}: nothing to say") for name in DIALECTS),
+    *(pytest.param(name, "PreToolUse", NOTHING, 0, "", "", id=f"{name}: empty") for name in DIALECTS),
 ]
 
 
 @pytest.mark.parametrize(("name", "event", "answer", "code", "stdout", "stderr"), PLAIN)
-def test_a_plain_answer_is_said_in_the_protocols_own_way(
+def test_a_plain_answer_needs_no_json(
     name: str, event: str, answer: Answer, code: int, stdout: str, stderr: str
 ) -> None:
-    """An answer that the exit code can say needs no JSON."""
+    """An answer that the exit code can express needs no JSON."""
     written = DIALECTS[name].write_exit(sample(event), answer)
 
     assert (code, stdout, stderr) == (written.exit.code, written.exit.stdout_text, written.exit.stderr_text)
@@ -80,7 +80,7 @@ def test_a_plain_answer_is_said_in_the_protocols_own_way(
 @pytest.mark.parametrize("name", ["claw", "claw-text", "lesson"])
 @pytest.mark.parametrize("answer", [deny("no"), stop("over"), Answer(decision=Decision.DENY, reason="no", context="x")])
 def test_an_agent_that_only_knows_exit_codes_understands_a_deny(name: str, answer: Answer) -> None:
-    """Even when JSON is needed to say all of an objection, the exit code denies."""
+    """Even if JSON is necessary for a part of an objection, the exit code denies."""
     written = DIALECTS[name].write_exit(GATED, answer)
 
     assert written.exit.code == (1 if name == "lesson" else 2)
@@ -90,10 +90,10 @@ def test_an_agent_that_only_knows_exit_codes_understands_a_deny(name: str, answe
 def test_a_stop_before_a_tool_is_a_deny_as_well(event: str) -> None:
     """`continue: false` alone would end the run after the call has been made."""
     written = DIALECTS["claude"].write_exit(sample(event), stop("over"))
-    said = json.loads(written.exit.stdout)
-    inside = said["hookSpecificOutput"]
+    reported = json.loads(written.exit.stdout)
+    inside = reported["hookSpecificOutput"]
 
-    assert said["continue"] is False
+    assert reported["continue"] is False
     assert inside.get("permissionDecision", inside.get("decision", {}).get("behavior")) == "deny"
     assert written.lost == ("a stop became a deny and a stop",)
 
@@ -102,7 +102,7 @@ def test_text_for_the_output_of_a_shell_has_its_shape() -> None:
     """The reference drops an output that has not the tool's own shape."""
     event = sample("PostToolUse", tool_response={"stdout": "secret", "stderr": "more", "interrupted": False})
     written = DIALECTS["claude"].write_exit(event, rewrite(output="[cut]"))
-    said = json.loads(written.exit.stdout)["hookSpecificOutput"]["updatedToolOutput"]
+    reported = json.loads(written.exit.stdout)["hookSpecificOutput"]["updatedToolOutput"]
 
-    assert said == {"stdout": "[cut]", "stderr": "", "interrupted": False}
+    assert reported == {"stdout": "[cut]", "stderr": "", "interrupted": False}
     assert len(written.lost) == 1

@@ -23,7 +23,7 @@ def outcome(
     reads: tuple[str, ...] = (),
     assignments: tuple[str, ...] = (),
 ) -> list[str]:
-    """What one plain command does by the tables; `$?` in the line stands for a part that the call doesn't show."""
+    """What one plain command does by the tables; `$?` in the line is a part that the call doesn't show."""
     name, *args = shlex.split(line.replace("$?", "\0"))
     command = Command(
         name,

@@ -20,7 +20,7 @@ _defaults["deadline_ms"] = 60_000.0
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What the guard says about a call."""
+    """The guard's answer about a call."""
 
     decision: str
     reason: str
@@ -46,7 +46,7 @@ def judge(judging: Engine, cwd: str, tool: str, given: Mapping[str, Any]) -> Jud
 
 @contextmanager
 def home_is(home: str) -> Iterator[None]:
-    """The guard looks up the home folder of whoever calls it."""
+    """The guard looks up the home folder of its caller."""
     before = {name: os.environ.get(name) for name in ("HOME", "TMPDIR")}
     os.environ["HOME"] = home
     os.environ.pop("TMPDIR", None)

@@ -1,4 +1,4 @@
-"""A real repository with work in every state that git knows, and a home folder, for tests of the guard."""
+"""A real repository with work in every state of git, and a home folder, for tests of the guard."""
 
 import os
 import subprocess

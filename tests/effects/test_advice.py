@@ -228,7 +228,7 @@ def test_a_key_is_not_shown(agent: ScriptedAgent) -> None:
 
 
 def test_commands_are_written_out(agent: ScriptedAgent) -> None:
-    assert "Write the commands out" in agent.stopped("echo ZWNobyBoaQ== | base64 -d | sh")
+    assert "Write the commands as plain text" in agent.stopped("echo ZWNobyBoaQ== | base64 -d | sh")
     assert agent.runs("echo hi") == "hi\n"
 
 

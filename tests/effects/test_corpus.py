@@ -103,7 +103,7 @@ def _holds(case: Case, place: str) -> bool:
 
 
 def test_every_reason_names_the_part_and_an_alternative(below_temp: Repository) -> None:
-    """A decision says what would happen, which part does it, and what to do instead."""
+    """A reason names what would happen, which part causes it, and what to do instead."""
     judging, wrong = engine(), []
     with home_is(below_temp.home):
         for case in (case for group in GROUPS.values() for case in group if case.decision != "none" and not case.files):

@@ -176,7 +176,7 @@ HOLDERS: Final[dict[str, Callable[[str], str]]] = {
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_a_text_is_no_command(name: str, judging: Engine, repository: Repository) -> None:
+def test_plain_text_is_not_a_command(name: str, judging: Engine, repository: Repository) -> None:
     wrong = []
     for text in TEXTS:
         found = _judged(judging, repository, HOLDERS[name](text))

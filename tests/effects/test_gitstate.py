@@ -311,7 +311,7 @@ def test_a_linked_worktree(repo: Path) -> None:
     assert worktrees(str(repo / ".git")) == worktrees(str(repo / ".git/worktrees/linked")) == [str(linked)]
 
 
-def test_a_worktree_that_does_not_point_back_is_none(repo: Path) -> None:
+def test_a_worktree_that_does_not_point_back_does_not_count(repo: Path) -> None:
     """Otherwise a repository could declare the user's home to be a part of itself."""
     claimed = repo.parent / "claimed"
     claimed.mkdir()

@@ -1,4 +1,4 @@
-"""What package managers publish, take back, and remove."""
+"""What package managers publish, yank, and remove."""
 
 import pytest
 

@@ -11,7 +11,7 @@ PROJECT = "/home/me/proj"
 
 
 class FakeFileSystem:
-    """Files by path: a text, `None` for a folder, `-> path` for a link."""
+    """Files by path: their text, `None` for a folder, `-> path` for a link."""
 
     def __init__(self, files: Mapping[str, str | None]) -> None:
         self.files = dict(files)

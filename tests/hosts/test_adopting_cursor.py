@@ -184,5 +184,5 @@ def test_another_agents_call_in_its_words(
 def test_explain_names_the_event(home: Home) -> None:
     adopted(home, beforeShellExecution=[{"command": "sh hook.sh", "matcher": "curl"}])
     told = run(home, "explain", "PreToolUse", "--tool", "Bash", "--input", '{"command": "ls"}').stdout
-    expected = "it runs at Cursor's beforeShellExecution, and for other agents' calls that match `curl`"
+    expected = "it runs at Cursor's beforeShellExecution, and for calls of other agents that match `curl`"
     assert expected in " ".join(told.split())

@@ -1,7 +1,6 @@
-"""Every recipe: no findings in an empty project, and its tests are right for every agent that can do what it says."""
+"""Every recipe: no findings in an empty project, and its tests pass for every agent that supports it."""
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ from billhook.agents import AGENTS, dialect
 from billhook.agents.base import CAPABILITIES
 from billhook.cli.check import hosted
 from billhook.config import edit_yaml, load_config
-from billhook.config.recipes import Recipe, event_of, fire_arguments, plain, shipped
+from billhook.config.cases import event_of, ran
+from billhook.config.recipes import Recipe, plain, shipped
 from billhook.core.events import Event
 from cli.terminal import billhook, environment
 from dialects.clients_as_measured import CLIENTS
 from dialects.test_agents_grid import SENT
-from recipes.cases import Scratch, judge, possible, ran
+from recipes.cases import Scratch, judge, possible
 
 RECIPES = {one.name: one for one in shipped()}
 ALL = [
@@ -60,7 +60,7 @@ def test_its_text(recipe: Recipe) -> None:
     texts = " ".join(recipe.texts.values())
     cases = plain(recipe.sections({}))["tests"]
 
-    assert len(recipe.title) <= 58
+    assert len(recipe.title) <= 56
     assert all(one.about and "\n" not in one.about for one in recipe.parameters.values())
     assert "jq" not in texts and "python3 -c" not in texts and ".sh" not in texts
     assert any("by" in case for case in cases)
@@ -69,7 +69,7 @@ def test_its_text(recipe: Recipe) -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_no_findings(recipe: Recipe, scratch: Scratch) -> None:
-    """`billhook check` has nothing to say, not even a note."""
+    """`billhook check` prints nothing, not even a note."""
     done = billhook("check", cwd=scratch.project, env=environment(HOME=str(scratch.home)))
 
     assert done.code == 0 and done.out.startswith("no findings in"), done
@@ -98,7 +98,7 @@ def test_in_every_agent(recipe: Recipe, case: dict[str, Any], scratch: Scratch, 
 
     judge(case, verdict)
     written = dialect(agent).write_exit(event, verdict.as_answer())
-    lost = [one for one in written.lost if one != "a rewritten output is said as text"]  # its content is the same
+    lost = [one for one in written.lost if not (one.startswith("a rewritten output ") and one.endswith(" text"))]
     assert not lost or [one for one in limits if name in one.events], (lost, limits)
 
 
@@ -125,21 +125,6 @@ def client_event(client: str, command: str, scratch: Scratch) -> Event:
     """A shell call as a client sends it."""
     sent = json.loads(json.dumps(SENT[client]).replace('"ls"', json.dumps(command)))
     return dialect(CLIENTS[client][0]).read_call(json.dumps({**sent, "cwd": str(scratch.project)}).encode(), {})
-
-
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
-def test_what_shows_it_works(recipe: Recipe, scratch: Scratch) -> None:
-    """The command that `add` prints runs the recipe's hooks, in a project where they apply."""
-    case = next(one for one in plain(recipe.sections({}))["tests"] if "by" in one)
-    for name, text in case.get("files", {}).items():
-        scratch.file(name, text)
-    words = shlex.split(shlex.join(["fire", *fire_arguments(recipe.show), "--trust", "all", "--json"]))
-    done = billhook(*words, cwd=scratch.project, env=environment(HOME=str(scratch.home)))
-    asked = {one["hook"]: one["status"] for one in json.loads(done.out)["outcomes"]}
-
-    assert {asked.get(one) for one in {*plain(recipe.texts).get("hooks", {}), "rate-limit"}} & {"ok", "background"}, (
-        done
-    )
 
 
 # -- what a case can't say
@@ -179,7 +164,7 @@ def test_commit_each_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_tests_before_stop_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three times the agent may stop, and the person is told."""
+    """After three times the agent may stop, and the user gets a message."""
     scratch = Scratch(tmp_path, added(RECIPES["tests-before-stop"]), monkeypatch)
     case = {"event": {"hook_event_name": "Stop"}, "files": {"Makefile": "test:\n\t@false\n"}}
     seen = [scratch.fire(scratch.event(case)) for _ in range(4)]
@@ -200,7 +185,7 @@ def test_tests_before_stop_runs_nothing_where_nothing_changed(tmp_path: Path, mo
 
 
 def test_notes_survive_a_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the agent said last, and the state of git, reach the next start."""
+    """The agent's last message, and the state of git, reach the next start."""
     scratch = in_repository(tmp_path, monkeypatch, "compaction-notes")
     for event in (
         {"hook_event_name": "Stop", "last_assistant_message": "$(touch hacked) is left"},
@@ -214,7 +199,7 @@ def test_notes_survive_a_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_session_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call after the last one is asked."""
+    """The user is asked about the call after the last allowed one."""
     recipe = RECIPES["session-limits"]
     text = edit_yaml.with_sections(None, "hooks.yaml", recipe.sections({"calls": "2"})).decode()
     scratch = Scratch(tmp_path, text, monkeypatch)
@@ -246,7 +231,7 @@ def test_format_really_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_tests_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tests:` that is no list of mappings is a finding, and takes no hook away."""
+    """`tests:` that is not a list of mappings is a finding, and disables no hook."""
     scratch = Scratch(tmp_path, "hooks: {a: {events: Stop, inject: x}}\ntests: [push]\n", monkeypatch)
     config = load_config(scratch.project, trust="all", home=scratch.home / ".claude")
 

@@ -70,7 +70,7 @@ LAYOUTS += ["tests: [{bash: ls}]\nhooks:\n", "hooks: x\n"]
 
 @pytest.mark.parametrize("text", LAYOUTS)
 def test_other_layouts_are_refused(text: str) -> None:
-    """A file that would have to be written anew stays as it is, with a hint."""
+    """A file that would have to be rewritten stays unchanged, with a hint."""
     with pytest.raises(BillhookError) as caught:
         edit_yaml.with_sections(text.encode(), "hooks.yaml", RECIPES["no-verify"].sections({}))
 

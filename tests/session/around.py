@@ -34,7 +34,7 @@ class Noted:
         return self.names[1:-1]
 
     def of(self, name: str) -> dict[str, Any]:
-        """What the only event of this name said."""
+        """The payload of the only event of this name."""
         (event,) = [event for event in self.events if event.hook_event_name == name]
         return event.payload
 
@@ -43,7 +43,7 @@ class Noted:
 
 
 class Rules:
-    """Rules that say the same of every call, or of each input what a dict has for it; they note what they are asked."""
+    """Rules with one ruling for every call, or one per input from a dict; they record the calls."""
 
     def __init__(self, *rulings: Ruling) -> None:
         self.rulings = list(rulings)

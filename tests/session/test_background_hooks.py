@@ -71,7 +71,7 @@ def test_how_the_session_ends(
 
 
 def test_cancelled_while_it_waits(tmp_path: Path) -> None:
-    """Whoever cancels the end of a session ends them, too."""
+    """Cancelling the end of a session ends them, too."""
     engine = Engine([later("Stop", f"echo $$ > {tmp_path}/pid; exec sleep 60", timeout=50)])
 
     async def go() -> None:

@@ -60,7 +60,7 @@ def test_a_call_runs(execute: Any, content: str, response: Any) -> None:
     assert after["duration_ms"] >= 0
 
 
-def test_what_json_can_not_say_is_text() -> None:
+def test_an_output_that_is_not_json_becomes_text() -> None:
     """A tool that gives an object of its own, or one that holds itself, still has exactly one result."""
     loop: list[Any] = []
     loop.append(loop)
@@ -80,7 +80,7 @@ def test_what_json_can_not_say_is_text() -> None:
     ],
 )
 def test_a_tool_that_raises_has_failed(error: BaseException, text: str) -> None:
-    """The model gets the error as an error result; PostToolUseFailure says that nobody interrupted it."""
+    """The model gets the error as an error result; PostToolUseFailure has `is_interrupt: false`."""
 
     async def execute(given: dict[str, Any]) -> None:
         raise error
@@ -142,7 +142,7 @@ def test_what_ends_the_program_is_heard_of(error: BaseException) -> None:
 
 
 def test_cancelled_before_the_tool_runs() -> None:
-    """Cancelled while hooks think: the tool does not run, and no event says that it did."""
+    """Cancelled while hooks run: the tool does not run, and no event reports that it did."""
 
     @on("PreToolUse")
     async def thinks(event: Any) -> None:
@@ -160,7 +160,7 @@ def test_cancelled_before_the_tool_runs() -> None:
 
 
 def test_interrupted_again_while_hooks_hear_of_it() -> None:
-    """Whoever cancels twice does not wait for hooks that take their time over an interrupt."""
+    """A second cancellation does not wait for slow hooks of the interrupt."""
 
     @on("PostToolUseFailure")
     async def slow(event: Any) -> None:
@@ -246,7 +246,7 @@ def test_a_call_that_a_command_denies(dialect: str, script: str, content: str) -
 
 
 def test_a_gate_that_fails_denies() -> None:
-    """No silent open: a gate that crashes holds the call up and says so; another hook does not."""
+    """No silent fail-open: a gate that crashes blocks the call and is reported; another hook does not."""
     gate = Hook(name="gate", run=lambda ctx: 1 / 0, events=("PreToolUse",), on_failure="deny")  # type: ignore[arg-type, return-value]
     other = Hook(name="other", run=lambda ctx: 1 / 0, events=("PreToolUse",))  # type: ignore[arg-type, return-value]
 
@@ -269,7 +269,7 @@ def test_a_stop_before_the_tool_is_a_deny() -> None:
 
 
 def test_a_stopped_run_runs_no_more_tools() -> None:
-    """Of three calls in one reply the second is stopped: the third asks nobody and has its result."""
+    """Of three calls in one reply the second is stopped: the third runs no hooks and has its result."""
     noted = Noted(says("PostToolUse", stop("seen enough"), condition=lambda ctx: ctx.event.tool_use_id == "2"))
     ran: list[str] = []
 
@@ -305,7 +305,7 @@ def test_a_deferred_call() -> None:
 
 
 def test_context_of_a_denied_call_is_not_lost() -> None:
-    """What other hooks said about it reaches the model beside the result, whatever their dialect."""
+    """Feedback of other hooks reaches the model beside the result, in every dialect."""
     noted = Noted(says("PreToolUse", inject("see the handbook"), "a", "claw"), says("PreToolUse", deny("no"), "b"))
 
     async def work() -> tuple[str, str]:
@@ -318,7 +318,7 @@ def test_context_of_a_denied_call_is_not_lost() -> None:
 # -- it is rewritten -------------------------------------------------------------------------------------------------
 
 
-def test_a_rewritten_input_is_what_everybody_sees() -> None:
+def test_all_later_events_see_a_rewritten_input() -> None:
     """Permission, tool and the hooks after it get the input as hooks have left it."""
     safe = {"command": "ls --safe"}
     noted, rules = Noted(says("PreToolUse", rewrite(input=safe))), Rules(Ruling(Decision.ALLOW))
@@ -330,7 +330,7 @@ def test_a_rewritten_input_is_what_everybody_sees() -> None:
 
 
 def test_a_failure_has_the_rewritten_input_too() -> None:
-    """PostToolUseFailure says what really failed."""
+    """PostToolUseFailure has the real error."""
     noted = Noted(says("PreToolUse", rewrite(input={"command": "safe"})))
 
     called(noted, lambda given: 1 / 0)
@@ -339,7 +339,7 @@ def test_a_failure_has_the_rewritten_input_too() -> None:
 
 
 def test_a_rewritten_output_is_what_the_model_gets() -> None:
-    """Text, or what JSON can say; the tool's own output is for the hooks only."""
+    """Text, or a JSON value; the tool's original output is for the hooks only."""
     assert called(Noted(says("PostToolUse", rewrite(output="redacted")))).content == "redacted"
     assert called(Noted(says("PostToolUse", rewrite(output={"kept": 1})))).content == '{"kept":1}'
     assert called(Noted(says("PostToolUse", rewrite(output=None)))).content == ""
@@ -373,7 +373,7 @@ def test_a_tool_by_another_name_meets_the_same_hooks() -> None:
     assert [one[0] for one in rules.judged] == ["Bash"]
 
 
-# -- what hooks say of it --------------------------------------------------------------------------------------------
+# -- feedback of hooks -----------------------------------------------------------------------------------------------
 
 
 def test_feedback_as_in_the_sample_of_seed_000() -> None:
@@ -411,7 +411,7 @@ def test_feedback_of_a_lesson() -> None:
 
 
 def test_feedback_on_a_failure() -> None:
-    """A tool that failed stays failed, and hooks have their say about it."""
+    """A failed tool stays failed, and hooks can add feedback."""
     noted = Noted(says("PostToolUseFailure", inject("try sudo"), dialect="claw"))
 
     def execute(given: dict[str, Any]) -> None:
@@ -436,16 +436,16 @@ def test_context_of_other_dialects_goes_its_own_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "said", "content"),
+    ("output", "reported", "content"),
     [
         pytest.param("out", deny("not formatted"), "out\n\nnot formatted", id="with a reason"),
         pytest.param("", deny("not formatted"), "not formatted", id="no output"),
         pytest.param("  out\n", deny(""), "  out\n", id="no reason: the output stays as it is"),
     ],
 )
-def test_a_deny_after_the_tool_is_an_error(output: str, said: Answer, content: str) -> None:
-    """It is too late to prevent it; the model learns that it was wrong."""
-    assert called(Noted(says("PostToolUse", said)), lambda given: output) == ToolResult("toolu_1", content, True)
+def test_a_deny_after_the_tool_is_an_error(output: str, reported: Answer, content: str) -> None:
+    """The deny comes after the action; the model gets the reason."""
+    assert called(Noted(says("PostToolUse", reported)), lambda given: output) == ToolResult("toolu_1", content, True)
 
 
 # -- in two halves ---------------------------------------------------------------------------------------------------
@@ -468,7 +468,7 @@ def test_in_two_halves() -> None:
 
 
 def test_halves_of_a_failure() -> None:
-    """An error, and whether somebody interrupted it."""
+    """An error, and whether it was an interrupt."""
     noted = Noted()
 
     async def work() -> ToolResult:
@@ -491,7 +491,7 @@ def test_halves_of_a_denied_call() -> None:
             assert call.result == ToolResult("1", "no", True)
             await session.after_tool(call, "out")
 
-    with pytest.raises(UsageError, match="`1` has its result already, or must not run"):
+    with pytest.raises(UsageError, match="`1` already has its result, or must not run"):
         run(work())
     assert noted.inside == ["PreToolUse"]
 
@@ -503,12 +503,12 @@ def test_an_id_is_used_once() -> None:
     async def work() -> None:
         async with noted.session() as session:
             call = await session.before_tool("Bash", LS, tool_use_id="1")
-            with pytest.raises(UsageError, match="`1` was judged already"):
+            with pytest.raises(UsageError, match="`1` was already checked"):
                 await session.before_tool("Bash", LS, tool_use_id="1")
             await session.after_tool(call, "out")
             with pytest.raises(UsageError, match="`1` has its result already"):
                 await session.after_tool(call, "out")
-            with pytest.raises(UsageError, match="`1` was judged already"):
+            with pytest.raises(UsageError, match="`1` was already checked"):
                 await session.call_tool("Bash", LS, never, tool_use_id="1")
 
     run(work())

@@ -64,7 +64,7 @@ def test_a_deny_rule_of_a_hook() -> None:
 
 @pytest.mark.parametrize("ruling", [FIRM, Ruling(Decision.DENY, "no")])
 def test_they_beat_no_rule(ruling: Ruling) -> None:
-    """What a person or a file wants asked or denied stays so."""
+    """Ask and deny rules of the user or of a file stay in effect."""
     noted = Noted(allows([add("Bash")]))
     assert calls(noted, Rules(ASK, ruling), "ls", "ls") == [True, False]
 

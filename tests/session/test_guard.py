@@ -1,4 +1,4 @@
-"""The guard in an engine of one's own, and what a session without a person says of its asks."""
+"""The guard in a custom engine, and its asks in a session without a user."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_billhook_itself(home: Path) -> None:
     assert fired("billhook trust --all", guard("off")).decision == "deny"
 
 
-def test_settings_that_are_none() -> None:
+def test_invalid_settings() -> None:
     for wrong in ({"preset": "lax"}, {"cells": {"delete:hmoe": "deny"}}, {"cells": {"delete": "forbid"}}):
         with pytest.raises(UsageError):
             guard(**wrong)
@@ -62,17 +62,17 @@ def test_settings_that_are_none() -> None:
         guard(allow=["Bash("])
 
 
-def test_nobody_can_be_asked() -> None:
+def test_no_user_can_be_asked() -> None:
     """The deny names the rule that allows the call, and where it belongs."""
     result = run(called(guard()))
     assert result.is_error
     assert result.content.endswith(
-        f"(nobody can be asked) To allow it, the user can add `Bash({FORCE})` to `guard(allow=[...])`."
+        f"(no user can be asked) To allow it, the user can add `Bash({FORCE})` to `guard(allow=[...])`."
     )
     assert run(called(guard(allow=[f"Bash({FORCE})"]))).content == "ran"
 
 
-def test_nobody_can_be_asked_about_what_another_hook_asks() -> None:
+def test_no_user_can_be_asked_for_another_hook() -> None:
     """No rule is named where it would not be enough."""
     content = run(called(guard(), says("PreToolUse", ask("sure?"), name="other"))).content
-    assert content.endswith("(nobody can be asked)")
+    assert content.endswith("(no user can be asked)")

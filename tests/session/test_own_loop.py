@@ -38,13 +38,13 @@ def screen(program: str, answer: str, cwd: Path) -> str:
 
 
 def test_the_guide_shows_the_example() -> None:
-    """Whole, as it stands in its file, and in 40 lines."""
+    """Complete, as in its file, and in 40 lines."""
     assert blocks("python")[0] == EXAMPLE.read_text()
     assert len(EXAMPLE.read_text().splitlines()) <= 40
 
 
 def test_its_screen_is_real(tmp_path: Path) -> None:
-    """Whoever runs it and says yes sees what the guide shows."""
+    """Running it with `yes` shows the screen of the guide."""
     assert f"$ python examples/own_loop.py\n{screen(EXAMPLE.read_text(), 'yes', tmp_path)}" == blocks("console")[0]
 
 
@@ -57,11 +57,11 @@ def test_what_it_fires_is_real(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["no", "", "y"])
-def test_a_person_who_does_not_say_yes(answer: str, tmp_path: Path) -> None:
+def test_a_user_who_does_not_answer_yes(answer: str, tmp_path: Path) -> None:
     """No mail is sent, and the loop goes on to its end."""
     shown = screen(EXAMPLE.read_text(), answer, tmp_path)
 
-    assert "The person was asked and said no" in shown
+    assert "The user was asked and declined" in shown
     assert "result:" not in shown
     assert shown.endswith("Done.\n")
 

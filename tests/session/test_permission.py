@@ -1,4 +1,4 @@
-"""Permission: what rules, hooks and the person say of a call that no hook denied."""
+"""Permission: rules, hooks and the user decide about a call that no hook denied."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ OTHER = {"command": "ls --safe"}
 
 
 class Person:
-    """Somebody who answers, and notes what they were asked."""
+    """A user who answers, and records the questions."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -46,19 +46,19 @@ def behaves(behavior: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("said", "decision"), [(None, "none"), (inject("x"), "none"), (allow(), "allow"), (ask("sure?"), "ask")]
+    ("reported", "decision"), [(None, "none"), (inject("x"), "none"), (allow(), "allow"), (ask("sure?"), "ask")]
 )
-def test_what_rules_are_told(said: Answer | None, decision: str) -> None:
-    """The call, where and in which mode it is made, and what the hooks said of it."""
+def test_what_rules_are_told(reported: Answer | None, decision: str) -> None:
+    """The call, its folder and mode, and the decision of the hooks."""
     rules = Rules(ALLOW)
-    noted = Noted(*([says("PreToolUse", said)] if said else []))
+    noted = Noted(*([says("PreToolUse", reported)] if reported else []))
 
     called(noted, rules, cwd="/somewhere", permission_mode="plan")
 
     assert rules.judged == [("Bash", LS, "/somewhere", "plan", Decision(decision))]
 
 
-def test_rules_are_not_asked_about_a_denied_call() -> None:
+def test_rules_are_skipped_for_a_denied_call() -> None:
     """A hook's deny is the end of it."""
     rules = Rules(ALLOW)
 
@@ -69,11 +69,11 @@ def test_rules_are_not_asked_about_a_denied_call() -> None:
 @pytest.mark.parametrize(
     ("ruling", "reason"), [(Ruling(Decision.DENY, "rule Bash(ls)"), "rule Bash(ls)"), (DENY, "Bash is not permitted")]
 )
-@pytest.mark.parametrize("said", [None, allow("fine")])
-def test_a_rule_denies(said: Answer | None, ruling: Ruling, reason: str) -> None:
-    """No hook's allow and no person beats it; PermissionDenied says what was denied and why."""
+@pytest.mark.parametrize("reported", [None, allow("fine")])
+def test_a_rule_denies(reported: Answer | None, ruling: Ruling, reason: str) -> None:
+    """No hook's allow and no user overrides it; PermissionDenied has the call and the reason."""
     person = Person(True)
-    noted = Noted(*([says("PreToolUse", said)] if said else []))
+    noted = Noted(*([says("PreToolUse", reported)] if reported else []))
 
     assert called(noted, Rules(ruling), person) == ToolResult("1", reason, True)
     assert noted.inside == ["PreToolUse", "PermissionDenied"]
@@ -85,14 +85,14 @@ def test_a_rule_denies(said: Answer | None, ruling: Ruling, reason: str) -> None
 
 def test_a_hook_may_let_the_model_try_again() -> None:
     """PermissionDenied's `retry` is told to the model."""
-    said = {"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": True}}
-    noted = Noted(says("PermissionDenied", said, dialect="claude"))
+    reported = {"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": True}}
+    noted = Noted(says("PermissionDenied", reported, dialect="claude"))
 
-    assert called(noted, Rules(DENY)).content == "Bash is not permitted\nA hook says: you may try again."
+    assert called(noted, Rules(DENY)).content == "Bash is not permitted\nA hook allows you to try again."
 
 
-def test_rules_that_break_let_nothing_pass() -> None:
-    """The call has its one result, an error that says so."""
+def test_broken_rules_deny() -> None:
+    """The call has its one result, an error with the reason."""
 
     class Broken(Rules):
         def judge(self, *call: Any, **options: Any) -> Ruling:
@@ -105,7 +105,7 @@ def test_rules_that_break_let_nothing_pass() -> None:
 
 
 def test_without_rules_silence_lets_a_call_run() -> None:
-    """A loop without rules of its own: what hooks say is all there is."""
+    """A loop without rules: only hooks decide."""
     assert called(Noted(), None) == ToolResult("1", "ls")
     assert called(Noted(says("PreToolUse", allow())), None) == ToolResult("1", "ls")
 
@@ -119,7 +119,7 @@ async def yes_later(question: Question) -> bool:
 
 
 @pytest.mark.parametrize("answer", [True, "once", "session", "yes"])
-def test_the_person_says_yes(answer: Any) -> None:
+def test_the_user_answers_yes(answer: Any) -> None:
     """PermissionRequest, a notification, the question, then the tool."""
     noted, rules, person = Noted(), Rules(ASK), Person(answer)
 
@@ -137,13 +137,13 @@ def test_the_person_takes_time() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, "no", "", None, 0, 1, "YES", "perhaps", ["once"]])
-def test_the_person_says_no(answer: Any) -> None:
-    """Whatever is not a yes is a no; it was asked, so PermissionDenied is not fired."""
+def test_the_user_answers_no(answer: Any) -> None:
+    """Anything but a yes is a no; the user was asked, so PermissionDenied is not fired."""
     noted = Noted()
 
     result = called(noted, Rules(ASK), Person(answer))
 
-    assert result == ToolResult("1", "The person was asked and said no (asks for Bash).", True)
+    assert result == ToolResult("1", "The user was asked and declined (asks for Bash).", True)
     assert noted.inside == ["PreToolUse", "PermissionRequest", "Notification"]
 
 
@@ -154,7 +154,7 @@ def test_the_person_could_not_be_asked(error: Exception) -> None:
 
     result = called(noted, Rules(ASK), Person(error))
 
-    assert result == ToolResult("1", f"the person could not be asked: {str(error) or 'RuntimeError'}", True)
+    assert result == ToolResult("1", f"the user could not be asked: {str(error) or 'RuntimeError'}", True)
     assert noted.inside[-1] == "PermissionDenied"
 
 
@@ -172,7 +172,7 @@ def test_the_person_breaks_off() -> None:
 
 
 def test_cancelled_while_the_person_thinks() -> None:
-    """The tool has not run, and nothing says that it did."""
+    """The tool has not run, and no event reports that it did."""
     noted = Noted()
 
     async def work() -> None:
@@ -201,11 +201,11 @@ def test_a_yes_for_the_session(answer: Any, rememberable: bool, remembered: bool
 @pytest.mark.parametrize(
     ("ruling", "content"),
     [
-        (ASK, "asks for Bash (nobody can be asked)"),
-        (Ruling(Decision.ASK), "Bash needs permission (nobody can be asked)"),
+        (ASK, "asks for Bash (no user can be asked)"),
+        (Ruling(Decision.ASK), "Bash needs permission (no user can be asked)"),
     ],
 )
-def test_nobody_can_be_asked(ruling: Ruling, content: str) -> None:
+def test_no_user_can_be_asked(ruling: Ruling, content: str) -> None:
     """Without `ask`, ask becomes deny; hooks could answer, and PermissionDenied is fired."""
     noted = Noted()
 
@@ -227,16 +227,16 @@ def test_a_hook_asks(rules: Rules | None) -> None:
     assert person.asked == [Question("Bash", LS, "it pushes", "hook `careful`", False)]
 
 
-def test_a_hook_asks_and_nobody_is_there() -> None:
+def test_a_hook_asks_without_a_user() -> None:
     """Then it is denied, with the hook's reason."""
     noted = Noted(says("PreToolUse", ask("it pushes")))
 
-    assert called(noted, None) == ToolResult("1", "it pushes (nobody can be asked)", True)
+    assert called(noted, None) == ToolResult("1", "it pushes (no user can be asked)", True)
     assert noted.inside[-1] == "PermissionDenied"
 
 
 def test_a_yes_to_a_hook_is_for_once() -> None:
-    """Even if the person says yes for the session: the hook asks again."""
+    """Even after the answer `session` the hook asks again."""
     rules = Rules(ASK)
 
     called(Noted(says("PreToolUse", ask("it pushes"))), rules, Person("session"))
@@ -258,12 +258,12 @@ def test_a_permission_hook_allows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "content"), [(behaves("deny", message="not on Fridays"), "not on Fridays"), (deny("no"), "no")]
+    ("reported", "content"), [(behaves("deny", message="not on Fridays"), "not on Fridays"), (deny("no"), "no")]
 )
-def test_a_permission_hook_denies(said: Any, content: str) -> None:
-    """The model gets its message, and nobody is asked."""
+def test_a_permission_hook_denies(reported: Any, content: str) -> None:
+    """The model gets its message, and there is no question."""
     person = Person(True)
-    noted = Noted(says("PermissionRequest", said))
+    noted = Noted(says("PermissionRequest", reported))
 
     assert called(noted, Rules(ASK), person) == ToolResult("1", content, True)
     assert person.asked == []
@@ -286,18 +286,18 @@ def test_a_permission_hook_that_interrupts() -> None:
 
 @pytest.mark.parametrize("event", ["PermissionRequest", "Notification"])
 def test_a_stop_while_asking(event: str) -> None:
-    """A run that a hook ends there asks nobody and runs nothing."""
+    """A hook that stops the run there: no question, and nothing runs."""
     person = Person(True)
 
     assert called(Noted(says(event, stop("enough"))), Rules(ASK), person) == ToolResult("1", "enough", True)
     assert person.asked == []
 
 
-@pytest.mark.parametrize("said", [None, notify("look"), ask("hm")])
-def test_a_permission_hook_without_an_opinion(said: Answer | None) -> None:
+@pytest.mark.parametrize("reported", [None, notify("look"), ask("hm")])
+def test_a_permission_hook_without_an_opinion(reported: Answer | None) -> None:
     """The person decides."""
     person = Person(True)
-    noted = Noted(Hook(name="quiet", run=lambda ctx: said, events=("PermissionRequest",)))
+    noted = Noted(Hook(name="quiet", run=lambda ctx: reported, events=("PermissionRequest",)))
 
     assert called(noted, Rules(ASK), person) == ToolResult("1", "ls")
     assert len(person.asked) == 1
@@ -324,7 +324,7 @@ def test_a_permission_hook_that_crashes() -> None:
 )
 @pytest.mark.parametrize("yes", [True, False, None])
 def test_a_firm_ask_is_for_the_person(rules: Rules | None, hooks: tuple[Hook, ...], yes: bool | None) -> None:
-    """No hook says yes in their place."""
+    """No hook can allow it instead."""
     noted = Noted(says("PermissionRequest", behaves("allow")), *hooks)
 
     result = called(noted, rules, None if yes is None else Person(yes))
@@ -365,7 +365,7 @@ def guard_of_other(answer: Answer) -> Hook:
 
 
 @pytest.mark.parametrize(
-    ("rules", "said", "content", "last"),
+    ("rules", "reported", "content", "last"),
     [
         pytest.param(Rules(ASK), deny("not that"), "not that", "PreToolUse", id="a hook denies it"),
         pytest.param(
@@ -376,18 +376,18 @@ def guard_of_other(answer: Answer) -> Hook:
         pytest.param(
             Rules(ASK),
             rewrite(input={"command": "third"}),
-            "an input that was allowed as rewritten was rewritten once more",
+            "a hook rewrote an input again that was already allowed as rewritten",
             "PermissionDenied",
             id="a hook rewrites it once more",
         ),
     ],
 )
 def test_an_input_rewritten_with_an_allow_is_refused(
-    rules: Rules, said: Answer | None, content: str, last: str
+    rules: Rules, reported: Answer | None, content: str, last: str
 ) -> None:
-    """A hook can't smuggle in what others would not have let pass."""
+    """A hook can't bypass other hooks with a rewritten input."""
     hooks = [says("PermissionRequest", behaves("allow", updatedInput=OTHER), "permits")]
-    noted = Noted(*hooks, *([guard_of_other(said)] if said else []))
+    noted = Noted(*hooks, *([guard_of_other(reported)] if reported else []))
 
     assert called(noted, rules, Person(True)) == ToolResult("1", content, True)
     assert noted.inside[-1] == last
@@ -406,7 +406,7 @@ def test_a_hook_that_normalises_does_so_twice() -> None:
 
 
 def test_context_of_the_permission_flow() -> None:
-    """What hooks say there waits for the next model call, also when the call was denied."""
+    """Context of hooks there waits for the next model call, also if the call was denied."""
     noted = Noted(says("PreToolUse", inject("before")), says("Notification", inject("asked"), "other"))
 
     async def work(person: Person) -> str:

@@ -1,4 +1,4 @@
-"""The life of a session: it starts, is prompted, stops, is compacted and ends, and hooks have their say each time."""
+"""A session from start to end: prompts, stops, compaction, and the hooks at each event."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ def lines(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact"])
 def test_a_session_starts_and_ends(source: str) -> None:
-    """SessionStart says where it comes from and which model it has, SessionEnd why it is over."""
+    """SessionStart has its source and model, SessionEnd has its reason."""
     noted = Noted()
 
     async def work() -> None:
@@ -55,7 +55,7 @@ def test_a_session_starts_and_ends(source: str) -> None:
 
 @pytest.mark.parametrize("trigger", ["init", "maintenance"])
 def test_setup_comes_first(trigger: Any) -> None:
-    """A run that was asked to set up the project says so before it starts."""
+    """A run that sets up the project fires Setup before it starts."""
     noted = Noted()
 
     async def work() -> None:
@@ -113,7 +113,7 @@ def test_what_it_has_by_itself() -> None:
 
 
 def test_paths_may_be_paths(tmp_path: Path) -> None:
-    """Whoever uses pathlib gives its paths; events have text."""
+    """Paths may be pathlib objects; events have strings."""
     noted = Noted()
 
     async def work() -> None:
@@ -207,7 +207,7 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 def test_a_second_cancellation_cuts_the_end_short(tmp_path: Path) -> None:
-    """Whoever cancels again while SessionEnd's hooks run does not wait for them; no process is left."""
+    """A second cancellation while SessionEnd's hooks run does not wait for them; no process is left."""
     begun, ended = tmp_path / "begun", tmp_path / "ended"
     noted = Noted(shell("SessionEnd", f"echo $$ > '{begun}'; sleep 4; echo ended > '{ended}'", "claw"))
 
@@ -276,7 +276,7 @@ def test_the_end_waits_only_so_long() -> None:
 
 
 def test_cancelled_at_its_very_start() -> None:
-    """Whoever breaks off while SessionStart's hooks run gets SessionEnd all the same."""
+    """After a cancellation during SessionStart's hooks SessionEnd is still fired."""
     noted = Noted(Hook(name="sleeper", run=hangs, events=("SessionStart",)))
 
     async def work() -> None:
@@ -328,7 +328,7 @@ def test_a_prompt_counts_and_gets_an_id() -> None:
 
 
 def test_a_prompt_can_be_blocked() -> None:
-    """The verdict says so; what hooks said about it does not reach the model later."""
+    """The verdict is denied; context of its hooks does not reach the model later."""
     noted = Noted(says("UserPromptSubmit", inject("about that prompt"), "a"), says("UserPromptSubmit", deny("no"), "b"))
 
     async def work() -> tuple[Verdict, str]:
@@ -390,8 +390,8 @@ def test_context_of_setup() -> None:
         pytest.param(("spec", "claude"), "a\n\nb", id="mixed: as the later one has it"),
     ],
 )
-def test_contexts_are_joined_as_their_dialects_say(dialects: tuple[str, str], text: str) -> None:
-    """What stands between two contexts is the dialect's affair."""
+def test_contexts_are_joined_as_in_their_dialects(dialects: tuple[str, str], text: str) -> None:
+    """The separator of two contexts depends on the dialect."""
     hooks = [
         says("UserPromptSubmit", inject(word), name=word, dialect=dialect)
         for word, dialect in zip("ab", dialects, strict=True)
@@ -421,9 +421,9 @@ def test_contexts_of_several_events_add_up() -> None:
 
 def test_system_messages_of_seed_001_are_context() -> None:
     """In seed 001 `systemMessage` is for the model; in the reference it is for the person."""
-    said = {"systemMessage": "mind the gap"}
+    reported = {"systemMessage": "mind the gap"}
     noted = Noted(
-        says("UserPromptSubmit", said, "one"), says("UserPromptSubmit", said | {"reason": ""}, "two", "claude")
+        says("UserPromptSubmit", reported, "one"), says("UserPromptSubmit", reported | {"reason": ""}, "two", "claude")
     )
 
     async def work() -> tuple[Verdict, str]:
@@ -447,7 +447,7 @@ STOPPABLE = {name: act for name, act in CONTEXTUAL.items() if name != "SessionSt
 
 @pytest.mark.parametrize("event", STOPPABLE)
 def test_a_stop_is_noted(event: str) -> None:
-    """The session says why a hook ended the run, until there is another prompt."""
+    """The session has the reason of a stop, until there is another prompt."""
     noted = Noted(says(event, stop("enough")))
 
     async def work() -> list[str | None]:
@@ -503,9 +503,9 @@ def test_the_first_reason_stays() -> None:
 
 
 def test_a_block_after_the_batch_ends_the_run() -> None:
-    """PostToolBatch can't be undone: a block ends the loop, whichever way a hook says it."""
-    for said in (deny("that is all"), {"decision": "block", "reason": "that is all"}):
-        noted = Noted(says("PostToolBatch", said))
+    """PostToolBatch can't be undone: a block ends the loop, in every form of a block."""
+    for reported in (deny("that is all"), {"decision": "block", "reason": "that is all"}):
+        noted = Noted(says("PostToolBatch", reported))
 
         async def work(noted: Noted = noted) -> str | None:
             async with noted.session() as session:
@@ -532,14 +532,14 @@ def test_a_stop_at_the_end_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reported",
     [keep_going("run the tests"), deny("run the tests"), {"decision": "block", "reason": "run the tests"}],
     ids=["keep_going", "deny", "block"],
 )
-def test_a_hook_keeps_it_going(said: Any) -> None:
-    """A block of Stop is more work, and its reason says which; the next Stop knows that it was forced."""
+def test_a_hook_keeps_it_going(reported: Any) -> None:
+    """A block of Stop is more work, with its reason; the next Stop has `stop_hook_active`."""
     noted = Noted(
-        Hook(name="tests", run=lambda ctx: None if ctx.event.stop_hook_active else said, events=("Stop",))  # type: ignore[attr-defined]
+        Hook(name="tests", run=lambda ctx: None if ctx.event.stop_hook_active else reported, events=("Stop",))  # type: ignore[attr-defined]
     )
 
     async def work() -> list[Verdict]:
@@ -556,7 +556,7 @@ def test_a_hook_keeps_it_going(said: Any) -> None:
 
 
 def test_eight_times_is_enough() -> None:
-    """The ninth time in a row it stops, and the verdict names the hook; then the count begins anew."""
+    """The ninth time in a row it stops, and the verdict has the hook's name; then the count begins again."""
     noted = Noted(says("Stop", keep_going("more"), "never-happy"), says("Stop", inject("x"), "other", "claw"))
 
     async def work() -> list[Verdict]:
@@ -574,7 +574,7 @@ def test_eight_times_is_enough() -> None:
     assert active == [False, *[True] * 8, False]
 
 
-def test_a_prompt_begins_the_count_anew() -> None:
+def test_a_prompt_resets_the_count() -> None:
     """Forced in one turn, a hook may force as often in the next."""
     noted = Noted(says("Stop", keep_going("more")))
 
@@ -588,7 +588,7 @@ def test_a_prompt_begins_the_count_anew() -> None:
 
 
 def test_a_stopped_run_is_not_kept_going() -> None:
-    """Whoever ended the run has the last word."""
+    """A stop overrides `keep_going`."""
     noted = Noted(says("Notification", stop("enough")), says("Stop", keep_going("more"), "other"))
 
     async def work() -> bool:
@@ -602,7 +602,7 @@ def test_a_stopped_run_is_not_kept_going() -> None:
 # -- the rest of its life --------------------------------------------------------------------------------------------
 
 
-def test_what_notify_and_failed_say() -> None:
+def test_the_fields_of_notify_and_failed() -> None:
     """Their fields are those of the events."""
     noted = Noted()
 
@@ -644,14 +644,14 @@ def test_compaction(summarise: Any) -> None:
     assert (again["source"], again["model"]) == ("compact", "m")
 
 
-@pytest.mark.parametrize("said", [deny("not now"), stop("enough")], ids=["deny", "stop"])
-def test_compaction_can_be_blocked(said: Answer) -> None:
-    """Then nobody writes a summary."""
-    noted = Noted(says("PreCompact", said))
+@pytest.mark.parametrize("reported", [deny("not now"), stop("enough")], ids=["deny", "stop"])
+def test_compaction_can_be_blocked(reported: Answer) -> None:
+    """Then no summary is written."""
+    noted = Noted(says("PreCompact", reported))
 
     async def work() -> str | None:
         async with noted.session() as session:
-            return await session.compact(lambda: pytest.fail("nobody wants it"))
+            return await session.compact(lambda: pytest.fail("no summary was expected"))
 
     assert run(work()) is None
     assert noted.inside == ["PreCompact"]
@@ -692,7 +692,7 @@ def test_clear_is_another_session() -> None:
     assert (session.turn, session.stopped, session.take_context(), started.prompt_id) == (0, None, "", None)
 
 
-def test_clear_may_say_who_comes_next() -> None:
+def test_clear_may_set_the_next_id() -> None:
     """A loop that keeps transcripts names the new session and its file."""
     noted = Noted()
 

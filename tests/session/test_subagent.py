@@ -1,4 +1,4 @@
-"""Subagents: sessions inside a session, which hooks can tell apart and nobody can hide from them."""
+"""Subagents: sessions inside a session, which hooks can tell apart."""
 
 import asyncio
 from typing import Any
@@ -33,7 +33,7 @@ def test_a_subagent_starts_and_stops() -> None:
     assert (stopped["stop_hook_active"], stopped["last_assistant_message"]) == (False, "looks good")
 
 
-def test_every_nested_event_says_who() -> None:
+def test_every_nested_event_has_its_agent() -> None:
     """All that happens inside carries the agent's id and type; what the parent does outside does not."""
     noted = Noted()
 
@@ -101,7 +101,7 @@ def test_ids_are_its_own() -> None:
 
 
 def test_subagents_have_subagents() -> None:
-    """The innermost says who it is."""
+    """The innermost agent counts."""
     noted = Noted()
 
     async def work() -> None:
@@ -175,7 +175,7 @@ def test_a_hook_can_tell_them_apart() -> None:
 # -- what each is told -----------------------------------------------------------------------------------------------
 
 
-def test_context_stays_with_whom_it_is_for() -> None:
+def test_context_stays_in_its_session() -> None:
     """SubagentStart's context is for the subagent's model, the prompt's for the parent's."""
     noted = Noted(says("SubagentStart", inject("be brief")), says("UserPromptSubmit", inject("ticket 7"), "other"))
 
@@ -193,7 +193,7 @@ def test_context_stays_with_whom_it_is_for() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), asyncio.CancelledError()])
 def test_a_subagent_that_breaks_off_has_stopped(error: BaseException) -> None:
-    """SubagentStop always: whoever counts them must not wait for ever."""
+    """SubagentStop is always fired, because hooks may count starts and stops."""
     noted = Noted()
 
     async def work() -> None:
@@ -208,7 +208,7 @@ def test_a_subagent_that_breaks_off_has_stopped(error: BaseException) -> None:
 
 
 def test_cancelled_while_it_starts() -> None:
-    """Whoever breaks off during SubagentStart's hooks gets SubagentStop, and SessionEnd after it."""
+    """After a cancellation during SubagentStart's hooks SubagentStop is fired, and SessionEnd after it."""
 
     @on("SubagentStart")
     async def slow(event: Any) -> None:
@@ -226,7 +226,7 @@ def test_cancelled_while_it_starts() -> None:
 
 
 def test_it_stops_once() -> None:
-    """A subagent that said that it is done is not said to be done again."""
+    """SubagentStop is not fired twice."""
     noted = Noted()
 
     async def work() -> None:
@@ -318,7 +318,7 @@ def test_a_stop_goes_all_the_way_up() -> None:
     assert run(work()) == ["not run: enough"] * 3
 
 
-def test_a_stopped_parent_spawns_nobody_who_works() -> None:
+def test_a_stopped_parent_starts_no_working_subagent() -> None:
     """A subagent of a run that is over is over, too."""
     noted = Noted(says("Notification", stop("enough")))
 

@@ -72,7 +72,7 @@ def test_a_whole_turn(ways: Any) -> None:
 
 
 def test_it_has_every_call_of_the_async_one() -> None:
-    """Nobody has to learn a second set of names; `session` has what is rarely needed."""
+    """The names are the same as in Session; `session` has the rarely needed ones."""
     rare = {"add_context", "ask_hooks", "background_hooks", "end_background", "event", "keep_context", "stop_run"}
     public = {name for name in dir(Session) if not name.startswith("_")}
 

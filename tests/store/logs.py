@@ -12,7 +12,7 @@ PROJECT = "-srv-shop"
 
 
 def content(number: int, **more: Any) -> dict[str, Any]:
-    """What one record says."""
+    """The content of one record."""
     return {
         "id": f"{number:032x}",
         "time": f"2026-01-01T00:{number // 60 % 60:02d}:{number % 60:02d}.000000Z",

@@ -1,4 +1,4 @@
-"""Approvals: one file each, believed only where it stands."""
+"""Approvals: one file each, valid only in its place."""
 
 import json
 import os
@@ -168,7 +168,7 @@ TRICKS = [
 
 
 @pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.__name__)
-def test_what_can_not_be_believed_does_not_count(tmp_path: Path, trick: Any) -> None:
+def test_an_invalid_approval_is_ignored(tmp_path: Path, trick: Any) -> None:
     """It approves nothing, raises nothing, and is reported once."""
     approvals = Approvals(tmp_path)
     approvals.add(approval())
@@ -180,7 +180,7 @@ def test_what_can_not_be_believed_does_not_count(tmp_path: Path, trick: Any) -> 
     assert all(str(tmp_path) in problem for problem in approvals.problems)
 
 
-def test_a_damaged_neighbour_harms_nobody(tmp_path: Path) -> None:
+def test_a_damaged_neighbour_has_no_effect(tmp_path: Path) -> None:
     """The others still count, and stray files are named."""
     approvals = Approvals(tmp_path)
     approvals.add(approval(A))
@@ -229,7 +229,7 @@ def test_the_stamp_changes(tmp_path: Path) -> None:
 
 
 def test_a_read_only_home_is_explained(tmp_path: Path) -> None:
-    """Nothing is approved there, and the message says what to do."""
+    """Nothing is approved there, and the message has a hint."""
     root = Path("/sys/billhook-test-home")
     if os.geteuid() != 0:
         root = tmp_path / "home"
@@ -252,7 +252,7 @@ def made(n):
 for n in range(25):
     approvals.add(made(n))                      # the same for all
     approvals.add(made(1000 * (me + 1) + n))    # its own
-    approvals.revoke("/p/f", f"{n:064x}")       # somebody adds it again, or not
+    approvals.revoke("/p/f", f"{n:064x}")       # another process may add it again
     approvals.of_file("/p/f")
     if n % 2:
         approvals.revoke("/p/f", f"{1000 * (me + 1) + n:064x}")
@@ -261,7 +261,7 @@ assert approvals.problems == [], approvals.problems
 
 
 def test_eight_processes_at_once(tmp_path: Path) -> None:
-    """Nobody fails, nothing is damaged, and each one's own approvals are exactly what it left."""
+    """No process fails, nothing is damaged, and each one's approvals are exactly what it left."""
     workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(n)]) for n in range(8)]
     try:
         assert [worker.wait(60) for worker in workers] == [0] * 8

@@ -1,4 +1,4 @@
-"""The event log's writer: whole lines, once, in order; repaired, rotated, and never through somebody else's link."""
+"""The event log's writer: complete lines, once, in order; repaired, rotated, and never through another user's link."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from store.written import PROJECT, content, files_of, filled, fresh, lines_of, w
 
 
 def test_records_are_numbered_and_chained(tmp_path: Path) -> None:
-    """`append` says where the record stands; each line names the hash of the one before."""
+    """`append` returns the position of the record; each line has the hash of the one before."""
     log = open_log(tmp_path, PROJECT)
     given = [log.append(content(number)) for number in range(1, 4)]
     lines = lines_of(log_folder(tmp_path, PROJECT))
@@ -103,9 +103,9 @@ def test_threads_share_a_flush(tmp_path: Path) -> None:
     assert found.records - found.notes == 80 and found.files > 5
 
 
-def test_nobody_is_waited_for_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_lock_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process that holds the lock, or a thread that never comes back: an error, and later it goes on."""
-    monkeypatch.setattr(eventlog, "PATIENCE", 0.1)
+    monkeypatch.setattr(eventlog, "TIMEOUT", 0.1)
     log = filled(tmp_path, 1)
     other = LockFile(log.folder / "hooks.lock", tmp_path)
     other.acquire()
@@ -142,7 +142,7 @@ def test_few_descriptors_for_many_projects(tmp_path: Path) -> None:
         log.close()
 
 
-def test_a_log_that_nobody_has_any_more_is_closed(tmp_path: Path) -> None:
+def test_an_unused_log_is_closed(tmp_path: Path) -> None:
     """Descriptors go with the object."""
     before = open_descriptors()
     for number in range(20):
@@ -181,7 +181,7 @@ def test_a_forked_child_writes_on_its_own(tmp_path: Path) -> None:
 
 def test_an_empty_record_is_refused(tmp_path: Path) -> None:
     """It would be no line."""
-    with pytest.raises(StoreError, match="an empty record"):
+    with pytest.raises(StoreError, match="the record is empty"):
         open_log(tmp_path, PROJECT).append({})
     assert open_log(tmp_path, PROJECT).append(content(1)).seq == 1
 
@@ -192,9 +192,9 @@ def test_odd_values_are_recorded(tmp_path: Path, sync: bool) -> None:
     log = open_log(tmp_path, PROJECT, sync=sync)
     odd = {"nan": float("nan"), 3: 10**30, "surrogate": "\ud800", "path": Path("/x"), "newline": "\n\r\u2028"}
     log.append(content(1, input=odd))
-    said = {"nan": None, "3": 10**30, "surrogate": "\ud800", "path": "/x", "newline": "\n\r\u2028"}
+    reported = {"nan": None, "3": 10**30, "surrogate": "\ud800", "path": "/x", "newline": "\n\r\u2028"}
 
-    assert lines_of(log.folder)[0]["input"] == said
+    assert lines_of(log.folder)[0]["input"] == reported
     assert whole(log).records == 1
 
 
@@ -202,7 +202,7 @@ def test_odd_values_are_recorded(tmp_path: Path, sync: bool) -> None:
 
 
 def test_what_is_too_long_for_a_line_lies_beside_it(tmp_path: Path) -> None:
-    """Only the fields that must go are moved, the largest first; the line says which and by what digest."""
+    """Only the necessary fields are moved, the largest first; the line has their names and the digest."""
     log = open_log(tmp_path, PROJECT)
     log.append(content(1, 200_000, context=["c" * 1000], output="o" * 70_000))
     (line,) = lines_of(log.folder)
@@ -248,7 +248,7 @@ def test_equal_side_files_are_one(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_writer_left_beside_side_files_is_removed(tmp_path: Path) -> None:
-    """Temporary files of ours that are older than an hour, once in a process; no link, and nothing of anybody else."""
+    """Temporary files that are older than an hour, once in a process; no link, and no other files."""
     log = fresh(tmp_path)
     large = log.folder / "large"
     large.mkdir(parents=True, mode=0o700)
@@ -296,7 +296,7 @@ def test_a_full_file_is_set_aside_and_the_chain_goes_on(tmp_path: Path) -> None:
 
 
 def test_every_writer_notices_a_rotation(tmp_path: Path) -> None:
-    """Whoever sets the file aside, the others go on in the new one at once."""
+    """If one process renames the file, the others continue in the new one at once."""
     writers = [fresh(tmp_path, max_bytes=3000) for _ in range(4)]
     for number in range(200):
         writers[number % 4].append(content(number))
@@ -355,7 +355,7 @@ def test_a_file_whose_name_is_taken_goes_on_growing(tmp_path: Path) -> None:
 
 
 def test_a_torn_line_is_closed_and_noted_wherever_it_was_torn(tmp_path: Path) -> None:
-    """For every byte of the last line: what stood before is kept, the note says what was found, the chain holds."""
+    """For every byte of the last line: earlier lines are kept, the note describes the fragment, the chain is valid."""
     log = filled(tmp_path, 3)
     data = log.path.read_bytes()
     start = data.rindex(b"\n", 0, -1) + 1
@@ -376,7 +376,7 @@ def test_a_torn_line_is_closed_and_noted_wherever_it_was_torn(tmp_path: Path) ->
     "tail",
     [
         pytest.param(b"\x00" * 5000, id="zeros after a power loss"),
-        pytest.param(b"garbage", id="somebody else's half line"),
+        pytest.param(b"garbage", id="a foreign half line"),
         pytest.param(b"{" * 300_000, id="longer than a block"),
         pytest.param(b"\xff\xfe", id="not even text"),
     ],
@@ -421,7 +421,7 @@ def test_lines_of_others_are_left_where_they_are(tmp_path: Path) -> None:
     assert log.path.read_bytes().count(b'{"timestamp": 1}\n') == 20_000
 
 
-def test_a_deleted_log_begins_anew_and_shows_it(tmp_path: Path) -> None:
+def test_a_deleted_log_begins_again_and_shows_it(tmp_path: Path) -> None:
     """A writer that knows goes on counting, so that the gap can be found; one that doesn't begins at 1."""
     log = filled(tmp_path, 3)
     log.path.unlink()
@@ -485,7 +485,7 @@ STRANGE = [
 @pytest.mark.parametrize("name", [CURRENT, "hooks.lock"])
 @pytest.mark.parametrize("make", STRANGE)
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None], name: str) -> None:
-    """A StoreError that names the path; nobody waits for a pipe, and nothing is written through a link."""
+    """A StoreError with the path; it does not wait for a pipe, and nothing is written through a link."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"")
     log = open_log(tmp_path, PROJECT)
@@ -512,8 +512,8 @@ def test_no_folder_of_the_way_is_a_link(tmp_path: Path, part: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_log_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    """What another user owns is not ours to believe or to fill."""
+def test_a_log_of_another_user_is_refused(tmp_path: Path) -> None:
+    """Another user's file is neither trusted nor written."""
     log = filled(tmp_path, 1)
     os.chown(log.path, 65534, 65534)
     with pytest.raises(StoreError, match="another user"):

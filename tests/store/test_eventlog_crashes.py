@@ -25,8 +25,8 @@ def run(program: str, *arguments: object, seconds: float = 120, within: tuple[st
     ended = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=seconds, check=False)
     assert ended.stderr == ""
     assert ended.returncode == 0
-    said: dict[str, Any] = json.loads(ended.stdout)
-    return said
+    reported: dict[str, Any] = json.loads(ended.stdout)
+    return reported
 
 
 # -- kill -9 -------------------------------------------------------------------------------------------------------
@@ -67,11 +67,11 @@ for run in range(runs):
     time.sleep(chance.random() * 0.01)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    said = b"?"
+    reported = b"?"
     while data := os.read(heard, 1 << 16):
-        said += data
+        reported += data
     os.close(heard)
-    acknowledged = [line.split() for line in said[:-1].split(b"\\n")[1:] if len(line.split()) == 2]
+    acknowledged = [line.split() for line in reported[:-1].split(b"\\n")[1:] if len(line.split()) == 2]
     log = fresh(root)
     log.append(content(10**6))
     log.close()
@@ -96,8 +96,8 @@ print(json.dumps(totals))
 )
 def test_a_writer_that_is_killed_takes_nothing_with_it(tmp_path: Path, runs: int, seed: int) -> None:
     """kill -9 at random points: no acknowledged record is lost, no line stays torn, and the chain verifies."""
-    said = run(_KILLED, tmp_path / "root", runs, seed, seconds=1200)
-    assert said["acknowledged"] > runs
+    reported = run(_KILLED, tmp_path / "root", runs, seed, seconds=1200)
+    assert reported["acknowledged"] > runs
 
 
 _INTERRUPTED = """
@@ -134,8 +134,8 @@ print(json.dumps({"kept": len(kept), "lost": [n for n in kept if there.get(n) !=
 
 def test_interrupts_cost_nothing(tmp_path: Path) -> None:
     """Ctrl-C at any moment: what was acknowledged is there, nothing is torn, and the next record is written at once."""
-    said = run(_INTERRUPTED, tmp_path / "root", 300)
-    assert said["lost"] == [] and said["torn"] == 0 and said["kept"] > 2000
+    reported = run(_INTERRUPTED, tmp_path / "root", 300)
+    assert reported["lost"] == [] and reported["torn"] == 0 and reported["kept"] > 2000
 
 
 # -- many at once --------------------------------------------------------------------------------------------------
@@ -182,10 +182,10 @@ print(json.dumps({
 )
 def test_sixty_four_writers(tmp_path: Path, writers: int, each: int, max_bytes: int) -> None:
     """Records of 300 bytes to 200 KB: no line torn, lost or there twice, numbers without a gap."""
-    said = run(_CROWD, tmp_path / "root", writers, each, max_bytes, seconds=600)
+    reported = run(_CROWD, tmp_path / "root", writers, each, max_bytes, seconds=600)
     total = writers * each
-    assert (said["failed"], said["torn"], said["lines"], said["different"]) == (0, 0, total, total)
-    assert said["gapless"] and (said["files"] > 1) is (max_bytes <= 1 << 20)
+    assert (reported["failed"], reported["torn"], reported["lines"], reported["different"]) == (0, 0, total, total)
+    assert reported["gapless"] and (reported["files"] > 1) is (max_bytes <= 1 << 20)
 
 
 # -- no room -------------------------------------------------------------------------------------------------------
@@ -256,13 +256,13 @@ def test_a_full_disk(tmp_path: Path) -> None:
     """64 KB in all: what doesn't fit is refused with a hint and leaves no trace; when there is room it goes on."""
     place = tmp_path / "disk"
     place.mkdir()
-    said = run(_FULL, place, within=namespace())
+    reported = run(_FULL, place, within=namespace())
 
-    assert said["kept"] > 20 and len(said["errors"]) > 5
-    assert {hint for _, hint in said["errors"]} == {"make room on that disk"} == {said["side"]}
-    assert said["full"] == said["kept"] and said["after"] == said["kept"] + 1 == said["records"]
-    assert said["torn"] == 0
-    assert "Read-only file system" in said["read_only"]
+    assert reported["kept"] > 20 and len(reported["errors"]) > 5
+    assert {hint for _, hint in reported["errors"]} == {"free some space on that disk"} == {reported["side"]}
+    assert reported["full"] == reported["kept"] and reported["after"] == reported["kept"] + 1 == reported["records"]
+    assert reported["torn"] == 0
+    assert "Read-only file system" in reported["read_only"]
 
 
 _SHORT = """
@@ -293,8 +293,8 @@ print(json.dumps({"refused": refused, "records": whole(log).records, "torn": who
 
 def test_a_write_that_ends_anywhere_is_taken_back(tmp_path: Path) -> None:
     """The largest size of a file makes the write short at every place of the line: the file stays as it was."""
-    said = run(_SHORT, tmp_path / "root")
-    assert said["refused"] > 50 and (said["records"], said["torn"]) == (5, 0)
+    reported = run(_SHORT, tmp_path / "root")
+    assert reported["refused"] > 50 and (reported["records"], reported["torn"]) == (5, 0)
 
 
 _FAULTY = """
@@ -332,9 +332,9 @@ print(json.dumps({"kept": kept, "errors": errors, "ids": ids == list(range(kept)
 
 def test_a_fault_at_every_step(tmp_path: Path) -> None:
     """No descriptor, no room in the file, in every combination: StoreError or a whole record, nothing between."""
-    said = run(_FAULTY, tmp_path / "root")
-    assert said["kept"] > 20 and said["errors"] > 20
-    assert said["ids"] and said["torn"] == 0
+    reported = run(_FAULTY, tmp_path / "root")
+    assert reported["kept"] > 20 and reported["errors"] > 20
+    assert reported["ids"] and reported["torn"] == 0
 
 
 def test_a_home_that_can_not_be_written(tmp_path: Path) -> None:
@@ -353,8 +353,8 @@ try:
 except StoreError as error:
     print(json.dumps({"message": error.message, "hint": error.hint, "quick": time.monotonic() - began < 2}))
 """
-    said = run(program, tmp_path, within=namespace())
-    assert "Read-only file system" in said["message"] and "BILLHOOK_HOME" in said["hint"] and said["quick"]
+    reported = run(program, tmp_path, within=namespace())
+    assert "Read-only file system" in reported["message"] and "BILLHOOK_HOME" in reported["hint"] and reported["quick"]
 
 
 # -- for long ------------------------------------------------------------------------------------------------------
@@ -388,9 +388,9 @@ print(json.dumps({"grown": after[0] - before[0], "before": before[1:], "after": 
 @pytest.mark.slow
 def test_a_hundred_thousand_records_of_one_process(tmp_path: Path) -> None:
     """Memory is flat after the warm-up, descriptors and threads are unchanged, rotations included."""
-    said = run(_LONG, tmp_path / "root")
-    assert said["grown"] < 1 << 20 and said["before"] == said["after"]
-    assert said["records"] == 100_000 and said["files"] > 3
+    reported = run(_LONG, tmp_path / "root")
+    assert reported["grown"] < 1 << 20 and reported["before"] == reported["after"]
+    assert reported["records"] == 100_000 and reported["files"] > 3
 
 
 @pytest.fixture(autouse=True)

@@ -149,7 +149,7 @@ def test_the_way_to_the_root_may_hold_links(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_another_users_things_are_refused(tmp_path: Path, what: str) -> None:
-    """A file or folder of somebody else is neither read nor replaced."""
+    """A file or folder of another user is neither read nor replaced."""
     path = tmp_path / "a" / "x"
     write_atomically(path, b"1", root=tmp_path)
     os.chown(path if what == "file" else path.parent, 12345, 12345)
@@ -160,7 +160,7 @@ def test_another_users_things_are_refused(tmp_path: Path, what: str) -> None:
 
 
 def read_only_home(tmp_path: Path) -> Path:
-    """A folder that nobody, not even root, can write in."""
+    """A folder that no user, not even root, can write to."""
     if os.geteuid() == 0:
         return Path("/sys/billhook-test-home")
     (tmp_path / "home").mkdir(mode=0o500)
@@ -168,7 +168,7 @@ def read_only_home(tmp_path: Path) -> Path:
 
 
 def test_a_read_only_home_is_explained(tmp_path: Path) -> None:
-    """The message says what, where and what to do."""
+    """The message has the problem, the path and a hint."""
     root = read_only_home(tmp_path)
     with pytest.raises(StoreError) as caught:
         write_atomically(root / "billhook" / "x", b"1", root=root)
@@ -222,7 +222,7 @@ def test_a_reader_never_sees_half(tmp_path: Path) -> None:
 
 
 def test_state_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the caller says, else the environment, else the folder that the agents use."""
+    """The caller's choice, otherwise the environment, otherwise the folder that the agents use."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("BILLHOOK_HOME", raising=False)
     assert state_root() == tmp_path / ".claude"
@@ -243,7 +243,7 @@ def test_hostile_names(tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_in_the_place_of_a_file_costs_no_descriptor(tmp_path: Path) -> None:
-    """However often somebody tries to read it."""
+    """For any number of attempts to read it."""
     (tmp_path / "folder").mkdir()
     before = open_descriptors()
     for _ in range(50):

@@ -107,7 +107,7 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "cut off", "folder removed"])
-def test_a_log_that_somebody_takes_away_is_begun_anew(tmp_path: Path, how: str) -> None:
+def test_a_removed_log_begins_again(tmp_path: Path, how: str) -> None:
     """What is written after that comes."""
     log = written(tmp_path, 5)
     entries = following(log)
@@ -127,12 +127,12 @@ def test_a_log_that_somebody_takes_away_is_begun_anew(tmp_path: Path, how: str) 
 
 
 def test_only_what_is_wanted_comes(tmp_path: Path) -> None:
-    """Filters hold, and a text is found in a side file that did not exist when the following began."""
+    """Filters apply, and text is found in a side file that did not exist when the following began."""
     log = written(tmp_path, 1)
     denied = following(log, Wanted(decisions=frozenset({"deny"})))
-    said = following(log, Wanted(text="needle"))
+    reported = following(log, Wanted(text="needle"))
     append(tmp_path, content(2), content(3, decision="deny"), content(4, input="x" * 90_000 + "needle"))
-    assert (following_seqs(denied, 1), following_seqs(said, 1)) == ([3], [4])
+    assert (following_seqs(denied, 1), following_seqs(reported, 1)) == ([3], [4])
 
 
 def test_another_process_writes_and_rotates(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_another_process_writes_and_rotates(tmp_path: Path) -> None:
 
 
 def test_descriptors_don_t_grow(tmp_path: Path) -> None:
-    """However often the log is rotated; none is left when nobody follows any more."""
+    """For any number of rotations; none is left after the end."""
     before = open_descriptors()
     log = reader(tmp_path)
     entries = log.follow(Wanted(), True, QUICK)

@@ -1,4 +1,4 @@
-"""One line of the event log: what its two ends say, and what is not taken for a line of ours."""
+"""One line of the event log: the fields at its two ends, and lines that are not records."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ GOOD, _ = make_line(1, "", BODY)
     [
         pytest.param(b"", id="nothing"),
         pytest.param(b"{}", id="an empty object"),
-        pytest.param(b'{"timestamp":1}', id="somebody else's JSON"),
+        pytest.param(b'{"timestamp":1}', id="foreign JSON"),
         pytest.param(GOOD, id="with its newline"),
         pytest.param(GOOD[:-1] + b"\r", id="with a carriage return"),
         pytest.param(GOOD[:-2], id="without its last byte"),
@@ -80,7 +80,7 @@ def test_anything_else_is_no_line_of_ours(line: bytes) -> None:
 
 
 def test_any_changed_byte_shows() -> None:
-    """For every byte of a line: changed, it has not our form, or its hash is not right, or it says so."""
+    """For every byte of a line: changed, it has another format, or its hash is wrong, or the change is visible."""
     line = GOOD[:-1]
     for at in range(len(line)):
         changed = line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]
@@ -96,9 +96,9 @@ def test_every_value_that_can_be_recorded_stays_on_one_line() -> None:
 
 
 def test_every_field_is_in_the_documentation() -> None:
-    """`docs/event-log.md` has a row for each field of a record, and none for what there is not."""
+    """`docs/event-log.md` has exactly one row for each field of a record."""
     page = (Path(__file__).parents[2] / "docs" / "event-log.md").read_text(encoding="utf-8")
-    table = page.split("## One line")[1].split("## ")[0]
+    table = page.split("## Fields")[1].split("## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
 
     assert {name.strip(" `") for row in rows for name in row.split(",")} == set(Record.__struct_fields__)

@@ -43,7 +43,7 @@ def test_both_directions_over_rotated_files(tmp_path: Path) -> None:
     assert log.foreign == 0
 
 
-def test_an_entry_says_where_its_line_stands(tmp_path: Path) -> None:
+def test_an_entry_has_the_position_of_its_line(tmp_path: Path) -> None:
     """File and offset lead to the very bytes."""
     log = written(tmp_path, 40, max_bytes=8_000)
     for entry in [*log.forward(), *log.backward()]:
@@ -86,7 +86,7 @@ def bytes_read() -> int:
 
 
 FOREIGN = {
-    "somebody else's JSON": b'{"timestamp":"2026-01-01","eventType":"PreToolUse"}',
+    "foreign JSON": b'{"timestamp":"2026-01-01","eventType":"PreToolUse"}',
     "text": b"Traceback (most recent call last):",
     "a torn line": b'{"v":1,"seq":3,"prev":"00',
     "two lines in one": b'{"v":1,"seq":3,"prev":"00{"v":1,"seq":3,"prev":""}',
@@ -112,7 +112,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("line", FOREIGN.values(), ids=FOREIGN.keys())
-def test_lines_that_are_none_of_ours_are_skipped_and_counted(tmp_path: Path, line: bytes) -> None:
+def test_foreign_lines_are_skipped_and_counted(tmp_path: Path, line: bytes) -> None:
     """Before, between and after records, from both ends; a search goes past them, too."""
     own = list(made_lines(4))
     log = put(tmp_path, b"".join([line + b"\n", *own[:2], line + b"\n", *own[2:], line + b"\n"]))
@@ -158,7 +158,7 @@ def test_a_line_of_100_mb_takes_little_memory(tmp_path: Path, ended: bool, backw
 
 
 def test_half_a_line_at_the_end_is_not_there_yet(tmp_path: Path) -> None:
-    """It is neither a record nor foreign until its newline is there; in a rotated file nobody will finish it."""
+    """It is neither a record nor foreign until its newline is there; in a rotated file it stays incomplete."""
     one, two = made_lines(2)
     log = put(tmp_path, one + two[:50])
     assert (seqs(log), seqs(log, backward=True), log.foreign) == ([1], [1], 0)
@@ -268,7 +268,7 @@ def test_a_link_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:
-    """Also when somebody stops in the middle."""
+    """Also if the caller stops in the middle."""
     log = written(tmp_path, 60, max_bytes=8_000)
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
     assert next(log.forward()) and next(log.backward()) and next(log.follow(since_now=False))
@@ -296,7 +296,7 @@ def test_a_record_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     assert [log.find(prefix) for prefix in ("00", ids[0] + "0", "FE", "é", '"', "\ud800", "\x7f", "%")] == [None] * 8
 
 
-def test_somebody_elses_id_is_not_the_records(tmp_path: Path) -> None:
+def test_an_id_in_an_input_is_not_the_records(tmp_path: Path) -> None:
     """A tool's input may have an id, too."""
     append(tmp_path, content(1, input={"id": "abc" * 10 + "de"}), content(2))
     assert reader(tmp_path).find("abc") is None
@@ -378,7 +378,7 @@ def test_a_line_that_names_a_strange_side_file(tmp_path: Path, side: dict[str, o
     assert seqs(log, Wanted(text="root")) == []
 
 
-def test_a_side_file_has_no_say_in_what_the_line_says(tmp_path: Path) -> None:
+def test_a_side_file_does_not_override_the_line(tmp_path: Path) -> None:
     """It can't turn the record into another, and what is in it must be what a record has."""
     for data, fails in ((b'{"id":"other","seq":9,"event":"x","input":1}', False), (b'{"context":7}', True)):
         digest = hashlib.sha256(data).hexdigest()
@@ -416,7 +416,7 @@ def test_the_log_that_the_benchmarks_make_is_a_real_one(tmp_path: Path, module: 
     appended = EventLog(tmp_path, folder).append(content(1))
     result = verify(folder, tmp_path)
     # The configurations that its records name are made up, and so are not kept.
-    broken = [one for one in result.findings if "the configuration of its time is missing" not in one.what]
+    broken = [one for one in result.findings if "its configuration is missing" not in one.what]
     assert (broken, result.more, result.records) == ([], 0, appended.seq)
     assert loggen.read_size("1GB") == 10**9 and loggen.read_size("2.5mb") == 2_500_000 and loggen.read_size("7") == 7
 

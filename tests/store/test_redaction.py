@@ -41,7 +41,7 @@ def test_by_key_at_any_depth(taking_out: Redactor) -> None:
 
 
 def test_numbers_and_booleans_under_secret_names(taking_out: Redactor) -> None:
-    """A number may be a password and goes; true, false, null and what stands for a secret stay."""
+    """A number may be a password and is redacted; true, false, null and placeholders are not."""
     found = taking_out.value({"password": 123456, "token": 1.5, "secret": True, "api_key": None, "cookie": "",
                               "jwt": "$JWT", "max_tokens": 4096, "tokens": 7})  # fmt: skip
 
@@ -59,7 +59,7 @@ def test_pairs_of_name_and_value(taking_out: Redactor) -> None:
 
 
 def test_a_schema_is_no_secret(taking_out: Redactor) -> None:
-    """What says how a password has to look holds none; one with a value does."""
+    """A schema of a password contains none; an object with a value does."""
     schema = {"properties": {"password": {"type": "string", "description": "at least 8"}}}
 
     assert taking_out.value(schema) == schema
@@ -67,7 +67,7 @@ def test_a_schema_is_no_secret(taking_out: Redactor) -> None:
 
 
 def test_secrets_in_keys(taking_out: Redactor) -> None:
-    """A key is kept, but for a secret that stands in it."""
+    """A key is kept, except for a secret inside it."""
     found = taking_out.value({f"https://bob:{SECRET}@example.org": 1})
 
     assert SECRET not in str(found) and next(iter(found)).startswith("https://bob:[redacted")
@@ -273,7 +273,7 @@ def test_one_event_is_so_much_work_and_no_more(make: Callable[[int], Any]) -> No
 
 
 def test_what_is_cut_leaves_no_half_of_a_secret(taking_out: Redactor) -> None:
-    """A token, a value and a key that lie where a text is cut are in what is taken out, or are found before it."""
+    """A token, a value or a key at the cut is in the redacted part, or is found before it."""
     room = MOST_CHARACTERS - MOST_CHARACTERS // 8
     for secret in ("AIza" + RANDOM[:35], f"password='{RANDOM}'", f"-----BEGIN PRIVATE KEY-----\n{RANDOM}"):
         for part in (33, len(secret) - 5):
@@ -282,7 +282,7 @@ def test_what_is_cut_leaves_no_half_of_a_secret(taking_out: Redactor) -> None:
 
 
 def test_ordinary_texts_of_a_megabyte_are_kept(taking_out: Redactor) -> None:
-    """The bound is for what nobody reads: a log of a build, a long file, a thousand rows with secrets are not that."""
+    """The limit is for extreme texts: a build log, a long file, a thousand rows with secrets are within it."""
     code = "def visit(self, key, token):\n    return self.tokens[key] if token else None\n" * 3000
     rows = [{"user": f"bob{number}", "password": SECRET, "note": f"token={SECRET}"} for number in range(1500)]
 
@@ -374,7 +374,7 @@ def folder(file: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [damaged, too_long, empty, linked, fifo, shared, folder])
 def test_without_the_key_secrets_are_taken_out_all_the_same(spoil: Any, tmp_path: Path) -> None:
-    """A key of this process stands in, equal stays equal within it, and `problem` names the file and the remedy."""
+    """A key of this process is used, with equal digests for equal secrets, and `problem` has the file and a fix."""
     file = tmp_path / "billhook" / "redaction.key"
     file.parent.mkdir(mode=0o700)
     spoil(file)
@@ -385,7 +385,7 @@ def test_without_the_key_secrets_are_taken_out_all_the_same(spoil: Any, tmp_path
     assert one.problem is not None and "redaction.key" in one.problem.place and one.problem.hint
 
 
-def test_a_home_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_home(tmp_path: Path) -> None:
     """Where no folder can be made, the same holds."""
     (tmp_path / "root").write_text("a file")
     one = redactor(tmp_path / "root")
@@ -394,7 +394,7 @@ def test_a_home_that_is_none(tmp_path: Path) -> None:
 
 
 def test_importing_it_compiles_nothing() -> None:
-    """Expressions are compiled when a text needs them: the import is felt at every tool call."""
+    """Expressions are compiled when they are needed: the import slows down every tool call."""
     code = (
         "import re, sys, hashlib, msgspec, billhook.store.files; real = re.compile; made = []\n"
         "re.compile = lambda *a, **k: made.append(a) or real(*a, **k)\n"

@@ -62,7 +62,7 @@ def test_the_page_shows_what_has_no_name(shown: str) -> None:
 
 
 def test_the_examples_of_names() -> None:
-    """What the page says of names is so."""
+    """The page's statements about names are true."""
     for line in ("secret", "not secret"):
         listed = re.search(rf"^- {line}: (.*)$", PAGE, re.M)
         assert listed

@@ -195,7 +195,7 @@ AROUND = [
 
 @pytest.mark.parametrize("prefix", TOKENS)
 def test_tokens_are_known_by_their_shape(prefix: str, taking_out: Redactor) -> None:
-    """Whatever stands around it, in a text and in a value."""
+    """With anything around it, in a string and in a value."""
     secret = TOKENS[prefix].removeprefix(prefix)
     for around in AROUND:
         text = around % TOKENS[prefix]
@@ -228,7 +228,7 @@ def test_signed_addresses(address: str, around: str, taking_out: Redactor) -> No
 
 
 def test_other_shapes(taking_out: Redactor) -> None:
-    """Tokens without a prefix of their own, by what stands around them."""
+    """Tokens without a prefix, by the text around them."""
     telegram = "123456789" + ":AA" + RANDOM[:33]
     aws = "AKIA" + RANDOM[:16].upper() + "," + RANDOM[8:48]
     for secret, text in ((telegram, f"https://api.telegram.org/bot{telegram}/x"), (aws.split(",")[1], aws)):
@@ -259,7 +259,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize("text", BLOCKS.values(), ids=BLOCKS.keys())
 def test_private_keys(text: str, taking_out: Redactor) -> None:
-    """Whole blocks, also cut off, escaped and numbered; what stands around them is kept."""
+    """Complete blocks, also cut off, escaped and numbered; the text around them is kept."""
     found = taking_out.text(f"before\n{text}\nafter the key")
 
     assert RANDOM[:16] not in found and RANDOM[-16:] not in found and RANDOM[:4] not in found
@@ -390,7 +390,7 @@ the header X-Amz-Signature is computed last
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_ordinary_texts_stay(text: str, taking_out: Redactor) -> None:
-    """No false alarm, in a text or in a value."""
+    """No false positive, in a string or in a value."""
     assert taking_out.text(text) == text
     assert taking_out.value([{"command": text}]) == [{"command": text}]
     assert taking_out.count == 0

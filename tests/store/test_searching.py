@@ -48,7 +48,7 @@ def program(folder: Path, script: str) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-# -- the bytes of a text
+# -- the bytes of a string
 
 
 @pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.slow)], ids=["some of the rare", "all"])
@@ -63,8 +63,8 @@ def test_every_character_is_spelled_as_the_writer_spells_it(step: int) -> None:
 
 @settings(deadline=None)
 @given(before=TEXT, text=TEXT, after=TEXT)
-def test_the_bytes_of_a_text_are_in_what_is_written_of_it(before: str, text: str, after: str) -> None:
-    """Whatever stands around it, as long as the text is one of whole characters."""
+def test_the_bytes_of_a_string_are_in_its_encoding(before: str, text: str, after: str) -> None:
+    """With anything around it, as long as the text has whole characters only."""
     value = {"key": [before + text + after]}
     if text in json_text(value):
         assert any(spelled in strictjson.encode(value) for spelled in spellings(text))
@@ -91,8 +91,8 @@ PLACES = {
     "outcome's reason": lambda text: {"outcomes": [{"hook": "a"}, {"hook": "b", "reason": text, "error": None}]},
     "outcome's error": lambda text: {"outcomes": [{"hook": "b", "error": f"Traceback {text}"}]},
     "data": lambda text: {"outcomes": [{"hook": "b", "data": {"note": text}}]},
-    "not asked": lambda text: {"not_asked": {"hook": text}},
-    "not asked, its name": lambda text: {"not_asked": {text: "disabled"}},
+    "skipped": lambda text: {"not_asked": {"hook": text}},
+    "skipped, its name": lambda text: {"not_asked": {text: "disabled"}},
     "rewritten": lambda text: {"rewritten_input": {"command": text}, "rewritten_output": None},
     "folder": lambda text: {"cwd": f"/{text}"},
     "side file": lambda text: {"input": {"command": "x" * 70_000 + text}},
@@ -104,7 +104,7 @@ PLACES = {
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(text=TEXT)
 def test_any_text_that_is_in_a_record_is_found(place: Any, text: str) -> None:
-    """Wherever it stands, whatever it is, and only in that record."""
+    """At any position, for any text, and only in that record."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         append(root, content(1, input=None), content(2, **place(f"<{text}>")), content(3, input=None))
@@ -112,20 +112,20 @@ def test_any_text_that_is_in_a_record_is_found(place: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "sought"),
+    ("reported", "sought"),
     [
         ("\nfoo", "nfoo"), ("\tab", "tab"), ("é", "u00e9"), ("é", "00e"), ("é", "e9"), ("\\n", "\n"), ("\n", "\\n"),
         ('"', "\\"), ("\U0001f600", "\ud83d"), ("\x7f", "u007f"), ("\\u00e9", "é"), ("/", "\\/"),
     ],
 )  # fmt: skip
-def test_a_hit_inside_an_escape_is_none(tmp_path: Path, said: str, sought: str) -> None:
+def test_a_hit_inside_an_escape_is_none(tmp_path: Path, reported: str, sought: str) -> None:
     """The bytes are there, but the text is not."""
-    append(tmp_path, content(1, input=f"x{said}y"), content(2, input=f"x{sought}y"))
+    append(tmp_path, content(1, input=f"x{reported}y"), content(2, input=f"x{sought}y"))
     assert seqs(reader(tmp_path), Wanted(text=sought)) == [2]
 
 
-def test_what_everybody_has_is_not_found(tmp_path: Path) -> None:
-    """Names of fields, places in the chain and measured times are not what a record says."""
+def test_common_parts_are_not_found(tmp_path: Path) -> None:
+    """Names of fields, places in the chain and measured times are not searched."""
     append(tmp_path, content(1, outcomes=[{"hook": "guard", "duration_ms": 12.25}]), content(2))
     log = reader(tmp_path)
     for text in ("session_id", "prev", "duration_ms", "12.25", 'command":', "outcomes", '"v"', "mono"):
@@ -143,7 +143,7 @@ def test_ids_and_hashes_are_found_from_eight_digits_on(tmp_path: Path) -> None:
 
 
 def test_two_halves_of_a_pair_are_one_character(tmp_path: Path) -> None:
-    """As they are for everybody who reads the log: JSON has no way to keep them apart."""
+    """As for every reader of the log: JSON can't keep them apart."""
     append(
         tmp_path, content(1, input="<\ud83d\ude00>", outcomes=[{"hook": "\ud83d\ude00"}]), content(2, input="<\ud83d>")
     )
@@ -154,7 +154,7 @@ def test_two_halves_of_a_pair_are_one_character(tmp_path: Path) -> None:
 
 
 def test_numbers_are_found(tmp_path: Path) -> None:
-    """As they are written, in what tools and hooks say; true, false and null are not."""
+    """As they are written, in the text of tools and hooks; true, false and null are not."""
     append(tmp_path, content(1, input={"pid": 424_242, "ratio": 0.125, "on": True, "none": None, "big": 10**40}))
     log = reader(tmp_path)
     for text, found in (("424242", [1]), ("0.125", [1]), ("1" + "0" * 40, [1]), ("true", []), ("null", [])):
@@ -207,7 +207,7 @@ WISHES = st.builds(
 
 
 def is_wanted(record: Record, wanted: Wanted) -> bool:
-    """What a filter means, said without bytes."""
+    """The meaning of a filter, without bytes."""
     exact = ((wanted.sessions, record.session_id), (wanted.events, record.event), (wanted.tools, record.tool),
              (wanted.decisions, record.decision))  # fmt: skip
     return (
@@ -225,7 +225,7 @@ def is_wanted(record: Record, wanted: Wanted) -> bool:
 def test_filters_by_bytes_are_filters_by_records(contents: list[dict[str, Any]], wanted: Wanted, large: bool) -> None:
     """Any records, any wishes, with side files and without."""
     more = {"messages": ["x" * 70_000]} if large else {}
-    contents = [{"decision": "none", **one, **more} for one in contents]  # which every record says
+    contents = [{"decision": "none", **one, **more} for one in contents]  # every record has it
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         append(root, *(content(number, **one) for number, one in enumerate(contents)))
@@ -279,12 +279,12 @@ def test_with_ripgrep_the_same_is_found(tmp_path: Path, monkeypatch: pytest.Monk
 BROKEN = {
     "fails": "#!/bin/sh\nexit 2\n",
     "is killed": "#!/bin/sh\nkill -9 $$\n",
-    "says nonsense": "#!/bin/sh\necho nonsense\n",
-    "says other files": "#!/bin/sh\nprintf '/etc/passwd\\0001:needle\\n'\n",
+    "prints nonsense": "#!/bin/sh\necho nonsense\n",
+    "prints other files": "#!/bin/sh\nprintf '/etc/passwd\\0001:needle\\n'\n",
     "can't be started": "#!/no/such/interpreter\n",
     "is binary": "\x7fELF",
-    "finds something and says nothing": "#!/bin/sh\nexit 0\n",
-    "has too much to say": "#!/bin/sh\nexec yes\n",
+    "finds something and prints nothing": "#!/bin/sh\nexit 0\n",
+    "prints too much": "#!/bin/sh\nexec yes\n",
     "stops in the middle": "#!/bin/sh\nprintf '/dev/fd/7\\00012'\n",
 }
 

@@ -1,4 +1,4 @@
-"""The look that tells which searches for secrets a text is worth."""
+"""The look that decides which searches for secrets are necessary."""
 
 import sys
 
@@ -32,7 +32,7 @@ def with_re2(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @given(text=st.lists(st.sampled_from(BITS), max_size=6).map("".join))
 def test_the_look_misses_nothing(text: str) -> None:
-    """What any rule or name finds in a text is worth trying, in the text itself and in JSON."""
+    """A rule or name that matches some text is tried, in the text itself and in JSON."""
     finding = {number for number, rule in enumerate(RULES) if any(rule.find(text))}
     named = {trigger for trigger in NAMES.triggers if trigger in text.lower()}
     for data in (text.encode(), strictjson.encode({"x": text})):

@@ -401,7 +401,7 @@ def gone(parts: list[str], found: str) -> bool:
 
 @pytest.mark.parametrize("template", SHAPES.values(), ids=SHAPES.keys())
 def test_shapes(template: str) -> None:
-    """Wherever it is, in a text and in a value; a second time changes nothing."""
+    """At any position, in a string and in a value; a second time changes nothing."""
     for seed in SEEDS:
         secret, parts = made(template, seed)
         for around in AROUND.values():
@@ -672,7 +672,7 @@ X-Request-Id: {h8}-{h4}-{h4}-{h4}-{h12}
 
 @pytest.mark.parametrize("template", HARMLESS)
 def test_harmless(template: str) -> None:
-    """Nothing is taken out, in a text or in a value."""
+    """Nothing is redacted, in a string or in a value."""
     for seed in SEEDS:
         text = made(template.replace("\\n", "\n"), seed)[0]
         assert Redactor(KEY).text(text) == text

@@ -24,7 +24,7 @@ def sessions(tmp_path: Path) -> Sessions:
 
 
 def test_the_words() -> None:
-    """Each word is there once, and each name can be typed, said, and given by hand."""
+    """Each word occurs once, and each name can be typed, pronounced, and passed as an argument."""
     assert len(set(names.ADJECTIVES)) == len(names.ADJECTIVES) and len(set(names.ANIMALS)) == len(names.ANIMALS)
     every = list(names.every())
     assert "jolly-squid" in every and len(set(every)) == len(every) > 10_000
@@ -137,7 +137,7 @@ def test_a_name_that_another_session_has(sessions: Sessions) -> None:
     """It is refused with the id of that session, and nothing is changed; its own name is no other's."""
     other, _ = sessions.named("a", HERE)
     mine, _ = sessions.named("b", HERE)
-    with pytest.raises(UsageError, match="another session is called") as caught:
+    with pytest.raises(UsageError, match="another session has the name") as caught:
         sessions.rename("b", other.name, HERE)
     assert str(caught.value).endswith(f"billhook events rename {other.name} NAME")
     assert sessions.get("b") == mine
@@ -190,8 +190,8 @@ EDITED: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("record", EDITED.values(), ids=EDITED.keys())
-def test_a_record_that_somebody_edited(sessions: Sessions, record: dict[str, object]) -> None:
-    """What is no name is none: the session is named anew."""
+def test_an_edited_record(sessions: Sessions, record: dict[str, object]) -> None:
+    """An invalid name is ignored: the session gets a new one."""
     sessions.state.update("sessions", "a", lambda _: record)
     sessions.state.update("names", HERE, lambda _: {"sessions": [record, 1, None, {"name": "x"}]})
     assert sessions.get("a") is None
@@ -199,8 +199,8 @@ def test_a_record_that_somebody_edited(sessions: Sessions, record: dict[str, obj
     assert new and sessions.get("a") == session and sessions.recent(HERE)[0].name == session.name
 
 
-def test_a_list_that_is_none(sessions: Sessions) -> None:
-    """It is begun anew."""
+def test_an_invalid_list(sessions: Sessions) -> None:
+    """It is begun again."""
     sessions.state.update("names", HERE, lambda _: {"sessions": "x"})
     assert sessions.recent(HERE) == []
     assert sessions.named("a", HERE)[1]

@@ -47,7 +47,7 @@ def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def reported(process: subprocess.Popen[str]) -> str:
     """The next line that it prints."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
@@ -227,7 +227,7 @@ def test_processes_lose_no_update(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_many_processes_lose_no_update(tmp_path: Path) -> None:
-    """64 processes make 1,000 updates each of one record: 64,000, and nobody waits in vain."""
+    """64 processes make 1,000 updates each of one record: 64,000, and none waits in vain."""
     count_in_processes(tmp_path, 64, 1000)
 
 
@@ -286,11 +286,11 @@ while True:
 
 
 def killed_writers(root: Path, runs: int) -> None:
-    """Kill writers at points that nobody chose: what was acknowledged is there, whole, and the next one goes on."""
+    """Kill writers at random points: acknowledged changes are there, complete, and the next writer continues."""
     state = FileState(root)
     for run in range(runs):
         with python(ACKNOWLEDGE, root) as writer:
-            said(writer)
+            reported(writer)
             time.sleep((run * 7 % 20) / 1000)
             writer.kill()
             assert writer.stdout is not None
@@ -329,7 +329,7 @@ def test_a_writer_that_died_half_way_left_the_old_record(tmp_path: Path) -> None
 
 
 def test_a_writer_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    """The wait ends with an error that names the process and what to do; when it goes on, so does everybody."""
+    """The wait ends with an error that has the process and a hint; when that process resumes, all continue."""
     code = """
     from billhook.store.state import FileState
     def change(_):
@@ -340,7 +340,7 @@ def test_a_writer_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> 
     """
     state = FileState(tmp_path, seconds=0.5)
     with python(code, tmp_path) as writer:
-        assert said(writer) == "inside"
+        assert reported(writer) == "inside"
         os.waitpid(writer.pid, os.WUNTRACED)
         began = time.monotonic()
         with pytest.raises(StoreError) as caught:
@@ -348,7 +348,7 @@ def test_a_writer_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> 
         assert 0.5 <= time.monotonic() - began < 5.0
         assert f"still locked by process {writer.pid} after 0.5 s" in caught.value.message
         assert "fuser" in caught.value.hint and caught.value.place.endswith(".lock")
-        assert state.read("turns", "a") is None  # reading waits for nobody
+        assert state.read("turns", "a") is None  # reading does not wait
 
         os.kill(writer.pid, signal.SIGCONT)
         assert writer.wait() == 0
@@ -387,7 +387,7 @@ def test_a_child_does_not_inherit_the_lock(tmp_path: Path, leave: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     """
     with python(code, tmp_path, lock) as holder:
-        assert said(holder) == "left" and not free(lock, tmp_path)
+        assert reported(holder) == "left" and not free(lock, tmp_path)
         holder.wait()
         try:
             with locked(lock, root=tmp_path, seconds=5.0):
@@ -443,11 +443,11 @@ def test_a_fork_while_another_thread_holds_the_lock(tmp_path: Path) -> None:
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     """
     with python(code, tmp_path) as parent:
-        assert said(parent) == "7"
+        assert reported(parent) == "7"
 
 
 def test_a_lock_file_that_stays_open(tmp_path: Path) -> None:
-    """It is taken and given back many times, by many threads, and excludes everybody else meanwhile."""
+    """It is taken and released many times, by many threads, and excludes all others meanwhile."""
     path = tmp_path / "deep" / "a.lock"
     lock = LockFile(path, tmp_path)
     assert not lock.held and not path.exists()
@@ -468,7 +468,7 @@ def test_a_lock_file_that_stays_open(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_was_removed_meanwhile(tmp_path: Path) -> None:
-    """Whoever kept it open takes the one that is there now, or it would exclude nobody."""
+    """A process that kept it open takes the new file, otherwise it would exclude no other."""
     path = tmp_path / "locks" / "a.lock"
     lock = LockFile(path, tmp_path)
     lock.acquire()
@@ -488,7 +488,7 @@ def test_waiting_goes_on_when_the_lock_is_given_back(tmp_path: Path) -> None:
     """A lock that another process holds for a while is taken soon after."""
     lock = tmp_path / "a.lock"
     with python(HOLD, tmp_path, lock) as holder:
-        assert said(holder).startswith("held")
+        assert reported(holder).startswith("held")
         assert holder.stdin is not None
         threading.Timer(0.2, holder.stdin.close).start()
         with locked(lock, root=tmp_path, seconds=20.0):
@@ -547,17 +547,17 @@ def test_a_link_instead_of_a_folder(tmp_path: Path, folder: str) -> None:
     assert os.listdir(elsewhere) == []
 
 
-# -- homes that are none -------------------------------------------------------------------------------------------
+# -- invalid homes -------------------------------------------------------------------------------------------------
 
 
 def test_a_home_that_can_not_be_made(tmp_path: Path) -> None:
-    """A file lies where the home should be: reading and updating end with an error that says so."""
+    """A file is in the place of the home: reading and updating end with an error that reports it."""
     (tmp_path / "home").write_text("")
     for root in (tmp_path / "home", tmp_path / "home" / "below"):
         state = FileState(root)
-        with pytest.raises(StoreError, match=r"BILLHOOK_HOME|a folder is needed"):
+        with pytest.raises(StoreError, match=r"BILLHOOK_HOME|in the place of a folder"):
             state.update("turns", "a", one_more)
-        with pytest.raises(StoreError, match="a folder is needed"):
+        with pytest.raises(StoreError, match="in the place of a folder"):
             state.read("turns", "a")
 
 
@@ -590,7 +590,7 @@ print(time.monotonic() - began < 4.0, state.read("turns", "a"))
 
 
 def test_a_read_only_home(tmp_path: Path) -> None:
-    """What is there can be read; an update is an error at once that says what to do."""
+    """Existing records can be read; an update fails at once with a hint."""
     FileState(tmp_path).update("turns", "a", one_more)
     done = in_a_mount('mount --bind "$2" "$2" && mount -o remount,bind,ro "$2"', UPDATE, tmp_path)
     assert "Read-only file system" in done.stdout and "hint: set BILLHOOK_HOME" in done.stdout, done
@@ -632,8 +632,8 @@ DAMAGED = {
 @pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED.keys())
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_record_is_no_record(tmp_path: Path, kind: str, data: bytes) -> None:
-    """Reading it is an error that says which file to remove. An update doesn't overwrite it, but turns and
-    what is held count anew."""
+    """Reading it is an error with the file to remove. An update doesn't overwrite it, but turns and held context begin
+    again."""
     state = FileState(tmp_path)
     state.update(kind, "a", one_more)
     file = state.path(kind, "a")
@@ -652,7 +652,7 @@ def test_a_damaged_record_is_no_record(tmp_path: Path, kind: str, data: bytes) -
 
 
 def test_a_huge_record_is_not_read(tmp_path: Path) -> None:
-    """Somebody put gigabytes there: an error, not all of the memory; for turns, too."""
+    """The file has gigabytes: an error, not all of the memory; for turns, too."""
     state = FileState(tmp_path)
     state.update("turns", "a", one_more)
     with state.path("turns", "a").open("r+b") as stream:
@@ -663,7 +663,7 @@ def test_a_huge_record_is_not_read(tmp_path: Path) -> None:
         state.update("turns", "a", one_more)
 
 
-def test_what_a_record_can_say(tmp_path: Path) -> None:
+def test_what_a_record_can_contain(tmp_path: Path) -> None:
     """Text of every kind comes back as it was."""
     state = FileState(tmp_path)
     record: dict[str, Any] = {"a\ud800": ["\0", "é", "\udfff", "\u2028"], "n": [1, -1.5, None, True, {}]}
@@ -680,7 +680,7 @@ def test_importing_is_light() -> None:
 
 @pytest.mark.parametrize("kind", ["turns", "sessions"])
 def test_what_is_remembered_is_never_old(tmp_path: Path, kind: str) -> None:
-    """A record that was read long after it was written is remembered; whoever replaces it is noticed at once."""
+    """A record that was read long after it was written is cached; a replacement is noticed at once."""
     reader, writer = FileState(tmp_path), FileState(tmp_path)
     for number in range(30):
         writer.update(kind, "key", lambda record, number=number: {"number": number})  # type: ignore[misc]
@@ -694,8 +694,8 @@ def test_what_is_remembered_is_never_old(tmp_path: Path, kind: str) -> None:
     assert reader.read(kind, "key") is None
 
 
-def test_a_folder_that_is_none_any_more_is_no_missing_record(tmp_path: Path) -> None:
-    """What was not there is looked for anew: a limit that nobody can read is not a limit of nothing."""
+def test_a_folder_that_is_no_longer_a_folder_is_no_missing_record(tmp_path: Path) -> None:
+    """A missing record is looked up again: an unreadable limit must not count as no limit."""
     state = FileState(tmp_path)
     assert state.read("turns", "abc") is None
     (tmp_path / "turns").write_text("in its place")

@@ -130,7 +130,7 @@ def _spaced(lines: list[bytes]) -> None:
 
 
 def rehashed(line: bytes) -> bytes:
-    """A line whose hash is made right again by whoever changed it."""
+    """A line whose hash was recomputed after the change."""
     text = line[: line.rindex(b',"hash":')]
     return text + b',"hash":"%b"}\n' % hashlib.sha256(text).hexdigest().encode()
 
@@ -139,17 +139,17 @@ def rehashed(line: bytes) -> bytes:
     ("edit", "where", "what"),
     [
         (_changed, [(5, 5)], "the record was changed"),
-        (_reworded, [(6, 6)], "it doesn't follow record 5 as that is now"),
-        (_deleted, [(5, 6)], "record 5 is missing before it"),
-        (_three_deleted, [(5, 8)], "records 5 to 7 are missing before it"),
-        (_first_deleted, [(1, 2)], "record 1 is missing before it"),
-        (_swapped, [(5, 6), (6, 5), (7, 7)], "record 5 is missing before it"),
-        (_twice, [(5, 4)], "it stands after record 4: moved, or there twice"),
-        (_inserted, [(5, None)], "somebody added it"),
-        (_blank, [(5, None)], "somebody added it"),
-        (_cut, [(10, None)], "the line was never finished"),
+        (_reworded, [(6, 6)], "its `prev` does not match record 5"),
+        (_deleted, [(5, 6)], "record 5 is missing before this record"),
+        (_three_deleted, [(5, 8)], "records 5 to 7 are missing before this record"),
+        (_first_deleted, [(1, 2)], "record 1 is missing before this record"),
+        (_swapped, [(5, 6), (6, 5), (7, 7)], "record 5 is missing before this record"),
+        (_twice, [(5, 4)], "it comes after record 4: it was moved or copied"),
+        (_inserted, [(5, None)], "it was added from outside"),
+        (_blank, [(5, None)], "it was added from outside"),
+        (_cut, [(10, None)], "the line is incomplete"),
         (_joined, [(5, 5), (6, 7)], "the record was changed"),
-        (_spaced, [(5, None), (6, 6)], "it was changed, and is no record now"),
+        (_spaced, [(5, None), (6, 6)], "the line was changed, and is no longer a record"),
     ],
 )
 def test_an_edit_is_named(
@@ -204,7 +204,7 @@ def test_words_about_side_files_are_words(tmp_path: Path) -> None:
 
 
 def test_a_side_file_that_was_added_to_is_evidence(tmp_path: Path) -> None:
-    """It is said to be changed, and nobody is told to remove it."""
+    """It is reported as changed, and there is no hint to remove it."""
     log = filled(tmp_path, 2)
     log.append(content(3, 100_000))
     (side,) = (log.folder / "large").iterdir()
@@ -258,12 +258,12 @@ def test_configurations_are_part_of_it(tmp_path: Path, spoil: Callable[[Path], o
     spoil(path)
     (found,) = verify(log.folder, tmp_path).findings
     assert (found.file.name, found.line, found.seq) == (CURRENT, 3, 3)
-    assert found.what.startswith(f"record 3: the configuration of its time {what}")
+    assert found.what.startswith(f"record 3: its configuration {what}")
     assert found.what.endswith(f": {path}")
 
 
 def test_words_about_configurations_are_words(tmp_path: Path) -> None:
-    """A tool's input may say `config`, too, and a record may have none."""
+    """A tool's input may contain `config`, too, and a record may have none."""
     log = open_log(tmp_path, PROJECT)
     log.append(content(1, config="", input={"config": "0" * 64}))
     log.append(content(2, input={"config": "1" * 64}))

@@ -1,6 +1,6 @@
 """Claude Agent SDK: `ClaudeAgentOptions(hooks=hooks())`.
 
-The SDK starts Claude Code, which asks these hooks at each of its events. The sessions are Claude Code's own.
+The SDK starts Claude Code, which runs these hooks at each of its events. The sessions are Claude Code's.
 """
 
 import os
@@ -21,9 +21,9 @@ try:
 except ImportError as missing:
     raise not_installed("claude-agent-sdk", missing) from missing
 
-SECONDS: Final = 60.0  # how long Claude Code waits for an answer, where nothing else is said
+SECONDS: Final = 60.0  # how long Claude Code waits for an answer by default
 _MARGIN: Final = 0.9
-"""The part of it that hooks have: a hook that hangs is answered for by its own `on_failure`, not by Claude Code."""
+"""The part of it for hooks: if a hook hangs, its `on_failure` decides, not Claude Code."""
 
 _NAMES: Final[tuple[HookEvent, ...]] = tuple(get_args(one)[0] for one in get_args(HookEvent))
 
@@ -33,13 +33,13 @@ Answers = Callable[[Any, str | None, Any], Awaitable[Any]]
 def hooks(
     hooks: Hooks = None, *, timeout: float = SECONDS, cwd: str | os.PathLike[str] = "", tell: Tell | None = None
 ) -> dict[HookEvent, list[HookMatcher]]:
-    """A value for `ClaudeAgentOptions(hooks=...)`: what is configured for `cwd`, an engine, or a list of hooks. What
-    waits for an answer is blocked when none comes. `tell` gets a line for each hook that failed; without it, that is
-    logged."""
+    """A value for `ClaudeAgentOptions(hooks=...)`: the configuration for `cwd`, an engine, or a list of hooks. An
+    action that waits for an answer is blocked if none comes. `tell` gets a line for each hook that failed; without it,
+    the line is logged."""
     if not timeout > 0:
-        raise UsageError(f"timeout is {timeout}", hint="seconds that Claude Code waits for an answer, more than 0")
+        raise UsageError(f"invalid timeout {timeout}", hint="use a number of seconds that is greater than 0")
     engine = engine_for(hooks, cwd, host="claude-agent-sdk", tell=tell)
-    engine.background.finish_at_exit = True  # no event tells that a session has ended
+    engine.background.finish_at_exit = True  # there is no event for the end of a session
     return {name: [_matcher(engine, name, timeout, tell)] for name in _NAMES}
 
 
@@ -57,11 +57,11 @@ def _answers(engine: Engine, deadline: float, tell: Tell | None) -> Answers:
             rows = dialect_traits.CLAUDE
             answer = shape_output(event, verdict.as_answer(rows.join)).answer
             output, lost = write_output(event, answer, rows)
-        except Exception as error:  # Claude Code is told that it failed, and blocks, but not its person
-            say([f"{payload.get('hook_event_name')} was not judged: {type(error).__name__}: {error}"], tell)
+        except Exception as error:  # Claude Code gets the failure and blocks, but does not show it to the user
+            say([f"{payload.get('hook_event_name')} was not checked: {type(error).__name__}: {error}"], tell)
             raise
         ended = [f"the run ends: {answer.stop_reason or 'a hook stopped it'}"] if answer.stop else []
-        say([*verdict.warnings, *ended, *(f"Claude Code can't be told: {one}" for one in lost)], tell)
+        say([*verdict.warnings, *ended, *(f"Claude Code can't express: {one}" for one in lost)], tell)
         return output
 
     return answer

@@ -1,7 +1,7 @@
 """LangChain: `create_agent(model, tools, middleware=[..., HookMiddleware()])`, sync and async.
 
-Put it last: what other middleware makes of a call is judged then, too. One `invoke` is one session. With a checkpointer
-the thread's id is the session's, and a later `invoke` resumes it.
+Put it last, so that hooks see the changes of other middleware. One `invoke` is one session. With a checkpointer the
+thread's id is the session's id, and a later `invoke` resumes it.
 """
 
 import uuid
@@ -25,13 +25,13 @@ except ImportError as missing:
 
 
 class HookState(AgentState[Any]):
-    """What the middleware keeps with a conversation: which of its runs this is."""
+    """The middleware's state of a conversation: the current run."""
 
     billhook_run: NotRequired[Annotated[str, PrivateStateAttr]]
 
 
 class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
-    """The hooks around a LangChain agent. May serve many runs at once, and live as long as its agent."""
+    """The hooks around a LangChain agent. Can serve many runs at once, and lives as long as its agent."""
 
     state_schema = HookState
 
@@ -44,9 +44,9 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         tell: runs.Tell | None = None,
         **session: Any,
     ) -> None:
-        """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about is
-        an `interrupt`, which needs a checkpointer; resumed with True the call runs. `names`: what hooks are told that a
-        tool is called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
+        """`hooks`: an engine, a list of hooks, or nothing for the configuration. `approval`: the decision `ask` becomes
+        an `interrupt`, which needs a checkpointer; resumed with True the call runs. `names`: the names of tools for
+        hooks. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         super().__init__()
         self.engine, self._options = runs.prepared(hooks, "langchain", names, tell, session)
         ask = session.get("ask") or (_interrupted if approval else None)
@@ -70,7 +70,7 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
             verdict = await run.prompt("\n\n".join(message.text for message in prompts))
             if verdict.denied:
                 run.stop_run(verdict.reason or "a hook refused the prompt")
-                gone = [RemoveMessage(id=one.id) for one in prompts if one.id]  # no later run shows it either
+                gone = [RemoveMessage(id=one.id) for one in prompts if one.id]  # later runs must not see it, either
                 return {"billhook_run": key, "messages": [*gone, AIMessage(run.stopped)], "jump_to": "end"}
         return {"billhook_run": key}
 
@@ -104,8 +104,8 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         return run
 
     def _run(self, state: Any) -> runs.AdapterRun:
-        """The run that a conversation is in. One that was interrupted in another process goes on in a new session, and
-        outside of an agent (a ToolNode alone) each call is judged on its own."""
+        """The run of a conversation. A run that was interrupted in another process continues in a new session. Outside
+        of an agent (a ToolNode alone) each call is a run."""
         key = _key(state)
         return self._runs.get(key) or self._remember(key, "resume")
 
@@ -147,13 +147,13 @@ class HookMiddleware(AgentMiddleware[HookState, Any, Any]):
         return _message(run, request, attempt, result)
 
     def _say_lost(self, run: runs.AdapterRun, state: Any) -> None:
-        """Outside of an agent nobody takes what hooks want beside the result of the call."""
+        """Outside of an agent only the result of the call can be used: report other answers of hooks."""
         if _key(state):
             return
         if run.stopped is not None:
-            run.say(f"a hook wanted to end the run ({run.stopped}), which only an agent can do")
+            run.say(f"a hook stopped the run ({run.stopped}), which only works inside an agent")
         if context := run.take_context():
-            run.say(f"a hook has told the model something that only an agent can pass on: {context}")
+            run.say(f"a hook's context for the model was ignored outside of an agent: {context}")
 
 
 def _key(state: Any) -> str:
@@ -161,18 +161,18 @@ def _key(state: Any) -> str:
 
 
 def _thread() -> str:
-    """The id of the conversation, where somebody keeps it."""
+    """The id of the conversation, if there is a checkpointer."""
     try:
         return str(get_config().get("configurable", {}).get("thread_id") or "")
     except RuntimeError:  # not inside a graph
         return ""
 
 
-# -- messages in, words out ----------------------------------------------------------------------------------------
+# -- messages ------------------------------------------------------------------------------------------------------
 
 
 def _prompts(state: HookState) -> list[AnyMessage]:
-    """What the person has said since the agent last spoke; nothing when a run goes on without a new prompt."""
+    """The user's messages since the agent's last one; empty if a run continues without a new prompt."""
     messages = state["messages"]
     spoke = max((i for i, message in enumerate(messages) if isinstance(message, AIMessage)), default=-1)
     return [message for message in messages[spoke + 1 :] if isinstance(message, HumanMessage)]
@@ -184,7 +184,7 @@ def _said(state: HookState) -> str | None:
 
 
 def _told(request: Any, context: str) -> Any:
-    """The request with what hooks want the model to know at the end of its system message."""
+    """The request with the hooks' context at the end of its system message."""
     if not context:
         return request
     before = request.system_message
@@ -221,7 +221,7 @@ def _attempt(request: Any, handler: Callable[[Any], Any]) -> runs.Attempt:
 
 
 def _read(made: Any, request: Any) -> Any:
-    """What hooks see of what a tool made: the content of its message; of a Command without one, its update."""
+    """A tool's output for hooks: the content of its message; of a Command without one, its update."""
     message = _own_message(made, request)
     if message is None:
         return runs.plain(made.update if isinstance(made, Command) else made)
@@ -231,7 +231,7 @@ def _read(made: Any, request: Any) -> Any:
 
 
 def _own_message(made: Any, request: Any) -> ToolMessage | None:
-    """The message that answers the call, wherever a tool has put it."""
+    """The message that answers the call, anywhere in the tool's output."""
     if isinstance(made, ToolMessage):
         return made
     candidates: list[Any] = made if isinstance(made, list) else _updated(made)
@@ -248,7 +248,7 @@ def _updated(made: Any) -> list[AnyMessage]:
 
 
 def _message(run: runs.AdapterRun, request: Any, attempt: runs.Attempt, result: ToolResult) -> Any:
-    """What LangChain gets: what the tool made, unless it was refused or hooks changed it."""
+    """The result for LangChain: the tool's output, unless the call was refused or hooks changed it."""
     call, changed = request.tool_call, run.was_rewritten(result)
     if not attempt.began:
         return ToolMessage(result.content, name=call["name"], tool_call_id=call["id"], status="error")
@@ -258,13 +258,13 @@ def _message(run: runs.AdapterRun, request: Any, attempt: runs.Attempt, result: 
         return attempt.output
     status = "error" if result.is_error else "success"
     content = content if isinstance(content, str) or _is_content(content) else text_of(runs.plain(content))
-    if own is None:  # what it wanted to do to the state goes with it
+    if own is None:  # its changes of the state are dropped, too
         return ToolMessage(content, name=call["name"], tool_call_id=call["id"], status=status)
     return _with(attempt.output, own, own.model_copy(update={"content": content, "status": status}))
 
 
 def _is_content(value: Any) -> bool:
-    """Whether a message takes it as it is: a list of texts and blocks."""
+    """Whether it is valid content of a message: a list of strings and blocks."""
     blocks = value if isinstance(value, list) else [None]
     return all(isinstance(one, str) or (isinstance(one, dict) and "type" in one) for one in blocks)
 

@@ -1,7 +1,7 @@
 """OpenAI Agents SDK: `hooked = Hooked()`, then `await hooked.run(agent, "...")`.
 
-`hooked.agent(agent)` is a copy whose tools are judged, those of MCP servers and of the agents that it hands over to
-included; `hooked.run` runs it in a session. With the SDK's own `Runner`, give the judged agent and `hooks=hooked`.
+`hooked.agent(agent)` is a copy with hooks around its tools, including those of MCP servers and of handoff agents;
+`hooked.run` runs it in a session. With the SDK's `Runner`, pass the copy and `hooks=hooked`.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _current: ContextVar["tuple[Hooked, runs.AdapterRun] | None"] = ContextVar("bill
 
 
 class Hooked(RunHooks[Any]):
-    """The hooks around agents of the SDK. May serve many agents and runs at once."""
+    """The hooks around agents of the SDK. Can serve many agents and runs at once."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Hooked(RunHooks[Any]):
         tell: runs.Tell | None = None,
         **session: Any,
     ) -> None:
-        """`hooks`: an engine, a list of hooks, or nothing for what is configured. `unjudged`: names of tools that may
-        be there although no hook sees their calls, such as `web_search`. `names`: what hooks are told that a tool is
-        called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
+        """`hooks`: an engine, a list of hooks, or nothing for the configuration. `unjudged`: names of tools that are
+        accepted although no hook sees their calls, such as `web_search`. `names`: the names of tools for hooks.
+        `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         self.engine, self._options = runs.prepared(hooks, "openai-agents", names, tell, session)
         self.unjudged = frozenset(unjudged)
         self._runs = runs.KeptRuns[int, tuple[Any, runs.AdapterRun]]()
@@ -63,7 +63,7 @@ class Hooked(RunHooks[Any]):
     # -- agents and tools
 
     def agent(self, agent: Agent[Any]) -> Agent[Any]:
-        """A copy of an agent whose tools are judged, and whose prompt and context are those of the run's session."""
+        """A copy of an agent with hooks around its tools, its prompt and its context."""
         return self._agent(agent, {})
 
     def _agent(self, agent: Agent[Any], copies: dict[int, Agent[Any]]) -> Agent[Any]:
@@ -88,26 +88,26 @@ class Hooked(RunHooks[Any]):
         return replace(to, on_invoke_handoff=judged)
 
     def _refuse_unjudged(self, tools: Collection[Tool]) -> None:
-        """A tool that runs at the service, or in a way that can't be wrapped, is never there in silence."""
+        """Raise for a tool that runs at the service, or that can't be wrapped, unless it is in `unjudged`."""
         for tool in tools:
             inner = getattr(tool, "_agent_instance", None)
             if isinstance(inner, Agent) and getattr(type(inner), "billhook", None) is None:
-                hint = "make the tool from a judged agent: `hooked.agent(inner).as_tool(...)`"
+                hint = "make the tool from an agent with hooks: `hooked.agent(inner).as_tool(...)`"
                 raise UsageError(f"no hook would see the tools of the agent behind `{tool.name}`", hint=hint)
             if not isinstance(tool, FunctionTool) and tool.name not in self.unjudged:
-                hint = f'if that is fine: `Hooked(unjudged=["{tool.name}"])`'
+                hint = f'to accept that: `Hooked(unjudged=["{tool.name}"])`'
                 raise UsageError(f"no hook would see the calls of `{tool.name}`", hint=hint)
 
     def tool(self, tool: FunctionTool) -> FunctionTool:
-        """A tool whose calls are judged: blocked, rewritten on their way in and out."""
+        """A tool with hooks: they can block a call, and rewrite its input and output."""
         invoke = tool.on_invoke_tool
         inner = getattr(invoke, "_invoke_tool_impl", None)
         if self in getattr(inner or invoke, "billhook", ()):
             return tool
         if inner is None:
             return replace(tool, on_invoke_tool=self._judged(tool, invoke))
-        # A tool made from a function has an invoker that turns errors into words. It stays around ours, so that hooks
-        # hear of the error itself.
+        # A tool made from a function has an invoker that turns errors into text. It is outside of ours, so that hooks
+        # get the error itself.
         outer = copy(invoke)
         outer._invoke_tool_impl = self._judged(tool, inner)  # type: ignore[attr-defined]
         return replace(tool, on_invoke_tool=outer)
@@ -116,7 +116,7 @@ class Hooked(RunHooks[Any]):
         async def judged(context: ToolContext[Any], arguments: str) -> Any:
             given = _read(arguments)
             if given is None:
-                return f"the input of {tool.name} is not a JSON object, so no hook can judge it: not run"
+                return f"not run: the input of {tool.name} is not a JSON object, so no hook can check it"
             run = await self._run(context)
             attempt = runs.Attempt(lambda final: invoke(context, arguments if final == given else json.dumps(final)))
             result = await runs.attempted(run, tool.name, given, attempt, context.tool_call_id)
@@ -139,8 +139,8 @@ class Hooked(RunHooks[Any]):
 
     # -- runs
 
-    async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's word)
-        """As `Runner.run`, in a session that ends however the run ends. A Stop hook can keep the agent going."""
+    async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's name)
+        """As `Runner.run`, in a session that always ends with the run. A Stop hook can keep the agent running."""
         judged = self.agent(agent)
         kept_as = options.get("conversation_id") or getattr(options.get("session"), "session_id", "")
         about = {"session_id": str(kept_as), "source": await _source(input, options)}
@@ -151,13 +151,13 @@ class Hooked(RunHooks[Any]):
             finally:
                 _current.reset(mark)
 
-    def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's word)
-        """The same for programs that are not async."""
+    def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the SDK's name)
+        """The same for synchronous programs."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(self.run(agent, input, **options))
-        raise UsageError("`run_sync` can't wait inside a running event loop", hint="`await hooked.run(...)`")
+        raise UsageError("`run_sync` can't be used inside a running event loop", hint="use `await hooked.run(...)`")
 
     async def _until_done(
         self, run: runs.AdapterRun, agent: Agent[Any], given: Any, options: dict[str, Any]
@@ -175,7 +175,7 @@ class Hooked(RunHooks[Any]):
             except Exception as error:
                 await run.failed("unknown", details=f"{type(error).__name__}: {error}")
                 raise
-            if result.interruptions:  # it waits for the person
+            if result.interruptions:  # it waits for the user
                 return result
             ending = await run.stop(text_of(runs.plain(result.final_output)))
             if not ending.keep_going:
@@ -183,7 +183,7 @@ class Hooked(RunHooks[Any]):
             agent, given = result.last_agent, _go_on(result, ending.reason or "Go on.", options)
 
     async def _run(self, context: RunContextWrapper[Any]) -> runs.AdapterRun:
-        """The session of a run: that of `run`, or one for each run of a Runner, which share their `usage`."""
+        """The session of a run: that of `run`, or one for each run of a Runner, identified by its `usage`."""
         current = _current.get()
         if current is not None and current[0] is self:
             return current[1]
@@ -195,10 +195,10 @@ class Hooked(RunHooks[Any]):
         return await run.__aenter__()
 
     async def told(self, context: RunContextWrapper[Any], instructions: str | None) -> str | None:
-        """The instructions for the next model call, with what hooks want the model to know at their end."""
+        """The instructions for the next model call, with the hooks' context at their end."""
         run = await self._run(context)
         if run.stopped is not None:
-            if not run.under_way:  # else this agent is a tool, whose call ends before the session does
+            if not run.under_way:  # otherwise this agent is a tool, whose call ends before the session does
                 await self._close(context)
             raise runs.StoppedError(run.stopped)
         added = run.take_context()
@@ -210,25 +210,25 @@ class Hooked(RunHooks[Any]):
         await self._run(context)
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-        """Stop and SessionEnd, where `run` does not fire them. A Runner can't be kept going."""
+        """Stop and SessionEnd, if `run` does not fire them. A hook can't keep a Runner running."""
         known = self._runs.get(id(context.usage))
         if known is not None and not known[1].has_ended:
             ending = await known[1].stop(text_of(runs.plain(output)))
             if ending.keep_going:
-                known[1].say(f"a hook wanted to go on ({ending.reason}), which only `Hooked.run` can do")
+                known[1].say(f"a hook asked to continue ({ending.reason}), which only `Hooked.run` supports")
             await self._close(context)
 
     async def _close(self, context: RunContextWrapper[Any]) -> None:
         known = self._runs.get(id(context.usage))
         if known is None or known[1].has_ended:
             return
-        if known[1].stopped is None:  # else it stays: where an agent is a tool, the one that called it must end, too
+        if known[1].stopped is None:  # otherwise it stays: if an agent is a tool, its caller must end, too
             del self._runs[id(context.usage)]
         await known[1].__aexit__(None, None, None)
 
 
 def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
-    """The class of judged agents: the SDK copies agents, and a copy must be judged, too."""
+    """The class of agents with hooks: the SDK copies agents, and a copy must have hooks, too."""
 
     async def get_all_tools(self: Any, run_context: RunContextWrapper[Any]) -> list[Tool]:
         tools = await kind.get_all_tools(self, run_context)
@@ -242,17 +242,17 @@ def _judged_class(kind: type[Agent[Any]], hooked: Hooked) -> type[Agent[Any]]:
     return type(kind.__name__, (kind,), own)
 
 
-# -- what is said --------------------------------------------------------------------------------------------------
+# -- messages ------------------------------------------------------------------------------------------------------
 
 
 def _read(arguments: str) -> dict[str, Any] | None:
-    """The input as hooks see it. What another reader could take for something else is no input."""
+    """The input for hooks. JSON that another parser could read differently is rejected."""
     given = strictjson.value_in(arguments, max_bytes=None) if arguments.strip() else {}
     return given if isinstance(given, dict) else None
 
 
 def _prompt(given: Any) -> str | None:
-    """What the person has said since the agent last spoke; None when a run goes on without a new prompt."""
+    """The user's messages since the agent's last one; None if a run continues without a new prompt."""
     if isinstance(given, str):
         return given
     said: list[str] = []
@@ -284,7 +284,7 @@ async def _source(given: Any, options: Mapping[str, Any]) -> str:
 
 
 def _go_on(result: RunResult, reason: str, options: dict[str, Any]) -> list[Any]:
-    """The next input: the whole conversation, unless somebody else keeps it."""
+    """The next input: the whole conversation, unless a session or the service stores it."""
     said: list[Any] = [{"role": "user", "content": reason}]
     if options.get("previous_response_id"):
         options["previous_response_id"] = result.last_response_id

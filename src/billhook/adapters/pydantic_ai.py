@@ -1,7 +1,7 @@
 """Pydantic AI: `Agent(model, capabilities=[HookCapability()])`.
 
-It sees a call last, with the arguments that the tool would get. One run is one session; the conversation's id is the
-session's, and a run that is given earlier messages resumes it.
+It sees a call last, with the final arguments of the tool. One run is one session; the conversation's id is the
+session's id, and a run with earlier messages resumes it.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ try:
 except ImportError as missing:
     raise runs.not_installed("pydantic-ai", missing) from missing
 
-_called: ContextVar[RunContext[Any]] = ContextVar("billhook_called")  # the call that is being judged
+_called: ContextVar[RunContext[Any]] = ContextVar("billhook_called")  # the current call
 
 
 class HookCapability(AbstractCapability[Any]):
-    """The hooks around a Pydantic AI agent. May serve many runs at once: each has a copy."""
+    """The hooks around a Pydantic AI agent. Can serve many runs at once: each has a copy."""
 
     def __init__(
         self,
@@ -43,24 +43,24 @@ class HookCapability(AbstractCapability[Any]):
         tell: runs.Tell | None = None,
         **session: Any,
     ) -> None:
-        """`hooks`: an engine, a list of hooks, or nothing for what is configured. `approval`: what a hook asks about
-        needs the approval of a deferred tool call (`DeferredToolRequests`). `names`: what hooks are told that a tool is
-        called. `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
+        """`hooks`: an engine, a list of hooks, or nothing for the configuration. `approval`: the decision `ask` becomes
+        a deferred tool call that needs approval (`DeferredToolRequests`). `names`: the names of tools for hooks.
+        `session`: options of a Session (`cwd`, `ask`, `permissions` ...)."""
         self._approval, self._ask = approval, session.pop("ask", None)
         self.engine, self._options = runs.prepared(hooks, "pydantic-ai", names, tell, session)
         self._session: runs.AdapterRun | None = None
         self._under_way: dict[asyncio.Future[None], asyncio.Task[Any] | None] = {}
-        """Calls that have no result yet: their end, and the task that they are made in."""
+        """Calls without a result so far: their end, and their task."""
         self._told = ""
-        self._next = ""  # what a hook wants to be done before the run ends
+        self._next = ""  # a hook's request before the run ends
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Innermost: what other capabilities make of a call is judged."""
+        """Innermost, so that hooks see the changes of other capabilities."""
         return CapabilityOrdering(position="innermost")
 
     @property
     def _run(self) -> runs.AdapterRun:
-        assert self._session is not None, "a capability is asked within a run"
+        assert self._session is not None, "this works only inside a run"
         return self._session
 
     # -- a run and its end
@@ -96,10 +96,10 @@ class HookCapability(AbstractCapability[Any]):
                 raise
             finally:
                 if self._next:
-                    run.say(f"a hook wanted to go on ({self._next}), but the answer was streamed already")
+                    run.say(f"a hook asked to continue ({self._next}), but the answer was already streamed")
 
     async def _break_off(self) -> None:
-        """Cancel the calls now: hooks must hear of their end before that of the session."""
+        """Cancel the calls now: their events must come before the session's end."""
         ends = list(self._under_way)
         for task in self._under_way.values():
             if task is not None:
@@ -108,7 +108,7 @@ class HookCapability(AbstractCapability[Any]):
             await asyncio.wait(ends, timeout=HURRY)
 
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
-        """Stop, when the run would end here. A hook can keep it going: its reason is the next thing that is said."""
+        """Stop, if the run would end here. A hook can keep it running: its reason is the next prompt."""
         if isinstance(result, End) and not isinstance(result.data.output, DeferredToolRequests):
             ending = await self._run.stop(text_of(runs.plain(result.data.output)))
             if ending.keep_going:
@@ -129,7 +129,7 @@ class HookCapability(AbstractCapability[Any]):
         return request_context
 
     async def on_model_request_error(self, ctx: RunContext[Any], *, request_context: Any, error: Exception) -> Any:
-        if self._told:  # nobody has read it
+        if self._told:  # the model has not read it
             self._run.add_context(self._told)
         raise error
 
@@ -139,7 +139,7 @@ class HookCapability(AbstractCapability[Any]):
         return _JudgedToolset(toolset, self)
 
     async def call(self, toolset: AbstractToolset[Any], name: str, args: dict[str, Any], ctx: Any, tool: Any) -> Any:
-        """Have a call judged and run: a deny is a failure that the model reads, and costs no retry."""
+        """Run a call with hooks: a deny is a failure that the model reads, and costs no retry."""
         given, run = {key: runs.plain(value) for key, value in args.items()}, self._run
         attempt = runs.Attempt(
             lambda final: toolset.call_tool(name, args if final == given else _typed(ctx, tool, final), ctx, tool),
@@ -163,7 +163,7 @@ class HookCapability(AbstractCapability[Any]):
             ended.set_result(None)
 
     async def _asked(self, question: Question) -> Any:
-        """The person's answer: from the program's own `ask`, or by an approval, for which the run is put off."""
+        """The user's answer: from the program's `ask`, or by an approval, for which the run is deferred."""
         if self._ask is not None:
             return await awaited(self._ask(question))
         if _called.get().tool_call_approved:
@@ -174,7 +174,7 @@ class HookCapability(AbstractCapability[Any]):
 
 @dataclass
 class _JudgedToolset(WrapperToolset[Any]):
-    """The tools of a run. Here, behind all that others do to a call, its arguments are those that the tool gets."""
+    """The tools of a run. All changes of a call come before this, so it has the final arguments."""
 
     capability: HookCapability
 
@@ -183,17 +183,17 @@ class _JudgedToolset(WrapperToolset[Any]):
 
 
 def _typed(ctx: Any, tool: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """An input that a hook has written, as the tool takes it."""
+    """A rewritten input, validated for the tool."""
     try:
         typed: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
     except ValidationError as error:
-        why = f"a hook rewrote the input of {tool.tool_def.name} to one that it does not take: {error}"
+        why = f"a hook rewrote the input of {tool.tool_def.name}, and the new input is not valid: {error}"
         raise ToolFailed(why) from error
     return typed
 
 
 def _sayable(output: Any) -> Any:
-    """What a hook put in the place of an output, as it is; as text where no model could be told of it."""
+    """A replaced output unchanged, or as text if the model could not read it."""
     try:
         to_jsonable_python(output, bytes_mode="base64")
     except ValueError:
@@ -202,7 +202,7 @@ def _sayable(output: Any) -> Any:
 
 
 def _words(part: Any) -> str:
-    """The text of a part of a prompt; of one without any, what it is, or where."""
+    """The text of a part of a prompt; of a part without text, its type or address."""
     words = part if isinstance(part, str) else getattr(part, "content", None)
     if isinstance(words, str):
         return words

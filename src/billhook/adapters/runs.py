@@ -1,4 +1,4 @@
-"""What the adapters share: the hooks they are given, the session of one run, and one call of a tool in it."""
+"""Shared by the adapters: their hooks, the session of one run, and one tool call in it."""
 
 import inspect
 import logging
@@ -20,9 +20,9 @@ from billhook.session.calls import Call, SentInput, ToolResult, awaited, text_of
 from billhook.session.session import Session
 
 Hooks = Engine | Iterable[Hook] | Hook | None
-"""What an adapter is given: an engine, hooks, or nothing for what is configured."""
+"""The hooks of an adapter: an engine, hooks, or nothing for the configuration."""
 
-Tell = Callable[[str], None]  # shows a line to the person who runs the program
+Tell = Callable[[str], None]  # shows a line to the user
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,7 +31,7 @@ _log = logging.getLogger("billhook.adapters")
 
 
 class BlockedError(BillhookError):
-    """A hook refused the prompt: no model has seen it. The message is the hook's reason."""
+    """A hook refused the prompt: the model has not seen it. The message is the hook's reason."""
 
 
 class StoppedError(BillhookError):
@@ -39,7 +39,7 @@ class StoppedError(BillhookError):
 
 
 def not_installed(extra: str, missing: ImportError) -> ImportError:
-    """The same error, with what to do about it."""
+    """The same error with an install command."""
     from billhook.core.extras import install_command
 
     return ImportError(f"{missing}; install it: {install_command(extra)}", name=missing.name)
@@ -48,10 +48,9 @@ def not_installed(extra: str, missing: ImportError) -> ImportError:
 def engine_for(
     hooks: Hooks, cwd: str | os.PathLike[str] = "", *, host: str = "library", tell: Tell | None = None
 ) -> Engine:
-    """The engine that an adapter fires into: of a list of hooks, with the built-in guard unless they have one of their
-    own; without hooks, one with all that is configured for the folder. `tell` gets
-    what is configured and does not run: hooks that nobody has approved, files that are broken. `host` is the framework,
-    for the log."""
+    """The engine of an adapter: with a list of hooks, plus the built-in guard unless the list has one; without hooks,
+    with the configuration for the folder. `tell` gets notes about configured hooks that don't run: unapproved hooks,
+    invalid files. `host` is the framework, for the log."""
     if isinstance(hooks, Engine):
         return hooks
     if hooks is None:
@@ -63,36 +62,36 @@ def engine_for(
     given = [hooks] if isinstance(hooks, Hook) or not isinstance(hooks, Iterable) else list(hooks)
     for hook in given:
         if not isinstance(hook, Hook):
-            raise UsageError(f"`{hook}` is no hook", hint="give an Engine, a list of hooks (`@on`), or nothing")
+            raise UsageError(f"`{hook}` is not a hook", hint="pass an Engine, a list of hooks (`@on`), or nothing")
     return Engine(given if any(map(is_the_guard, given)) else [*given, guard(cwd=cwd)])
 
 
 def prepared(
     hooks: Hooks, host: str, names: Mapping[str, str] | None, tell: Tell | None, session: Mapping[str, Any]
 ) -> tuple[Engine, dict[str, Any]]:
-    """The engine of an adapter, and the options of its runs. An option that no Session has is noticed here, not in the
-    midst of a run."""
+    """The engine of an adapter, and the options of its runs. An unknown option of a Session is an error here, not
+    during a run."""
     known = inspect.signature(Session.__init__).parameters.keys() - {"self", "engine"}
     for name in session.keys() - known:
-        raise UsageError(f"`{name}` is no option of a session", hint=f"it has {', '.join(sorted(known))}")
+        raise UsageError(f"unknown session option `{name}`", hint=f"the options are {', '.join(sorted(known))}")
     engine = engine_for(hooks, session.get("cwd", ""), host=host, tell=tell)
     return engine, {"names": names, "tell": tell, **session}
 
 
 def say(lines: Iterable[str], tell: Tell | None) -> None:
-    """Tell the person, or the log where there is none, what is not as it should be."""
+    """Report problems to the user, or to the log if there is no `tell`."""
     for line in lines:
         (tell or _log.warning)(line)
 
 
 class AdapterRun(Session):
-    """The session of one run of somebody else's agent."""
+    """The session of one run of a framework's agent."""
 
     def __init__(
         self, engine: Engine, *, names: Mapping[str, str] | None = None, tell: Tell | None = None, **options: Any
     ) -> None:
-        """`names`: what hooks are told that a tool is called. `tell` gets what hooks say to the person, and each hook
-        that failed; without it, that is logged. `options`: those of a Session."""
+        """`names`: the names of tools for hooks. `tell` gets messages of hooks for the user, and failures of hooks;
+        without it, these are logged. `options`: those of a Session."""
         super().__init__(engine, **options)
         self._names = dict(names or {})
         self._tell = tell
@@ -103,18 +102,18 @@ class AdapterRun(Session):
         verdict = await super().ask_hooks(event, deadline=deadline, **fields)
         if verdict.tool_output is not UNSET:
             self._outputs[fields.get("tool_use_id", "")] = verdict.tool_output
-        say(verdict.warnings, self._tell)  # a hook that failed is never passed over in silence
+        say(verdict.warnings, self._tell)  # a failed hook is always reported
         for line in () if verdict.quiet else verdict.messages:
             (self._tell or _log.info)(line)
         return verdict
 
     def _bounded(self, verdict: Verdict) -> Verdict:
         bounded = super()._bounded(verdict)
-        say(bounded.messages[len(verdict.messages) :], self._tell)  # that it was kept going often enough
+        say(bounded.messages[len(verdict.messages) :], self._tell)  # the note that it was kept running too often
         return bounded
 
     def say(self, line: str) -> None:
-        """Tell the person that something is not as it should be."""
+        """Report a problem to the user."""
         say([line], self._tell)
 
     async def before_tool(
@@ -124,7 +123,7 @@ class AdapterRun(Session):
         return await super().before_tool(self._names.get(name, name), tool_input, tool_use_id=own, sent=sent)
 
     def _own(self, tool_use_id: str) -> str:
-        """A framework may try a call again under its id, but to hooks and the log each attempt is a call."""
+        """A new id for each attempt: a framework may retry a call under its id, but for hooks it is a new call."""
         own, number = tool_use_id, 1
         while own in self._seen:
             number += 1
@@ -135,11 +134,11 @@ class AdapterRun(Session):
 
     @property
     def under_way(self) -> bool:
-        """Whether a call runs that has no result yet."""
+        """Whether a call without a result is running."""
         return bool(self._calls._open)
 
     def output_of(self, attempt: "Attempt", result: ToolResult) -> Any:
-        """What the framework gets: the output of the tool or of a hook, or the text of the result with feedback."""
+        """The result for the framework: the output of the tool or of a hook, or the text with feedback."""
         rewritten = self._outputs.pop(result.tool_use_id, UNSET)
         output = attempt.read if rewritten is UNSET else rewritten
         if result.is_error or result.content != text_of(output):
@@ -152,7 +151,7 @@ class AdapterRun(Session):
 
 
 class PassingError(BaseException):
-    """What a framework raises to be obeyed, not because something failed: it goes through a session unseen."""
+    """A framework's control-flow exception, not a failure: the session passes it on without hooks."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -160,7 +159,7 @@ class PassingError(BaseException):
 
 
 class Attempt:
-    """One call of a framework's tool, as a session executes it. Keeps what the tool itself gave or raised."""
+    """One call of a framework's tool, as a session executes it. Keeps the tool's output or exception."""
 
     def __init__(
         self,
@@ -169,7 +168,7 @@ class Attempt:
         read: Callable[[Any], Any] | None = None,
         passing: tuple[type[Exception], ...] = (),
     ) -> None:
-        """`read` makes what hooks are shown of an output, and raises ToolFailure for one that says that it failed."""
+        """`read` converts an output for hooks, and raises ToolFailure for an output that reports a failure."""
         self._invoke, self._read, self._passing = invoke, read or plain, passing
         self.began = False  # false: it was refused, and has not run
         self.output: Any = None
@@ -192,7 +191,7 @@ class Attempt:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Keep what the tool raises."""
+        """Keep the exception of the tool."""
         self.began = True
         try:
             yield
@@ -204,7 +203,7 @@ class Attempt:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """A call in a session; what the tool itself raised is raised when its hooks have heard of it."""
+        """A call in a session; the tool's exception is raised again after its hooks have run."""
         try:
             yield
         except PassingError as passing:
@@ -214,7 +213,7 @@ class Attempt:
 
 
 class KeptRuns(OrderedDict[K, V]):
-    """Runs that are remembered. One that raised or was stopped never says so, and must not be kept for ever."""
+    """A bounded cache of runs: a run that raised or was stopped never reports its end."""
 
     def __setitem__(self, key: K, run: V) -> None:
         super().__setitem__(key, run)
@@ -223,19 +222,19 @@ class KeptRuns(OrderedDict[K, V]):
 
 
 class ToolFailureError(Exception):
-    """An output that says that the tool failed."""
+    """An output that reports a failure of the tool."""
 
 
 async def attempted(
     run: AdapterRun, name: str, tool_input: dict[str, Any], attempt: Attempt, tool_use_id: str
 ) -> ToolResult:
-    """Have a call judged, run and judged again."""
+    """Run a call with the hooks before and after it."""
     with attempt.raising():
         return await run.call_tool(name, tool_input, attempt.wait, tool_use_id=tool_use_id)
 
 
 def passing(ask: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Awaitable[Any]]:
-    """The same `ask`, which may raise what its framework wants to hear instead of an answer."""
+    """The same `ask`, which may raise its framework's control-flow exception instead of answering."""
 
     async def asked(question: Any) -> Any:
         try:
@@ -247,12 +246,12 @@ def passing(ask: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Cal
 
 
 def plain(value: Any) -> Any:
-    """A value as hooks read it: what JSON can say."""
+    """A value as JSON, for hooks."""
     if value is None or isinstance(value, str | bool | int):
         return value
     from pydantic_core import to_jsonable_python
 
     try:
         return to_jsonable_python(value, fallback=str, bytes_mode="base64")
-    except ValueError:  # it holds itself
+    except ValueError:  # it contains itself
         return str(value)

@@ -1,4 +1,4 @@
-"""What is said between a person, a model and tools: plain records that every model's wire format is made from."""
+"""The conversation between a user, a model and tools: plain records, from which each wire format is made."""
 
 import os
 import time
@@ -17,22 +17,22 @@ from billhook.store.log.eventlog import open_to_append
 
 
 class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
-    """Something said."""
+    """Text of the user or the model."""
 
     text: str
 
 
 class ToolUse(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field="type", tag="tool_use"):
-    """The model wants a tool to run. `id` is unique in the conversation."""
+    """A tool call of the model. `id` is unique in the conversation."""
 
     id: str
     name: str
     input: dict[str, Any]
     sent: str = ""
-    """The text of the input as the model wrote it, for hooks that are given that; empty where it is not known."""
+    """The text of the input as the model wrote it, for hooks that read it; empty if unknown."""
 
     def __eq__(self, other: object) -> bool:
-        """The same call, however its text was spaced."""
+        """Whether it is the same call; the spacing of its text does not matter."""
         return isinstance(other, ToolUse) and (self.id, self.name, self.input) == (other.id, other.name, other.input)
 
     __hash__ = None  # type: ignore[assignment]  # its input is a dict
@@ -42,7 +42,7 @@ Block = Text | ToolUse | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One turn of the conversation: texts and tool results of the person's side, texts and tool uses of the model."""
+    """One turn of the conversation: text and tool results from the user's side, text and tool uses from the model."""
 
     role: Literal["user", "assistant"]
     content: tuple[Block, ...]
@@ -57,7 +57,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a call of the model cost, in tokens."""
+    """The cost of a model call, in tokens."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -67,7 +67,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def user(*blocks: Block | str) -> Message:
-    """A message of the person's side."""
+    """A message from the user's side."""
     return Message("user", _blocks(blocks))
 
 
@@ -77,7 +77,7 @@ def assistant(*blocks: Block | str) -> Message:
 
 
 def unused_id(wanted: str, used: set[str]) -> str:
-    """An id for a tool use that none had before, as near as can be to the one that a model gave. Used from now on."""
+    """An unused id for a tool use, as similar as possible to the model's id. It is marked as used."""
     given = [wanted] if wanted else []
     ids = chain(given, (f"{wanted or 'call'}_{number}" for number in count(1 + len(given))))
     new = next(one for one in ids if one not in used)
@@ -102,19 +102,19 @@ class Transcript:
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path, self.root = path, root
-        self.problem = ""  # why it is not written; the run goes on without it
+        self.problem = ""  # why it can't be written; the run continues without it
         self._torn = False
 
     def message(self, message: Message) -> None:
-        """Keep one message."""
+        """Write one message."""
         self._append({"type": "message", **msgspec.to_builtins(message)})
 
     def compacted(self, messages: list[Message]) -> None:
-        """Keep what remains of everything so far."""
+        """Write the messages that are left after compaction."""
         self._append({"type": "compacted", "messages": msgspec.to_builtins(messages)})
 
     def _append(self, line: dict[str, Any]) -> None:
-        # Half a character, as tools print them, would make a line that nobody can read.
+        # Half a character, which a tool may print, would make the line unreadable.
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         text = strictjson.utf8({"time": now, **line}).decode("utf-8", "replace")
         data = b"\n" * self._torn + text.encode() + b"\n"
@@ -124,14 +124,14 @@ class Transcript:
                 assert folder is not None
                 file = open_to_append(folder, self.path)
                 try:
-                    self._torn = os.write(file, data) < len(data)  # a full disk: the next line stands alone
+                    self._torn = os.write(file, data) < len(data)  # a full disk: the next line begins with a newline
                 finally:
                     os.close(file)
         except (StoreError, OSError) as error:
             self.problem = self.problem or f"the transcript can't be written: {error}"
 
     def read(self) -> list[Message]:
-        """The conversation so far, without a torn last line. A tool call without a result gets one: models insist."""
+        """The conversation so far, without a torn last line. A tool call without a result gets one: models need it."""
         data = read_bytes(self.path, _LONGEST, root=self.root) or b""
         self._torn = data != b"" and not data.endswith(b"\n")
         messages: list[Message] = []
@@ -157,7 +157,7 @@ class _CompactionLine(msgspec.Struct, tag_field="type", tag="compacted"):
 
 
 def transcript_of(root: Path, project: str, session_id: str, agent_id: str = "") -> Transcript:
-    """Where an agent's transcript lies: below the state root, by project and session."""
+    """The path of an agent's transcript: below the state root, by project and session."""
     folder = root / "billhook" / "transcripts" / project_name(project)
     name = file_name(session_id, folder)
     path = folder / name / f"{file_name(agent_id, folder)}.jsonl" if agent_id else folder / f"{name}.jsonl"
@@ -165,7 +165,7 @@ def transcript_of(root: Path, project: str, session_id: str, agent_id: str = "")
 
 
 def resumed(root: Path, project: str, session_id: str) -> tuple[Transcript, list[Message]]:
-    """The transcript of an earlier session of a project, and its conversation. UsageError when there is none."""
+    """The transcript of an earlier session of a project, and its conversation. Raises UsageError if there is none."""
     transcript = transcript_of(root, project, session_id)
     messages = transcript.read()
     if not messages:
@@ -178,7 +178,7 @@ def resumed(root: Path, project: str, session_id: str) -> tuple[Transcript, list
 
 
 def _whole(messages: list[Message]) -> list[Message]:
-    """The conversation with one result for each tool call, right behind it, and none without a call."""
+    """The conversation with one result for each tool call, directly after it, and no result without a call."""
     blocks = (block for message in messages for block in message.content)
     results = {block.tool_use_id: block for block in blocks if isinstance(block, ToolResult)}
     whole: list[Message] = []

@@ -1,6 +1,6 @@
-"""Make an agent from a configuration, and the tools with which it gives work to others: Task, SendMessage, TaskOutput.
+"""Makes an agent from a configuration, and the tools for delegating work: Task, SendMessage, TaskOutput.
 
-A subagent is an agent inside a session inside the session: the same model, hooks, rules and person, its own transcript.
+A subagent is an agent in a nested session: the same model, hooks, rules and user, but a separate transcript.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ _LONGEST_WAIT: Final = 600.0
 
 TASK: Final = base.spec(
     "Task",
-    "Give a piece of work to a subagent, and get its last message. With run_in_background it works beside you; with a "
-    "name it becomes a teammate, which takes messages (SendMessage) when it is done. TaskOutput waits for either.",
+    "Delegate work to a subagent, and get its last message. With run_in_background it works in parallel; with a name "
+    "it becomes a teammate, which accepts messages (SendMessage) when it is done. TaskOutput waits for either.",
     "description prompt",
     description={**_TEXT, "description": "The work in a few words"},
-    prompt={**_TEXT, "description": "Everything the subagent has to know"},
-    subagent_type={**_TEXT, "description": "What kind of agent; general-purpose if nothing else fits"},
+    prompt={**_TEXT, "description": "Everything the subagent needs to know"},
+    subagent_type={**_TEXT, "description": "The type of agent; general-purpose if nothing else fits"},
     run_in_background={"type": "boolean"},
     name={**_TEXT, "description": "Makes it a teammate of this name"},
 )
@@ -53,11 +53,11 @@ OUTPUT: Final = base.spec(
 )
 
 Spawn = Callable[[AgentLoop, str, str, str], AgentLoop]
-"""Makes an agent inside another's session, from (parent, type, agent id, a teammate's name or nothing)."""
+"""Makes an agent inside another's session, from (parent, type, agent id, a teammate's name or an empty string)."""
 
 
 def delegating_tools(agent: AgentLoop, spawn: Spawn) -> list[Tool]:
-    """The tools with which an agent has others work."""
+    """The tools for delegating work."""
 
     async def send(given: Input) -> str:
         return agent.team.send(given["to"], given["message"])
@@ -66,7 +66,7 @@ def delegating_tools(agent: AgentLoop, spawn: Spawn) -> list[Tool]:
 
 
 def output_tool(agent: AgentLoop) -> Tool:
-    """The tool with which an agent gets at what runs in the background."""
+    """The tool that returns the output of background tasks."""
 
     async def output(given: Input) -> str:
         return await agent.team.output(given["task_id"], min(max(given.get("wait", 0.0), 0.0), _LONGEST_WAIT))
@@ -79,7 +79,7 @@ async def _delegate(agent: AgentLoop, spawn: Spawn, given: Input) -> str:
     nested = spawn(agent, given.get("subagent_type", "general-purpose"), uuid.uuid4().hex[:16], name)
     if name:
         hired = await agent.team.hire(agent.session, nested, subject, prompt)
-        return f"{name} is at work on {hired.id}; TaskOutput waits for it, SendMessage gives it more"
+        return f"{name} is working on {hired.id}; TaskOutput waits for it, SendMessage sends it more work"
     if given.get("run_in_background"):
         started = await agent.team.start(agent, subject, prompt, lambda: _work(nested, prompt))
         return f"started as {started.id}; TaskOutput waits for it"
@@ -87,7 +87,7 @@ async def _delegate(agent: AgentLoop, spawn: Spawn, given: Input) -> str:
 
 
 async def _work(nested: AgentLoop, prompt: str) -> str:
-    """A subagent's whole life, and its last message."""
+    """Run a subagent from start to end: its last message."""
     async with nested.session:
         ended = await nested.answer(prompt)
     if ended.how != "done":
@@ -95,13 +95,13 @@ async def _work(nested: AgentLoop, prompt: str) -> str:
     return ended.text
 
 
-# Put an agent together from a configuration, and keep its session open.
+# Making an agent from a configuration, with an open session.
 
 
 SYSTEM = """\
-You are an agent in the folder {cwd}. Do what the person asks with the tools you have, and say in few words what you \
-did. A tool call may be denied by a hook or a rule; the result says why. Find another way, or ask: never get around \
-it."""
+You are an agent in the folder {cwd}. Do what the user asks with the tools you have, and report briefly what you did. \
+A tool call may be denied by a hook or a rule; the result contains the reason. Find another way, or ask: never get \
+around it."""
 
 
 @asynccontextmanager
@@ -118,8 +118,8 @@ async def open_agent(
     budget: int = BUDGET,
     hooks: Iterable[Hook] = (),
 ) -> AsyncIterator[AgentLoop]:
-    """An agent in an open session: SessionStart was fired, SessionEnd will be, whatever happens. `resume` is the id of
-    an earlier session. What happens is told to `show`; `hooks` are the caller's own, beside the configured ones."""
+    """An agent in an open session: SessionStart was fired, SessionEnd is always fired at the end. `resume` is the id of
+    an earlier session. `show` gets all UI events; `hooks` are the caller's, in addition to the configured ones."""
     root = Path(config.root)
     workspace = Workspace(cwd)
     permissions = AgentPermissions(config.permissions, workspace)
@@ -157,12 +157,12 @@ async def open_agent(
         finally:
             await agent.team.close()
             await _announce_hooks_left(session, show)
-            if problem := transcript.problem or agent.transcript.problem:  # after `begin_anew` it has another
+            if problem := transcript.problem or agent.transcript.problem:  # after `begin_anew` the agent has another
                 show(NoticeShown(problem))
 
 
 async def _announce_hooks_left(session: Session, show: Show) -> None:
-    """The session's end waits for hooks in the background: say so when that takes longer."""
+    """The session's end waits for hooks in the background: show a notice if that takes longer."""
     end = time.monotonic() + _SILENT
     while (left := session.background_hooks) and time.monotonic() < end:  # noqa: ASYNC110 - they run in threads
         await asyncio.sleep(0.02)
@@ -170,11 +170,11 @@ async def _announce_hooks_left(session: Session, show: Show) -> None:
         show(NoticeShown(f"waiting for hooks in the background: {', '.join(left)} (Ctrl-C ends them)"))
 
 
-_SILENT: Final = 1.0  # seconds for which hooks in the background are waited for without a word
+_SILENT: Final = 1.0  # seconds of waiting for hooks in the background before the notice
 
 
 async def begin_anew(agent: AgentLoop, config: Config) -> None:
-    """Start over, as `/clear` does: another session and transcript. What runs in the background is ended."""
+    """Start over, as `/clear` does: another session and transcript. Background tasks are ended."""
     await agent.team.close()
     session_id = str(uuid.uuid4())
     agent.transcript = transcript_of(Path(config.root), config.project, session_id)
@@ -185,7 +185,7 @@ async def begin_anew(agent: AgentLoop, config: Config) -> None:
 
 
 def _equip(agent: AgentLoop, config: Config) -> None:
-    """Give an agent its tools. A subagent has none to delegate with: one level is enough to follow."""
+    """Give an agent its tools. A subagent can't delegate: there is one level only."""
 
     async def background(subject: str, description: str, job: Job) -> str:
         task = await agent.team.start(agent, subject, description, job)
@@ -200,7 +200,7 @@ def _equip(agent: AgentLoop, config: Config) -> None:
 def _spawn(config: Config, parent: AgentLoop, kind: str, agent_id: str, name: str) -> AgentLoop:
     transcript = transcript_of(Path(config.root), config.project, parent.session.id, agent_id)
     workspace = Workspace(parent.workspace.root)
-    workspace.cwd = parent.workspace.cwd  # it begins where its parent is, and is judged there
+    workspace.cwd = parent.workspace.cwd  # it begins in the parent's folder, for rules and hooks, too
     session = parent.session.subagent(
         kind, agent_id=agent_id, transcript_path=str(transcript.path), detached=bool(name)
     )
@@ -214,9 +214,9 @@ def _spawn(config: Config, parent: AgentLoop, kind: str, agent_id: str, name: st
 def _shower(show: Show) -> Any:
     def observe(verdict: Verdict) -> None:
         show(judged(verdict))
-        said = {outcome.answer.message for outcome in verdict.outcomes}  # shown as theirs, or to be hidden
+        of_hooks = {outcome.answer.message for outcome in verdict.outcomes}  # shown with their hooks, or hidden
         for text in verdict.messages:
-            if text not in said:  # billhook's own
+            if text not in of_hooks:  # a message of billhook itself
                 show(NoticeShown(text))
 
     return observe

@@ -1,14 +1,14 @@
 """The agent loop. It owns control flow; hooks observe, block, rewrite or annotate, and only the loop acts.
 
-    run                 one prompt, and what it left to be done
+    run                 one prompt, and the open tasks after it
       turn              UserPromptSubmit, then work
         work            until the model is done, a hook stops the run, or the model gives no answer
           call_model    with the context that hooks added
           use_tools     PreToolUse, permission, the tool, PostToolUse or PostToolUseFailure; then PostToolBatch
-          may_stop      Stop: a hook can keep it going
+          may_stop      Stop: a hook can keep it running
           compact       PreCompact, a summary, PostCompact, SessionStart
 
-`docs/agent-loop.md` draws the same, name by name. SessionStart and SessionEnd are the session's own (`async with`).
+`docs/agent-loop.md` draws the same, name by name. The session fires SessionStart and SessionEnd (`async with`).
 """
 
 import time
@@ -32,13 +32,13 @@ from billhook.session.session import FORCED_AT_MOST, Session
 
 BUDGET: Final = 150_000  # tokens of conversation at which it is compacted
 _SUMMARISE: Final = """\
-Summarise this conversation so that somebody who has not seen it can go on with the work: what was asked, what was \
-done and found, what is still to do, and every name, path and decision that matters."""
+Summarise this conversation so that another agent can continue the work without it: what was asked, what was done and \
+found, what is still to do, and every name, path and decision that matters."""
 
 
 @dataclass(kw_only=True, eq=False)
 class AgentLoop:
-    """One conversation between a person, a model and tools, inside a session. Lives as long as the session."""
+    """One conversation between a user, a model and tools, inside a session. Lives as long as the session."""
 
     session: Session
     model: Model
@@ -59,21 +59,21 @@ class AgentLoop:
     # -- the loop
 
     async def run(self, prompt: str) -> ui.TurnEnded:
-        """One prompt, and the tasks it started. What a hook does not accept as done goes back to the model."""
+        """One prompt, and the tasks it started. A task that a hook does not accept as done goes back to the model."""
         ended = await self.turn(prompt)
         for _ in range(FORCED_AT_MOST):
             still_open = await self.team.settle() if ended.how == "done" else ""
             if not still_open:
                 break
             ended = await self.answer(still_open)
-        if ended.how == "done" and self.session.stopped is not None:  # by a hook of what ran beside it
+        if ended.how == "done" and self.session.stopped is not None:  # by a hook of a background task
             return self._end("stopped", self.session.stopped)
         return replace(ended, usage=self.usage)
 
     async def turn(self, prompt: str) -> ui.TurnEnded:
-        """One prompt, until the model has no more to do."""
+        """One prompt, until the model is done."""
         if self.session.stopped is not None and self.session.turn == 0:
-            return self._end("stopped", self.session.stopped)  # a hook stopped the run at its very start
+            return self._end("stopped", self.session.stopped)  # a hook stopped the run at its start
         self.show(ui.Prompted(prompt))
         submitted = await self.session.prompt(prompt)
         if submitted.denied:
@@ -81,7 +81,7 @@ class AgentLoop:
         return await self.answer(prompt)
 
     async def answer(self, text: str) -> ui.TurnEnded:
-        """Work on what somebody else than the person wants: a parent, a teammate, a hook."""
+        """Work on a request that is not from the user: from a parent, a teammate or a hook."""
         self.record(user(text))
         return await self.work()
 
@@ -106,14 +106,14 @@ class AgentLoop:
         return self._end("stopped", self.session.stopped)
 
     async def call_model(self) -> Message:
-        """One reply of the model. What hooks want it to know is at the end of its system message, once."""
+        """One reply of the model. The hooks' context is at the end of its system message, once."""
         context = self.session.take_context()
         system = f"{self.system}\n\n{context}" if context else self.system
         specs = tuple(tool.spec for tool in self.tools.values())
         try:
             request = ModelRequest(system, tuple(self.messages), specs, self.name)
             completion = await self._complete(request, lambda text: self.show(ui.TextDelta(text, self.name)))
-        except BaseException:  # nobody has read it yet
+        except BaseException:  # the model has not read it yet
             if context:
                 self.session.add_context(context)
             raise
@@ -125,7 +125,7 @@ class AgentLoop:
         return reply
 
     async def use_tools(self, uses: list[ToolUse]) -> None:
-        """Run the tools of one reply in turn: exactly one result for each, also when this is interrupted."""
+        """Run the tools of one reply one after another: exactly one result for each, even if this is interrupted."""
         results: list[ToolResult] = []
         try:
             for use in uses:
@@ -150,7 +150,7 @@ class AgentLoop:
         )
 
     async def use_tool(self, use: ToolUse) -> ToolResult:
-        """One tool, as the person sees it: asked for, and what came of it."""
+        """One tool call with its UI events: the call and its result."""
         began, name = time.monotonic(), names.canonical(use.name)
         self.show(ui.ToolCalled(use.id, name, use.input, self.name))
         result = await self._run_tool(use, self.tools.get(name))
@@ -159,7 +159,7 @@ class AgentLoop:
         return result
 
     async def may_stop(self, said: str) -> bool:
-        """The model is done. A hook can want more: its reason is what the model is told next."""
+        """The model is done. A hook can ask for more: its reason is the next message to the model."""
         ending = await self.session.stop(said)
         if ending.keep_going:
             self.record(user(ending.reason or "Go on."))
@@ -170,9 +170,9 @@ class AgentLoop:
         return True
 
     async def compact(self, trigger: Literal["manual", "auto"], instructions: str | None = None) -> bool:
-        """Replace the conversation by a summary of it; False: a hook was against it."""
+        """Replace the conversation with a summary; False: a hook refused."""
         if trigger == "auto" and self.size < self._refused_at * 1.2:
-            return False  # it was refused not long ago
+            return False  # it was refused recently
         summary = await self.session.compact(
             lambda: self._summary(instructions), trigger=trigger, instructions=instructions
         )
@@ -180,12 +180,12 @@ class AgentLoop:
             self._refused_at = self.size
             return False
         self._refused_at = 0
-        self.messages = [user(f"The conversation so far, in short:\n\n{summary}\n\nGo on from there.")]
+        self.messages = [user(f"A summary of the conversation so far:\n\n{summary}\n\nContinue from there.")]
         self.transcript.compacted(self.messages)
         self.show(ui.Compacted(trigger, summary))
         return True
 
-    # -- what it needs for that
+    # -- helpers
 
     @property
     def size(self) -> int:
@@ -199,7 +199,7 @@ class AgentLoop:
 
     @property
     def usage(self) -> Usage:
-        """What the session has cost so far, all its agents together."""
+        """The cost of the session so far, all its agents together."""
         return self.team.usage
 
     async def _complete(self, request: ModelRequest, say: Say) -> Completion:
@@ -215,19 +215,19 @@ class AgentLoop:
         request = ModelRequest(self.system, (*self.messages, user(wanted)), agent=self.name)
         completion = await self._complete(request, lambda piece: None)
         if not completion.message.text.strip():
-            raise ModelError("the model gave no summary of the conversation, which is too long for its budget")
+            raise ModelError("the conversation is too long for its budget, and the model returned no summary")
         return completion.message.text
 
     async def _run_tool(self, use: ToolUse, tool: Tool | None) -> ToolResult:
-        """Hooks and permission, the tool itself, hooks again; a tool that nobody has runs into nobody."""
+        """Hooks and permission, the tool, hooks again. An unknown tool runs no hooks."""
         if self.session.stopped is not None:
             return ToolResult(use.id, f"not run: {self.session.stopped}", True)
         if use.name == UNREADABLE:
             return ToolResult(use.id, str(use.input.get("fault")), True)
         if tool is None:
-            return ToolResult(use.id, f"no tool `{use.name}`; there are {', '.join(self.tools)}", True)
+            return ToolResult(use.id, f"no tool `{use.name}`; the tools are {', '.join(self.tools)}", True)
         try:
-            given = base.canonical(tool.name, use.input)  # before anybody judges it
+            given = base.canonical(tool.name, use.input)  # before hooks and rules see it
         except ToolError as error:
             return ToolResult(use.id, str(error), True)
         self.session.cwd = str(self.workspace.cwd)
@@ -237,7 +237,7 @@ class AgentLoop:
         return result
 
     def _with_own_ids(self, reply: Message) -> Message:
-        """Give each call an id that was never used, also not before the conversation was compacted."""
+        """Give each call an unused id, also compared with calls before a compaction."""
         own = (
             replace(block, id=conversation.unused_id(block.id, self._used)) if isinstance(block, ToolUse) else block
             for block in reply.content

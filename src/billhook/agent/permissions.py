@@ -1,4 +1,4 @@
-"""Whether a tool may run: modes, rules, and the question to the person."""
+"""Whether a tool may run: modes, rules, and the question to the user."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from billhook.effects.rules import EDITS, READS, covers
 from billhook.session.calls import Question, Ruling
 
 _LONGEST: Final = 4000
-"""Characters of one text. Of a longer one both ends are shown: what is left out is counted, never only the end."""
+"""Characters of one text. Of a longer text both ends are shown, with the number of characters between them."""
 _WORDS: Final[dict[str, Literal["once", "session", "no"]]] = {
     **dict.fromkeys(("y", "yes", "once", "1"), "once"),
     **dict.fromkeys(("s", "session", "2"), "session"),
@@ -24,8 +24,8 @@ _WORDS: Final[dict[str, Literal["once", "session", "no"]]] = {
 
 
 def question_text(question: Question) -> str:
-    """What would run, why it is asked, and the answers. What the model wrote is escaped, and behind a bar."""
-    lines = [f"{visible(question.tool_name)} wants to run:"]
+    """The call, the reason of the question, and the possible answers. Text of the model is escaped, and after a bar."""
+    lines = [f"Allow this {visible(question.tool_name)} call?"]
     for label, text in _facts(question.tool_name, question.tool_input):
         lines += [f"  {label}:"] if label else []
         lines += [f"  | {line}" for line in visible(_shortened(text)).split("\n")]
@@ -38,27 +38,27 @@ def question_text(question: Question) -> str:
 
 
 def expected(question: Question) -> str:
-    """What to tell somebody whose answer was none."""
-    return f"that is no answer; type {'y, s or n' if question.rememberable else 'y or n'} (Enter: no)"
+    """The message for an invalid answer."""
+    return f"invalid answer; type {'y, s or n' if question.rememberable else 'y or n'} (Enter: no)"
 
 
 def _covered(question: Question) -> str:
-    """What a yes for the session is about, as `AgentPermissions.remember` has it."""
+    """What an answer for the session covers, as in `AgentPermissions.remember`."""
     if tools.is_shell(question.tool_name):
-        return "this very command, in this folder"
+        return "exactly this command, in this folder"
     if tools.paths_of(question.tool_name, question.tool_input):
-        return "this tool anywhere in the workspace; outside of it, here only"
+        return "this tool anywhere in the workspace; outside of it, only this file"
     return "every use of this tool"
 
 
 def read_answer(line: str, *, rememberable: bool = True) -> Literal["once", "session", "no"] | None:
-    """What an answer means; None: it was none, ask again. Nothing at all is a no."""
+    """The meaning of an answer; None: it is invalid, ask again. An empty answer means no."""
     answer = _WORDS.get(line.strip().lower())
     return None if answer == "session" and not rememberable else answer
 
 
 def _facts(tool_name: str, tool_input: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the call is about, each with its label; the command of a shell needs none."""
+    """The fields of the call with their labels; the command of a shell has no label."""
     command = tools.command_of(tool_name, tool_input)
     facts = [("", command)] if command is not None else []
     rest = {name: value for name, value in tool_input.items() if command is None or name != "command"}
@@ -71,7 +71,7 @@ def _shortened(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     half = _LONGEST // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half:,} characters are not shown ...\n{text[-half:]}"
+    return f"{text[:half]}\n... {len(text) - 2 * half:,} characters not shown ...\n{text[-half:]}"
 
 
 def _one_line(text: str) -> str:
@@ -82,22 +82,22 @@ def _one_line(text: str) -> str:
 
 
 READING: Final = READS | {"Task", "SendMessage", "TaskOutput", "TodoWrite"}
-"""Tools that change nothing by themselves. What a subagent does is judged call by call."""
+"""Tools that change nothing by themselves. The calls of a subagent are checked one by one."""
 
 _NO_MATTER: Final = frozenset({"command", "description", "timeout", "run_in_background"})
-"""Fields of a shell call that don't change what the command does; the command itself is looked at first."""
+"""Fields of a shell call that don't change the effect of the command; the command itself comes first."""
 
 
 class WorkspacePaths(Protocol):
-    """What a workspace is asked."""
+    """The interface of a workspace."""
 
     def inside(self, text: str, /) -> bool:
-        """Whether an absolute path lies in it, with links followed."""
+        """Whether an absolute path is in it, with links followed."""
         ...
 
 
 class AgentPermissions:
-    """The rules of one agent and its subagents, and what the person allowed for the rest of the session."""
+    """The rules of one agent and its subagents, and what the user allowed for the session."""
 
     def __init__(
         self,
@@ -107,39 +107,39 @@ class AgentPermissions:
         reading: Collection[str] = READING,
         editing: Collection[str] = EDITS,
     ) -> None:
-        """Raises BillhookError when a rule that may deny something is not known: `rules.fatal`."""
+        """Raises BillhookError if a rule that may deny something can't be read: `rules.fatal`."""
         for found in rules.fatal[:1]:
             raise BillhookError(
                 f"permission rules can't be read, and one of them may deny something: {found.message}",
                 place=found.place,
-                hint=found.hint or "mend the file; `billhook check` shows what is wrong",
+                hint=found.hint or "fix the file; `billhook check` shows the problem",
             )
         self._rules, self._inside = rules, workspace.inside
         self._reading, self._editing = frozenset(reading), frozenset(editing)
         self._remembered: dict[tuple[str, ...], frozenset[Permitted]] = {}
-        """What the person allowed for the session, and the ask rules that they knew of when they did."""
+        """What the user allowed for the session, and the ask rules at that time."""
 
     def starting_mode(self, asked: str | None = None) -> str:
-        """The mode to start in: what the person asks for, else what the files say. UsageError when it can't be had."""
+        """The initial mode: the user's choice, otherwise that of the files. Raises UsageError if it is not allowed."""
         mode = asked or self._rules.mode
         if mode not in MODES:
             raise UsageError(f"no permission mode `{mode}`", hint=suggestion(mode, MODES))
         if mode == "bypassPermissions" and self._rules.bypass_disabled:
             if asked:
-                why = "a settings file says `disableBypassPermissionsMode`"
-                raise UsageError(f"the permission mode `{mode}` is refused: {why}", hint="choose another mode")
+                why = "a settings file contains `disableBypassPermissionsMode`"
+                raise UsageError(f"the permission mode `{mode}` is not allowed: {why}", hint="choose another mode")
             return "default"
         return mode
 
     def judge(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str, mode: str, hook: Decision) -> Ruling:
-        """What becomes of a call; `hook` is what hooks said of it."""
+        """The ruling for a call; `hook` is the decision of the hooks."""
         ruling = self._judged(_PermissionCall.of(tool_name, tool_input, cwd), mode, hook)
         if mode == "dontAsk" and ruling.decision is Decision.ASK:
-            return Ruling(Decision.DENY, f"{ruling.reason} (in the mode dontAsk nobody is asked)", "mode dontAsk")
+            return Ruling(Decision.DENY, f"{ruling.reason} (the mode dontAsk denies instead of asking)", "mode dontAsk")
         return ruling
 
     def remember(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str) -> None:
-        """A yes for the session: to this command line, this tool in the workspace, or this file outside of it."""
+        """Allow it for the session: this command line, this tool in the workspace, or this file outside of it."""
         call = _PermissionCall.of(tool_name, tool_input, cwd)
         key = self._key(call)
         if key is not None:
@@ -150,11 +150,11 @@ class AgentPermissions:
         for denied in self._struck(self._rules.deny, call):
             return Ruling(Decision.DENY, f"denied by {denied.shown}", _by(denied))
         if mode == "plan" and call.name not in self._reading:
-            return Ruling(Decision.DENY, f"in the mode plan nothing is changed, and {call.name} may", "mode plan")
+            return Ruling(Decision.DENY, f"the mode plan allows no changes, and {call.name} may make some", "mode plan")
         return self._must_ask(call, hook) or self._may_run(call, mode, hook) or self._unruled(call)
 
     def _must_ask(self, call: "_PermissionCall", hook: Decision) -> Ruling | None:
-        """An ask rule that the person's word for the session does not cover, or a hook that asks."""
+        """An ask rule that the user's answer for the session does not cover, or a hook that asks."""
         key = self._key(call)
         answered = self._remembered.get(key, frozenset()) if key is not None else frozenset()
         open_rules = [one for one in self._struck(self._rules.ask, call) if one not in answered]
@@ -172,7 +172,7 @@ class AgentPermissions:
         if mode == "bypassPermissions" and not self._rules.bypass_disabled:
             return Ruling(Decision.ALLOW, by="mode bypassPermissions")
         if self._key(call) in self._remembered:
-            return Ruling(Decision.ALLOW, by="the person, for this session")
+            return Ruling(Decision.ALLOW, by="the user, for this session")
         if by := self._allowed(call):
             return Ruling(Decision.ALLOW, by=by)
         if call.name in self._reading and self._at_home(call):
@@ -184,11 +184,12 @@ class AgentPermissions:
     def _unruled(self, call: "_PermissionCall") -> Ruling:
         why = "no rule allows it"
         if call.paths and not self._at_home(call):
-            why += ", and it is about a path outside the workspace"
+            why += ", and the path is outside the workspace"
         return Ruling(Decision.ASK, f"{call.name} needs permission: {why}", rememberable=self._key(call) is not None)
 
     def _struck(self, rules: Sequence[Permitted], call: "_PermissionCall") -> Iterator[Permitted]:
-        """The rules that strike. A relative path starts at the project and where the agent is: `cd` evades no rule."""
+        """The matching rules. A relative path is tried from the project and from the agent's folder, so `cd` evades no
+        rule."""
         for one in rules:
             if one.rule.strikes(call.name, call.given, call.cwd) or (
                 one.folder not in ("", call.cwd) and one.rule.strikes(call.name, call.input, one.folder)
@@ -196,7 +197,7 @@ class AgentPermissions:
                 yield one
 
     def _allowed(self, call: "_PermissionCall") -> str:
-        """What allows the call: one rule by itself, or several together; nothing when it is not covered."""
+        """The rules that allow the call: one alone, or several together; empty if it is not covered."""
         for folder, group in self._allow_groups(call):
             if covers([one.rule for one in group], call.name, call.input, folder):
                 alone = (one for one in group if one.rule.covers(call.name, call.input, folder))
@@ -204,7 +205,7 @@ class AgentPermissions:
         return ""
 
     def _allow_groups(self, call: "_PermissionCall") -> Iterable[tuple[str, list[Permitted]]]:
-        """The allow rules that may cover a call together, by what their relative paths start from."""
+        """The allow rules that may cover a call together, by the base of their relative paths."""
         if tools.is_shell(call.name):
             return [(call.cwd, list(self._rules.allow))]
         groups: dict[str, list[Permitted]] = {}
@@ -213,11 +214,11 @@ class AgentPermissions:
         return groups.items()
 
     def _at_home(self, call: "_PermissionCall") -> bool:
-        """Whether everything that it is about lies in the workspace, as far as that can be told."""
+        """Whether all its paths are in the workspace, as far as they are known."""
         return not call.odd and all(path.startswith("/") and self._inside(path) for path in call.paths)
 
     def _key(self, call: "_PermissionCall") -> tuple[str, ...] | None:
-        """What one answer for the session covers; None: nothing but the call itself."""
+        """What one answer for the session covers; None: only the call itself."""
         if tools.is_shell(call.name):
             command = call.input.get("command")
             rest = {name: value for name, value in call.input.items() if name not in _NO_MATTER}
@@ -230,15 +231,15 @@ class AgentPermissions:
             return (call.name, "inside the workspace")
         try:
             return (call.name, *(os.path.realpath(os.path.expanduser(path)) for path in call.paths))
-        except (OSError, ValueError):  # no path that a system knows
+        except (OSError, ValueError):  # not a valid path
             return None
 
 
 def _is_plain(paths: tuple[str, ...]) -> bool:
-    """Whether there are files, and none of git's own: a hook or a setting there is code that runs later."""
+    """Whether there are files, and none is git's: a hook or a setting there is code that runs later."""
     try:
         return bool(paths) and not any(".git" in os.path.realpath(path).split(os.sep) for path in paths)
-    except (OSError, ValueError):  # no path that a system knows
+    except (OSError, ValueError):  # not a valid path
         return False
 
 
@@ -249,23 +250,23 @@ def _by(one: Permitted) -> str:
 class _PermissionCall(msgspec.Struct, frozen=True):
     name: str
     given: dict[str, Any]
-    input: dict[str, Any]  # its paths made absolute, from where the agent is
+    input: dict[str, Any]  # with absolute paths, from the agent's folder
     cwd: str
     paths: tuple[str, ...]
-    odd: bool  # what should be a path is something else, or leads where nobody can tell
+    odd: bool  # a path has the wrong type, or can't be resolved
 
     @classmethod
     def of(cls, tool_name: str, tool_input: dict[str, Any], cwd: str) -> "_PermissionCall":
         name = tools.canonical(tool_name)
         paths = tuple(_absolute(path, cwd) for path in tools.paths_of(name, tool_input))
         placed = dict(tool_input)
-        if name in EDITS or name in READS:  # of other tools the rules see the input as it is
+        if name in EDITS or name in READS:  # for other tools the rules see the input unchanged
             for key in _PATHS & tool_input.keys():
                 value = tool_input[key]
                 placed[key] = _absolute(value, cwd) if isinstance(value, str) else value
         if not paths and name in _SEARCHES:
             paths, placed["path"] = (cwd,), cwd
-        pattern = tool_input.get(_SEARCHES.get(name, ""))  # a search's own pattern may leave the folder
+        pattern = tool_input.get(_SEARCHES.get(name, ""))  # the pattern of a search may leave the folder
         away = isinstance(pattern, str) and (".." in pattern or "{" in pattern or pattern.startswith(("/", "~")))
         odd = tools.odd_paths(tool_input) or away
         return cls(name, tool_input, placed, cwd, paths, odd)
@@ -273,7 +274,7 @@ class _PermissionCall(msgspec.Struct, frozen=True):
 
 _PATHS: Final = frozenset({"file_path", "path", "notebook_path"})
 _SEARCHES: Final = {"Glob": "pattern", "Grep": "glob", "LS": ""}
-"""Tools that search where the agent is when they are told no folder, and what may lead them elsewhere."""
+"""Tools that search the agent's folder by default, and the field that may lead them elsewhere."""
 
 
 def _absolute(path: str, cwd: str) -> str:

@@ -1,8 +1,8 @@
-"""What runs beside the conversation: background tasks, and teammates with a mailbox.
+"""Background tasks, and teammates with a mailbox.
 
-A task is announced (TaskCreated), runs, and is done when TaskCompleted says so: a hook that is against it leaves the
-task open, and its reason goes back to the model. A teammate is a named agent; when its work is done and no mail is
-there, TeammateIdle is fired, which a hook can turn into more work.
+A task is announced (TaskCreated), runs, and is done after TaskCompleted: if a hook refuses that, the task stays open,
+and the reason goes back to the model. A teammate is a named agent; when its work is done and its mailbox is empty,
+TeammateIdle is fired, and a hook can give it more work.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Job = Callable[[], Awaitable[str]]
 State = Literal["started", "done", "failed", "open"]
-_TOLD: Final = 4_000  # characters of a task's output that the model is told unasked
+_TOLD: Final = 4_000  # characters of a task's output in the notification to the model
 
 
 @dataclass(eq=False)
@@ -33,8 +33,8 @@ class Mate:
     team: str
     agent_id: str
     mail: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
-    idle: asyncio.Event = field(default_factory=asyncio.Event)  # it has nothing to do, and no hook found it something
-    forced: int = 0  # how often in a row a hook found it something
+    idle: asyncio.Event = field(default_factory=asyncio.Event)  # it has nothing to do, and no hook gave it work
+    forced: int = 0  # how often in a row a hook gave it work
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -55,19 +55,19 @@ class Task:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the events of a task have."""
+        """The common fields of a task's events."""
         about = {"task_id": self.id, "task_subject": self.subject, "task_description": self.description}
         return about if self.mate is None else about | self.mate.fields
 
 
 class Team:
-    """All tasks and teammates of one main session. Lives as long as that; `close` ends whatever still runs."""
+    """All tasks and teammates of one main session. Lives as long as the session; `close` ends all that still run."""
 
     def __init__(self, show: Show, name: str = "main") -> None:
         self.show, self.name = show, name
         self.tasks: dict[str, Task] = {}
         self.mates: dict[str, Mate] = {}
-        self.usage = Usage()  # of every call of the model in this session, whoever made it
+        self.usage = Usage()  # of all model calls in this session
         self._running: set[asyncio.Task[None]] = set()
         self._reopened: list[str] = []
         self._numbers = itertools.count(1)
@@ -75,7 +75,7 @@ class Team:
     # -- background tasks
 
     async def start(self, agent: "AgentLoop", subject: str, description: str, job: Job) -> Task:
-        """Create a task and let it run. Raises ToolError when a hook is against it."""
+        """Create a task and start it. Raises ToolError if a hook refuses."""
         task = await self._announced(agent.session, subject, description, self.mates.get(agent.name))
         self._follow(self._run(agent.session, task, job), task)
         return task
@@ -104,11 +104,11 @@ class Team:
             )
 
     async def _completed(self, session: Session, task: Task, state: State) -> str:
-        """Mark a task as done. Why a hook is against it; nothing: it is done."""
+        """Mark a task as done. Why a hook refuses; empty: it is done."""
         verdict = await session.fire(TaskCompleted, **task.fields)
         if verdict.denied:
             self._changed(task, "open", verdict.reason)
-            return verdict.reason or "a hook is against it"
+            return verdict.reason or "a hook refused it"
         self._changed(task, state)
         await session.notify(f"{task.subject} is {state}", type="agent_completed", title=task.id)
         return ""
@@ -117,10 +117,10 @@ class Team:
         self._reopened.append(f"Task {task.id} ({task.subject}) is not accepted as done: {why}")
 
     async def output(self, task_id: str, seconds: float) -> str:
-        """What a task has given; waits for its end, at most so long."""
+        """The output of a task; waits for its end, up to a limit."""
         task = self.tasks.get(task_id)
         if task is None:
-            raise ToolError(f"no task `{task_id}`; there are {', '.join(self.tasks) or 'none'}")
+            raise ToolError(f"no task `{task_id}`; the tasks are: {', '.join(self.tasks) or 'none'}")
         try:
             await asyncio.wait_for(task.ended.wait(), seconds)
         except TimeoutError:
@@ -130,9 +130,9 @@ class Team:
     # -- teammates
 
     async def hire(self, session: Session, agent: "AgentLoop", subject: str, prompt: str) -> Task:
-        """A teammate that begins with a task. Raises ToolError when a hook is against it."""
+        """A teammate that begins with a task. Raises ToolError if a hook refuses."""
         if agent.name in self.mates or agent.name == self.name:
-            raise ToolError(f"there is an agent `{agent.name}` already; send it a message instead")
+            raise ToolError(f"the agent `{agent.name}` already exists; send it a message instead")
         mate = Mate(agent.name, self.name, getattr(agent.session, "agent_id", ""))
         task = await self._announced(session, subject, prompt, mate)
         self.mates[mate.name] = mate
@@ -155,7 +155,7 @@ class Team:
                 wanted = await self._next(session, mate, task, "done" if ended.how == "done" else "failed")
 
     async def _next(self, session: Session, mate: Mate, task: Task, state: State) -> str | None:
-        """What a teammate does after its work: what a hook does not accept yet, its mail, what a hook finds for it."""
+        """The next work of a teammate: a task that a hook does not accept yet, its mail, or work from a hook."""
         may_be_forced = mate.forced < FORCED_AT_MOST
         if not task.ended.is_set():
             refused = await self._completed(session, task, state)
@@ -173,8 +173,8 @@ class Team:
                 mate.forced += 1
                 return idle.reason or "Go on."
             if idle.keep_going:
-                self.show(NoticeShown(f"hooks kept {mate.name} going {FORCED_AT_MOST} times in a row; it rests now"))
-            # The mate is idle; its task stays as it is.
+                self.show(NoticeShown(f"hooks kept {mate.name} going {FORCED_AT_MOST} times in a row; it stops now"))
+            # The teammate is idle; its task is unchanged.
             self.show(TaskChanged(task.id, task.subject, "idle", mate.name, mate.name, mate.agent_id))
             await session.notify(f"{mate.name} has nothing to do", type="agent_needs_input", title=mate.name)
             mate.idle.set()
@@ -184,7 +184,7 @@ class Team:
     def send(self, to: str, text: str) -> str:
         """Put a message into a teammate's mailbox."""
         if to not in self.mates:
-            raise ToolError(f"no teammate `{to}`; there are {', '.join(self.mates) or 'none'}")
+            raise ToolError(f"no teammate `{to}`; the teammates are: {', '.join(self.mates) or 'none'}")
         self.mates[to].idle.clear()
         self.mates[to].mail.put_nowait(text)
         return f"sent to {to}"
@@ -192,7 +192,7 @@ class Team:
     # -- the end
 
     async def settle(self) -> str:
-        """Wait until all tasks have ended and all teammates are idle; then say what is still open, for the model."""
+        """Wait until all tasks have ended and all teammates are idle: the tasks that are still open, for the model."""
         while pending := [one for one in self._waited_for() if not one.is_set()]:
             await pending[0].wait()
         reopened, self._reopened = self._reopened, []
@@ -202,13 +202,13 @@ class Team:
         return [*(task.ended for task in self.tasks.values()), *(mate.idle for mate in self.mates.values())]
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """End all that still run."""
         for running in self._running:
             running.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def _follow(self, work: Coroutine[Any, Any, None], task: Task, mate: Mate | None = None) -> None:
-        """Let it run; whatever happens to it, nobody waits for it in vain."""
+        """Run it; every end, also an exception, wakes up those who wait for it."""
 
         async def followed() -> None:
             try:
@@ -230,7 +230,7 @@ class Team:
 
 
 def _alive(session: Session) -> Session:
-    """The session, or the one that it belongs to when it has ended: somebody should hear what its tasks gave."""
+    """The session, or its parent if it has ended, so that the results of its tasks are delivered."""
     while isinstance(session, Subagent) and session.has_ended:
         session = session.parent
     return session

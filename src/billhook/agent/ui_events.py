@@ -1,6 +1,6 @@
-"""What happens in a run, as typed events: `--json` prints one line for each, the terminal a line where it helps.
+"""The events of a run for the user interface: `--json` prints one line for each, the terminal shows some.
 
-Hook progress (`billhook.engine.progress`) and these are one stream to whoever listens.
+Hook progress (`billhook.engine.progress`) and these are one stream.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from billhook.core.events import Block, Event
 
 
 class Shown(msgspec.Struct, frozen=True, tag_field="type"):
-    """Something that happened."""
+    """One event."""
 
     @property
     def type(self) -> str:
@@ -41,14 +41,14 @@ class Prompted(Shown, frozen=True, tag="prompt"):
 
 
 class TextDelta(Shown, frozen=True, tag="text_delta"):
-    """A piece of what the model says, while it comes."""
+    """A piece of the model's text, as it arrives."""
 
     text: str
     agent: str
 
 
 class MessageShown(Shown, frozen=True, tag="message"):
-    """What the model said in one reply, whole; its tool calls follow."""
+    """The whole text of one reply; its tool calls follow."""
 
     text: str
     agent: str
@@ -56,7 +56,7 @@ class MessageShown(Shown, frozen=True, tag="message"):
 
 
 class ToolCalled(Shown, frozen=True, tag="tool_call"):
-    """The model wants a tool to run; hooks and permissions come first."""
+    """A tool call of the model; hooks and permissions come first."""
 
     tool_use_id: str
     name: str
@@ -65,7 +65,7 @@ class ToolCalled(Shown, frozen=True, tag="tool_call"):
 
 
 class ToolEnded(Shown, frozen=True, tag="tool_result"):
-    """What the model gets for it."""
+    """The result of a tool call."""
 
     tool_use_id: str
     name: str
@@ -82,8 +82,8 @@ Did = Literal[
 
 
 class HookDeed(msgspec.Struct, frozen=True):
-    """One thing that a hook did. `objected`: it was too late to prevent it; `failed_open`: it failed, and the event
-    went on without its answer; `warned`: a part of its answer was not taken."""
+    """One effect of a hook. `objected`: it denied after the action; `failed_open`: it failed, and the event continued
+    without its answer; `warned`: a part of its answer was ignored."""
 
     hook: str
     did: Did
@@ -92,23 +92,23 @@ class HookDeed(msgspec.Struct, frozen=True):
 
 
 class VerdictShown(Shown, frozen=True, tag="verdict"):
-    """Hooks were asked about an event; `verdict` is the same object as everywhere, `deeds` what each hook did."""
+    """Hooks ran for an event; `verdict` is the usual object, `deeds` are the effects of each hook."""
 
     verdict: dict[str, Any]
     deeds: tuple[HookDeed, ...] = ()
     tool_use_id: str | None = None
-    agent: str = "main"  # a subagent's type, when it is an event of one
+    agent: str = "main"  # a subagent's type, for its events
     agent_id: str = ""  # its id, then
 
 
 class NoticeShown(Shown, frozen=True, tag="notice"):
-    """Something that the person should know."""
+    """A notice for the user."""
 
     text: str
 
 
 class Compacted(Shown, frozen=True, tag="compacted"):
-    """The conversation was replaced by a summary."""
+    """The conversation was replaced with a summary."""
 
     trigger: str
     summary: str
@@ -121,8 +121,8 @@ class TaskChanged(Shown, frozen=True, tag="task"):
     subject: str
     state: Literal["started", "done", "failed", "open", "idle"]
     detail: str = ""
-    agent: str = "main"  # a teammate's name, when it is a task of one
-    agent_id: str = ""  # the same teammate's id, by which verdicts know it
+    agent: str = "main"  # a teammate's name, for its tasks
+    agent_id: str = ""  # the teammate's id, as in verdicts
 
 
 Ending = Literal["done", "blocked", "stopped", "failed", "interrupted"]
@@ -133,13 +133,13 @@ class TurnEnded(Shown, frozen=True, tag="ended"):
 
     how: Ending
     """`blocked`: a hook refused the prompt; `stopped`: a hook ended the run; `failed`: the model gave no answer."""
-    text: str  # the last thing the model said, or the reason
+    text: str  # the model's last text, or the reason
     usage: Usage = Usage()
-    """Of the whole session so far, its subagents, teammates, background tasks and summaries included."""
+    """Of the whole session so far, including subagents, teammates, background tasks and summaries."""
 
 
 def judged(verdict: Verdict) -> VerdictShown:
-    """A verdict, as it is shown."""
+    """The UI event of a verdict."""
     about = verdict.about
     deeds = tuple(deed for outcome in verdict.outcomes for deed in _deeds(outcome, about))
     agent = about.agent_type if about.agent_id else None
@@ -177,4 +177,4 @@ _DECIDED: dict[Decision, Did] = {
     Decision.ALLOW: "allowed",
 }
 
-Show = Callable[[Any], None]  # gets everything that happens
+Show = Callable[[Any], None]  # gets all events

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class AgentRow(NamedTuple):
-    """What start-up needs to know about an agent without importing its record. A test compares the two."""
+    """The fields of an agent that start-up needs without importing its record. A test compares the two."""
 
     files: tuple[str, ...] = ()  # settings with its hooks, in a project and below the home folder alike
     beside: tuple[str, ...] = ()  # further files that decide whether those hooks run
     folders: tuple[str, ...] = ()  # in a project, and below the home folder: it reads every JSON file there
-    speaks: str = ""  # the agent whose settings and dialect it uses, where it has none of its own
-    module: str = ""  # the module with its record, where that is not named like the agent
+    speaks: str = ""  # the agent whose settings and dialect it uses, if it has none of its own
+    module: str = ""  # the module with its record, if its name is not the agent's
 
 
 TABLE: Final = {
@@ -49,7 +49,7 @@ _CODECS: Final = {
     **{name: name for name, row in TABLE.items() if name != "claude" and not row.speaks},
     "universal": "universal",
 }
-"""By dialect: the module that has it, in its `DIALECTS`."""
+"""By dialect: the module with its codec, in `DIALECTS`."""
 
 
 def _agent(name: str) -> "Agent":
@@ -74,7 +74,7 @@ def agent(name: str) -> "Agent":
 
 @functools.lru_cache(maxsize=64)
 def dialect(name: str) -> "Dialect":
-    """A dialect by name; UsageError names the ones that exist."""
+    """A dialect by name. Raises UsageError, which lists the dialects."""
     try:
         return DIALECTS[name]
     except KeyError:
@@ -83,12 +83,12 @@ def dialect(name: str) -> "Dialect":
 
 @functools.lru_cache(maxsize=64)
 def dialect_of(host: str) -> str:
-    """The name of the dialect that an agent speaks; the name of anything else is returned as it is."""
+    """The name of an agent's dialect; any other name is returned unchanged."""
     return TABLE[host].speaks or host if host in TABLE else host
 
 
 def reader_of(folder: str, name: str) -> str:
-    """The agent that reads a file itself, by its folder and its name; empty for any other file."""
+    """The agent that reads a file, by its folder and name; empty for any other file."""
     above, _, inner = folder.rpartition("/")
     for agent_name, row in TABLE.items():
         in_folder = f"{above.rpartition('/')[2]}/{inner}" in row.folders
@@ -102,7 +102,7 @@ _LATER: Final = {
     **dict.fromkeys(("CLAUDE", "SPEC"), "reference"),
     **dict.fromkeys(("ChildCall", "Dialect", "Written"), "child"),
 }
-"""Names that cost an import, for those who use them: the module of each."""
+"""Names that are imported on first use: the module of each."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,7 @@
 """One record for each coding agent, and the types of its fields.
 
 Each module of an agent has its record in `AGENTS`. Everything else (codecs, `install`, `doctor`, `check --host`,
-coverage, detection, lint) reads these records and knows no agent by name.
+coverage, detection, lint) reads these records and names no agent.
 """
 
 import os
@@ -29,59 +29,59 @@ Scope = Literal["user", "project"]
 _NONE: Final = MappingProxyType[str, Any]({})
 
 FIELDS: Final = ("allow", "deny", "ask", "rewrite_input", "replace_output", "context", "stop", "keep_going", "message")
-"""What a hook can want, in the order of the tables."""
+"""The effects of an answer, in the order of the tables."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent does when it is told so on one event."""
+    """The answers that an agent supports on one event."""
 
-    allow: bool = False  # runs it without asking the person
-    deny: bool = False  # does not do it, and tells why
-    ask: bool = False  # asks the person
+    allow: bool = False  # runs it without asking the user
+    deny: bool = False  # does not run it, and reports the reason
+    ask: bool = False  # asks the user
     rewrite_input: bool = False  # runs the tool with another input
     replace_output: bool = False  # shows the model another output
-    context: bool = False  # tells the model something
+    context: bool = False  # adds context for the model
     stop: bool = False  # ends its run
-    keep_going: bool = False  # goes on when it wanted to stop
-    message: bool = False  # tells the person something
-    quiet: bool = False  # knows `suppressOutput`: the answer is hidden from the person
-    instead: Mapping[str, str] = _NONE  # for a field that is false: in one clause, what becomes of it
+    keep_going: bool = False  # continues instead of stopping
+    message: bool = False  # shows the user a message
+    quiet: bool = False  # supports `suppressOutput`: the answer is hidden from the user
+    instead: Mapping[str, str] = _NONE  # for a field that is false: what happens instead, in one clause
 
     def wants(self) -> tuple[str, ...]:
         """The fields that are true."""
         return tuple(field for field in FIELDS if getattr(self, field))
 
     def becomes(self, field: str) -> str:
-        """What becomes of something that can't be said; "" when it can."""
+        """What happens instead if a field is not supported; "" if it is."""
         return "" if getattr(self, field) else self.instead.get(field, "is lost")
 
 
 def row(can: str = "", **instead: str) -> Capabilities:
-    """A row of capabilities: the fields that are true, and what becomes of some of the others."""
+    """A row of capabilities: the fields that are true, and what happens instead for some of the others."""
     flags = dict.fromkeys(can.split(), True)
     return Capabilities(**flags, instead=MappingProxyType(instead))
 
 
 def pairs(text: str) -> Mapping[str, str]:
-    """A table of names: by one name, another, as `one=other`."""
+    """A table of names from pairs like `one=other`."""
     return {one: other for one, _, other in (pair.partition("=") for pair in text.split())}
 
 
 def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
-    """The rows of an agent that knows `suppressOutput` on every event."""
+    """The rows of an agent that supports `suppressOutput` on every event."""
     return {event: msgspec.structs.replace(one, quiet=True) for event, one in rows.items()}
 
 
 def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
-    """The rows of an agent whose answers are made to fit by `downgrade`: by event, the fields that are true.
+    """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true.
 
-    `held`: the events to which context is brought that another one can't carry.
+    `held`: the events that deliver context which other events can't carry.
     """
     return {event: rounded_row(can, held, event) for event, can in rows.items()}
 
 
 def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) -> Capabilities:
-    """One of them. `instead`: what differs from what `downgrade` makes of it."""
+    """One row. `instead`: exceptions from the result of `downgrade`."""
     one = row(can)
     clauses = {"deny": _late_denial(one), "context": "" if event == "SessionEnd" else f"held until {held}"}
     if one.deny:
@@ -96,7 +96,7 @@ def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) 
 
 
 def _late_denial(one: Capabilities) -> str:
-    """What becomes of a deny of what can't be prevented, in the order in which `downgrade` tries them."""
+    """What happens to a deny after the action, in the order of `downgrade`."""
     if one.keep_going:
         return "makes it go on"
     if one.replace_output:
@@ -133,18 +133,18 @@ REFUSAL_KINDS: Final = {
     "PreCompact": "compact",
     "SubagentStart": "subagent",
 }
-"""By event: what a row of refusals calls it."""
+"""By event: its kind in a row of refusals."""
 
 
 class Refusal(NamedTuple):
-    """How an event is refused that billhook can't judge. Of several rows the first that fits counts."""
+    """How to refuse an event that billhook can't check. The first matching row counts."""
 
     kinds: str  # kinds of events, separated by spaces; empty: any
     code: int = 2  # the exit code; the reason is on stderr, too
     stdout: Mapping[str, Any] | str | None = ""  # JSON in which `@` is the reason, or text; None: the event continues
     by: str = "client user project"
-    """Who refuses: the compiled client, an entry in the user's or a project's file where billhook is missing, or
-    `http`: an HTTP answer about an event of an unknown kind."""
+    """The sender: the compiled client, an entry in the user's or a project's file if billhook is missing, or `http`: an
+    HTTP answer to an event of unknown kind."""
 
     def output(self, reason: str) -> dict[str, Any]:
         """The JSON on stdout, with the reason."""
@@ -165,11 +165,11 @@ REFUSE_PERMISSION: Final = {
     }
 }
 REFUSALS: Final = (Refusal("compact", 0, None), Refusal(""))
-"""Exit code 2, and compacting continues: what most agents understand."""
+"""Exit code 2, and compacting continues: supported by most agents."""
 REFUSALS_WITH_PERMISSION: Final = (REFUSALS[0], Refusal("permission", 0, REFUSE_PERMISSION), REFUSALS[1])
-"""The same where a permission is refused in JSON."""
+"""The same, with JSON for refused permissions."""
 REFUSE_ANYTHING: Final = Refusal("", 0, {"continue": False, "stopReason": "@", **REFUSE}, "http")
-"""On every event something in it refuses."""
+"""A refusal for every event."""
 
 
 REFUSALS_OF_SEEDS: Final = {
@@ -179,11 +179,11 @@ REFUSALS_OF_SEEDS: Final = {
 }
 
 
-TRUST_FIRST: Final = "{} reads a project's hooks only in a folder that it trusts: start it there once, and trust it"
+TRUST_FIRST: Final = "{} reads a project's hooks only in trusted folders: start it there once, and trust the folder"
 
 
 class Trust(NamedTuple):
-    """One fact about what an agent trusts, as far as its own files tell."""
+    """One fact about an agent's trust in a folder or in hooks, as its files show it."""
 
     level: Literal["ok", "unknown", "warn", "fail"]
     text: str
@@ -191,17 +191,17 @@ class Trust(NamedTuple):
 
 
 class Start(NamedTuple):
-    """How an agent is started for a canary: the words behind the program, and the variables."""
+    """How an agent is started for a canary: arguments and variables."""
 
     words: tuple[str, ...]
     environ: Mapping[str, str]
 
 
-CANARY_KEY: Final = "billhook-canary"  # stands where an API key is needed; it never leaves the machine
+CANARY_KEY: Final = "billhook-canary"  # a placeholder for an API key; it never leaves the machine
 
 
 class SettingsEntry(Protocol):
-    """One entry of ours in an agent's file."""
+    """One entry of billhook in an agent's file."""
 
     @property
     def event(self) -> str: ...
@@ -216,7 +216,7 @@ class SettingsEntry(Protocol):
 
 
 class Installed(Protocol):
-    """One file of an agent with entries of ours."""
+    """One file of an agent with entries of billhook."""
 
     @property
     def scope(self) -> Scope: ...
@@ -227,11 +227,11 @@ class Installed(Protocol):
 
 
 Settings = Callable[[str], dict[str, Any]]
-"""Reads a settings file: empty when there is none, or none that can be read."""
+"""Reads a settings file: empty if it is missing or can't be read."""
 
 
 class TrustCheck(NamedTuple):
-    """What a look at an agent's trust is about: a project, and the agent's files with entries of ours."""
+    """The input of a trust check: a project, and the agent's files with entries of billhook."""
 
     agent: "Agent"
     project: str
@@ -243,118 +243,118 @@ class TrustCheck(NamedTuple):
         return self.settings(os.path.join(self.agent.home(), name))
 
     def folder(self, trusted: bool | None, why: str = "", more: str = "") -> Trust:
-        """Whether the agent trusts this folder, and how much that matters. `more`: what else happens if not."""
+        """Whether the agent trusts this folder, and how serious it is if not. `more`: further consequences."""
         title, because = self.agent.title, f" ({why})" if why else ""
         if trusted:
             return Trust("ok", f"{title} trusts this folder{because}")
         scopes = {one.scope for one in self.installed}
         text = f"{title} does not trust this folder{because}"
         if "project" not in scopes:
-            return Trust("ok", f"{text}; the entries in your own settings count all the same{more}")
+            return Trust("ok", f"{text}; the entries in your own settings still run{more}")
         level: Literal["warn", "fail"] = "fail" if scopes == {"project"} else "warn"
         remedy = f"start `{self.agent.program}` here, and trust the folder"
-        return Trust(level, f"{text}, and reads no hooks of it", remedy)
+        return Trust(level, f"{text}, and reads no hooks from it", remedy)
 
     def switched_off(self, path: str) -> Iterator[Trust]:
-        """What there is to say when a file has a switch against all hooks."""
+        """A failure if a file disables all hooks."""
         if self.settings(path).get("disableAllHooks") is True:
-            yield Trust("fail", f"{path} switches all hooks off (`disableAllHooks`)", "change that setting")
+            yield Trust("fail", f"{path} disables all hooks (`disableAllHooks`)", "change that setting")
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known about one coding agent."""
 
-    name: str  # what `--as` and `install` call it
-    title: str  # what people call it
-    aliases: tuple[str, ...] = ()  # names that people may try
-    meanings: Meanings = rows.UNIVERSAL  # of the dialect that it speaks
+    name: str  # the name in `--as` and `install`
+    title: str  # the product name
+    aliases: tuple[str, ...] = ()  # other names that users may try
+    meanings: Meanings = rows.UNIVERSAL  # of its dialect
 
     # -- events and tools
 
-    event_names: Mapping[str, str] = _NONE  # our names of the events that it has, and its own, as in its settings
-    narrower: Mapping[str, str] = _NONE  # further names of its own, each for some of what one event of ours is about
-    tools_of: Mapping[str, str] = _NONE  # by such a name: the tools that it is about
+    event_names: Mapping[str, str] = _NONE  # billhook's names of its events, and its own names in its settings
+    narrower: Mapping[str, str] = _NONE  # its names of narrower events, each for a part of one billhook event
+    tools_of: Mapping[str, str] = _NONE  # by such a name: the tools of that event
     only_its: tuple[str, ...] = ()  # events that only this agent has, by its own names
     installs_own: bool = False  # whether `install` can write entries for those
     not_usual: frozenset[str] = frozenset()  # events that `install` writes only for hooks that handle them
-    tools: Mapping[str, str] = _NONE  # its own names of tools, and ours; the first of several is its usual one
-    inputs: Mapping[str, Mapping[str, str]] = _NONE  # by our name of a tool: its own names of fields, and ours
+    tools: Mapping[str, str] = _NONE  # its names of tools, and billhook's; the first of several is its usual one
+    inputs: Mapping[str, Mapping[str, str]] = _NONE  # by billhook's name of a tool: its names of fields, and billhook's
     unhooked: frozenset[str] = frozenset()  # tools for which it runs no hook
 
-    # -- what it can be told
+    # -- supported answers
 
-    capabilities: Mapping[str, Capabilities] = _NONE  # by our name of an event
+    capabilities: Mapping[str, Capabilities] = _NONE  # by billhook's name of an event
     narrower_capabilities: Mapping[str, Capabilities] = _NONE  # by its narrower names
     taken_over: str = ""
-    """All that it takes over when the input of a tool that writes files or runs lines is rewritten; a rewrite of
-    anything else becomes a deny. Empty: it takes over everything."""
+    """What it accepts in a rewritten input of tools that write files or run commands; another rewrite becomes a deny.
+    Empty: it accepts everything."""
     refusals: tuple[Refusal, ...] = REFUSALS
     parts: bool = False  # whether a hook may be written for one of its narrower events
 
-    # -- who calls
+    # -- detection
 
     sends: Callable[[Payload, Mapping[str, str]], int] = lambda _payload, _environ: 0
     """Whether a payload, in this environment, is from this agent: 0 no, 1 by its variables, 2 by the payload's form,
     3 by a field that only this agent sends."""
-    unnamed_event: Callable[[Payload], str] = lambda _payload: ""  # the event of a payload that does not name one
+    unnamed_event: Callable[[Payload], str] = lambda _payload: ""  # the event of a payload without its name
     payload_of: Callable[[Payload], dict[str, Any]] | None = None
-    """For an agent that uses another one's dialect with names of its own: a payload with the names of that dialect."""
+    """For an agent that uses another agent's dialect with different names: a payload with the names of that dialect."""
     input_for: Callable[[Payload, Payload], dict[str, Any]] | None = None
-    """The same the other way round: a rewritten input in the names of the input that was sent."""
-    reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it reads, too
+    """The reverse: a rewritten input with the names of the original input."""
+    reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it also reads
     marks: Mapping[str, str] = _NONE
-    """Variables in the environment of what it runs, and what it is called then; empty: its title."""
+    """Variables that it sets for its children, and its name then; empty: its title."""
     packages: tuple[tuple[str, str], ...] = ()  # the npm package of its program: scope, and name
-    program_title: str = ""  # what its program is called, where that is not its title
+    program_title: str = ""  # the name of its program, if that is not its title
 
     # -- its settings
 
-    program: str = ""  # the executable that is looked for on PATH
+    program: str = ""  # the executable on PATH
     without_program: bool = False  # whether it can be used without that program
     project_file: str = ""  # the file with the entries of a project, relative to the project
     user_file: str = ""  # the file with those of the user, relative to the home folder
-    home_variable: str = ""  # the environment variable that moves the agent's own folder elsewhere
+    home_variable: str = ""  # the environment variable that moves the agent's folder
     home_is: Literal["folder", "home"] = "folder"
-    """What that variable names: the folder of `user_file` itself, or the home folder that it lies in."""
+    """The meaning of that variable: the folder of `user_file` itself, or the home folder above it."""
     traces: tuple[str, ...] = ("",)
-    """Files and folders below its own folder that exist where it is used; empty: the folder itself."""
+    """Files and folders below its own folder that exist if the agent is used; empty: the folder itself."""
     format: SettingsFormat = SettingsFormat()
-    own_file: bool = False  # whether the file is billhook's alone: the agent reads every file of that folder
+    own_file: bool = False  # whether only billhook writes the file: the agent reads every file of that folder
     strict_files: tuple[
         str, ...
-    ] = ()  # files of a project that it skips as a whole for one invalid entry; of the user's, `user_file`
+    ] = ()  # files of a project that it skips completely if one entry is invalid; of the user's, `user_file`
     beside: Callable[[str, Callable[[str], bytes]], Iterator[str]] | None = None
     """Sentences about other files beside the one with its entries; the second argument reads a file."""
-    own_keys: Mapping[str, str] = _NONE  # its own words for our fields, in its own file
+    own_keys: Mapping[str, str] = _NONE  # its names of billhook's keys, in its own file
     read_keys: frozenset[str] = frozenset()  # keys of its handlers that other agents don't read
     trust: Callable[[TrustCheck], Iterable[Trust]] | None = None
-    """What its files say about a project that it trusts, and about our entries."""
+    """Facts from its files about its trust in a project and in billhook's entries."""
     next_steps: tuple[tuple[Scope | Literal["any"], str], ...] = ()  # what to do after `install`, in which scope
     transcripts: str = ""  # the module that reads its transcripts
     start: Callable[["Agent", str, str, Settings], Start] | None = None
-    """How it is started for a canary, by the address of its model and a prompt; None: not without an account."""
+    """How it is started for a canary, with the address of its model and a prompt; None: it needs an account."""
 
     # -- its entries
 
     shape: Shape = "nested"  # `nested`: event, groups with a matcher, handlers in `hooks`. `flat`: event, handlers.
     head: Mapping[str, int] = _NONE  # keys that a new file needs beside `hooks`
     command_key: str = "command"
-    typed: bool = True  # whether an entry says `"type": "command"`
+    typed: bool = True  # whether an entry has `"type": "command"`
     timeout_key: str = "timeout"
     longest: Mapping[str, float] = _NONE
-    """Events that the agent gives no more time than this, in seconds, whatever an entry says."""
+    """The agent's maximum time-out of some events, in seconds, even if an entry has a longer one."""
     ending: tuple[float, int] = (5, 4500)
-    """What SessionEnd gets when no hook needs more: the time-out in seconds, and our deadline in milliseconds."""
+    """For SessionEnd if no hook needs more: the time-out in seconds, and billhook's deadline in milliseconds."""
     fail_closed: tuple[str, str | bool] | None = None
-    """The agent's own switch, key and value, that refuses when a hook fails; None when it has none."""
-    also_refused: frozenset[str] = frozenset()  # events besides the usual ones that only this agent lets one refuse
+    """The agent's setting, key and value, that fails closed if a hook fails; None if it has none."""
+    also_refused: frozenset[str] = frozenset()  # further events that can be refused in this agent only
     named: bool = False  # whether an entry may have a `name`
-    group: Mapping[str, bool] = _NONE  # what the group of an entry says beside its handlers
+    group: Mapping[str, bool] = _NONE  # keys of an entry's group beside its handlers
     http: bool = False  # whether a hook may be an HTTP request
-    no_http: frozenset[str] = frozenset()  # events that take no HTTP hook
+    no_http: frozenset[str] = frozenset()  # events that don't support HTTP hooks
     why_no_http: str = "it has no HTTP hooks"
-    event_argument: bool = False  # whether the entry has to name the event, because the payload doesn't
-    system_message: bool = False  # whether it shows a `systemMessage` to the person
+    event_argument: bool = False  # whether the entry must contain the event's name, because the payload doesn't
+    system_message: bool = False  # whether it shows a `systemMessage` to the user
     parallel: bool = True  # whether it runs the hooks of one event at once
 
     @property
@@ -364,36 +364,36 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_timeout(self) -> float:
-        """Seconds that the agent gives a hook without a time-out."""
+        """The agent's default time-out in seconds."""
         return self.meanings.timeout
 
     @property
     def spellings(self) -> Mapping[str, str]:
-        """Every event that can be in its settings: our name and its own. Narrower events, and those that only it has,
-        by its own name."""
+        """Every event that can be in its settings: billhook's name and its own. Narrower events, and those that only
+        this agent has, by its own name."""
         own = (*self.narrower, *(self.only_its if self.installs_own else ()))
         return {**self.event_names, **{name: name for name in own}}
 
     @property
     def events(self) -> tuple[str, ...]:
-        """Our names of the events that `install` writes by default, each of the agent's own names once."""
+        """Billhook's names of the events that `install` writes by default, each of the agent's names once."""
         usual = [name for name in _USUAL.split() if name in self.event_names]
         own = {self.event_names[name]: name for name in reversed(usual)}
         return tuple(name for name in usual if name in own.values() and name not in self.not_usual)
 
     def refusal(self, by: str, event: str = "") -> Refusal:
-        """How one of those who refuse refuses an event, by our name of it; empty: one of an unknown kind."""
+        """The refusal of an event by a sender; `event` is billhook's name, empty for an unknown kind."""
         rows, kind = (*self.refusals, REFUSE_ANYTHING), REFUSAL_KINDS.get(event, "")
         return next(one for one in rows if by in one.by.split() and (not one.kinds or kind in one.kinds.split()))
 
     def file(self, scope: Scope, project: str) -> str:
-        """The file of the entries, as an absolute path. An agent whose projects have none has one for both."""
+        """The file of the entries, as an absolute path. An agent without project files has one file for both."""
         if scope == "project" and self.project_file:
             return os.path.join(project, self.project_file)
         return os.path.join(self.home(), self.user_file.partition("/")[2])
 
     def home(self) -> str:
-        """The agent's own folder of this user, existing or not."""
+        """The agent's folder of this user, which may not exist."""
         moved = client_env.environ().get(self.home_variable) if self.home_variable else None
         if moved and self.home_is == "folder":
             return client_env.abspath(client_env.expanduser(moved))
@@ -401,12 +401,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CAPABILITIES: Final = LazyTable[Mapping[str, Capabilities]](AGENTS, lambda name: AGENTS[name].capabilities)
-"""By agent and by our name of an event. An event that an agent does not have is absent."""
+"""By agent and by billhook's name of an event. An event that an agent does not have is absent."""
 
 
 def can(dialect: str, event: str) -> Capabilities:
-    """What an agent can be told on an event, by our name of it or by the agent's own; on one that it does not have,
-    nothing."""
+    """An agent's capabilities on an event, by billhook's name or the agent's; none if it does not have the event."""
     return able(AGENTS[dialect], event) if dialect in AGENTS else Capabilities()
 
 
@@ -417,15 +416,15 @@ def able(agent: Agent, event: str) -> Capabilities:
 
 
 def sends_own_names(names: Iterable[str], payload: Payload) -> bool:
-    """Whether a payload has an event that only one agent calls so."""
+    """Whether the name of the event in a payload is used by one agent only."""
     return payload.get("original_event_name", payload.get("hook_event_name")) in names
 
 
-# -- what the trust checks of several agents share
+# -- trust checks of several agents
 
 
 def way_up(folder: str) -> Iterator[str]:
-    """A folder and all above it, as it was named and as it really is."""
+    """A folder and its parents, as given and with links resolved."""
     for begin in dict.fromkeys((folder, os.path.realpath(folder))):
         path, above = "", begin
         while above != path:
@@ -434,7 +433,7 @@ def way_up(folder: str) -> Iterator[str]:
 
 
 def dig(value: object, *keys: str) -> object:
-    """The value below some keys; None where there is none."""
+    """The value below some keys; None if it is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

@@ -1,4 +1,4 @@
-"""What the dialects share: the shape of a codec, the environment of a child, and the failures that all know."""
+"""Shared by the dialects: the interface of a codec, the environment of a child, and common failures."""
 
 import os
 import re
@@ -20,7 +20,7 @@ else:
     Protocol = object  # at run time an interface is only a name
 
 ENV_LIMIT = 64 * 1024
-"""Bytes of one variable. The kernel refuses a process with one of 131,072, and a guard that can't start is off."""
+"""Bytes of one variable. The kernel rejects a process with one of 131,072, and a guard that can't start is off."""
 
 _GLIMPSE = ENV_LIMIT + 8  # enough of a value to see that it is too long
 
@@ -32,22 +32,22 @@ _SURROGATE = pattern("[\ud800-\udfff]")
 
 
 class ChildCall(NamedTuple):
-    """What a child is given."""
+    """The input of a child."""
 
     stdin: bytes
     env: dict[str, str]
 
 
 class Written(NamedTuple):
-    """What we say as a child, what could not be said, and what can be said later."""
+    """The exit of a child, what it can't express, and what waits for a later event."""
 
     exit: Exit
     lost: tuple[str, ...]
-    held: str = ""  # context that this event can't carry and a later one of this agent can: to be brought there
+    held: str = ""  # context that only a later event of this agent can carry
 
 
 class Dialect(Protocol):
-    """A two-way codec. `write_call` and `read_exit` speak to a hook; `read_call` and `write_exit` are a hook."""
+    """A two-way codec: `write_call` and `read_exit` run a hook; `read_call` and `write_exit` act as a hook."""
 
     @property
     def meanings(self) -> Meanings: ...
@@ -56,16 +56,16 @@ class Dialect(Protocol):
         """The event as stdin and environment for a child."""
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
-        """How the child ended, as an answer or a failure. Never raises."""
+        """The child's exit as an answer or a failure. Never raises."""
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
-        """The event that an agent hands to its hook. Raises EventError."""
+        """The event that an agent sends to its hook. Raises EventError."""
 
     def write_exit(self, event: Event, answer: Answer) -> Written:
         """An answer as stdout, stderr and exit code. Rounds toward deny."""
 
 
-# -- what a child is given -----------------------------------------------------------------------------------------
+# -- the input of a child ------------------------------------------------------------------------------------------
 
 
 def environment(ctx: Context, meanings: Meanings, input_text: str | None = None) -> dict[str, str]:
@@ -85,7 +85,7 @@ def environment(ctx: Context, meanings: Meanings, input_text: str | None = None)
         env |= _hook_variables(event, meanings, input_text)
     env |= ctx.env
     together = "".join(env.values())
-    if together.isascii() and len(together) <= ENV_LIMIT and "\0" not in together:  # then so is each of them
+    if together.isascii() and len(together) <= ENV_LIMIT and "\0" not in together:  # then each of them is, too
         return env
     marks: dict[str, str] = {}
     for key, value in env.items():
@@ -110,8 +110,8 @@ def _hook_variables(event: Event, meanings: Meanings, input_text: str | None) ->
 
 
 def inherited(*, hook_variables: bool = True) -> Mapping[str, str]:
-    """The environment of the caller. `hook_variables=False`: without those that an outer hook got, so that no guard
-    gets a stale tool name."""
+    """The environment of the caller. `hook_variables=False`: without the variables of an outer hook, so that no guard
+    gets an outdated tool name."""
     environ = _callers_environment()
     if hook_variables or _STALE.isdisjoint(environ):
         return environ
@@ -125,7 +125,7 @@ def _callers_environment() -> Mapping[str, str]:
     served = client_env.served()
     if served is not None:
         return _of_caller(served.environ)
-    # Reading os.environ decodes every variable again, which costs a tenth of a hook; what it wraps is quickly compared.
+    # Reading os.environ decodes every variable again, a tenth of a hook's cost; comparing its raw data is fast.
     inside = getattr(os.environ, "_data", None)
     if inside is None:
         return _without_ours(os.environ)
@@ -135,7 +135,7 @@ def _callers_environment() -> Mapping[str, str]:
 
 
 def _of_caller(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The same of a caller's; one that calls often gives the same object."""
+    """The same for a caller's environment; a frequent caller passes the same object."""
     kept = _callers.get(id(environ))
     if kept is None or kept[0] is not environ:
         if len(_callers) >= _MOST_CALLERS:
@@ -145,7 +145,7 @@ def _of_caller(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _without_ours(environ: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in environ.items() if key and key not in _OURS}  # what names nothing fits nowhere
+    return {key: value for key, value in environ.items() if key and key not in _OURS}  # names must not be empty
 
 
 _OURS = frozenset(
@@ -153,7 +153,7 @@ _OURS = frozenset(
     for name in ("SESSION_ID", "SESSION_NAME", "TURN_ID", "TURN_SEQUENCE", "EVENT_TYPE", "CWD")
     for end in ("", "_TRUNCATED")
 )
-"""What an outer hook was told about its own event."""
+"""The variables about the event of an outer hook."""
 _callers: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
 _MOST_CALLERS = 64
 
@@ -162,7 +162,7 @@ _inherited: dict[str, dict[Any, Any]] = {}
 
 
 def fit(value: str) -> tuple[str, bool]:
-    """A value that execve takes, as UTF-8 in any locale: no NUL, no lone surrogate, cut between two characters."""
+    """A value that execve accepts, as UTF-8 in any locale: no NUL, no lone surrogate, cut between two characters."""
     if value.isascii() and len(value) <= ENV_LIMIT and "\0" not in value:
         return value, False
     value = value[:_GLIMPSE].replace("\0", "\ufffd")
@@ -179,7 +179,7 @@ def fit(value: str) -> tuple[str, bool]:
 
 
 def output_text(event: Event) -> str | None:
-    """What the tool returned, as text; None before it has run."""
+    """The tool's output as text; None before it has run."""
     if event.hook_event_name == "PostToolUseFailure":
         return str(getattr(event, "error", ""))
     if event.hook_event_name != "PostToolUse":
@@ -195,7 +195,7 @@ def output_text(event: Event) -> str | None:
 
 
 def _told_by_agents(response: Mapping[str, Any]) -> str:
-    """The text in what Copilot (`textResultForLlm`), Gemini and Qwen (`returnDisplay`, `llmContent`) return."""
+    """The text in the output of Copilot (`textResultForLlm`), Gemini and Qwen (`returnDisplay`, `llmContent`)."""
     for key in ("textResultForLlm", "text_result_for_llm", "returnDisplay", "llmContent"):
         value = response.get(key)
         if key == "llmContent" and isinstance(value, list):
@@ -216,11 +216,11 @@ def is_error(event: Event) -> bool:
 
 
 def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, bytes] | None = None) -> bytes:
-    """One line of JSON, because seed 003's guard reads one line. `texts` are fields whose text is there already."""
+    """One line of JSON, because seed 003's guard reads one line. `texts` are fields that are already encoded."""
     if not texts:
         return strictjson.written(payload, spaced=meanings.spaced_json) + b"\n"
     parts: list[bytes] = []
-    others: dict[str, Any] = {}  # since the last text: they are written together
+    others: dict[str, Any] = {}  # fields since the last encoded one, written together
     for key, value in payload.items():
         if not (text := texts.get(key)):
             others[key] = value
@@ -235,7 +235,7 @@ def line(payload: Mapping[str, Any], meanings: Meanings, texts: Mapping[str, byt
 
 
 def event_line(event: Event, meanings: Meanings) -> bytes:
-    """The whole event as one line: as an agent of that dialect sent it, else as such an agent would write it."""
+    """The whole event as one line: as an agent of that dialect sent it, otherwise as such an agent would write it."""
     payload, name = event.payload, event.payload.get("tool_name")
     if name is not None and (called := tools.canonical(str(name))) != name:
         payload = {**payload, "tool_name": called}
@@ -248,7 +248,7 @@ def event_line(event: Event, meanings: Meanings) -> bytes:
 def _here() -> str:
     try:
         return client_env.getcwd()
-    except OSError:  # it was removed; a guard must be asked all the same
+    except OSError:  # it was removed; a guard must still run
         return ""
 
 
@@ -264,15 +264,15 @@ _LAUNCH_FAILURE = pattern(
 
 
 def cut(exit: Exit) -> bool:  # noqa: A002
-    """Whether stdout was longer than what is kept: then nobody knows what else it said."""
+    """Whether stdout was longer than the limit: then its end is unknown."""
     return exit.truncated and len(exit.stdout) >= strictjson.MAX_BYTES
 
 
-TOO_LONG = Reply(status=Status.FAILED, error="stdout is longer than 1 MiB; what stands behind that was not read")
+TOO_LONG = Reply(status=Status.FAILED, error="stdout is longer than 1 MiB, and was not read to its end")
 
 
 def failed(exit: Exit, answer: str = "") -> Reply:  # noqa: A002
-    """The failure that an exit is, when the dialect has no other meaning for it; `answer`: what was wrong with that."""
+    """The failure of an exit without a meaning in the dialect; `answer`: the problem with its answer."""
     reply = _failed(exit)
     return replace(reply, error=f"{reply.error}; {answer}") if answer else reply
 
@@ -283,7 +283,7 @@ def _failed(exit: Exit) -> Reply:  # noqa: A002
     if exit.timed_out:
         return Reply(status=Status.TIMED_OUT, error="no answer in time; the command and its children were ended")
     if exit.lost:
-        return Reply(status=Status.FAILED, error="its exit status was collected by somebody else")
+        return Reply(status=Status.FAILED, error="another part of the program collected its exit status")
     told = strictjson.preview(exit.stderr_text.strip())
     if exit.signal is not None:
         return Reply(status=Status.FAILED, error=f"killed by signal {exit.signal}{told and ': ' + told}")
@@ -293,33 +293,33 @@ def _failed(exit: Exit) -> Reply:  # noqa: A002
 
 
 def launch_note(exit: Exit) -> str:  # noqa: A002
-    """Interpreters exit with 2 when they can't find their script: it denies all the same, but says so."""
+    """A note, because interpreters exit with 2 if they can't find their script. It still denies."""
     if _LAUNCH_FAILURE.search(exit.stderr_text):
-        return "this looks like a launch failure, not like a decision: " + strictjson.preview(exit.stderr_text.strip())
+        return "this looks like a launch failure, not a decision: " + strictjson.preview(exit.stderr_text.strip())
     return ""
 
 
 def evidence(reply: Reply, exit: Exit) -> Reply:  # noqa: A002
-    """The reply with what is known of how the child ended."""
+    """The reply with the facts about the child's exit."""
     printed = len(exit.stdout) + len(exit.stderr)
     changes: dict[str, Any] = {"exit_code": exit.code, "signal": exit.signal, "output_bytes": printed}
     if exit.timed_out and reply.status is Status.OK:
-        changes["error"] = reply.error or "it was ended at its deadline, after it had said this"
+        changes["error"] = reply.error or "the hook timed out after it had printed this"
     if exit.truncated:
-        changes["lost"] = (*reply.lost, "its output was longer than what is kept")
+        changes["lost"] = (*reply.lost, "the output was longer than the limit")
     return replace(reply, **changes)
 
 
 def settled(dialect: Dialect, event: Event, answer: Answer, exit: Exit, lost: Sequence[str]) -> Written:  # noqa: A002
-    """What was written, read back once: something is lost exactly when it does not say the same."""
+    """The written exit, read back once: something is lost exactly if the result differs."""
     said = dialect.read_exit(event, exit)
     if said.status is Status.OK and said.answer == answer:
         return Written(exit, ())
-    return Written(exit, tuple(lost) or ("something that this protocol has no word for",))
+    return Written(exit, tuple(lost) or ("something that this protocol can't express",))
 
 
 def exits(code: int, stdout: str = "", stderr: str = "") -> Exit:
-    """How we end as a child."""
+    """The exit of billhook as a child."""
     return Exit(code=code, stdout=encoded(stdout), stderr=encoded(stderr))
 
 

@@ -1,6 +1,6 @@
-"""Claude Code: the reference. Its events, settings and answers are those of every dialect that has no others.
+"""Claude Code: the reference. Its events, settings and answers are the defaults of every dialect.
 
-Its codec is in `reference`, because every start of `billhook hook` needs that, and hardly any needs this record.
+Its codec is in `reference`, because every start of `billhook hook` needs the codec, but few need this record.
 """
 
 import json
@@ -66,21 +66,21 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     if any(one.get("hasTrustDialogAccepted") is True for one in above):
         yield base.Trust("ok", "Claude Code trusts this folder")
     elif os.path.realpath(project) in known or project in known:
-        text = "Claude Code has not been told to trust this folder; in its window it runs no hooks before that"
+        text = "Claude Code does not trust this folder yet; an interactive session runs no hooks before that"
         yield base.Trust("warn", text, "start `claude` here, and accept the folder")
     else:
-        yield base.Trust("unknown", "Claude Code has not been opened in this folder; it asks then whether to trust it")
+        yield base.Trust("unknown", "Claude Code was never started in this folder; it then asks whether to trust it")
 
 
 def _switches(check: base.TrustCheck) -> Iterator[base.Trust]:
-    """Files that `install` does not read: the person's own file of the project, and what an organisation sets."""
+    """Files that `install` does not read: the user's local file of the project, and an organisation's settings."""
     remote = os.path.join(check.agent.home(), "remote-settings.json")  # sent by an organisation's server
     yield from check.switched_off(os.path.join(check.project, ".claude", "settings.local.json"))
     for path in (_MANAGED, remote):
         yield from check.switched_off(path)
         if check.settings(path).get("allowManagedHooksOnly") is True:
-            text = f"{path} allows none but managed hooks (`allowManagedHooksOnly`)"
-            yield base.Trust("fail", text, "have billhook's entries put into that file")
+            text = f"{path} allows only managed hooks (`allowManagedHooksOnly`)"
+            yield base.Trust("fail", text, "add billhook's entries to that file")
 
 
 def _start(_agent: base.Agent, url: str, prompt: str, _settings: base.Settings) -> base.Start:
@@ -95,7 +95,7 @@ def _start(_agent: base.Agent, url: str, prompt: str, _settings: base.Settings) 
         "CLAUDE_CODE_USE_BEDROCK": "",
         "CLAUDE_CODE_USE_VERTEX": "",
     }
-    # What settings say about the model's address counts more than a variable; what the command line says, most.
+    # For the model's address, settings override a variable, and the command line overrides both.
     return base.Start(("-p", prompt, "--settings", json.dumps({"env": environ})), environ)
 
 
@@ -115,7 +115,7 @@ AGENT: Final = base.Agent(
         ),
         Refusal(
             "prompt", 0, base.REFUSE, "client project"
-        ),  # Copilot, which reads them too, would not hear the code here
+        ),  # Copilot also reads these settings, and ignores the exit code here
         Refusal("permission", 0, base.REFUSE_PERMISSION),
         Refusal(""),
     ),
@@ -125,14 +125,14 @@ AGENT: Final = base.Agent(
     project_file=".claude/settings.json",
     user_file=".claude/settings.json",
     home_variable="CLAUDE_CONFIG_DIR",
-    # billhook keeps its own state in that folder, too, so the folder alone says nothing
+    # billhook's state is in that folder, too, so the folder alone proves nothing
     traces=("settings.json", "projects", "plugins", "statsig", "../.claude.json"),
     strict_files=(".claude/settings.json", ".claude/settings.local.json"),
     trust=_trust,
     transcripts="billhook.agents.transcripts.claude",
     start=_start,
     longest={"SessionEnd": 60},
-    ending=(2, 1200),  # it gives 1.5 seconds to all of SessionEnd, unless an entry says more
+    ending=(2, 1200),  # all of SessionEnd has 1.5 seconds, unless an entry has a longer time-out
     fail_closed=("onFailure", "block"),
     http=True,
     no_http=frozenset({"SessionStart", "Setup"}),

@@ -1,4 +1,4 @@
-"""The codec that the coding agents share. Each agent overrides the few things in which it differs."""
+"""The shared codec of the coding agents. Each agent overrides the few things that differ."""
 
 from collections.abc import Container, Mapping
 from typing import Any, Final, Literal
@@ -23,7 +23,7 @@ Payload = dict[str, Any]
 
 
 def kinds(strings: str = "", *, booleans: str = "", objects: str = "") -> Mapping[str, str]:
-    """The fields that some part of an answer has, and of which kind each is."""
+    """The fields of a part of an answer, and the type of each."""
     by_kind = {STRING: strings, BOOL: booleans, OBJECT: objects}
     return {name: kind for kind, names in by_kind.items() for name in names.split()}
 
@@ -37,7 +37,7 @@ WORDS: Final = {
     "allow": Decision.NONE,
     "approve": Decision.NONE,
 }
-"""An allow only says that this hook has no objection: the agent's own policy goes on."""
+"""An allow only means that this hook has no objection: the agent's own policy still applies."""
 _BEHAVIOURS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY}
 
 
@@ -50,7 +50,7 @@ def known(output: Mapping[str, Any], kinds: Mapping[str, str], path: str = "") -
 
 
 def spoken(decision: Decision, reason: str, event: Event) -> Payload:
-    """The fields of an answer that decides so; a deny never goes without a reason."""
+    """The fields of an answer with this decision; a deny always has a reason."""
     if decision is Decision.DENY:
         reason = reason or f"denied by a {event.hook_event_name} hook"
     return {"decision": decision, "reason": reason}
@@ -61,7 +61,7 @@ def block(reason: str) -> Payload:
 
 
 def input_of(event: Event) -> Payload:
-    """What the tool of an event is given; empty where that is no object."""
+    """The tool's input of an event; empty if it is not an object."""
     given = getattr(event, "tool_input", None)
     return given if isinstance(given, dict) else {}
 
@@ -69,49 +69,49 @@ def input_of(event: Event) -> Payload:
 def _output_with_context(answer: Answer, lost: list[str]) -> Answer:
     if answer.updated_output is UNSET or not answer.context:
         return answer
-    lost.append("context is said as part of the rewritten output")
+    lost.append("context became part of the rewritten output")
     return replace(answer, context="", updated_output=f"{answer.updated_output}\n\n{answer.context}")
 
 
 class AgentDialect:
-    """The codec of one coding agent, in the form that most of them share. An agent overrides what it does otherwise."""
+    """The codec of one coding agent, in the form that most agents share."""
 
-    blocking: Container[int | None] = (2,)  # the exit codes that block, whatever else is said
+    blocking: Container[int | None] = (2,)  # the exit codes that block, even with an answer on stdout
     closed: Literal["", "code", "answer"] = ""
-    """Before a tool the agent itself does not make the call when a hook ends with another code than 0, or when its
-    answer can't be understood."""
-    stdout_first = False  # whether stdout, and only then stderr, has the reason of a block by exit code
+    """Whether the agent itself blocks a tool call if a hook exits with another code than 0, or its answer is not
+    valid."""
+    stdout_first = False  # whether the reason of a block by exit code comes from stdout first, then from stderr
     top: Mapping[str, str] = TOP  # the known fields of an answer
     specific: Mapping[str, str] = {}  # those in its `hookSpecificOutput`
     permission: Mapping[str, str] = kinds("behavior message")  # those in its `decision`
     words: Mapping[str, Decision] = WORDS
-    no_reason = "blocked by a {} hook"  # what keeps an agent going when a hook gives no reason
-    no_output = ""  # what replaces an output then
-    context_in_output = False  # whether it appends nothing to an output which is replaced
-    block_replaces_output = False  # whether a block after a tool replaces its output by the reason
+    no_reason = "blocked by a {} hook"  # the reason for `keep_going` if a hook gives none
+    no_output = ""  # the replaced output then
+    context_in_output = False  # whether it ignores context beside a replaced output
+    block_replaces_output = False  # whether a block after a tool replaces its output with the reason
 
     def __init__(self, agent: Agent, part: str = "") -> None:
-        """`part`: the narrower event of the agent that a hook was written for; usually none."""
+        """`part`: the agent's narrower event that a hook is for; usually none."""
         self.agent, self.part = agent, part
         self.meanings, self.title = agent.meanings, agent.title
 
     @property
     def event_names(self) -> Mapping[str, str]:
-        """Our names of the events that this agent has, and its own, as its settings have them."""
+        """Billhook's names of this agent's events, and its own names in its settings."""
         return self.agent.event_names
 
-    # -- what an agent may do otherwise: being its hook
+    # -- what an agent may override: acting as its hook
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        """What the agent sends, with our names for its fields; the tool and its input are still the agent's."""
+        """The agent's payload with canonical field names; the tool and its input still have the agent's names."""
         return payload
 
     def kind(self, name: str, payload: Payload) -> str:
-        """Which of our events it is, where the agent has one name for several."""
+        """The canonical event, if the agent has one name for several."""
         return name
 
     def row(self, event: Event) -> Capabilities:
-        """What the agent can be told on this event."""
+        """The agent's capabilities on this event."""
         original = event.payload.get("original_event_name")
         if isinstance(original, str) and canonical_event(original, self.agent.name) == event.hook_event_name:
             found = able(self.agent, original)
@@ -122,15 +122,15 @@ class AgentDialect:
         return unknown(event)
 
     def refused(self, event: Event, wanted: Payload) -> str:
-        """Why the agent would not run the tool with exactly this input; "" when it would."""
+        """Why the agent would not run the tool with exactly this input; "" if it would."""
         return ""
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        """An answer that fits the agent's row, in the combination that it takes; adds to what is lost."""
+        """Adapt an answer to the combinations that the agent accepts; adds to `lost`."""
         return _output_with_context(answer, lost) if self.context_in_output else answer
 
     def say(self, event: Event, answer: Answer) -> Payload:
-        """An answer in the agent's words. Everything in it can be said."""
+        """An answer in the agent's format, which can express all of it."""
         output, inside = self.decide(event, answer)
         if answer.stop:
             output |= {"continue": False} | ({"stopReason": answer.stop_reason} if answer.stop_reason else {})
@@ -145,7 +145,7 @@ class AgentDialect:
         return output
 
     def decide(self, event: Event, answer: Answer) -> tuple[Payload, Payload]:
-        """A decision or a rewrite in the agent's words: at the top, and in `hookSpecificOutput`."""
+        """A decision or a rewrite in the agent's format: at the top, and in `hookSpecificOutput`."""
         name, denies = event.hook_event_name, answer.decision is Decision.DENY
         if name == "PreToolUse" and denies:
             return {}, {"permissionDecision": "deny", "permissionDecisionReason": answer.reason}
@@ -154,17 +154,17 @@ class AgentDialect:
         return (block(answer.reason) if denies or answer.keep_going else {}), {}
 
     def deny_unknown(self, answer: Answer) -> Payload:
-        """A deny on an event that the agent is not known to have, beside the exit code, which all of them know."""
+        """A deny on an unknown event, beside the exit code, which all agents support."""
         return {}
 
-    # -- and speaking to a hook of this agent
+    # -- and running a hook of this agent
 
     def write(self, payload: Payload, event: Event) -> Payload:
-        """What a hook of this agent is told."""
+        """The payload for a hook of this agent."""
         return payload
 
     def hear(self, event: Event, output: Payload) -> Answer:
-        """What an answer in the agent's words means. Raises MisreadError."""
+        """Read an answer in the agent's format. Raises MisreadError."""
         fields, inside = self.fields(event, output)
         said: Payload = {"message": fields.get("systemMessage", ""), "context": inside.get("additionalContext", "")}
         said |= self.heard(event, fields, inside)
@@ -199,7 +199,7 @@ class AgentDialect:
         return {"decision": decision, "updated_input": None if given is None else self.canonical(event, given)}
 
     def heard_block(self, event: Event, decision: Decision, reason: str) -> Payload:
-        """What `decision` at the top means."""
+        """Read `decision` at the top."""
         if decision is not Decision.DENY:
             return spoken(decision, reason, event)
         if self.block_replaces_output and event.hook_event_name == "PostToolUse":
@@ -210,15 +210,15 @@ class AgentDialect:
         return spoken(decision, reason, event)
 
     def heard_stop(self, event: Event, reason: str, said: Payload) -> Payload:
-        """What `continue: false` means."""
+        """Read `continue: false`."""
         return {"stop": True, "stop_reason": reason}
 
     def text(self, event: Event, text: str) -> Answer:
-        """What plain text means that a hook printed."""
+        """Read plain text on stdout."""
         return NOTHING
 
     def block(self, event: Event, text: str) -> Reply:
-        """What an exit code that blocks means: as in the reference, and also where that wants its decision in JSON."""
+        """Read a blocking exit code: as in the reference, and also on events where the reference needs JSON."""
         if self.block_replaces_output and event.hook_event_name == "PostToolUse" and text:
             return Reply(answer=Answer(updated_output=text))
         if event.hook_event_name == "PermissionRequest":
@@ -226,7 +226,7 @@ class AgentDialect:
             return Reply(answer=Answer(decision=Decision.DENY, reason=reason))
         return blocked(event, text, rows.CLAUDE)
 
-    # -- being a hook of this agent
+    # -- acting as a hook of this agent
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         payload = self.read(consistent(events.read_object(stdin)), env)
@@ -241,24 +241,24 @@ class AgentDialect:
     def write_exit(self, event: Event, answer: Answer) -> child.Written:
         if answer == NOTHING:
             return _SILENT
-        if answer.objection:  # it is told to the model like other context
+        if answer.objection:  # sent to the model like other context
             answer = replace(answer, objection="")
         refused = "" if answer.updated_input is None else self.refused(event, answer.updated_input)
         fit = fitted(self.agent, event, answer, self.row(event), refused)
         ended = self.encode(event, self.suit(event, fit.answer, fit.lost))
         meant = replace(answer, context="") if fit.held else answer
-        lost = fit.lost or [f"something that {self.title} has no word for"]
+        lost = fit.lost or [f"something that {self.title} can't express"]
         return child.settled(self, event, meant, ended, lost)._replace(held=fit.held)
 
     def encode(self, event: Event, answer: Answer) -> Exit:
-        """An answer of which everything can be said, as the end of a process."""
+        """An answer that fits the agent, as the exit of a process."""
         if event.hook_event_name in self.event_names:
             return child.exits(0, _line(self.say(event, answer)))
         if answer.decision is not Decision.DENY:
             return child.exits(0)
         return child.exits(2, _line(self.deny_unknown(answer)), answer.reason)
 
-    # -- speaking to a hook of this agent
+    # -- running a hook of this agent
 
     def write_call(self, ctx: Context) -> child.ChildCall:
         event, naming = ctx.event, self.meanings.naming
@@ -279,18 +279,17 @@ class AgentDialect:
         )
 
     def sent_input(self, event: Event, given: object) -> object:
-        """A rewritten input in the words of the agent that sent the event: those that it used for this call, and its
-        usual ones for what was not in it."""
+        """A rewritten input with the agent's names: those of this call, and its usual names for other fields."""
         sent = getattr(event, "tool_input", None)
         return tools.own_input(_tool(event), given, self.meanings.naming, _renamed(event), sent)
 
     def canonical(self, event: Event, given: Payload) -> Payload:
-        """The input that a hook of this agent wants, in our words."""
+        """The input that a hook of this agent returned, with canonical names."""
         found: Payload = tools.canonical_input(_tool(event), given, self.meanings.naming)[0]
         return found
 
     def merged(self, event: Event, given: Payload) -> Payload:
-        """The same for an agent that puts it over the input that it sent."""
+        """The same for an agent that merges it into the original input."""
         return {**input_of(event), **self.canonical(event, given)}
 
     def read_exit(self, event: Event, exit: Exit) -> Reply:  # noqa: A002
@@ -302,7 +301,7 @@ class AgentDialect:
         out = printed(exit)
         reply = self._heard(event, out)
         if reply.status is Status.OK and reply.answer.objects:
-            return reply  # a whole deny denies, however the hook ended
+            return reply  # a complete deny counts with any exit code
         if out.output is None:
             found = objection_in(exit, event, rows.CLAUDE, lambda output: self._understood(event, output))
             if found is not None:
@@ -319,20 +318,20 @@ class AgentDialect:
         return reply if out.output is not None or not out.text else Reply(answer=self.text(event, out.text))
 
     def _heard(self, event: Event, out: Printed) -> Reply:
-        """What the JSON on stdout says."""
+        """The JSON on stdout."""
         if out.output is None:
             return Reply()
         reply = self._understood(event, out.output)
         if reply.status is Status.OK and (reply.answer.objects or (reply.answer != NOTHING and not event.gates)):
             return reply
-        # A deny in the words of the reference is meant as one, even where this agent would not obey it.
+        # A deny in the reference's format counts as a deny, even if this agent would not obey it.
         other = read_output(event, out.output, rows.CLAUDE)
         if other.status is Status.OK and other.answer.objects:
-            return replace(other, error=f"this denies in words that {self.title} does not obey")
+            return replace(other, error=f"this denies in a format that {self.title} does not obey")
         return reply
 
     def _understood(self, event: Event, output: Payload) -> Reply:
-        if "hook_event_name" in output:  # a logger such as `tee` prints the event back: that is no answer
+        if "hook_event_name" in output:  # the event itself, printed by a logger such as `tee`, is not an answer
             given = {**event.payload, "hook_event_name": output["hook_event_name"]}
             output = {key: value for key, value in output.items() if key not in given or given[key] != value}
         try:

@@ -1,8 +1,8 @@
-"""Codex: the reference's form, read strictly.
+"""Codex: the reference's format, read strictly.
 
-A field that it does not know, `ask`, a deny without a reason, an `allow` that rewrites nothing, and before a tool also
-`continue`, `stopReason` and `suppressOutput` make it drop the whole answer and run the tool. So nothing is written but
-what is listed here.
+An unknown field, `ask`, a deny without a reason, an `allow` without a rewrite, and before a tool also `continue`,
+`stopReason` and `suppressOutput` make it drop the whole answer and run the tool. So only the fields that are listed
+here are written.
 """
 
 import os
@@ -28,7 +28,7 @@ _TAKES: Final[Mapping[str, Mapping[str, str]]] = {
     **dict.fromkeys(("PermissionRequest", "SessionStart", "SubagentStart"), _WITHOUT_BLOCK),
     **dict.fromkeys(("Stop", "SubagentStop"), _WITHOUT_INSIDE),
 }
-"""By event: the fields at the top; the other events take those that are always there."""
+"""By event: the fields at the top; other events have the common ones."""
 _CONTEXT: Final = kinds("hookEventName additionalContext")
 _SPECIFIC: Final[Mapping[str, Mapping[str, str]]] = {
     "PreToolUse": {**_CONTEXT, **kinds("permissionDecision permissionDecisionReason", objects="updatedInput")},
@@ -39,9 +39,9 @@ _NOT_BEFORE: Final = ("continue", "stopReason", "suppressOutput")
 _WORDS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY, "ask": Decision.ASK}
 
 _ONLY_A_COMMAND: Final = ("Bash", "apply_patch")
-"""Tools of whose rewritten input Codex takes over `command`, and passes over everything else in silence."""
+"""Tools whose rewritten input must be a `command`: Codex silently ignores all other fields."""
 _WORDS_ONLY: Final = ("description",)
-"""Fields that say what the model is about, and change nothing of what the tool does."""
+"""Fields that only describe the call and don't change the tool's action."""
 
 
 class _Codex(AgentDialect):
@@ -53,14 +53,14 @@ class _Codex(AgentDialect):
             return ""
         odd = [key for key in _not_taken(event, wanted) if key not in _WORDS_ONLY]
         if odd:
-            return f"Codex takes over nothing but `command`, and so not `{str(odd[0])[:60]}`"
-        return "" if isinstance(wanted.get("command"), str) else "Codex needs its `command`, which is left out"
+            return f"Codex accepts only a new `command`, not `{str(odd[0])[:60]}`"
+        return "" if isinstance(wanted.get("command"), str) else "the new input has no `command`"
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
         if answer.updated_input is None or getattr(event, "tool_name", "") not in _ONLY_A_COMMAND:
             return answer
         odd = _not_taken(event, answer.updated_input)
-        lost += [f"`{key}` of the input can't be said" for key in odd]
+        lost += [f"`{key}` of the input can't be expressed" for key in odd]
         said = {key: value for key, value in answer.updated_input.items() if key not in odd}
         return replace(answer, updated_input=said) if odd else answer
 
@@ -85,7 +85,7 @@ class _Codex(AgentDialect):
         return replace(answer, quiet=False)
 
     def heard(self, event: Event, fields: Payload, inside: Payload) -> Payload:
-        if inside.get("permissionDecision") == "allow":  # all that it says is that the input may be another one
+        if inside.get("permissionDecision") == "allow":  # it only means that the input may be replaced
             given = inside.get("updatedInput")
             return {"updated_input": None if given is None else self.canonical(event, given)}
         if "permissionDecision" in inside or "decision" not in fields:
@@ -99,7 +99,7 @@ class _Codex(AgentDialect):
 
 
 def _not_taken(event: Event, wanted: Payload) -> list[str]:
-    """What of a rewritten input is new or another, and no command."""
+    """The new or changed fields of a rewritten input, except for the command."""
     given = input_of(event)
     return [key for key in wanted if key != "command" and (key not in given or wanted[key] != given[key])]
 
@@ -108,13 +108,13 @@ def _strictly(output: Payload, kinds: Mapping[str, str], path: str) -> Payload:
     fields = known(output, kinds, path)
     strange = [key for key in output if key not in kinds]
     denies = fields.get("decision") == "block" or fields.get("permissionDecision") == "deny"
-    if strange and not denies:  # even a deny that Codex would drop is meant as one
+    if strange and not denies:  # even a deny that Codex would drop counts as a deny
         raise MisreadError(f"Codex drops an answer with `{path}{str(strange[0])[:60]}`, which it does not know")
     return fields
 
 
 def _as_codex_does(name: str, output: Payload, inside: Payload) -> None:
-    """Raises MisreadError for what Codex drops."""
+    """Raises MisreadError for an answer that Codex drops."""
     if name in ("PreToolUse", "PermissionRequest"):
         for key in _NOT_BEFORE:
             if output.get(key) not in (None, key == "continue", False if key == "suppressOutput" else None):
@@ -132,7 +132,7 @@ _HOOKS: Final = "start `codex` here, type /hooks, and trust billhook's"
 
 
 def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
-    """Folders, and hooks one by one, by a hash of what each says."""
+    """Trust in folders, and in each hook by a hash of its definition."""
     said = _config(os.path.join(check.agent.home(), "config.toml"))
     if any(one.scope == "project" for one in check.installed):
         yield _folder(said, check.project)
@@ -146,7 +146,7 @@ def _config(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
-    except (OSError, ValueError):  # what can't be read is said where the entries are looked at
+    except (OSError, ValueError):  # unreadable files are reported with the entries
         return {}
 
 
@@ -154,8 +154,8 @@ def _folder(said: dict[str, Any], project: str) -> base.Trust:
     levels = [dig(said, "projects", path, "trust_level") for path in (project, os.path.realpath(project))]
     if "trusted" in levels:
         return base.Trust("ok", "Codex trusts this folder")
-    how = "has been told not to trust" if "untrusted" in levels else "has not been told to trust"
-    text = f"Codex {how} this folder, and reads no hooks of it"
+    how = "is set not to trust" if "untrusted" in levels else "does not trust"
+    text = f"Codex {how} this folder, and reads no hooks from it"
     return base.Trust("fail", text, "start `codex` here, and trust the folder")
 
 
@@ -166,12 +166,12 @@ def _entries(one: base.Installed, said: dict[str, Any]) -> base.Trust:
     if not skipped:
         return base.Trust("ok", f"Codex trusts all {len(standing)} entries of {one.path}")
     why = " and ".join(f"{skipped.count(word)} {word}" for word in dict.fromkeys(skipped))
-    text = f"Codex skips {len(skipped)} of {len(standing)} entries of {one.path} without a word: {why}"
+    text = f"Codex silently skips {len(skipped)} of {len(standing)} entries of {one.path}: {why}"
     return base.Trust("fail", text, _HOOKS)
 
 
 def _standing(path: str, entry: base.SettingsEntry, state: dict[str, Any]) -> str:
-    """Why Codex does not run an entry; empty when it does."""
+    """Why Codex does not run an entry; empty if it does."""
     event = snake(entry.event)
     keys = [f"{file}:{event}:{entry.at}:{entry.inner}" for file in dict.fromkeys((path, os.path.realpath(path)))]
     found = next((state[key] for key in keys if isinstance(state.get(key), dict)), None)
@@ -188,7 +188,7 @@ def snake(event: str) -> str:
 
 
 def trusted_hash(entry: base.SettingsEntry) -> str:
-    """What Codex writes down when somebody trusts an entry: the hash of what it says, in a canonical form."""
+    """What Codex saves when the user trusts an entry: the hash of its canonical form."""
     import hashlib
     import json
 
@@ -210,7 +210,7 @@ def trusted_hash(entry: base.SettingsEntry) -> str:
 
 
 def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
-    """It reads a second file in the same folder."""
+    """Facts about the second file in the same folder."""
     import tomllib
 
     path = os.path.join(os.path.dirname(file), "config.toml")
@@ -219,13 +219,13 @@ def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        yield f"{path} can't be read ({error}); Codex will not start with it"
+        yield f"{path} can't be read ({error}); Codex does not start with it"
         return
     if False in (dig(said, "features", "hooks"), dig(said, "features", "codex_hooks")):
-        yield f"{path} switches hooks off: set `hooks = true` below [features], or Codex will not ask billhook"
+        yield f"{path} disables hooks: set `hooks = true` below [features], otherwise Codex does not run billhook"
     hooks = said.get("hooks")
     if isinstance(hooks, dict) and set(hooks) - {"state"}:
-        yield f"{path} has hooks of its own; Codex runs them beside billhook, and they stay as they are"
+        yield f"{path} has other hooks; Codex runs them beside billhook, and they are not changed"
 
 
 def _start(_agent: base.Agent, url: str, prompt: str, _settings: base.Settings) -> base.Start:
@@ -278,7 +278,7 @@ AGENT: Final = base.Agent(
     beside=_beside,
     trust=_trust,
     next_steps=(
-        ("any", "Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's"),
+        ("any", "Codex runs new hooks only after you trust them: start it, type /hooks, and trust billhook's"),
     ),
     transcripts="billhook.agents.transcripts.codex",
     start=_start,

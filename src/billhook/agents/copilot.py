@@ -1,7 +1,7 @@
 """Copilot CLI, and VS Code's agent, which runs on it: both spellings of its events.
 
 Entries under `preToolUse` get `toolName` and answer with fields at the top; entries under `PreToolUse`, also those of
-`.claude/settings.json`, get the reference's names and answer in its words. An exit code of 2 blocks and loses the
+`.claude/settings.json`, get the reference's names and answer in its format. An exit code of 2 blocks but loses the
 reason, so a deny is JSON at exit code 0.
 """
 
@@ -27,7 +27,7 @@ _RENAMED: Final = base.pairs(
     "stopHookActive=stop_hook_active initialPrompt=initial_prompt customInstructions=custom_instructions "
     "notificationType=notification_type"
 )
-"""Its names of fields, and ours; of two for the same the first is used."""
+"""Its names of fields, and the canonical ones; of two names for one field the first is used."""
 _CAMEL: Final = ("sessionId", "toolName", "hookName")
 _TOP: Final = kinds(
     "permissionDecision permissionDecisionReason additionalContext decision reason behavior message",
@@ -38,7 +38,7 @@ _SPECIFIC: Final = kinds(
 )
 _WORDS: Final = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
 _MIXED: Final = ("PermissionRequest", "SubagentStart")
-"""Events that come in the first spelling, whichever the entry has."""
+"""Events that arrive in the first spelling, with either spelling in the entry."""
 
 
 class _Copilot(AgentDialect):
@@ -64,7 +64,7 @@ class _Copilot(AgentDialect):
         del back["hook_event_name"]
         return {back.get(key, key): value for key, value in payload.items()}
 
-    # -- saying
+    # -- writing
 
     def say(self, event: Event, answer: Answer) -> Payload:
         name = event.hook_event_name
@@ -77,7 +77,7 @@ class _Copilot(AgentDialect):
         if answer.context:
             output["additionalContext"] = answer.context
         is_camel = event.payload.get("original_event_name") == AGENT.event_names.get(name, "")
-        if output and (name in _MIXED or not is_camel):  # the same in the words of the reference
+        if output and (name in _MIXED or not is_camel):  # the same in the reference's format
             inside = {} if "behavior" in decided else self._decided(event, answer, "updatedInput")
             inside |= {"decision": decided} if "behavior" in decided else {}
             inside |= {"additionalContext": answer.context} if answer.context else {}
@@ -89,7 +89,7 @@ class _Copilot(AgentDialect):
         return block(answer.reason)
 
     def _decided(self, event: Event, answer: Answer, rewritten: str) -> Payload:
-        """What is said of a call that waits: the decision, and a rewritten input under its name."""
+        """The answer for a call that waits: the decision, and a rewritten input."""
         name, said = event.hook_event_name, answer.decision.value
         output: Payload = {}
         if name == "PermissionRequest" and answer.decision is not Decision.NONE:
@@ -101,7 +101,7 @@ class _Copilot(AgentDialect):
             output[rewritten] = self.sent_input(event, answer.updated_input)
         return output
 
-    # -- hearing
+    # -- reading
 
     def hear(self, event: Event, output: Payload) -> Answer:
         top = known(output, _TOP)
@@ -125,7 +125,7 @@ class _Copilot(AgentDialect):
 
 
 def _decided(event: Event, fields: Payload) -> tuple[Decision, str]:
-    """The decision that some fields hold, and its reason."""
+    """The decision in some fields, and its reason."""
     if "permissionDecision" in fields:
         decision = decision_of("permissionDecision", fields["permissionDecision"], _WORDS)
         return decision, fields.get("permissionDecisionReason", "")
@@ -153,9 +153,9 @@ def _kind(event: Event) -> str:
 
 
 def _with_mcp_name(payload: Payload) -> Payload:
-    """Tools of MCP servers are called `server-tool`, in a permission request `server/tool`; its own have no hyphen.
+    """Tools of MCP servers have names like `server-tool`, in a permission request `server/tool`; others have no hyphen.
 
-    Where there are several hyphens nobody can tell server and tool apart: the last one is taken.
+    A name with several hyphens is ambiguous: it is split at the last one.
     """
     called = payload.get("tool_name")
     if not isinstance(called, str) or called in AGENT.tools or called.startswith("mcp__"):
@@ -198,7 +198,7 @@ _VARIABLES: Final = ("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_HOOK_DIR")
 
 
 def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """It does not always name the event."""
+    """The event of a payload without its name."""
     if "timestamp" not in payload:
         return 0
     if "hook_event_name" not in payload:
@@ -207,7 +207,7 @@ def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 
 
 def _unnamed_event(payload: Mapping[str, Any]) -> str:
-    """The start of a subagent has no name, however the entry spells it."""
+    """The start of a subagent has no event name, with either spelling in the entry."""
     told = ("hook_event_name", "hookName", "toolName", "stopReason")
     return "SubagentStart" if "agentName" in payload and not any(name in payload for name in told) else ""
 
@@ -261,7 +261,7 @@ AGENT: Final = base.Agent(
         base.Refusal("compact", 0, None),
         base.Refusal("tool", 0, base.REFUSE_TOOL, "user project"),
         base.Refusal("tool", 0, _REFUSE_TOOL, "client"),
-        base.Refusal("", 0, _REFUSE_TOOL, "http"),  # a block would keep it going
+        base.Refusal("", 0, _REFUSE_TOOL, "http"),  # a block would keep the agent running
         base.Refusal("prompt", 0, base.REFUSE),
         base.Refusal("permission", 0, {"behavior": "deny", "message": "@", **base.REFUSE_PERMISSION}),
         base.Refusal("", 2, base.REFUSE_TOOL),
@@ -286,15 +286,15 @@ AGENT: Final = base.Agent(
     head={"version": 1},
     command_key="bash",
     timeout_key="timeoutSec",
-    why_no_http="it takes https addresses only, and lets a call pass when they fail",
+    why_no_http="it supports https addresses only, and allows a call if they fail",
     event_argument=True,
     parallel=False,
 )
 
-# -- VS Code's agent: it reads Claude Code's settings and obeys its words, but has names of its own in what it sends
+# -- VS Code's agent: it reads Claude Code's settings and obeys its answers, but sends payloads with different names
 #
-# Taken from its documentation, not measured. What we know by another name is added beside what it sent, so that a guard
-# which was written for `Bash` and `file_path` runs; what it sent stays as it is.
+# From its documentation, not measured. Canonical names are added beside the original ones, so that a guard for `Bash`
+# and `file_path` runs; the original fields are unchanged.
 
 _VSCODE_TOOLS: Final = base.pairs(
     "run_in_terminal=Bash runInTerminal=Bash runTerminalCommand=Bash create_file=Write createFile=Write "
@@ -304,11 +304,11 @@ _VSCODE_TOOLS: Final = base.pairs(
 _VSCODE_FIELDS: Final = base.pairs(
     "file_path=filePath content=content old_string=oldString new_string=newString command=command"
 )
-"""Our names of what a tool gets, and VS Code's."""
+"""The canonical names of input fields, and VS Code's."""
 
 
 def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """What was sent, with the names of Claude Code beside it."""
+    """The payload with Claude Code's names added."""
     known: dict[str, Any] = {"hook_event_name": sent.get("hookEventName"), "session_id": sent.get("sessionId", "")}
     tool, given = sent.get("tool_name"), sent.get("tool_input")
     if isinstance(tool, str) and tool in _VSCODE_TOOLS:
@@ -319,7 +319,7 @@ def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _vscode_input(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's input, with our names for what has others."""
+    """A tool's input with canonical names added."""
     added = {ours: given[theirs] for ours, theirs in _VSCODE_FIELDS.items() if theirs in given and ours not in given}
     files = given.get("files")
     if "file_path" not in added and isinstance(files, list) and len(files) == 1 and isinstance(files[0], str):
@@ -328,8 +328,7 @@ def _vscode_input(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _vscode_own_input(rewritten: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-    """A rewritten input in VS Code's names: what a hook changed under our name is changed under the one that was
-    sent."""
+    """A rewritten input with VS Code's names: a change of a canonical name is applied to the original name."""
     own = dict(rewritten)
     for ours, theirs in _VSCODE_FIELDS.items():
         if ours in sent or ours not in own:

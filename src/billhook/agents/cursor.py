@@ -1,7 +1,7 @@
 """Cursor: `permission`, `user_message` and `agent_message`, one event for all tools and narrower ones for some.
 
-The model reads `user_message` of a deny, so the reason stands there as well. Before a tool `ask` is accepted and not
-obeyed, and of a rewritten input only some fields are taken: what it would pass over in silence is refused here.
+The model reads `user_message` of a deny, so it contains the reason as well. Before a tool `ask` is accepted but not
+obeyed, and of a rewritten input only some fields are used: what Cursor would silently ignore is refused here.
 """
 
 import os
@@ -35,17 +35,17 @@ _TAKEN: Final = {
     "Grep": ("pattern", "path"),
     "WebFetch": ("url",),
 }
-"""By tool: what of a rewritten input the agent takes over. The tools of MCP servers take everything."""
+"""By tool: the fields of a rewritten input that the agent uses. For tools of MCP servers it uses all."""
 _STAYING: Final = ("description", "cwd", "timeout")
-"""What the agent always sends and a rewritten input need not have: it stays as it was."""
+"""Fields that the agent always sends and a rewritten input may omit: they are unchanged then."""
 _TOP: Final = kinds(
     "permission user_message agent_message additional_context followup_message",
     booleans="continue",
     objects="updated_input",
 )
-_EARLIER: Final = {"userMessage": "user_message", "agentMessage": "agent_message"}  # how the first versions spelt them
+_EARLIER: Final = {"userMessage": "user_message", "agentMessage": "agent_message"}  # the spelling of the first versions
 _WORDS: Final = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
-"""An allow only says that this hook has no objection."""
+"""An allow only means that this hook has no objection."""
 
 
 class _Cursor(AgentDialect):
@@ -68,7 +68,7 @@ class _Cursor(AgentDialect):
         named = payload.get("hook_event_name")
         if isinstance(named, str) and named in _PARTS:
             payload |= _PARTS[named].read(payload)
-        if payload.get("tool_name") == "Write":  # one tool for both, and its input does not tell
+        if payload.get("tool_name") == "Write":  # one tool for both, and its input does not show which
             payload[ALSO_EDITS] = True
         payload |= {key: parsed(payload[key]) for key in JSON_FIELDS if key in payload}
         return _with_mcp_name(payload)
@@ -79,7 +79,7 @@ class _Cursor(AgentDialect):
         told = {"conversation_id": event.session_id, "workspace_roots": [event.cwd] if event.cwd else [], **told}
         return _narrowed(told, event, self.part) if self.part else told
 
-    # -- saying
+    # -- writing
 
     def row(self, event: Event) -> base.Capabilities:
         """The output of an MCP server's tool can be replaced."""
@@ -95,16 +95,14 @@ class _Cursor(AgentDialect):
             changed = [key for key in changed if key not in taken]
         left_out = [key for key in given if key not in wanted and key not in _STAYING]
         odd = [*left_out, *changed]
-        return f"Cursor would not take over what it has for `{odd[0]}`" if odd else ""
+        return f"Cursor would ignore the new value of `{odd[0]}`" if odd else ""
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
         if answer.updated_input is not None:
-            lost += [
-                f"`{key}` of the input stays as it was" for key in input_of(event) if key not in answer.updated_input
-            ]
+            lost += [f"`{key}` of the input is unchanged" for key in input_of(event) if key not in answer.updated_input]
         if len(answer.context) <= LONGEST_CONTEXT:
             return answer
-        lost.append(f"context was cut: Cursor drops more than {LONGEST_CONTEXT:,} characters")
+        lost.append(f"context was cut: Cursor drops context of more than {LONGEST_CONTEXT:,} characters")
         return replace(answer, context=answer.context[: LONGEST_CONTEXT - 10] + " ... (cut)")
 
     def say(self, event: Event, answer: Answer) -> Payload:
@@ -132,7 +130,7 @@ class _Cursor(AgentDialect):
         told = {"user_message": answer.reason, "agent_message": answer.reason} if answer.reason else {}
         return {"permission": answer.decision.value, **told}
 
-    # -- hearing
+    # -- reading
 
     def hear(self, event: Event, output: Payload) -> Answer:
         fields = known({**{_EARLIER.get(key, key): value for key, value in output.items()}, **output}, _TOP)
@@ -155,7 +153,7 @@ class _Cursor(AgentDialect):
         return Answer(**said)
 
 
-# -- the narrower events, as calls of the tools that they are about
+# -- the narrower events, as calls of their tools
 
 
 def _shell(payload: Payload) -> Payload:
@@ -190,7 +188,7 @@ _LONGEST_CONTENT: Final = 1 << 20
 
 
 def _narrowed(told: Payload, event: Event, part: str) -> Payload:
-    """A call of a tool, by whichever agent, as the narrower event."""
+    """A call of a tool, by any agent, as the narrower event."""
     given = input_of(event)
     common: Payload = {key: told[key] for key in _COMMON.split() if key in told}
     return {**common, "hook_event_name": part, **_PARTS[part].write(given, told)}
@@ -222,7 +220,7 @@ def _read_fields(given: Payload, told: Payload) -> Payload:
 
 
 def _content(path: str) -> str:
-    """What is about to be read; nothing where that can't be had at once."""
+    """The content of the file that is about to be read; empty if it can't be read at once."""
     try:
         if not os.path.isfile(path):
             return ""
@@ -241,7 +239,7 @@ def _edit_fields(given: Payload, told: Payload) -> Payload:
 
 
 def _with_mcp_name(payload: Payload) -> Payload:
-    """The agent does not say which server a tool belongs to: that is called `cursor` then."""
+    """The agent does not send the name of a tool's server: `cursor` is used instead."""
     called = payload.get("tool_name")
     if isinstance(called, str) and called.startswith("MCP:"):
         server = payload.get("mcp_server_name")
@@ -260,7 +258,7 @@ _MCP_OUTPUT: Final = "for tools of MCP servers, whose output it replaces"
 
 
 class _Part(NamedTuple):
-    """A narrower event: some of what one event of ours is about."""
+    """A narrower event: a part of one canonical event."""
 
     event: str
     tools: str
@@ -337,14 +335,14 @@ AGENT: Final = base.Agent(
     parts=True,
     sends=lambda payload, _environ: 3 * ("cursor_version" in payload or payload.keys() >= _ONLY_HERE),
     reads_claude=("user", "project"),
-    marks={"CURSOR_AGENT": ""},  # not CURSOR_TRACE_ID, which a person's own terminal inside the editor has, too
+    marks={"CURSOR_AGENT": ""},  # not CURSOR_TRACE_ID, which the user's terminal inside the editor has, too
     program="cursor-agent",
     without_program=True,  # the editor
     project_file=".cursor/hooks.json",
     user_file=".cursor/hooks.json",
     own_keys={"failClosed": "gate"},
-    trust=lambda _: [base.Trust("unknown", "whether Cursor trusts this folder can't be read from its files")],
-    next_steps=(("any", "restart Cursor, and look for billhook below Settings, Hooks"),),
+    trust=lambda _: [base.Trust("unknown", "Cursor's files don't show whether it trusts this folder")],
+    next_steps=(("any", "restart Cursor, and check Settings, Hooks for billhook"),),
     shape="flat",
     head={"version": 1},
     typed=False,
@@ -353,4 +351,4 @@ AGENT: Final = base.Agent(
 )
 AGENTS = {"cursor": AGENT}
 DIALECTS = {"cursor": _Cursor(AGENT), **{f"cursor:{part}": _Cursor(AGENT, part) for part in _PARTS}}
-"""`cursor:beforeShellExecution`: for a hook that was written for that event."""
+"""`cursor:beforeShellExecution`: for a hook for that event."""

@@ -1,7 +1,7 @@
-"""An answer made to fit an agent: what its row of capabilities lets it be told, and what becomes of the rest.
+"""Adapts an answer to an agent: to its row of capabilities, with a replacement for everything that it does not support.
 
-Toward deny, never toward silence: what holds a call up becomes a deny where it can't be said otherwise, a rewrite that
-can't be said denies with what was wanted, context waits for an event that can carry it, and everything is reported.
+Toward deny, never toward silence: an objection becomes a deny if the agent can't express it otherwise, an unsupported
+rewrite denies with the requested input, context waits for an event that can carry it, and every change is reported.
 """
 
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ _LONGEST_WANT: Final = 4000
 
 
 class Fitted(NamedTuple):
-    """An answer of which everything can be said."""
+    """An answer that the agent can express completely."""
 
     answer: Answer
     lost: list[str]
@@ -26,7 +26,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refused: str = "") -> Fitted:
-    """Make an answer fit. `refused`: why the rewritten input can't be said, although others can."""
+    """Adapt an answer. `refused`: why this rewritten input can't be expressed, although others can."""
     rounding = _Rounding(agent, event, answer, row)
     rounding.stop()
     rounding.decision()
@@ -40,7 +40,7 @@ def fitted(agent: Agent, event: Event, answer: Answer, row: Capabilities, refuse
 
 
 class _Rounding:
-    """One answer being made to fit. Lives for one call."""
+    """The adaptation of one answer. Lives for one call."""
 
     def __init__(self, agent: Agent, event: Event, answer: Answer, row: Capabilities) -> None:
         self.agent, self.title = agent, agent.title
@@ -55,7 +55,7 @@ class _Rounding:
             self.lost.append(lost)
 
     def stop(self) -> None:
-        """The end of the run; before a tool it denies the call as well, because some agents would still make it."""
+        """A stop; before a tool it also denies the call, because some agents would still make it."""
         answer = self.answer
         if not answer.stop:
             if answer.stop_reason:
@@ -67,7 +67,7 @@ class _Rounding:
                 "a stop became a deny and a stop" if self.row.stop else "", decision=Decision.DENY, reason=reason
             )
         if not self.row.stop:
-            told = "" if self.row.deny or self.row.keep_going else f"A hook wants this run to end: {reason}"
+            told = "" if self.row.deny or self.row.keep_going else f"A hook stopped this run: {reason}"
             context = _joined(self.answer.context, told) if self.row.context else self.answer.context
             lost = f"a stop {self.row.becomes('stop')} on {self.name}"
             self.change(lost, stop=False, stop_reason="", context=context)
@@ -84,7 +84,7 @@ class _Rounding:
                 reason = f"This needs the approval of a person, and {self.title} can't ask for it here{told}"
                 self.change(f"{decision} became a deny", decision=Decision.DENY, reason=reason)
             else:
-                self.change(f"{decision} can't be said on {self.name}", decision=Decision.NONE, reason="")
+                self.change(f"{decision} can't be expressed on {self.name}", decision=Decision.NONE, reason="")
         elif decision is Decision.DENY and not answer.reason.strip():
             # Codex makes the call when no reason is given.
             self.change("a deny without a reason", reason=f"denied by a {self.name} hook")
@@ -98,23 +98,23 @@ class _Rounding:
         if answer.decision is Decision.DENY:
             self.change("the rewritten input of a call that is denied", updated_input=None)
         elif refused or not self.row.rewrite_input or self._undecided:
-            why = refused or f"{self.title} can't be told so"
+            why = refused or f"{self.title} does not support that"
             wanted = strictjson.compact(answer.updated_input)[:_LONGEST_WANT]
-            reason = f"A hook wants this call with another input, and {why}. What it wants: {wanted}"
+            reason = f"A hook rewrote the input of this call, but {why}. The new input: {wanted}"
             if self.row.deny:
                 self.change(
                     "a rewritten input became a deny", updated_input=None, decision=Decision.DENY, reason=reason
                 )
             else:
-                self.change(f"a rewritten input can't be said on {self.name}", updated_input=None)
+                self.change(f"a rewritten input can't be expressed on {self.name}", updated_input=None)
 
     @property
     def _undecided(self) -> bool:
-        """A permission that is asked for takes another input only beside an allow."""
+        """A permission request accepts a rewritten input only with an allow."""
         return self.name == "PermissionRequest" and self.answer.decision is Decision.NONE
 
     def late_denial(self) -> None:
-        """A deny of what can't be prevented: told to whoever can still be told."""
+        """A deny after the action: reported to the model or the user, if possible."""
         answer = self.answer
         if answer.decision is not Decision.DENY or self.row.deny:
             return
@@ -138,11 +138,11 @@ class _Rounding:
             return
         if not self.row.replace_output:
             lost = f"a rewritten output {self.row.becomes('replace_output')} on {self.name}"
-            told = f"A hook wants this to be read instead of the output: {as_text(output)}"
+            told = f"A hook replaced the output with: {as_text(output)}"
             told = _joined(self.answer.context, told) if self.row.context else self.answer.context
             self.change(lost, updated_output=UNSET, context=told)
         elif not isinstance(output, str) or not output.strip():
-            self.change("a rewritten output is said as text", updated_output=as_text(output) or "(nothing)")
+            self.change("a rewritten output became text", updated_output=as_text(output) or "(nothing)")
 
     def going_on(self) -> None:
         answer = self.answer
@@ -150,10 +150,10 @@ class _Rounding:
             return
         if not self.row.keep_going or answer.decision is not Decision.NONE:
             reason = "" if answer.decision is Decision.NONE else answer.reason
-            self.change(f"keep_going can't be said on {self.name}", keep_going=False, reason=reason)
+            self.change(f"keep_going can't be expressed on {self.name}", keep_going=False, reason=reason)
         elif not answer.reason.strip():
-            # Only a reason makes these agents go on; where context is all there is, it is the reason.
-            reason = answer.context or "a hook wants the work to go on"
+            # These agents continue only with a reason; without one, context is used as the reason.
+            reason = answer.context or "a hook asked to continue"
             self.change("keep_going without a reason", reason=reason, context="")
 
     def texts(self) -> None:
@@ -162,7 +162,7 @@ class _Rounding:
             if any(row.context for row in self.agent.capabilities.values()) and self.name != "SessionEnd":
                 self.held = answer.context
             else:
-                self.lost.append(f"context can't be said on {self.name}")
+                self.lost.append(f"context can't be expressed on {self.name}")
             self.change(context="")
         if answer.message and not self.row.message:
             self.change(f"a message {self.row.becomes('message')} on {self.name}", message="")
@@ -173,7 +173,7 @@ class _Rounding:
             self.change(f"`suppressOutput` has no effect on {self.name}", quiet=False)
         if answer.extras:
             named = ", ".join(f"`{key}`" for key in answer.extras)
-            self.change(f"{named} can't be said on {self.name}", extras={})
+            self.change(f"{named} can't be expressed on {self.name}", extras={})
         if answer.data is not None:
             self.change("`data` is for hooks of the same firing", data=None)
         if answer.background:
@@ -181,7 +181,7 @@ class _Rounding:
 
 
 def as_text(output: object) -> str:
-    """A tool's output as the text that a model reads of it."""
+    """A tool's output as text for the model."""
     if isinstance(output, str):
         return output
     if isinstance(output, dict):
@@ -193,7 +193,7 @@ def as_text(output: object) -> str:
 
 
 def unknown(event: Event) -> Capabilities:
-    """The row of an event that the agent is not known to have: whatever waits for an answer is denied all the same."""
+    """The row of an unknown event: an action that waits for an answer can still be denied."""
     return Capabilities(
         deny=event.block in (Block.DENY, Block.NOT_HONOURED),
         instead={"context": "held", "stop": "becomes deny"},
@@ -204,49 +204,50 @@ def _joined(*texts: str) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-# -- a rewritten output in the shape that Claude Code takes: it silently ignores one of another shape
+# -- a rewritten output in the shape that Claude Code accepts: it silently ignores other shapes
 
 _FIXED: Final = ("type", "mode", "status")
-"""Keys whose value says which shape the rest has: another value is another shape."""
+"""Keys whose value determines the shape of the other fields."""
 
 
 class ShapedOutput(NamedTuple):
-    """An answer that Claude Code takes."""
+    """An answer that Claude Code accepts."""
 
     answer: Answer
-    lost: str = ""  # how it differs from what the hook said; nothing: it does not
+    lost: str = ""  # how it differs from the hook's answer; empty: it does not
 
 
 def shape_output(event: Event, answer: Answer) -> ShapedOutput:
-    """The answer with its rewritten output in the shape of the tool's own. Text goes where the tool has its text, and a
-    part of an object is laid over the whole. What can't be made to fit ends the run: nobody reads the original."""
+    """The answer with its rewritten output in the shape of the tool's output. Text replaces the tool's text, and a part
+    of an object is merged into the whole. If it can't be adapted, the run ends, so that the model never reads the
+    original."""
     own, new = getattr(event, "tool_response", None), answer.updated_output
     if new is UNSET or event.hook_event_name != "PostToolUse":
         return ShapedOutput(answer)
     tool = str(getattr(event, "tool_name", "the tool"))
     shaped = new if own is None or tool.startswith("mcp__") else _shaped(own, new)
     if shaped is UNSET or shaped is None:
-        why = f"a hook replaced the output of {tool} by one that Claude Code does not take for it"
+        why = f"a hook replaced the output of {tool} with one that Claude Code does not accept"
         ended = replace(answer, updated_output=UNSET, stop=True, stop_reason=answer.stop_reason or why)
         return ShapedOutput(ended, f"{why}, so the run ends")
     if shaped == new:
         return ShapedOutput(answer)
-    shape = "a rewritten output is said in the shape that the tool's output has"
+    shape = "a rewritten output was adapted to the shape of the tool's output"
     return ShapedOutput(replace(answer, updated_output=shaped), shape)
 
 
 def _shaped(own: Any, new: Any) -> Any:
-    """What a hook wrote, in the shape of the tool's own output; UNSET: it has none."""
+    """The hook's output in the shape of the tool's output; UNSET: it can't be adapted."""
     if isinstance(own, str):
         return new if isinstance(new, str) or new is None else strictjson.compact(new)
     if isinstance(own, dict) and isinstance(new, str):
         return _with_text(own, new)
     laid = _laid_over(own, new)
-    return UNSET if laid == own and new != own else laid  # a part that changes nothing was meant to hide the rest
+    return UNSET if laid == own and new != own else laid  # a part that changes nothing was meant to hide the others
 
 
 def _with_text(own: dict[str, Any], text: str) -> Any:
-    """Text in the place of what a shell printed, or of what stands in a file."""
+    """Text as the output of a shell, or as the content of a file."""
     if isinstance(own.get("stdout"), str):
         others: dict[str, Any] = {"stderr": "", "isImage": False}
         return {**own, "stdout": text, **{key: others[key] for key in others if key in own}}
@@ -257,7 +258,7 @@ def _with_text(own: dict[str, Any], text: str) -> Any:
 
 
 def _laid_over(own: Any, new: Any) -> Any:
-    """A new value over one of the same kind, key by key; UNSET where they are not of one kind."""
+    """A new value merged into one of the same type, key by key; UNSET if the types differ."""
     if isinstance(own, dict) and isinstance(new, dict):
         return _object_over(own, new)
     if isinstance(own, list) and isinstance(new, list):
@@ -277,12 +278,12 @@ def _object_over(own: dict[str, Any], new: dict[str, Any]) -> Any:
 
 
 def _same_kind(own: Any, new: Any) -> bool:
-    """Whether an item is like one of the tool's own: as a whole, for there is no telling which one it stands for."""
+    """Whether an item has the shape of one of the tool's items: compared as a whole, because positions may differ."""
     if isinstance(own, dict) and (not isinstance(new, dict) or own.keys() != new.keys()):
         return False
     return _laid_over(own, new) is not UNSET
 
 
 def _kind(value: Any) -> type:
-    """What JSON calls it: all numbers are of one kind."""
+    """The JSON type: all numbers are one type."""
     return float if type(value) is int else type(value)

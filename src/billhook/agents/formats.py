@@ -1,4 +1,4 @@
-"""Where the settings with an agent's hooks are in its file."""
+"""How an agent's file contains the settings with its hooks."""
 
 import json
 import os
@@ -10,23 +10,23 @@ from typing import Any, Final
 
 from billhook.core.errors import BillhookError
 
-_WRITTEN: Final = ("exec ", "command -v ")  # how the commands that `install` writes begin
+_WRITTEN: Final = ("exec ", "command -v ")  # the beginnings of commands that `install` writes
 
 
 class SettingsFormat:
-    """How the settings with an agent's hooks are in its file: usually they are the file, in JSON."""
+    """The format of an agent's settings file: usually JSON."""
 
     def read(self, text: str) -> str:
         """The settings of a file, as JSON."""
         return text
 
     def write(self, settings: str, text: str) -> str:
-        """The file with these settings; `text`: what is in it now."""
+        """The file with these settings; `text`: its current content."""
         return settings
 
 
 class Embedded(SettingsFormat):
-    """Settings inside a program of ours, which is beside the agent's module."""
+    """Settings inside a program of billhook, which is beside the agent's module."""
 
     def __init__(self, program: str, begin: str, end: str) -> None:
         self.program, self.begin, self.end = program, begin, end
@@ -42,9 +42,9 @@ class Embedded(SettingsFormat):
 
 
 class InYaml(SettingsFormat):
-    """The `hooks` of a YAML file, which are written there as JSON; the rest of the file stays as it is.
+    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged.
 
-    Its agent starts commands without a shell, so those that `install` writes get one.
+    The agent starts commands without a shell, so those that `install` writes get one.
     """
 
     def read(self, text: str) -> str:
@@ -59,21 +59,21 @@ class InYaml(SettingsFormat):
 
 
 def _parted(text: str) -> tuple[str, dict[str, Any], str]:
-    """What is before the hooks of a YAML file, the hooks, and what is after them. Raises BillhookError."""
+    """The text before the hooks of a YAML file, the hooks, and the text after them. Raises BillhookError."""
     import yaml
 
     try:
         root, said = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise BillhookError(f"it can't be read: {error}", hint="fix the file") from None
+        raise BillhookError(f"can't read the file: {error}", hint="fix the file") from None
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     if pairs and isinstance(root, yaml.MappingNode) and root.flow_style:
-        raise BillhookError("it is one `{...}`", hint="write each of its keys on a line of its own")
+        raise BillhookError("the file is one `{...}`", hint="write each key on its own line")
     for key, value in pairs:
         if key.value == "hooks":
             end = value.end_mark.index
             kept = text[key.start_mark.index : end].rstrip()
-            while kept.rpartition("\n")[2].lstrip().startswith("#"):  # comments about what comes next
+            while kept.rpartition("\n")[2].lstrip().startswith("#"):  # comments about the next key
                 kept = kept.rpartition("\n")[0].rstrip()
             rest = text[key.start_mark.index + len(kept) :]
             hooks = said["hooks"] if isinstance(said["hooks"], dict) else {}

@@ -1,7 +1,7 @@
 """Gemini CLI: its own names for events, `decision` and `reason` at the top, and `hookSpecificOutput.tool_input`.
 
-It ignores `hookSpecificOutput.permissionDecision`: a deny hook of the reference, copied to it, allows. Context before
-a tool is ignored, too, and waits here for AfterTool. A rewritten input is put over the old one.
+It ignores `hookSpecificOutput.permissionDecision`, so a deny hook that was copied from Claude Code allows. Context
+before a tool is ignored, too, and waits here for AfterTool. A rewritten input is merged into the old one.
 """
 
 import os
@@ -20,7 +20,7 @@ from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event
 
 _WORDS_ONLY: Final = ("description", "instruction")
-"""Fields of an input that say what the model is about, and change nothing of what the tool does."""
+"""Fields of an input that only describe the call and don't change the tool's action."""
 
 
 class _Gemini(AgentDialect):
@@ -36,7 +36,7 @@ class _Gemini(AgentDialect):
         return payload
 
     def kind(self, name: str, payload: Payload) -> str:
-        """A tool that failed is an event of its own with us."""
+        """A failed tool is a separate canonical event."""
         response = payload.get("tool_response")
         error = response.get("error") if isinstance(response, dict) else None
         if name != "PostToolUse" or not error:
@@ -47,13 +47,13 @@ class _Gemini(AgentDialect):
 
     def refused(self, event: Event, wanted: Payload) -> str:
         gone = [key for key in input_of(event) if key not in wanted and key not in _WORDS_ONLY]
-        return f"Gemini CLI would keep `{gone[0]}`, which it leaves out" if gone else ""
+        return f"Gemini CLI would keep `{gone[0]}`, which the new input removes" if gone else ""
 
     def suit(self, event: Event, answer: Answer, lost: list[str]) -> Answer:
-        """Of a rewritten input, what does nothing stays."""
+        """Fields without an effect can stay when an input is rewritten."""
         if answer.updated_input is not None:
             kept = {key: value for key, value in input_of(event).items() if key not in answer.updated_input}
-            lost += [f"`{key}` of the input stays as it was" for key in kept]
+            lost += [f"`{key}` of the input is unchanged" for key in kept]
             answer = replace(answer, updated_input={**kept, **answer.updated_input})
         return super().suit(event, answer, lost)
 
@@ -88,17 +88,17 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
     environ = client_env.environ()
     forced = environ.get("GEMINI_CLI_TRUST_WORKSPACE")
     if forced in ("true", "false"):
-        why = "the variable GEMINI_CLI_TRUST_WORKSPACE says so"
+        why = "the variable GEMINI_CLI_TRUST_WORKSPACE is set"
         yield check.folder(forced == "true", why, _NO_WINDOW)
     else:
         yield trusted_folders(check, environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", ""), more=_NO_WINDOW)
 
 
-_NO_WINDOW: Final = ", and without a window it does not start here"
+_NO_WINDOW: Final = ", and in non-interactive mode it does not start here"
 
 
 def trusted_folders(check: base.TrustCheck, file: str = "", *, more: str = "", by_default: bool = True) -> base.Trust:
-    """Whether a list of trusted folders has this one. `by_default`: the list counts where nothing is set."""
+    """Whether a list of trusted folders contains this one. `by_default`: the list counts if nothing is set."""
     file = file or os.path.join(check.agent.home(), "trustedFolders.json")
     enabled = base.dig(check.settings(check.agent.file("user", check.project)), "security", "folderTrust", "enabled")
     if enabled is False or (enabled is None and not by_default):
@@ -108,7 +108,7 @@ def trusted_folders(check: base.TrustCheck, file: str = "", *, more: str = "", b
 
 
 def _by_rules(rules: Mapping[str, Any], project: str) -> bool | None:
-    """What the longest rule about a folder says; None when there is none."""
+    """The longest rule for a folder; None if there is none."""
     longest: tuple[int, bool | None] = (-1, None)
     for path, level in rules.items():
         effective = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
@@ -121,8 +121,8 @@ def _by_rules(rules: Mapping[str, Any], project: str) -> bool | None:
 def _start(agent: base.Agent, url: str, prompt: str, settings: base.Settings) -> base.Start:
     environ = {"GEMINI_API_KEY": base.CANARY_KEY, "GEMINI_TELEMETRY_ENABLED": "false"}
     if base.dig(settings(agent.file("user", "")), "security", "auth", "selectedType"):
-        # With nothing chosen, it would take an address for a gateway, and want to know more of it; then there is only
-        # the way through the proxy.
+        # Without a chosen method, it would treat the address as a gateway and need more settings; then only the proxy
+        # works.
         environ["GOOGLE_GEMINI_BASE_URL"] = url
     return base.Start(("-p", prompt), environ)
 
@@ -150,7 +150,7 @@ AGENT: Final = base.Agent(
     event_names=_EVENTS,
     only_its=_ONLY_ITS,
     also_refused=frozenset({"BeforeModel"}),
-    not_usual=frozenset({"PreCompact"}),  # it sends PreCompress at every turn, compacted or not
+    not_usual=frozenset({"PreCompact"}),  # it sends PreCompress at every turn, even without compaction
     tools=base.pairs(
         "run_shell_command=Bash read_file=Read write_file=Write replace=Edit glob=Glob grep_search=Grep "
         "search_file_content=Grep list_directory=LS web_fetch=WebFetch google_web_search=WebSearch "
@@ -193,7 +193,7 @@ AGENT: Final = base.Agent(
     next_steps=(("project", base.TRUST_FIRST.format("Gemini CLI")),),
     start=_start,
     named=True,
-    group={"sequential": True},  # in turn, and we are the last: other hooks may rewrite what we judge
+    group={"sequential": True},  # one after another, billhook last: other hooks may rewrite the input
     system_message=True,
 )
 AGENTS = {"gemini": AGENT}

@@ -1,6 +1,6 @@
-"""Hermes: answers of its own, entries in a YAML file of the user's, and commands that no shell reads.
+"""Hermes: its own answer format, entries in the user's YAML file, and commands that run without a shell.
 
-Taken from its documentation, not measured. It skips a hook that was not approved without a word.
+From its documentation, not measured. It silently skips a hook that was not approved.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,7 +57,7 @@ def _trust(check: TrustCheck) -> Iterator[Trust]:
     entries = [entry for one in check.installed for entry in one.entries]
     missing = [one for one in entries if (one.event, with_shell(one.data["command"])) not in approved]
     if missing:
-        text = f"Hermes skips {len(missing)} of {len(entries)} entries without a word: they are not approved"
+        text = f"Hermes silently skips {len(missing)} of {len(entries)} entries: they are not approved"
         yield Trust("fail", text, "start `hermes` in a terminal, and approve billhook's hooks")
     elif entries:
         yield Trust("ok", f"Hermes has approved all {len(entries)} entries")
@@ -97,7 +97,7 @@ AGENT: Final = Agent(
     home_variable="HERMES_HOME",
     format=InYaml(),
     trust=_trust,
-    next_steps=(("any", "start `hermes` in a terminal, and approve billhook's hooks: it skips others without a word"),),
+    next_steps=(("any", "start `hermes` in a terminal, and approve billhook's hooks: it silently skips other hooks"),),
     shape="flat",
     typed=False,
     longest=dict.fromkeys(_EVENTS, 300),

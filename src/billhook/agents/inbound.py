@@ -1,4 +1,4 @@
-"""Which event is meant by a name that any agent uses. Reads the records of all agents."""
+"""The canonical event for any agent's name of it. Reads the records of all agents."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 EVENT_NAMES: Final = LazyTable[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
-"""By agent: our name of an event, and its own, as it is spelt in that agent's settings."""
+"""By agent: the canonical name of an event, and its own, as in that agent's settings."""
 NARROWER: Final = LazyTable[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].narrower)
-"""By agent: further names of its own, each for some of what one event of ours is about."""
+"""By agent: its names of narrower events, each for a part of one canonical event."""
 
 
 @cache
 def tools_of() -> Mapping[str, str]:
-    """By such a narrower name: the tools that it is about."""
+    """By such a narrower name: the tools of that event."""
     return {name: tools for agent in AGENTS.values() for name, tools in agent.tools_of.items()}
 
 
 @cache
 def others() -> frozenset[str]:
-    """Events that only one agent has, and we no type for: by its own names."""
+    """Events that only one agent has, without a canonical type: by its own names."""
     return frozenset(name for agent in AGENTS.values() for name in agent.only_its)
 
 
@@ -38,16 +38,16 @@ _OURS: Final = {folded(name): name for name in EVENTS}
 
 @cache
 def meant(agent: str) -> Mapping[str, str]:
-    """By the folded name that an agent uses: our name of the event. Of two events with one name, the wider one."""
+    """By an agent's folded name: the canonical event. Of two events with one name, the wider one."""
     record = AGENTS[agent]
     names = {folded(own): name for name, own in reversed(list(record.event_names.items()))}
     return names | {folded(own): name for own, name in record.narrower.items()}
 
 
 def canonical_event(name: str, agent: str = "") -> str:
-    """The event that any agent means by a name, in whatever case and with or without `_` and `-`; "" when none does.
+    """The canonical event for any agent's name, ignoring case, `_` and `-`; "" if there is none.
 
-    `agent`: the one that most likely uses it; the records of the others are only imported when it does not.
+    `agent`: the one that most likely uses it; the records of the others are only imported if it does not.
     """
     plain = folded(name[:100])
     if name in EVENTS or plain in _OURS:
@@ -57,8 +57,8 @@ def canonical_event(name: str, agent: str = "") -> str:
 
 
 def own_events(agent: str, name: str) -> str:
-    """What a name in an agent's own file means: our name of the event, or the name itself where it is about a part of
-    one or about something that only this agent has; "" when the agent has no such event."""
+    """The meaning of a name in an agent's file: the canonical event, or the name itself for a narrower event or one
+    that only this agent has; "" if the agent has no such event."""
     ours = {own: event for event, own in reversed(list(EVENT_NAMES[agent].items()))} if agent in AGENTS else {}
     if ours.get(name):
         return ours[name]
@@ -66,8 +66,8 @@ def own_events(agent: str, name: str) -> str:
 
 
 def whole(name: str, agent: str = "") -> str:
-    """The event of ours that a narrower name is about a part of; any other name as it is. `agent`: the one whose name
-    it is, if that is known."""
+    """The canonical event of a narrower name; any other name unchanged. `agent`: the agent that uses the name, if
+    known."""
     if name in EVENTS:
         return name
     known = (agent,) if agent in AGENTS else AGENTS
@@ -80,25 +80,25 @@ def is_own_name(name: str) -> bool:
 
 
 def own_name(dialect: str, event: str) -> str:
-    """What an agent calls an event of ours; "" when it has no such event."""
+    """An agent's name of a canonical event; "" if it has no such event."""
     return EVENT_NAMES[dialect].get(event, "") if dialect in AGENTS else ""
 
 
-# Who really calls a hook that was installed for Claude Code.
+# The agent that calls a hook which was installed for Claude Code.
 
 
 OTHERS: Final = frozenset(TABLE) - {"claude"}
-"""The agents that may bring the same call twice, and that can't be told everything at every event."""
+"""The agents that may send the same call twice, and that don't support every answer on every event."""
 _FOREIGN: Final = frozenset(
     ("timestamp", "turn_id", "conversation_id", "cursor_version", "hookEventName", "sessionId", "original_event_name")
 )
 """Fields that Claude Code does not send."""
 DOUBTFUL: Final = _FOREIGN | {"model"}
-"""A known event without any of these fields comes from Claude Code, if it was said to: it is not looked at closer."""
+"""With `--as claude`, a known event without any of these fields is from Claude Code, without further checks."""
 
 
 def who_calls(said: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    """The agent that this payload is from, where `--as` said `claude`; else the one that was said."""
+    """The agent that sent this payload, for `--as claude`; otherwise the agent in `--as`."""
     if said != "claude" or not _may_be_foreign(payload):
         return said
     found = max(EVERY_AGENT.values(), key=lambda agent: agent.sends(payload, environ))
@@ -112,7 +112,7 @@ def _may_be_foreign(payload: Mapping[str, Any]) -> bool:
 
 
 def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
-    """The answer with its rewritten input in the names that an agent sent, where these are not those of its dialect."""
+    """The answer with its rewritten input in the agent's original names, if these differ from its dialect's."""
     input_for = EVERY_AGENT[agent].input_for
     if input_for is None:
         return answer
@@ -122,14 +122,14 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
     return replace(answer, updated_input=input_for(answer.updated_input or {}, sent if isinstance(sent, dict) else {}))
 
 
-# What an agent sends, made canonical:
+# Canonical payloads:
 
 
 Payload = dict[str, Any]
 
 
 def parsed(value: object) -> object:
-    """The object that came as JSON in a string; other values, such as a patch, stay what they are."""
+    """The object in a string of JSON; other values, such as a patch, are unchanged."""
     try:
         text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b""
         found = strictjson.loads_leniently(text, max_depth=400)
@@ -139,14 +139,14 @@ def parsed(value: object) -> object:
 
 
 def consistent(payload: Payload) -> Payload:
-    """The same payload. Raises ContradictionError where two spellings of a field say different things."""
+    """The same payload. Raises ContradictionError if two spellings of a field have different values."""
     if why := tools.contradictory_event(payload):
         raise ContradictionError(why)
     return payload
 
 
 def with_canonical_tool(payload: Payload, naming: str) -> Payload:
-    """The same with our name of the tool and of what it is given, and an id where the agent has none."""
+    """The same with canonical names of the tool and its input, and an id if the agent sent none."""
     called = payload.get("tool_name")
     if not isinstance(called, str):
         return payload
@@ -164,8 +164,8 @@ def with_canonical_tool(payload: Payload, naming: str) -> Payload:
 
 
 def tool_use_id(session: object, tool: str, given: object) -> str:
-    """An id for a call that came without one: the same before and after the tool, and for no other call of the session
-    that differs in anything."""
+    """An id for a call without one: the same before and after the tool, and different for every different call of the
+    session."""
     from hashlib import blake2b
 
     text = strictjson.utf8([session or "", tool, _ordered(given)])
@@ -173,14 +173,14 @@ def tool_use_id(session: object, tool: str, given: object) -> str:
 
 
 def _ordered(value: object) -> object:
-    """The same value, whatever the order of its keys was."""
+    """The same value with sorted keys."""
     if isinstance(value, dict):
         return {key: _ordered(value[key]) for key in sorted(value)}
     return [_ordered(one) for one in value] if isinstance(value, list) else value
 
 
 def mcp_name(payload: Payload) -> str:
-    """Our name of a tool of an MCP server, where the agent says which server it is."""
+    """The canonical name of an MCP server's tool, if the agent sends the server's name."""
     context = payload.get("mcp_context")
     if not isinstance(context, dict):
         return ""

@@ -1,4 +1,4 @@
-// Lets billhook judge what OpenCode does. Written by `billhook install opencode`, which overwrites changes.
+// Runs billhook for OpenCode's events. Written by `billhook install opencode`, which overwrites changes.
 import { spawn } from "node:child_process"
 
 const settings = {}
@@ -7,16 +7,16 @@ const settings = {}
 const run = (entry, payload) =>
   new Promise((resolve) => {
     const child = spawn("sh", ["-c", entry.command], { cwd: payload.cwd, detached: true })
-    const said = { code: null, out: "", err: "" }
-    const end = (code) => (clearTimeout(timer), resolve({ ...said, code }))
+    const result = { code: null, out: "", err: "" }
+    const end = (code) => (clearTimeout(timer), resolve({ ...result, code }))
     const timer = setTimeout(() => {
       try { process.kill(-child.pid, "SIGKILL") } catch {}
-      said.err ||= `no answer within ${entry.timeout} seconds`
+      result.err ||= `no answer within ${entry.timeout} seconds`
       end(null)
     }, entry.timeout * 1000)
-    child.stdout?.setEncoding("utf8").on("data", (text) => (said.out += text))
-    child.stderr?.setEncoding("utf8").on("data", (text) => (said.err += text))
-    child.on("error", (error) => ((said.err ||= error.message), end(null))).on("close", end)
+    child.stdout?.setEncoding("utf8").on("data", (text) => (result.out += text))
+    child.stderr?.setEncoding("utf8").on("data", (text) => (result.err += text))
+    child.on("error", (error) => ((result.err ||= error.message), end(null))).on("close", end)
     child.stdin?.on("error", () => {}).end(JSON.stringify(payload))
   })
 
@@ -51,8 +51,8 @@ export const Billhook = async ({ directory }) => {
     "chat.message": async (input, output) => {
       await events
       const text = output.parts.findLast((part) => part.type === "text")
-      const said = await ask("chat.message", { ...about(input), prompt: text?.text ?? "" })
-      if (said.additionalContext && text) text.text += "\n\n" + said.additionalContext
+      const answer = await ask("chat.message", { ...about(input), prompt: text?.text ?? "" })
+      if (answer.additionalContext && text) text.text += "\n\n" + answer.additionalContext
     },
     "tool.execute.before": async (input, output) => {
       const { updatedInput } = await ask("tool.execute.before", call(input, output.args))
@@ -62,9 +62,9 @@ export const Billhook = async ({ directory }) => {
     },
     "tool.execute.after": async (input, output) => {
       const payload = { ...call(input, input.args), tool_response: output.output }
-      const said = await ask("tool.execute.after", payload)
-      if (said.updatedToolOutput !== undefined) output.output = said.updatedToolOutput
-      if (said.additionalContext) output.output += "\n\n" + said.additionalContext
+      const answer = await ask("tool.execute.after", payload)
+      if (answer.updatedToolOutput !== undefined) output.output = answer.updatedToolOutput
+      if (answer.additionalContext) output.output += "\n\n" + answer.additionalContext
     },
   }
 }

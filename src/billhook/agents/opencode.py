@@ -13,7 +13,7 @@ from billhook.core.events import Event
 
 
 class _OpenCode(AgentDialect):
-    """What the plugin reads: we chose its words."""
+    """The format of billhook's own plugin."""
 
     specific = kinds(
         "hookEventName permissionDecision permissionDecisionReason additionalContext updatedToolOutput",

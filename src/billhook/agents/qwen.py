@@ -1,7 +1,7 @@
-"""Qwen Code: the reference's names for events, the other Gemini's tools, and words of both.
+"""Qwen Code: the reference's names for events, Gemini's tools, and answers of both.
 
-After a tool `continue: false` replaces the output by `stopReason` and the run goes on; on Stop it makes it go on, too.
-So it is only said where that is meant. What SessionStart and PreToolUse answer beside a deny is dropped.
+After a tool `continue: false` replaces the output with `stopReason` and the run continues; on Stop it also continues.
+So it is written only if that is meant. Answers of SessionStart and PreToolUse other than a deny are dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ class _Qwen(AgentDialect):
         return output, inside
 
     def heard_block(self, event: Event, decision: Decision, reason: str) -> Payload:
-        if event.block is Block.MODEL:  # it is dropped after the tool; that it was meant for the model is sure
+        if event.block is Block.MODEL:  # dropped after the tool, but it was meant for the model
             return {"context": reason}
         return super().heard_block(event, decision, reason)
 
@@ -118,8 +118,8 @@ AGENT: Final = base.Agent(
     next_steps=(("project", base.TRUST_FIRST.format("Qwen Code")),),
     start=_start,
     named=True,
-    group={"sequential": True},  # in turn, and we are the last: other hooks may rewrite what we judge
-    why_no_http="it lets a call pass when an HTTP hook fails, and has no switch against that",
+    group={"sequential": True},  # one after another, billhook last: other hooks may rewrite the input
+    why_no_http="it allows a call if an HTTP hook fails, and has no setting against that",
     system_message=True,
 )
 AGENTS = {"qwen": AGENT}

@@ -1,4 +1,4 @@
-"""The reference's protocol: event JSON on stdin, JSON or an exit code back. Also `spec`, its in-process cousin."""
+"""The reference's protocol: event JSON on stdin, JSON or an exit code back. Also `spec`, its in-process variant."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ else:
     downgrade = later("billhook.agents.downgrade")
     printing = later("billhook.agents.stdout")
 
-_SILENT = Written(exits(0), ())  # an answer that says nothing, in every event
+_SILENT = Written(exits(0), ())  # an empty answer, on every event
 
 
 class JsonDialect(msgspec.Struct, frozen=True):
@@ -48,11 +48,11 @@ class JsonDialect(msgspec.Struct, frozen=True):
 
     meanings: Meanings
     exit_2_blocks: bool = True
-    text_is_fine: bool = True  # plain text on stdout is no failure (and context on some events)
+    text_is_fine: bool = True  # plain text on stdout is not a failure (and is context on some events)
 
     @property
     def event_names(self) -> Mapping[str, str]:
-        """The events of the reference; both names are the same."""
+        """The events of the reference; both names are equal."""
         return {name: name for name in events.EVENTS}
 
     def write_call(self, ctx: Context) -> ChildCall:
@@ -72,7 +72,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         event = events.decode(stdin)
-        why = tools.contradictory_event(event.payload)  # decodes all of it, so that a fault is a malformed event
+        why = tools.contradictory_event(event.payload)  # decodes all of it, so that an error is a malformed event
         if why:
             raise ContradictionError(why)
         return event
@@ -83,7 +83,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         plain = _plain(answer)
         if plain is None:
             return self._write(event, answer)
-        # Without rewrites and extras, what is written depends on the event's name alone.
+        # Without rewrites and extras, the output depends only on the event's name.
         said = (self.meanings.name, event.hook_event_name, *plain)
         known = _written.get(said)
         if known is None:
@@ -119,11 +119,11 @@ class JsonDialect(msgspec.Struct, frozen=True):
         if objection is not None:
             return objection
         if readable and reply.answer.objects:
-            return reply  # a whole deny denies however the hook ended
+            return reply  # a complete deny counts with any exit code
         if cut(exit) and exit.code is not None:
             return TOO_LONG
         if readable and self._heard(event, exit):
-            return reply  # JSON decides
+            return reply  # JSON takes precedence
         if exit.code == 0:
             if out.broken or out.output is not None:
                 return Reply(status=Status.FAILED, error=out.broken or reply.error)
@@ -131,13 +131,13 @@ class JsonDialect(msgspec.Struct, frozen=True):
         return self._failed(event, exit, out.broken or reply.error)
 
     def _heard(self, event: Event, exit: Exit) -> bool:  # noqa: A002
-        """Valid JSON counts in spite of an exit code, but any code other than 0 fails WorktreeCreate."""
+        """Valid JSON counts with any exit code, but any code other than 0 fails WorktreeCreate."""
         if exit.code == 0:
             return True
         return self.exit_2_blocks and exit.code is not None and event.hook_event_name != "WorktreeCreate"
 
     def _block(self, event: Event, exit: Exit, out: "Printed", reply: Reply) -> Reply:  # noqa: A002
-        """Exit 2 blocks whatever the JSON says; the JSON's reason is used when it blocks too, and its other fields."""
+        """Exit 2 always blocks. The JSON's reason is used if it blocks, too, and its other fields."""
         said = reply.answer
         if said.decision is Decision.DENY or (said != NOTHING and _blocks_with_reason(event, out.output)):
             return reply
@@ -184,11 +184,11 @@ SPEC = JsonDialect(rows.SPEC, exit_2_blocks=False, text_is_fine=False)
 DIALECTS = {"claude": CLAUDE, "spec": SPEC}
 
 _written: dict[tuple[object, ...], Written] = {}
-"""What was written before: most answers are the same few again and again."""
+"""A cache of outputs: most answers are the same few."""
 
 
 def _plain(answer: Answer) -> tuple[object, ...] | None:
-    """What an answer says, when that is short, holds no objects, and is here now."""
+    """The key of an answer in the cache, if it is short, without objects and not in the background."""
     if answer.updated_input is not None or answer.updated_output is not UNSET:
         return None
     if answer.extras or answer.data is not None or answer.background:
@@ -213,7 +213,7 @@ _NEVER_OPEN = {
     ("WorktreeCreate", Status.TIMED_OUT),
     ("WorktreeCreate", Status.COULD_NOT_START),
 }
-"""Where the reference does not fail open."""
+"""Events on which the reference does not fail open."""
 
 
 def promised(stdout: bytes, promises: list[dict[str, object]]) -> bool:

@@ -1,6 +1,6 @@
-"""The seeds' protocols, in which the exit code speaks: claw (000), claw-text (003) and lesson (004).
+"""The seeds' protocols, in which the exit code decides: claw (000), claw-text (003) and lesson (004).
 
-What each code means on each side of a tool is a row of data; the rest is shared.
+The meaning of each code before and after a tool is a row of data; the code is shared.
 """
 
 from collections.abc import Mapping
@@ -28,16 +28,16 @@ BEFORE, AFTER, FAILED, ELSE = "PreToolUse", "PostToolUse", "PostToolUseFailure",
 
 
 class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """One protocol of exit codes. Codes that a row doesn't name, and signals, are warnings."""
+    """One protocol of exit codes. Codes that are not in a row, and signals, are warnings."""
 
     meanings: Meanings
-    codes: Mapping[str, Mapping[int, Effect]]  # by event, ELSE for those that are not listed: what a code does
+    codes: Mapping[str, Mapping[int, Effect]]  # by event, ELSE for other events: the effect of each code
     text: tuple[Stream, ...]  # where the text of a deny or an inject is, in this order
     input_as_text: bool = False  # `tool_input` is the command itself, not an object
-    compact_input: bool = False  # the text of the input is written without spaces, as seed 000 prints it
+    compact_input: bool = False  # the input is written without spaces, as in seed 000
     default_reason: str
 
-    # -- speaking to a hook --
+    # -- running a hook --
 
     def write_call(self, ctx: Context) -> child.ChildCall:
         event, name = ctx.event.as_sent, self.meanings.name
@@ -74,9 +74,9 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         reply = Reply() if out.output is None else read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
         if readable and out.output and self.meanings.feedback and not is_answer(out.output):
-            out, reply, readable = Printed(out.text), Reply(), False  # some object or other: feedback like any text
+            out, reply, readable = Printed(out.text), Reply(), False  # another object: feedback like any text
         if readable and reply.answer.objects:
-            return reply  # a whole deny denies, whatever the exit code
+            return reply  # a complete deny counts with any exit code
         objection = objection_in(exit, event, self.meanings) if out.output is None else None
         if objection is not None:
             return objection
@@ -107,7 +107,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         denied = blocked(event, reason, self.meanings)
         return replace(denied, error=denied.error or child.launch_note(exit))
 
-    # -- being a hook --
+    # -- acting as a hook --
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         payload = self._payload(stdin, env)
@@ -131,14 +131,14 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         return events.parse(wire, tool_input=text)
 
     def write_exit(self, event: Event, answer: Answer) -> child.Written:
-        if answer.objection:  # it is told to the model like other context
+        if answer.objection:  # sent to the model like other context
             answer = replace(answer, objection="")
         plain = self._plain(event, answer)
         if plain is not None and not child.settled(self, event, answer, plain, ()).lost:
             return child.Written(plain, ())
         output, lost = write_output(event, answer, self.meanings)
         stdout = strictjson.dumps(output) + "\n" if output else ""
-        # An agent that only knows the codes must understand a deny, too.
+        # An agent that reads only exit codes must also get a deny.
         code = self._code_of(event, "deny") if answer.objects else None
         written = (
             child.exits(0, stdout) if code is None else child.exits(code, stdout, answer.reason or answer.stop_reason)
@@ -146,7 +146,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         return child.settled(self, event, answer, written, lost)
 
     def _plain(self, event: Event, answer: Answer) -> Exit | None:
-        """The same answer in the protocol's own way, without JSON, if it has one."""
+        """The same answer without JSON, if the protocol has a form for it."""
         for effect, text in (("deny", answer.reason), ("inject", answer.context), ("feedback", answer.context)):
             code = self._code_of(event, effect)
             if code is not None and text:
@@ -172,7 +172,7 @@ class ExitCodeDialect(msgspec.Struct, frozen=True, kw_only=True):
         return strictjson.compact(value) if self.compact_input else event.text_of("tool_input")
 
     def _payload(self, stdin: bytes, env: Mapping[str, str]) -> dict[str, Any]:
-        if not stdin.strip():  # seed 004's hooks are told everything in the environment
+        if not stdin.strip():  # seed 004's hooks read everything from the environment
             return _from_environment(env)
         try:
             payload = strictjson.loads(stdin, max_depth=400, max_bytes=None)
@@ -197,7 +197,7 @@ def _input_object(event: Event) -> Any:
 
 
 def _sent_with(event: Event, dialect: str, payload: dict[str, Any]) -> bytes:
-    """What was sent to us in the same dialect, where that contains everything that a hook must get."""
+    """The original text of an event in the same dialect, if it contains everything that a hook needs."""
     sent = event.sent_as(dialect)
     try:
         said = msgspec.json.decode(sent) if sent else None
@@ -211,11 +211,11 @@ class _Input(msgspec.Struct):
 
 
 def _received_input(payload: dict[str, Any], stdin: bytes) -> tuple[Any, bytes | None]:
-    """The tool's input, and the JSON text in which it was sent, where there is one."""
+    """The tool's input, and its original JSON text, if there is one."""
     value, text = payload.get("tool_input"), payload.get("tool_input_json")
     if isinstance(text, str) and value is not None and not _agree(value, text):
         raise ContradictionError(
-            "`tool_input` and `tool_input_json` differ: which one is meant can't be told", path="$.tool_input"
+            "`tool_input` and `tool_input_json` differ, so the input is ambiguous", path="$.tool_input"
         )
     for one in (text, value):
         found = _object_in(one) if isinstance(one, str) else None
@@ -230,7 +230,7 @@ def _received_input(payload: dict[str, Any], stdin: bytes) -> tuple[Any, bytes |
 
 
 def _agree(value: Any, text: str) -> bool:
-    """Whether `tool_input_json` says the same as `tool_input`: an object, its JSON, its text, or the command alone."""
+    """Whether `tool_input_json` is equal to `tool_input`: an object, its JSON, its text, or the command alone."""
     found = _object_in(text)
     if found is None:
         return bool(value in (text, {"raw": text}) or strictjson.value_in(value) == strictjson.value_in(text))

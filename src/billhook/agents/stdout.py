@@ -1,5 +1,5 @@
-"""A careful look at what a child printed: nothing, text, a JSON answer, something that tried to be one, and a deny
-that stands anywhere in it."""
+"""Classifies the output of a child: empty, text, a JSON answer, a broken JSON answer; and finds a deny anywhere in
+it."""
 
 import functools
 import re
@@ -24,7 +24,7 @@ else:
 
 
 class Printed(NamedTuple):
-    """Stdout, looked at once."""
+    """Stdout, classified once."""
 
     text: str
     output: dict[str, Any] | None = None
@@ -32,7 +32,7 @@ class Printed(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """The text, when it is not JSON and does not try to be."""
+        """The text, if it is not JSON and not broken JSON."""
         return "" if self.output is not None or self.broken else self.text
 
 
@@ -51,7 +51,7 @@ def printed(exit: Exit) -> Printed:  # noqa: A002
 
 
 def names_a_field(text: str) -> bool:
-    """Whether text that is not JSON has a key of the protocol in it, with or without quotes, in any spelling: then it
+    """Whether text that is not JSON contains a key of the protocol, with or without quotes, in any spelling: then it
     was meant as an answer."""
     return any(word.replace("_", "").lower() in _field_names() for word in _KEY.findall(text)) or "\\u00" in text
 
@@ -70,23 +70,23 @@ _OBJECTIONS = frozenset({"block", "deny", "decline", "cancel"})
 _DENIES = pattern(
     r'"(?:decision|permissionDecision|permission|behavior|action)"\s*:\s*"(?:block|deny|decline|cancel)"'
     r'|"continue"\s*:\s*false|"block"\s*:\s*true'
-    r"|\\u00",  # any of these words may be written in escapes
+    r"|\\u00",  # any of these words may be escaped
     re.IGNORECASE,
 )
 _START = pattern(r'\{\s*"')
 _BUDGET = 1 << 25
-"""What a search may cost, in characters: some thirty passes over the most that is kept of a child's output."""
+"""The limit of a search, in characters: some thirty passes over the longest output."""
 
 
 Reading = Callable[[dict[str, Any]], Reply]
 
 
 def objection_in(exit: Exit, event: Event, meanings: Meanings, also: Reading | None = None) -> Reply | None:  # noqa: A002
-    """A whole deny document somewhere in what is not one JSON document: behind banners, beside or inside another,
-    with duplicate keys, in an odd encoding. `also`: a further way to read one.
+    """A complete deny anywhere in output that is not one JSON document: after banners, beside or inside another
+    document, with duplicate keys, in an unusual encoding. `also`: a further reader.
 
-    Reads leniently, because everything it finds can only tighten. What is too large or too deep to be searched and
-    holds the words of a deny is a deny.
+    Reads leniently, because a result can only make the decision stricter. Output that is too large or too deep to be
+    searched, and contains the words of a deny, is a deny.
     """
     if b"{" not in exit.stdout:
         return None
@@ -100,7 +100,7 @@ def objection_in(exit: Exit, event: Event, meanings: Meanings, also: Reading | N
 
 
 def _decoded(stdout: bytes) -> Iterator[str]:
-    """The output in every encoding that it may be in; PowerShell writes UTF-16."""
+    """The output in every possible encoding; PowerShell writes UTF-16."""
     yield stdout.decode("utf-8", "replace")
     if b"\0" in stdout:
         yield stdout.replace(b"\0", b"").decode("utf-8", "replace")
@@ -119,7 +119,7 @@ def _search(text: str, event: Event, meanings: Meanings, also: Reading | None) -
             worded = _DENIES.search(text, at, end) is not None
             found = _objection(text, at, event, meanings, also) if worded else None
         except json.JSONDecodeError as error:
-            # An error counts the lines before it: its cost grows with its place.
+            # The decoder counts the lines before an error: its cost grows with the position.
             budget -= error.pos - at + error.pos // 8 + 256
         except RecursionError:
             return _refusal(event, meanings)
@@ -134,12 +134,12 @@ def _search(text: str, event: Event, meanings: Meanings, also: Reading | None) -
 
 
 def _objection(text: str, at: int, event: Event, meanings: Meanings, also: Reading | None) -> Reply | None:
-    """The deny that the document at a place is, in any reading of it."""
+    """The deny in the document at a position, with any reader."""
     for decoder in _decoders():
         document, _ = decoder.raw_decode(text, at)
         for reply in (read_output(event, document, meanings), *([also(document)] if also else [])):
             if reply.status is Status.OK and reply.answer.objects:
-                return replace(reply, error="the deny stood inside other output")
+                return replace(reply, error="the deny was inside other output")
     return None
 
 
@@ -152,7 +152,7 @@ def _refusal(event: Event, meanings: Meanings) -> Reply | None:
 
 
 def _strictest(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key that is given twice, the value that objects."""
+    """Of a duplicate key, the value that objects."""
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key not in made or _objects(value) or not _objects(made[key]):

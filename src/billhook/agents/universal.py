@@ -1,7 +1,7 @@
-"""For a caller that nobody knows: the one answer that denies in every agent that was tried.
+"""For an unknown caller: the one answer that denies in every agent that was tested.
 
-That is an exit code of 2, the reason on stderr, and all dialects at once on stdout. Nothing else can be said so that
-all of them obey: what is no deny is lost, and what holds a call up becomes one.
+That is an exit code of 2, the reason on stderr, and all dialects at once on stdout. No other answer works in all of
+them: objections become a deny, and other answers are lost.
 """
 
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ _TOP: Final = kinds("decision reason permissionDecision permission", objects="ho
 
 
 class UniversalDialect(AgentDialect):
-    """Reads what any agent sends, and denies so that all of them obey."""
+    """Reads any agent's payload, and denies in a way that all of them obey."""
 
     def read_call(self, stdin: bytes, env: Mapping[str, str]) -> Event:
         return dialect(speaker(read_object(stdin))).read_call(stdin, env)
 
     def row(self, event: Event) -> Capabilities:
-        """Nothing but a block: that denies, or makes an agent go on."""
+        """Only a block: it denies, or keeps an agent running."""
         keeps_going = event.block is Block.KEEP_GOING
         return msgspec.structs.replace(super().row(event), keep_going=keeps_going)
 
     def encode(self, event: Event, answer: Answer) -> Exit:
         name, reason = event.hook_event_name, answer.reason
-        if answer.keep_going:  # Copilot does not hear an exit code here
+        if answer.keep_going:  # Copilot ignores the exit code here
             return exits(0, strictjson.dumps(block(reason)) + "\n")
         if answer.decision is not Decision.DENY:
             return exits(0)
@@ -61,7 +61,7 @@ class UniversalDialect(AgentDialect):
 
 
 def speaker(payload: Mapping[str, object]) -> str:
-    """Whose words an event is in, by its fields alone: an agent's dialect, `codex` for the reference's form."""
+    """The dialect of an event, by its fields alone: an agent's dialect, `codex` for the reference's format."""
     if "toolName" in payload or "sessionId" in payload or "tool_result" in payload:
         return "copilot"
     if "conversation_id" in payload or "cursor_version" in payload:
@@ -71,7 +71,7 @@ def speaker(payload: Mapping[str, object]) -> str:
         owners = [name for name, one in AGENTS.items() if named in (*one.event_names.values(), *one.narrower)]
         if len(owners) == 1:
             return owners[0]
-    if "timestamp" in payload:  # which neither the reference nor Codex sends
+    if "timestamp" in payload:  # neither the reference nor Codex sends it
         return "qwen" if "transcript_path" in payload else "copilot"
     return "codex"
 
@@ -86,12 +86,12 @@ _REFUSAL: Final = {
 }
 AGENT: Final = Agent(
     name="universal",
-    title="an agent that billhook does not know",
+    title="an unknown agent",
     meanings=rows.UNIVERSAL,
     refusals=(
-        # an exit code would let the prompt pass in Copilot, a further field in Codex
+        # with an exit code Copilot would allow the prompt, with a further field Codex would
         Refusal("prompt", 0, {**REFUSE, "continue": False, "stopReason": "@"}),
-        Refusal("permission", 0, REFUSE_PERMISSION),  # Claude Code does not hear an exit code here
+        Refusal("permission", 0, REFUSE_PERMISSION),  # Claude Code ignores the exit code here
         Refusal("", 2, _REFUSAL),
     ),
 )

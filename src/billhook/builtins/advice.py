@@ -1,6 +1,6 @@
-"""The guard's words: what would happen, which part of the call does it, and what to do instead.
+"""The guard's reasons: what would happen, which part of the call causes it, and what to do instead.
 
-The model reads this. Each advice is something that the guard itself lets through.
+The model reads this. The guard allows everything that it advises.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -58,12 +58,12 @@ INSTEAD: Final[dict[str, str]] = {
     "device": _BY_USER,
     "discard": "Commit or stash the work first: `git stash push -u -m wip`.",
     "rewrite-history": "Make a new commit instead, or a branch first: `git branch backup`.",
-    "drop-recovery": "Leave it: git removes what is unreachable after some weeks. `git reflog` shows what is there.",
+    "drop-recovery": "Leave it: git removes unreachable objects after some weeks. `git reflog` shows what is there.",
     "force-push": "Use `git push --force-with-lease origin BRANCH`, or push to another branch: "
     "`git push origin HEAD:BRANCH`.",
     "run-remote": "Download it first (`curl -fsSLo install.sh URL`), read it, then run the file.",
     "remote-shell": "Ask the user to open the connection.",
-    "run-opaque": "Write the commands out as they are, or put them into a file and run that.",
+    "run-opaque": "Write the commands as plain text, or put them into a file and run that.",
     "privilege": 'Mount only the folder that is needed: `-v "$PWD:/work"`.',
     "persist": "Show the user the change, and let them make it.",
     "kill": "End single processes by their number: `kill PID`.",
@@ -78,7 +78,7 @@ INSTEAD: Final[dict[str, str]] = {
 
 
 class Words(NamedTuple):
-    """What is said about some commands in place of the words for all effects of a kind."""
+    """The reason for some commands, in place of the reason for all effects of a kind."""
 
     kind: str
     commands: str  # programs, or programs with a word that follows: `crontab -r`; `|` between them
@@ -110,7 +110,7 @@ SPECIAL: Final = (
           instead="Show what it would destroy (`terraform plan -destroy`), and let the user run it."),
     Words("destroy-infra", "kubectl", instead="Make a dry run (`--dry-run=client`), and let the user run it."),
     Words("drop-recovery", "git stash", "delete stashed work",
-          "`git stash list` shows the stashes, and `git stash apply` restores the last one. Deleting is for the user."),
+          "`git stash list` shows the stashes, `git stash apply` restores the last one. Ask the user to delete one."),
     Words("drop-recovery", "git branch", "delete the branch {target}, even if its commits are nowhere else",
           "Use `git branch -d BRANCH`, which refuses to delete commits that are not merged."),
     Words("drop-recovery", "git update-ref|git symbolic-ref", "delete {target}, even if its commits are nowhere else",
@@ -119,7 +119,7 @@ SPECIAL: Final = (
 
 
 def reason(judged: "list[Judged]", line: str = "") -> str:
-    """What the guard says about a call: its worst effects, then the advice for the first of them.
+    """The guard's reason for a call: its worst effects, then the advice for the first of them.
 
     `line` is the call itself. An effect that comes from elsewhere, such as a script, names what runs it."""
     told = [each for each in judged if not _was_read(each, judged)]
@@ -129,7 +129,7 @@ def reason(judged: "list[Judged]", line: str = "") -> str:
 
 
 def _was_read(judged: "Judged", others: "list[Judged]") -> bool:
-    """Whether decoded text was read all the same: what it does is told by other effects."""
+    """Whether decoded text was read nevertheless: then other effects describe what it does."""
     effect = judged.effect
     decoded = effect.kind == "run-opaque" and "decoded" in effect.why
     return decoded and any(each.effect.via[:1] == effect.via[-1:] for each in others if each is not judged)
@@ -148,7 +148,7 @@ def sentence(judged: "Judged", line: str = "") -> str:
 
 
 def _cause(effect: Effect, line: str) -> str:
-    """The part of the call that does it; of a script or a recipe, also what runs that."""
+    """The part of the call that causes the effect; for a script or a recipe, also the command that runs it."""
     cause = _short(effect.cause or " ".join(effect.via))
     if not cause:
         return "This call"
@@ -198,7 +198,7 @@ def instead(judged: "Judged") -> str:
     if effect.kind == "read-secret" and ".env" not in effect.target:
         return "Let the program that needs the file read it. `ls -l FILE` shows that it exists."
     if effect.kind == "disarm" and not effect.target:
-        return ""  # billhook's own verbs and packages: the sentence says who can run it
+        return ""  # billhook's own verbs and packages: the reason already names who can run them
     return special.instead if special else INSTEAD[effect.kind]
 
 

@@ -1,4 +1,4 @@
-"""The permission rules with which a user allows one call that the guard stops."""
+"""The permission rules that allow one call that the guard stops."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,7 +17,7 @@ _LONGEST_LINE: Final = 4_096
 
 
 def rules_for(event: Event) -> tuple[str, ...]:
-    """Rules that allow exactly this call; none where no rule can, such as for a line with a redirection."""
+    """Rules that allow exactly this call. Empty where no rule can, for example for a line with a redirection."""
     name = tools.canonical(getattr(event, "tool_name", ""))
     given = getattr(event, "tool_input", None)
     if name.startswith("mcp__"):
@@ -37,13 +37,13 @@ def rules_for(event: Event) -> tuple[str, ...]:
 
 
 def how_to_allow(rules: Sequence[str], place: str) -> str:
-    """What to tell the user: the rules, and where they are added."""
+    """The sentence for the user: the rules, and where to add them."""
     named = " and ".join(f"`{rule}`" for rule in rules)
     return f"To allow it, the user can add {named} to {place}." if rules else _NO_RULE
 
 
 def is_told_by_name(name: str, given: object) -> bool:
-    """Whether the name of a tool tells what a call does; a tool that runs lines, code or SQL may do anything."""
+    """Whether the name of a tool tells what a call does. A tool that runs shell lines, code or SQL may do anything."""
     said = tool_input(name, given)
     return not (said.lines or said.code or said.sql)
 

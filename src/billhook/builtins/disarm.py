@@ -33,17 +33,17 @@ ulimit umask uname unset uptime view-source vmstat wait wall wc webstorm whereis
 xmllint yamllint yarn zcat zed zgrep zless
 """
 READERS: Final = word_set(_READERS)
-"""Programs that write none of the files they name; what their redirections write is seen elsewhere."""
+"""Programs that write none of the files they name; their redirections are checked elsewhere."""
 _FILE_EFFECTS: Final = frozenset({"write", "overwrite", "delete", "permissions"})
 _MAKE_FOLDERS: Final = word_set("mkdir gmkdir install ginstall")
 _HIDES: Final = word_set(
     "chown chgrp gchown chattr setfacl setfattr chcon chflags xattr mount umount bindfs sshfs mergerfs"
 )
-"""Programs that can keep billhook from reading what is below a folder."""
+"""Programs that can make the content of a folder unreadable for billhook."""
 _LINKS: Final = word_set("ln gln cp gcp")
 _EDITORS: Final = word_set("vi vim nvim view ex vimdiff gvim emacs ed nano pico joe micro")
 _CONTAINERS: Final = word_set("docker podman nerdctl docker-compose kubectl")
-_WITH_OUTPUT: Final = word_set("go tree xmllint iconv")  # they read, but for what `-o` names
+_WITH_OUTPUT: Final = word_set("go tree xmllint iconv")  # they only read, except for the file after `-o`
 _OUTPUT = re.compile(r"--[\w-]*(?:out|dest|log|report|write|save|dump|target)[\w-]*=(.+)", re.S)
 _TO: Final = word_set("-o -out --out --output --outfile")
 _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
@@ -85,10 +85,10 @@ def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
     if world is None:
         return None
     if any(_ends_us(effect) for effect in found.effects):
-        why = "This would end billhook's own processes, and with them the hooks that they run"
+        why = "This would end billhook's processes, and with them the hooks that they run"
         return Effect("disarm", weight="heavy", why=why)
     if verb := _own_verb(found, world.cwd):
-        why = f"`billhook {verb}` is for the user: they can run it in a terminal of their own"
+        why = f"`billhook {verb}` is for the user: they can run it in their own terminal"
         return Effect("disarm", weight="heavy", why=why)
     found = _on_this_machine(found)
     worst = min(hits(found, world, protected), key=lambda hit: (not hit.state, hit.doubtful), default=None)
@@ -100,7 +100,7 @@ def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
 
 
 def _on_this_machine(found: Analysis) -> Analysis:
-    """What a call does here: the files of another host are not billhook's."""
+    """The effects on this machine: files of another host are not billhook's."""
     if not any("ssh" in effect.via for effect in found.effects):
         return found
     if any(one.name == "ssh" and any(map(_SELF.search, one.args)) for one in found.commands):
@@ -140,11 +140,11 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
         yield from (hit for command in git for hit in git_hits(guarded, command, world, protected.approved))
 
 
-# what is touched
+# Touched files
 
 
 def _touched(effect: Effect) -> Iterator[Touch]:
-    """The paths of one effect; what is put into a folder by the names that it gets there."""
+    """The paths of one effect; files that are put into a folder, by the names that they get there."""
     removes = effect.kind in ("delete", "permissions")
     if effect.names and not removes:
         yield Touch(effect.target, folder=True)
@@ -162,7 +162,7 @@ def _below_home(effect: Effect, world: World) -> Effect:
 
 
 def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
-    """A word as a path, with its links followed if it is there."""
+    """A word as a path, with its links followed if it exists."""
     path = absolute(word, cwd, world) if word and len(word) <= LONGEST_PATH else UNKNOWN
     if path != UNKNOWN:
         yield path
@@ -170,7 +170,7 @@ def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
 
 
 def _touched_by(command: Command, world: World) -> Iterator[Touch]:
-    """What a command touches besides its effects: by what it hides, links or only names."""
+    """What a command touches besides its effects: the paths that it hides, links or only names."""
     for word, touch in _words_of(command):
         yield from (replace(touch, path=path) for path in _paths(word, command.cwd, world))
 
@@ -183,7 +183,7 @@ def _words_of(command: Command) -> Iterable[tuple[str, Touch]]:
         return [(word, _HIDDEN) for word in _operands(args)]
     if name in _LINKS and (name.endswith("ln") or Options(args).has("-l", "-s", "--link", "--symbolic-link")):
         *sources, target = _operands(args) or [""]
-        folder = posixpath.dirname(target)  # what a symbolic link names is seen from the folder of the link
+        folder = posixpath.dirname(target)  # the target of a symbolic link is relative to the folder of the link
         return [(each, _NAMED) for word in sources or [target] for each in (word, posixpath.join(folder, word))]
     if name in _CONTAINERS:
         return [(source, _NAMED) for source, _, writable in mounts((name, *args)) if writable]
@@ -209,7 +209,7 @@ def _operands(args: Sequence[str]) -> list[str]:
 
 
 def _named_by(command: Command) -> Iterator[tuple[str, Touch]]:
-    """A program that is in no table may write every file that it names, but seldom what follows `--config`."""
+    """A program without a table may write every file that it names, but seldom the one after `--config`."""
     name, args = command.name, command.args
     language = "python" if PYTHON.fullmatch(name) else name
     if language in INTERPRETERS:
@@ -238,14 +238,14 @@ def _code_of(command: Command) -> list[str]:
 
 
 def _closes(args: Sequence[str]) -> bool:
-    """Whether a mode among the words keeps the owner out of a folder, or lets everybody write to it."""
+    """Whether a mode among the words locks the owner out of a folder, or makes it world-writable."""
     modes = [*_operands(args)[:1], *Options(args, frozenset({"-m", "--mode"})).values("-m", "--mode")]
     dashed = (word for word in args if word.startswith("--ref") or re.fullmatch(r"-[rwxXst,]+", word))
     return any(dashed) or "-R" in args or any(map(closes, modes))
 
 
 def closes(mode: str) -> bool:
-    """Whether a mode keeps the owner out of a folder, or lets everybody write to it."""
+    """Whether a mode locks the owner out of a folder, or makes it world-writable."""
     if re.fullmatch(r"[0-7]{1,5}", mode):
         bits = int(mode, 8)
         return bits & 0o500 != 0o500 or bits & 0o002 != 0
@@ -273,24 +273,24 @@ def _reason(hit: Hit, protected: Protected) -> str:
     return f"This {does} `{shown}`, {what}"
 
 
-# our own verbs
+# billhook's own verbs
 
 
 def _own_verb(found: Analysis, cwd: str) -> str:
-    """Which of the verbs that are the person's alone the call runs: `trust`, `uninstall`, `daemon stop`."""
+    """The verb that the call runs, if only the user may run it: `trust`, `uninstall`, `daemon stop`."""
     ours = any("billhook" in text.lower() for text in found.texts)
     for command in found.commands:
         runs = command.name not in READERS or command.name in ("billhook", "env")
         if runs and (verb := _verb_of(command, ours, cwd)):
             return verb
     for text in _own_code(found) if ours else ():
-        if says := _IN_CODE.search(text) or (None if found.complete else _UNREAD.search(text)):
-            return _named(says[0])
+        if verbs := _IN_CODE.search(text) or (None if found.complete else _UNREAD.search(text)):
+            return _named(verbs[0])
     return ""
 
 
 def _own_code(found: Analysis) -> Iterator[str]:
-    """Code that speaks of billhook: what was not understood, and what interpreters are given."""
+    """Code that mentions billhook: code that was not understood, and code for interpreters."""
     programs = (one for one in found.commands if one.name not in SHELLS)
     runs = (one for one in programs if PYTHON.fullmatch(one.name) or one.name in INTERPRETERS)
     given = (text for command in runs for text in (*command.args, command.stdin or ""))
@@ -299,8 +299,8 @@ def _own_code(found: Analysis) -> Iterator[str]:
 
 
 def _named(text: str) -> str:
-    said = text.lower()
-    return "uninstall" if "uninstall" in said else "daemon stop" if "daemon" in said else "trust"
+    lower = text.lower()
+    return "uninstall" if "uninstall" in lower else "daemon stop" if "daemon" in lower else "trust"
 
 
 def _verb_of(command: Command, ours: bool, cwd: str) -> str:
@@ -314,12 +314,12 @@ def _verb_of(command: Command, ours: bool, cwd: str) -> str:
         if verb := _forbidden(operands, rest):
             return verb
         if not unknown and operands and UNKNOWN in operands[0] and rest[0] == operands[0]:
-            return "trust"  # `billhook $X`: it may be
+            return "trust"  # `billhook $X`: it may be any verb
     return ""
 
 
 def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
-    """The verb stands first; or second, if an option with a value stands before it."""
+    """The verb is the first operand, or the second if an option with a value comes before it."""
     candidates = [0] if rest[:1] and not rest[0].startswith("-") else [0, 1]
     for place in candidates:
         verb = operands[place] if place < len(operands) else ""
@@ -346,19 +346,19 @@ def _replaces_us(command: Command, cwd: str) -> bool:
     if not _INSTALLERS.fullmatch(command.name):
         return False
     words = [part for word in command.args for part in (word.split("=", 1) if word[:2] == "--" else [word])]
-    said = {command.name, *words}
-    if any(every <= said for every in _EVERY_PACKAGE):
+    given = {command.name, *words}
+    if any(every <= given for every in _EVERY_PACKAGE):
         return True
     specs = [word for word in words if not word.startswith("-") and _SPEC.fullmatch(word)]
-    specs += _specs_in_files(words, cwd) if said & _INSTALLS else []
+    specs += _specs_in_files(words, cwd) if given & _INSTALLS else []
     if not specs:
         return False
     other = not all(map(_PLAIN_SPEC.fullmatch, specs))
-    return bool(said & (_REMOVES | _REPLACES) or (said & _INSTALLS and (other or said & _FORCES)))
+    return bool(given & (_REMOVES | _REPLACES) or (given & _INSTALLS and (other or given & _FORCES)))
 
 
 def _specs_in_files(words: list[str], cwd: str) -> list[str]:
-    """Another billhook as `-r` files name it, and folders that hold one."""
+    """Other versions of billhook: those in `-r` files, and folders that contain one."""
     found: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         path = posixpath.join(cwd, word)
@@ -375,7 +375,7 @@ def _requirement(line: str) -> str:
 
 
 def _is_another(requirement: str) -> bool:
-    """Whether it asks for another version than this one; `billhook` and `billhook>=1` don't."""
+    """Whether it requires another version than this one; `billhook` and `billhook>=1` don't."""
     from importlib.metadata import version
 
     if not _SPEC.fullmatch(requirement) or _PLAIN_SPEC.fullmatch(requirement.partition(">=")[0]):

@@ -1,7 +1,7 @@
 """Which protected files a git command would really change: commits are compared with each other and with the disk.
 
 Only objects are read (`ls-tree`, `merge-base`): no hooks, filters, pagers, monitors or fetches run, and the index is
-left alone. What git can't tell in time counts as changed.
+left alone. Where git gives no answer in time, the file counts as changed.
 """
 
 import os
@@ -19,13 +19,13 @@ from billhook.effects.families.git import general
 from billhook.effects.gitindex import BROKEN, UnreadableError, digest, read_file
 from billhook.effects.places import World, absolute, has_pattern, inside, repository_above
 from billhook.effects.programs import Options
-from billhook.effects.table import Call, word_set
+from billhook.effects.table import word_set
 
 _SECONDS: Final = 2.0
 _MOST_FILES: Final = 2_000
 _MOST_SPECS: Final = 200  # more of them count as the whole work tree
 _APPROVED_ONLY: Final = frozenset({"switch", "merge", "pull", "pick", "remove"})
-"""Ways to bring other commits into the work tree; what they change loses its approval anyway."""
+"""Ways to bring other commits into the work tree; changed files lose their approval anyway."""
 _UNTRACKS = re.compile(r" (?:rm|reset|update-index|read-tree) ")
 _MOVES = re.compile(r" (?:update-ref|symbolic-ref) | (?:branch|tag) .*(?:-f|-M|--force|-B)\b")
 _OTHER_REPOSITORY = re.compile(r"--(?:git-dir|work-tree)|GIT_[A-Z_]*(?:DIR|TREE|FILE|DIRECTORY)[A-Z_]*=")
@@ -41,7 +41,7 @@ Tree = dict[str, str]
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """How a command changes the work tree. An empty kind: whatever is there."""
+    """How a command changes the work tree. An empty kind: any file in it."""
 
     kind: str = ""
     commit: str = "HEAD"
@@ -50,7 +50,7 @@ class _Change(msgspec.Struct, frozen=True):
 
 def git_hits(guarded: ProtectedFiles, command: Command, world: World, approved: Sequence[str]) -> Iterator[Hit]:
     """The protected files that a git command changes or removes."""
-    _, folder, rest = general(Call(command, world, {}, frozenset()))
+    _, folder, rest = general(command)
     at = absolute(folder, command.cwd, world) if folder else command.cwd
     other = _OTHER_REPOSITORY.search(guarded.text) is not None  # its files are put into this folder
     for place in dict.fromkeys((at, command.cwd) if other else (at,)):
@@ -62,7 +62,7 @@ def git_hits(guarded: ProtectedFiles, command: Command, world: World, approved: 
 
 
 def _touch(spec: str, folder: str, root: str, world: World) -> Touch:
-    """A path as git reads it: `:/x` from the top, `*` across folders; what is below a folder is meant as well."""
+    """A path as git reads it: `:/x` from the top, `*` across folders; a folder includes everything below it."""
     magic = _MAGIC.match(spec)
     bare = spec[magic.end() :] if magic else spec
     path = absolute(bare.lstrip("/") or ".", root, world) if magic else absolute(bare, folder, world)
@@ -90,12 +90,12 @@ def _hits(
 
 
 def _is_prepared(text: str, kind: str) -> bool:
-    """Whether the line itself changes what git knows, or uses another repository: then git can't be asked."""
+    """Whether the line itself changes git's data, or uses another repository: then git can't be queried."""
     prepares = _UNTRACKS if kind in ("clean", "untracked") else _MOVES
     return _OTHER_REPOSITORY.search(text) is not None or any(map(prepares.search, re.split(r"&&|\|\||[;|\n]", text)))
 
 
-# what a command does, by its words
+# What a command does, by its words
 
 
 def _changes(words: Sequence[str]) -> list[_Change]:
@@ -161,13 +161,13 @@ def _stash(rest: list[str], said: Options, operands: list[str]) -> list[_Change]
 
 
 def _other_commits(verb: str, said: Options, operands: list[str]) -> list[_Change]:
-    """What brings other commits into the work tree."""
+    """The verbs that bring other commits into the work tree."""
     if said.has(*_PAUSED):
         return []
     if verb == "merge" or (verb == "rebase" and operands):
         commits = said.values("--onto") or (operands if verb == "merge" else operands[:1])
         return [_Change("merge", commit) for commit in commits]
-    if verb == "pull" and operands and operands[0][0] in "./~":  # from a folder: what it holds is not known here
+    if verb == "pull" and operands and operands[0][0] in "./~":  # from a folder: its commits are not known here
         return [_Change("merge", "".join(operands[1:2]) or UNKNOWN if operands[0] == "." else UNKNOWN)]
     if verb in ("pull", "rebase"):
         return [_Change("pull", "/".join(operands[:2]) if operands[1:] else "@{upstream}")]
@@ -178,11 +178,11 @@ def _other_commits(verb: str, said: Options, operands: list[str]) -> list[_Chang
     return [_Change("remove", "")] if sparse or rewrites else []
 
 
-# what really differs
+# What really differs
 
 
 def changed(root: str, kind: str, commit: str, paths: Sequence[str]) -> list[str]:
-    """Those of the files and folders below `root` that the command changes or removes; all where that can't be told."""
+    """The files and folders below `root` that the command changes or removes; all if that is unknown."""
     names = {os.path.relpath(path, root): path for path in paths}
     try:
         difference = _Difference(root, kind, commit, list(names))
@@ -193,7 +193,7 @@ def changed(root: str, kind: str, commit: str, paths: Sequence[str]) -> list[str
 
 
 class _Difference:
-    """What one command does to the files of these names."""
+    """What one command does to the files with these names."""
 
     def __init__(self, root: str, kind: str, commit: str, names: list[str]) -> None:
         self.root, self.kind, self.names = root, kind, names
@@ -215,7 +215,7 @@ class _Difference:
         return self.kind != "clean" and any(self.before.get(file) != self.after.get(file) for file in files)
 
     def target(self, commit: str) -> Tree:
-        """A branch that is only known of a remote is made on the way."""
+        """The tree of a branch. `git switch` creates a branch that only the remote has."""
         try:
             return self.tree(commit)
         except UnreadableError:
@@ -230,7 +230,7 @@ class _Difference:
         return {name: meta.split()[2] for meta, _, name in entries}
 
     def blob(self, name: str) -> str:
-        """The object that a file on the disk would be; "" where there is none."""
+        """The object id of a file on disk; "" if it does not exist."""
         path = os.path.join(self.root, name)
         data = os.fsencode(os.readlink(path)) if os.path.islink(path) else read_file(path)
         algorithm = "sha256" if any(len(each) == 64 for each in self.before.values()) else "sha1"

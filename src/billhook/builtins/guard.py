@@ -1,7 +1,7 @@
 """The guard: a table from effects to decisions, on by default.
 
-It stops what is certain and can't be undone, asks about what may be intended, and leaves everything else alone. The
-table is data: a row is an effect and its weight, a column is a scope. What has no row is left alone.
+It denies what is certain and can't be undone, asks about what may be intended, and allows everything else. The
+table is data: a row is an effect and its weight, a column is a scope. An effect without a row is allowed.
 """
 
 import functools
@@ -98,7 +98,7 @@ def standard() -> Table:
 
 
 class GuardSettings(msgspec.Struct, frozen=True):
-    """What the user's files, and then those of the project, set."""
+    """Settings from the user's files, and then from the project's."""
 
     preset: str = "standard"
     cells: Mapping[str, str] = {}  # `discard` or `delete:home` -> allow, ask or deny
@@ -108,7 +108,7 @@ class GuardSettings(msgspec.Struct, frozen=True):
 
     @property
     def judges(self) -> bool:
-        """Whether there is more to it than the row `disarm`."""
+        """Whether more than the row `disarm` is in use."""
         cells = (*self.cells.values(), *self.tightened.values())
         return self.preset != "off" or any(decision != "allow" for decision in cells)
 
@@ -119,12 +119,12 @@ class Judged(msgspec.Struct, frozen=True):
     effect: Effect
     decision: str  # ask or deny
     lost: tuple[str, ...] = ()  # files whose content would be gone
-    keeps: str = ""  # the command that keeps their content, so that the call is let through
-    in_git: bool = True  # False: no repository holds them
+    keeps: str = ""  # the command that saves their content, so that the call is allowed
+    in_git: bool = True  # False: no repository has them
 
 
 def decision_of(effect: Effect, settings: GuardSettings) -> str:
-    """What the table says about an effect: `-`, `ask` or `deny`."""
+    """The table's decision about an effect: `-`, `ask` or `deny`."""
     found = standard().get((effect.kind, effect.weight, effect.scope), "-")
     if effect.kind == "disarm":
         return "deny" if settings.preset == "strict" else found
@@ -154,7 +154,7 @@ def _with_cells(found: str, effect: Effect, settings: GuardSettings) -> str:
 
 
 def guard(protected: Protected, settings: GuardSettings | None = None) -> Hook:
-    """The built-in gate over all tool calls; last in order, so that the words of configured hooks reach the model."""
+    """The built-in gate for all tool calls. It runs last, so that the reasons of configured hooks reach the model."""
     return Hook(
         name=NAME,
         title="stops what can't be undone, and guards billhook's own files",
@@ -173,9 +173,9 @@ class Guard(msgspec.Struct, frozen=True):
     protected: Protected
     settings: GuardSettings
     at_once: ClassVar[bool] = True
-    """A slow hook before it must neither keep it from looking nor make it deny what is harmless."""
+    """A slow hook before it must neither skip its checks nor make it deny harmless calls."""
     runs_last: ClassVar[bool] = True
-    """It judges the input as rewritten, and knows what the user's own hooks allow."""
+    """It judges the input as rewritten, and gets what the user's hooks allowed."""
 
     def __call__(self, ctx: Context) -> Answer:
         event = ctx.event
@@ -195,7 +195,7 @@ class Guard(msgspec.Struct, frozen=True):
         return answer if ours else msgspec.structs.replace(answer, data=self.allowing(event))
 
     def allowing(self, event: Event) -> dict[str, object]:
-        """The rules that would allow a call, and the sentence about them (`Verdict.how_to_allow`)."""
+        """The rules that would allow a call, and the sentence with them (`Verdict.how_to_allow`)."""
         found = allow_rules.rules_for(event)
         return {"allow": found, "how_to_allow": allow_rules.how_to_allow(found, self.settings.rules_in)}
 
@@ -207,9 +207,9 @@ class Guard(msgspec.Struct, frozen=True):
         return sorted(stopped, key=lambda each: -_RANK[each.decision])
 
     def is_allowed(self, ctx: Context, name: str) -> bool:
-        """Whether the user allowed this very call: by a rule of their own, or by a hook of theirs that says so.
+        """Whether the user allowed this very call, by one of their rules or hooks.
 
-        `Bash` or `Bash(*)` only spares prompts: such a rule says nothing about what this call does.
+        `Bash` or `Bash(*)` only spares prompts: such a rule is not about this call.
         """
         given = getattr(ctx.event, "tool_input", None)
         if self.settings.allowed and rules.covers(self.settings.allowed, name, given, ctx.event.cwd):
@@ -218,7 +218,7 @@ class Guard(msgspec.Struct, frozen=True):
         return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
 
 
-# What is seen to be harmless at one look:
+# Calls that are harmless at a glance:
 
 _WORD: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-"
 _TOLD = """
@@ -229,7 +229,7 @@ _GIT: Final = frozenset({"status", "diff", "log", "show", "add", "blame", "fetch
 
 
 def harmless(name: str, given: object) -> bool:
-    """Whether a call is one plain command that only prints: most calls need no more than this look."""
+    """Whether a call is one plain command that only prints: most calls need no more than this check."""
     if name != "Bash" or type(given) is not dict or not tools.ARGUMENTS.isdisjoint(given):
         return False
     line = given.get("command")
@@ -244,7 +244,7 @@ def harmless(name: str, given: object) -> bool:
 
 
 def _git_tells(words: list[str]) -> bool:
-    """Whether git only prints, and nothing of a file that may hold secrets."""
+    """Whether git only prints, and not the content of a file that may have secrets."""
     if len(words) < 2 or words[1] not in _GIT:
         return False
     return not any(

@@ -1,7 +1,7 @@
-"""The impact of an effect: what it would really destroy, by a look at the disk before the guard decides.
+"""The impact of an effect: what it would really destroy, read from the disk before the guard decides.
 
-Only what can change a decision is looked up: whether git can restore what is deleted, whether there is uncommitted work
-to discard, which branch a push is for. Nothing that a repository configures runs for that.
+Only facts that can change a decision are looked up: whether git can restore deleted files, whether there is uncommitted
+work to discard, which branch a push is for. No program that a repository configures runs for that.
 """
 
 import fnmatch
@@ -39,7 +39,7 @@ Impact = tuple[Effect, tuple[str, ...]]
 
 
 def impact_of(effect: Effect, cwd: str) -> Impact | None:
-    """An effect with the weight that it has here and now, and the files that would be lost; None if it does nothing."""
+    """An effect with its weight here and now, and the files that would be lost; None if it does nothing."""
     look = _LOOKS.get(effect.kind)
     known = effect.weight == "heavy" or "ssh" in effect.via  # the disk of another machine can't be seen
     return look(effect, cwd) if look and not known else (effect, ())
@@ -49,11 +49,11 @@ def _heavy(effect: Effect, *lost: str) -> Impact:
     return replace(effect, weight="heavy"), lost
 
 
-# files
+# Files
 
 
 def _delete(effect: Effect, cwd: str) -> Impact:
-    """Deleting, re-permissioning: everything at once is heavy, and so is what git can't restore."""
+    """Deletions and changed permissions: everything at once is heavy, and so is what git can't restore."""
     if _takes_all(effect) and _holds_work(effect.target, cwd):
         return _heavy(replace(effect, scope="outside") if effect.scope == "temp" else effect)
     if effect.scope == "home" and _takes_all(effect) and _is_top(base_of(effect.target)):
@@ -78,7 +78,7 @@ def _holds_work(target: str, cwd: str) -> bool:
 
 
 def _is_top(folder: str) -> bool:
-    """Whether it is the home folder, or one of its top folders."""
+    """Whether it is the home folder, or a folder directly in it."""
     home = client_env.expanduser("~").rstrip("/")
     return inside(folder, [home]) and folder.count("/") <= home.count("/") + 1
 
@@ -96,18 +96,18 @@ def _in_project(effect: Effect, cwd: str) -> Impact:
     lost, doubt = _lost(effect, root, found is not None)
     if lost or (base == root and _takes_all(effect)):
         return _heavy(effect, *lost)
-    # too large to look at in time: there may be work
+    # Too large to check in time: there may be work.
     return _heavy(replace(effect, certain=False, why=doubt)) if doubt else (effect, ())
 
 
 def _is_internal(path: str) -> bool:
-    """Whether a path below `.git` is what the repository consists of; hooks, locks and messages are routine."""
+    """Whether a path below `.git` is part of the repository's data; hooks, locks and messages are routine."""
     first = path.partition("/")[0]
     return not path.endswith(".lock") and (first in _INTERNALS or has_pattern(first) or not path)
 
 
 def _lost(effect: Effect, root: str, in_git: bool) -> tuple[tuple[str, ...], str]:
-    """The files that would be gone for good, and why there may be more of them."""
+    """The files that would be lost for good, and why there may be more of them."""
     pattern = posixpath.basename(effect.target)
     is_part = has_pattern(effect.target) and pattern not in _EVERYTHING
     wanted = effect.names or ((pattern,) if is_part else ())
@@ -128,17 +128,17 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, each) for each in patterns)
 
 
-# git
+# Git
 
 
 def _repository(effect: Effect, cwd: str) -> tuple[str, str] | None:
-    """The repository that git works in: `git -C x`, and git after `cd x`, work in that of x."""
+    """The repository that git works in: for `git -C x`, and for git after `cd x`, the repository of x."""
     folder = effect.folder or cwd
     return None if UNKNOWN in folder else gitstate.repository(folder)
 
 
 def _discard(effect: Effect, cwd: str) -> Impact | None:
-    """Nothing is discarded where there is nothing to lose, or no repository."""
+    """Nothing is discarded without a repository, or where there is nothing to lose."""
     if effect.weight == "light" or UNKNOWN in effect.folder + effect.target:
         return effect, ()
     found = _repository(effect, cwd)
@@ -155,7 +155,7 @@ def _discarded(effect: Effect, root: str) -> tuple[list[str], str]:
     """The files whose work would be lost, and why there may be more of them."""
     path = effect.target if effect.target.startswith("/") else ""
     own = _own_root(path)
-    if own and own != root:  # `git worktree remove`, `git submodule deinit`: all that is in it
+    if own and own != root:  # `git worktree remove`, `git submodule deinit`: everything in it
         work = gitstate.uncommitted(own, untracked=True)
         return [*work.modified, *work.staged, *work.untracked], work.why
     cleans = effect.why in _CLEANED
@@ -182,11 +182,9 @@ def _work_of(root: str) -> list[str]:
 
 
 def _force_push(effect: Effect, cwd: str) -> Impact:
-    """The branch decides: a default branch is everybody's."""
+    """The branch decides: other people share a default branch."""
     found = _repository(effect, cwd)
-    if found is None or not os.path.isdir(
-        effect.folder or cwd
-    ):  # the branch of a folder that is not there is not known
+    if found is None or not os.path.isdir(effect.folder or cwd):  # the branch of a missing folder is unknown
         return effect, ()
     branch = effect.target or gitstate.current_branch(found[0])
     named = replace(effect, target=branch)
@@ -200,11 +198,11 @@ def _drop_recovery(effect: Effect, cwd: str) -> Impact | None:
     return effect, ()
 
 
-# how the work is kept
+# How to keep the work
 
 
 def with_rescue(judged: "Judged", cwd: str) -> "Judged":
-    """What is lost with the command that keeps it; none where it would be deleted as well, with `.git`."""
+    """The lost files with the command that keeps them; no command if `.git` would be deleted as well."""
     effect = judged.effect
     if not judged.lost or effect.kind not in ("delete", "discard"):
         return judged
@@ -223,7 +221,7 @@ def _root(effect: Effect, base: str, cwd: str) -> str:
 
 
 def _rescue(effect: Effect, root: str, cwd: str) -> str:
-    """The command: a stash leaves out ignored files unless it is told otherwise, and needs a first commit."""
+    """The command: a stash leaves out ignored files unless it has `--all`, and needs a first commit."""
     here = gitstate.repository(cwd)
     git_here = "git" if here and os.path.realpath(here[0]) == os.path.realpath(root) else f"git -C {shlex.quote(root)}"
     if not gitstate.has_commit(root):

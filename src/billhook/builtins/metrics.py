@@ -1,7 +1,7 @@
-"""How often each hook ran, how it went and how long it took; and the latency budget that others hold hooks to.
+"""How often each hook ran, with which result and how long it took; and the latency budget for hooks.
 
-The numbers are made from outcomes, after the fold: a hook can't time itself. `billhook events stats` makes them from
-the event log; a program without a log gives an engine `Metrics`:
+The numbers come from outcomes, after the fold: a hook can't time itself. `billhook events stats` computes them from
+the event log; a program without a log passes `Metrics` to an engine:
 
     metrics = Metrics(warn_ms=250)
     engine = Engine([metrics.hook, *hooks], observers=[metrics.observe])
@@ -32,8 +32,8 @@ class HookStats(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     runs: int = 0
-    """How often it was asked and gave an answer or failed. Skipped is not a run; nor is the start in the background,
-    whose answer counts when it comes."""
+    """How often it ran and answered or failed. A skipped hook does not count; nor does the start in the background,
+    whose answer counts when it arrives."""
     skipped: int = 0
     background: int = 0  # how often it was started in the background
     failures: int = 0  # of all kinds: the next two are among them
@@ -62,7 +62,7 @@ class Durations:
         self._classes: Counter[int] = Counter()
 
     def add(self, ms: float) -> None:
-        ms = ms if 0 <= ms < math.inf else 0.0  # a record that somebody wrote by hand may say anything
+        ms = ms if 0 <= ms < math.inf else 0.0  # a record that was edited by hand may contain anything
         self.count += 1
         self.max = max(self.max, ms)
         if self._classes:
@@ -74,7 +74,7 @@ class Durations:
             self._exact = []
 
     def percentile(self, share: float) -> float | None:
-        """The smallest duration that this share of all does not exceed."""
+        """The smallest duration that this share of all durations does not exceed."""
         if not self.count:
             return None
         rank = max(1, math.ceil(share * self.count))
@@ -97,17 +97,17 @@ class _OfHook:
         self.durations = Durations()
         self.failed_open = self.denies = self.output_bytes = self.output_max = 0
 
-    def add(self, said: OutcomeRecord) -> None:
-        self.statuses[said.status if said.status in _KNOWN else "other"] += 1
-        if said.status in _NO_RUN:
+    def add(self, outcome: OutcomeRecord) -> None:
+        self.statuses[outcome.status if outcome.status in _KNOWN else "other"] += 1
+        if outcome.status in _NO_RUN:
             return
-        self.failed_open += said.failed_open
-        self.denies += said.decision == "deny"
-        output = max(0, said.output_bytes or 0)
+        self.failed_open += outcome.failed_open
+        self.denies += outcome.decision == "deny"
+        output = max(0, outcome.output_bytes or 0)
         self.output_bytes += output
         self.output_max = max(self.output_max, output)
-        if said.duration_ms or said.status != Status.TIMED_OUT:  # one whose time was over before it was asked took none
-            self.durations.add(said.duration_ms)
+        if outcome.duration_ms or outcome.status != Status.TIMED_OUT:  # it can time out before it starts
+            self.durations.add(outcome.duration_ms)
 
     def stats(self, name: str) -> HookStats:
         statuses, durations = self.statuses, self.durations
@@ -134,7 +134,7 @@ _KNOWN: Final = frozenset(Status)
 
 
 class Tally:
-    """Counts outcomes by hook. Lives as long as its owner likes; its memory does not grow with the outcomes."""
+    """Counts outcomes by hook. Lives as long as its owner; its memory does not grow with the outcomes."""
 
     def __init__(self) -> None:
         self._hooks: defaultdict[str, _OfHook] = defaultdict(_OfHook)
@@ -149,8 +149,8 @@ class Tally:
 
 
 class Metrics:
-    """Metrics of one process, without a log. Give its `hook` to an engine where later hooks should know the budget, and
-    `observe` as an observer; any number of threads and engines may share one."""
+    """Metrics of one process, without a log. Pass `observe` to an engine as an observer, and `hook` if later hooks need
+    the budget. Any number of threads and engines may share one."""
 
     def __init__(self, *, warn_ms: float | None = WARN_MS) -> None:
         from threading import Lock
@@ -172,7 +172,7 @@ class Metrics:
             return self._tally.stats()
 
     def slow(self) -> tuple[HookStats, ...]:
-        """Those over the budget."""
+        """The hooks over the budget."""
         return tuple(one for one in self.stats() if one.over(self.warn_ms))
 
 

@@ -1,6 +1,6 @@
-"""The files that are protected, found by whatever path leads to them: links, patterns, case, hard links.
+"""The protected files, found by any path that leads to them: links, patterns, case, hard links.
 
-What an effect touches is a real path already, so most calls need no more than a look at the names in it.
+An effect already has real paths, so most calls need no more than a check of the names in them.
 """
 
 import functools
@@ -36,13 +36,13 @@ _OUR_PLACE = re.compile(
     r"|\bbillhook\.__(?:file|path)__|find_spec\(\s*[\"']billhook|site-packages/billhook|pip3? show[^\n;|&]*billhook",
     re.I,
 )
-"""How a line finds out where billhook is installed."""
+"""Ways for a line to find out where billhook is installed."""
 _WRITES = re.compile(
     r"\bwrite|\bcopy|truncate|link|\bopen\s*\([^)]*,\s*(?:mode\s*=\s*)?[\"'][rbt]*[wax+]|>\s*[\"']|[\"'][wax]b?\+?[\"']",
     re.I,
 )
 _FED = re.compile(r"\b(?:xargs|parallel|read|mapfile|readarray|printf\s+-v)\b|=\(|\$\{\w+[^\w}]|\$\(|`|<\(")
-"""How a part of a line gets its words from another part."""
+"""Ways for a part of a line to get its words from another part."""
 _FIRST_FILE = re.compile(r"/(?:[^/\s]*\.pth|(?:site|user)customize\.py)(?![\w.])")
 
 
@@ -50,12 +50,12 @@ class Touch(msgspec.Struct, frozen=True):
     """One path that is written, created or removed, with its links followed."""
 
     path: str
-    below: bool = False  # what is below it as well: `rm -r`
-    names: tuple[str, ...] = ()  # of what is below only files or folders of such names: `find -name '*.pyc' -delete`
-    folder: bool = False  # only a folder is made; it holds nothing yet
+    below: bool = False  # everything below it as well: `rm -r`
+    names: tuple[str, ...] = ()  # below it, only files or folders with such names: `find -name '*.pyc' -delete`
+    folder: bool = False  # only an empty folder is made
     loose: bool = False  # patterns go across folders: `git checkout -- '*.json'`
-    maybe: bool = False  # a program that nothing is known of names it, or a link to it is made
-    copied: bool = False  # it comes with a folder, an archive or a patch
+    maybe: bool = False  # an unknown program names it, or a link to it is made
+    copied: bool = False  # it is part of a folder, an archive or a patch
     itself: bool = False  # only this name is removed: a file that has other names stays
 
 
@@ -68,7 +68,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class ProtectedIndex:
-    """What is protected by its folded path; the same for every call until the configuration changes."""
+    """The protected files by folded path; the same for every call until the configuration changes."""
 
     def __init__(self, protected: Protected) -> None:
         self.names = {fold(name): name for name in protected.names}
@@ -107,30 +107,30 @@ class ProtectedFiles:
 
     @functools.cached_property
     def fed(self) -> bool:
-        """Whether unknown words of the line may be what another part of it says: `echo x | xargs rm`."""
+        """Whether unknown words of the line may come from another part of it: `echo x | xargs rm`."""
         return _FED.search(self.text) is not None
 
     @functools.cached_property
     def places(self) -> dict[str, str]:
-        """The folders from here upwards, in which files of our names are configuration."""
+        """The folders from here upwards, in which files with our names are configuration."""
         return {fold(place): place for folder in _both(self.cwd) for place in upwards(folder)}
 
     @functools.cached_property
     def every(self) -> dict[str, str]:
-        """All that is protected, there or not."""
+        """Everything that is protected, whether it exists or not."""
         named = (posixpath.join(place, name) for place in self.places.values() for name in self.index.names.values())
         return {**{fold(path): path for path in named}, **self.index.every}
 
     @functools.cached_property
     def files(self) -> dict[str, str]:
-        """Files alone; those of billhook's own installation left out."""
+        """Only files, without those of billhook's installation."""
         index = self.index
         left_out = {*index.state, *index.folders, *index.elsewhere, *index.installed}
         return {folded: path for folded, path in self.every.items() if folded not in left_out}
 
     @functools.cached_property
     def identities(self) -> set[tuple[int, int]]:
-        """Device and inode of each file: another name of the same file has the same ones."""
+        """Device and inode of each file: a hard link has the same ones."""
         found = map(_identity, dict.fromkeys((*self.files.values(), *self.index.programs)))
         return {identity for identity, _ in found if identity}
 
@@ -141,12 +141,12 @@ class ProtectedFiles:
         projects = [self.cwd, repository_above(self.cwd), *(each for each in above if inside(self.cwd, [each]))]
         return tuple(fold(path.rstrip("/")) + "/" for each in filter(None, projects) for path in _both(each))
 
-    # what is touched
+    # Touched files
 
     def hits(self, touches: list[Touch], code: Iterable[str]) -> Iterator[Hit]:
         """Every protected file that is touched, or may be."""
         if len(touches) > MAX_PATHS:
-            yield Hit(f"{len(touches)} files, more than can be looked at", doubtful=True)
+            yield Hit(f"{len(touches)} files, too many to check", doubtful=True)
         for touch in touches[:MAX_PATHS]:
             yield from self.by_touch(touch)
         for text in code:
@@ -155,7 +155,7 @@ class ProtectedFiles:
     def by_touch(self, touch: Touch) -> Iterator[Hit]:
         """The protected files that one path leads to."""
         path, stars, name = touch.path.partition("/**")
-        if stars and UNKNOWN not in path and not touch.loose:  # whatever is below a folder, or all of one name there
+        if stars and UNKNOWN not in path and not touch.loose:  # everything below a folder, or all of one name there
             names = (name.strip("/"),) if name.strip("/*") else ()
             touch = replace(touch, path=path or "/", names=names, below=touch.below or not touch.maybe)
         is_pattern = has_pattern(touch.path)
@@ -181,7 +181,7 @@ class ProtectedFiles:
         return links > 1 and identity in self.identities
 
     def at(self, path: str, folded: str, touch: Touch) -> Iterator[Hit]:
-        """What a path is by itself: a file of ours, or something in a folder of ours."""
+        """What a path itself is: a file of ours, or something in a folder of ours."""
         index = self.index
         owned = [each for each in upwards(folded) if each in index.owned]
         if touch.maybe:
@@ -195,7 +195,7 @@ class ProtectedFiles:
             yield Hit(path)
 
     def counts(self, path: str, folded: str, name: str) -> bool:
-        """Whether a file of a name of ours is configuration where it is: a plain `hooks.yaml` needs company."""
+        """Whether a file with a name of ours is configuration in its folder. A plain `hooks.yaml` alone is not."""
         place = path[: len(path) - len(name)]
         if (folded.rstrip("/") or "/") in self.places or os.path.lexists(place + ".git"):
             return True
@@ -204,7 +204,7 @@ class ProtectedFiles:
         return any(os.path.lexists(place + other) for other in self.index.dotted)
 
     def is_ours_anywhere(self, folded: str, touch: Touch) -> bool:
-        """Another project's `.billhook`, a program that would be found before ours, code that runs before ours."""
+        """Another project's `.billhook`, a program that PATH finds before ours, code that runs before ours."""
         if touch.folder:
             return False
         if f"/{_OWN_FOLDER}/" in folded + "/":
@@ -221,7 +221,7 @@ class ProtectedFiles:
         return any(_runs_first(folded[len(site) + 1 :].partition("/")[0]) for site in sites)
 
     def under(self, folded: str, names: tuple[str, ...]) -> Iterator[Hit]:
-        """What is there of ours below a folder: removing the folder removes it."""
+        """Our files below a folder: removing the folder removes them."""
         above = folded.rstrip("/") + "/"
         there = ((each, path) for each, path in self.every.items() if each.startswith(above) and os.path.lexists(path))
         for each, path in there:
@@ -232,7 +232,7 @@ class ProtectedFiles:
         return folded not in self.index.folders and folded not in self.index.state
 
     def holds(self, folded: str, folder: str, names: tuple[str, ...]) -> bool:
-        """Whether a folder of ours has something of such a name in it; in a large one it may."""
+        """Whether a folder of ours contains such a name; a very large one may."""
         for _, folders, files in () if self.is_file(folded) else os.walk(folder):
             self.listed += len(folders) + len(files)
             if self.listed > _MAX_LISTED or any_matches(names, (*folders, *files)):
@@ -240,7 +240,7 @@ class ProtectedFiles:
         return False
 
     def by_shell_pattern(self, touch: Touch) -> Iterator[Hit]:
-        """`rm .cl*/set*`: only what is there is matched."""
+        """`rm .cl*/set*`: only existing files are matched."""
         paths = [""]
         for segment in touch.path.split("/")[1:]:
             paths = [f"{path}/{name}" for path in paths for name in self.matching(path, segment)]
@@ -249,7 +249,7 @@ class ProtectedFiles:
             yield from self.by_path(replace(touch, path=posixpath.join(REAL.real(folder), name)))
 
     def matching(self, folder: str, pattern: str) -> list[str]:
-        """The names in a folder that a pattern matches; in one that is too large to list, those of ours."""
+        """The names in a folder that a pattern matches; in a folder that is too large to list, only our names."""
         if not has_pattern(pattern):
             return [pattern]
         names = REAL.names(folder or "/") if self.listed < _MAX_LISTED else []
@@ -263,10 +263,10 @@ class ProtectedFiles:
             if segment_matches(fold(pattern), fold(name)) and not (hides and name.startswith("."))
         ]
 
-    # what can't be told
+    # Unknown parts
 
     def by_unknown(self, touch: Touch) -> Iterator[Hit]:
-        """A path with unknown parts. It counts where its known parts say enough: its last name, or a folder of ours."""
+        """A path with unknown parts. It counts if its known parts decide: its last name, or a folder of ours."""
         if touch.folder:
             return
         path = _SLASHES.sub("/", _CLASSES.sub(UNKNOWN, touch.path))
@@ -290,7 +290,7 @@ class ProtectedFiles:
         return path.startswith(UNKNOWN) and bool(_FIRST_FILE.search(path) or _OUR_PLACE.search(self.text))
 
     def is_told(self, touch: Touch, file: str, folder: str, rest: str) -> bool:
-        """Whether the known parts of a path say that it is this file."""
+        """Whether the known parts of a path fit this file."""
         if touch.loose:
             return os.path.lexists(file)
         last = rest.rstrip("/").rpartition("/")[2]
@@ -302,7 +302,7 @@ class ProtectedFiles:
         return self.fed and any(_says(self.text, name) for name in names)
 
     def mentioned(self, text: str) -> Iterator[Hit]:
-        """Code in another language, or a line that can't be read, that speaks of a protected file."""
+        """Code in another language, or a line that can't be read, that mentions a protected file."""
         if self.says_installation(text) and (_DESTROYS.search(text) or _WRITES.search(text)):
             yield _INSTALLATION
         if file := next((each for each in dict.fromkeys(self.files.values()) if _speaks_of(text, each)), ""):
@@ -316,7 +316,7 @@ class ProtectedFiles:
         return any(site in text for site in self.index.sites.values()) and _FIRST_FILE.search(text) is not None
 
     def folders_in(self, text: str) -> Iterator[Hit]:
-        """Folders of ours that a text names: `$X/.billhook/y`."""
+        """Folders of ours that the text names: `$X/.billhook/y`."""
         for folded, folder in self.index.folders.items():
             name = posixpath.basename(folder)
             if folded not in self.index.installed and _says(text, name if name.startswith(".") else _tail(folder)):
@@ -328,7 +328,7 @@ class ProtectedFiles:
                 yield Hit(folder, state=True, doubtful=True)
 
     def state_hit(self, folder: str) -> Hit:
-        """A project may have a `.claude/hooks` of its own: which one is meant can't be told, and the user is asked."""
+        """A project may have its own `.claude/hooks`: it is unknown which one is meant, so the user is asked."""
         others = (f"{place}/{_tail(folder)}" for place in upwards(self.cwd))
         other = any(os.path.lexists(path) and path != folder for path in others)
         return Hit(folder, state=not other, doubtful=True)
@@ -338,11 +338,11 @@ _INSTALLATION: Final = Hit("billhook's own program or package", doubtful=True)
 
 
 def _runs_first(name: str) -> bool:
-    """Whether Python runs a file or folder of this name in site-packages before any program; `*` may be one."""
+    """Whether Python runs a file or folder of this name in site-packages before any program; `*` may match one."""
     return name.endswith(".pth") or "*" in name or UNKNOWN in name or name.partition(".")[0] in _RUN_FIRST
 
 
-# paths and names compared
+# Comparing paths and names
 
 
 def _folded(paths: tuple[str, ...]) -> dict[str, str]:
@@ -362,7 +362,7 @@ def _with_links(paths: tuple[str, ...]) -> dict[str, str]:
 
 
 def _speaks_of(text: str, file: str) -> bool:
-    """Whether a text names a file; one in a folder of ours by both names, or by the folder if it destroys."""
+    """Whether text names a file; a file in a folder of ours by both names, or by the folder if the code destroys."""
     folder, name = _dotted_folder(file), posixpath.basename(file)
     if not folder:
         return _says(text, name)
@@ -370,14 +370,14 @@ def _speaks_of(text: str, file: str) -> bool:
 
 
 def _says(text: str, name: str) -> bool:
-    """Whether a text has a name as a word of its own, in any case."""
+    """Whether text contains a name as a whole word, in any case."""
     if name not in text and fold(name) not in _folded_text(text):
         return False
     return re.search(rf"(?<![\w-])(?<!\w\.){re.escape(name)}(?![\w-])", text, re.I) is not None
 
 
 def _dotted_folder(file: str) -> str:
-    """The name of the folder that a file is in, if it begins with a dot: by itself it tells which file is meant."""
+    """The name of a file's folder, if it begins with a dot: that name alone tells which file is meant."""
     folder = posixpath.basename(posixpath.dirname(file))
     return folder if folder.startswith(".") else ""
 
@@ -401,11 +401,11 @@ def fold(path: str) -> str:
 
 
 _folded_text = functools.lru_cache(maxsize=1)(fold)
-"""One long text is searched for many names."""
+"""The same long text is searched for many names."""
 
 
 def _both(folder: str) -> dict[str, None]:
-    """A folder as it is named, and with its links followed."""
+    """A folder as written, and with its links followed."""
     return dict.fromkeys((normal(folder), REAL.real(folder)))
 
 

@@ -1,9 +1,9 @@
-"""At most so many calls of a kind per turn, session or minute, or so many minutes of a turn or session; then they are
-denied, or asked of the person.
+"""A maximum of calls per turn, session or minute, or of minutes per turn or session; then calls are denied, or the user
+is asked.
 
-A call counts when it is let pass here: one that was refused, or asked, uses nothing up. A limit whose count can't be
-read or written lets nothing pass. Turns are those that turn-tracker counts; without it, a session is one turn. Calls
-of agents that name no session count together in their project, by the hour instead of turn and session.
+A call counts when it is allowed here: a call that was denied, or asked about, does not count. A limit whose count can't
+be read or written denies every call. Turns come from turn-tracker; without it, a session is one turn. Calls of agents
+that name no session count together in their project, per hour instead of per turn and session.
 """
 
 import math
@@ -25,38 +25,45 @@ SECONDS: Final = {"minute": 60.0, "hour": 3600.0}
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the calls that a rule strikes may be made."""
+    """How often the calls that match a rule are allowed."""
 
     rule: str | None = None  # a permission rule such as `Bash(curl *)`; None: every tool call
     at_most: Annotated[int, msgspec.Meta(ge=0)]
     per: Literal["turn", "session", "minute", "hour"] = "session"
-    """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, which turn and session become without one."""
+    """`minute`: any 60 seconds of the session; `hour`: any 60 minutes, used for turn and session without a session."""
     of: Literal["calls", "minutes"] = "calls"  # what `at_most` counts; minutes begin with the first such call
     then: Literal["deny", "ask"] = "deny"
-    reason: str = ""  # said before which limit it is
+    reason: str = ""  # printed before the limit itself
 
     @property
     def key(self) -> str:
-        """What it counts. Limits that count the same share a count, and so does one whose number was changed."""
+        """What it counts. Limits that count the same calls share a count; a changed number keeps its count."""
         return f"{self.per} {self.rule or '*'}{' minutes' if self.of == 'minutes' else ''}"
 
     def reached(self, used: "Used", now: float) -> bool:
-        """Whether nothing is left of it."""
+        """Whether it is used up."""
         if self.of == "minutes":
             return used.began is not None and now - used.began >= self.at_most * 60
         return used.count >= self.at_most
 
     @property
+    def in_words(self) -> str:
+        """What it allows."""
+        times = "once" if self.at_most == 1 else f"{self.at_most} times"
+        times = times if self.of == "calls" else f"for {self.at_most} min"
+        return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}"
+
+    @property
     def without_session(self) -> "RateLimit":
-        """The same where nobody knows when a turn or a session ends."""
+        """The same limit for an agent without sessions, where the end of a turn or a session is unknown."""
         return self if self.per in SECONDS else msgspec.structs.replace(self, per="hour")
 
 
 def rate_limit(
     state: FileState, limits: Sequence[RateLimit], project: str = "", *, clock: Callable[[], float] = time.monotonic
 ) -> Hook:
-    """The built-in gate that counts tool calls. Raises RuleError. Calls of no session count together in `project`, or
-    in the folder that they name. `clock` is one that nobody can set, the same in every process."""
+    """The built-in gate that counts tool calls. Raises RuleError. Calls without a session count together in `project`,
+    or in the folder that they name. `clock` is monotonic, and the same in every process."""
     counted = tuple((limit, condition(limit.rule) if limit.rule else None) for limit in limits)
     return Hook(
         name=NAME,
@@ -71,7 +78,7 @@ def rate_limit(
 
 
 class RateLimiter(msgspec.Struct, frozen=True):
-    """What the gate does. Calls that no limit is about cost no access to the state."""
+    """What the gate does. Calls that match no limit need no access to the state."""
 
     state: FileState
     limits: tuple[tuple[RateLimit, When | None], ...]
@@ -82,7 +89,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
         struck = [limit for limit, rule in self.limits if rule is None or rule(ctx)]
         if not struck:
             return NOTHING
-        counted = ctx.state.setdefault(NAME, set())  # a gate is asked once more when a later hook rewrites the input
+        counted = ctx.state.setdefault(NAME, set())  # a gate runs again when a later hook rewrites the input
         key = ctx.session_id
         if not key:
             key = f"no session in {self.project or ctx.cwd}"
@@ -94,7 +101,7 @@ class RateLimiter(msgspec.Struct, frozen=True):
         return NOTHING
 
     def _count(self, key: str, limits: list[RateLimit]) -> Answer | None:
-        """Count a call under all its limits, or under none of them if one is reached: then why it is refused."""
+        """Count a call under all its limits. If one is reached: count nothing, and return the refusal."""
         turn = turn_of(self.state, key)[1] if any(limit.per == "turn" for limit in limits) else 0
         refusals: list[Answer] = []
 
@@ -116,27 +123,27 @@ class RateLimiter(msgspec.Struct, frozen=True):
 
 
 class Used(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was used up of a limit."""
+    """How much of a limit is used."""
 
     count: int = 0
-    turn: int | None = None  # the turn in which it was, if that matters
-    times: tuple[float, ...] | None = None  # when each was, oldest first, if that matters
-    began: float | None = None  # when the first was, if minutes count
+    turn: int | None = None  # the turn of the calls, for limits per turn
+    times: tuple[float, ...] | None = None  # the time of each call, oldest first, for limits per minute and hour
+    began: float | None = None  # the time of the first call, for limits in minutes
 
     def in_force(self, limit: RateLimit, turn: int, now: float) -> "Used":
-        """What of it still counts."""
+        """The part that still counts."""
         if limit.per == "turn":
             return self if self.turn == turn else Used(turn=turn)
         if limit.per == "session":
             return self
-        # A time that lies ahead is from before the machine was started: as if it was now, it locks nobody out for long.
+        # A time in the future is from before the machine was started. It counts as now, so that it soon expires.
         past = [min(time, now) for time in self.times or ()]
         times = tuple(time for time in past if time > now - SECONDS[limit.per])
         return Used(len(times), times=times)
 
     def one_more(self, limit: RateLimit, now: float) -> "Used":
         if limit.of == "minutes":
-            # a begin that lies ahead is from before the machine was started
+            # A time in the future is from before the machine was started.
             return msgspec.structs.replace(self, began=min(now, now if self.began is None else self.began))
         times = None if self.times is None else (*self.times, round(now, 3))
         return msgspec.structs.replace(self, count=self.count + 1, times=times)
@@ -155,23 +162,20 @@ def _counts(record: Value | None) -> dict[str, Used]:
 
 
 def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
-    """The answer for a call when limits are reached: the strictest of them speaks."""
+    """The answer for a call when limits are reached; the strictest of them decides."""
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
-    what = f"`{limit.rule}`" if limit.rule else "tool calls"
-    times = "once" if limit.at_most == 1 else f"{limit.at_most} times"
-    times = times if limit.of == "calls" else f"for {limit.at_most} min"
     why = ", because the agent names no session" if limit.per == "hour" else ""
-    rule = f"Limit: {what} at most {times} per {limit.per}{why}; {_ends(limit, used, now)}"
+    rule = f"Limit: {limit.in_words}{why}; {_ends(limit, used, now)}"
     reason = f"{limit.reason}\n{rule}" if limit.reason else rule
     return deny(reason) if limit.then == "deny" else ask(reason)
 
 
 def _ends(limit: RateLimit, used: Used, now: float) -> str:
     if limit.per == "turn":
-        return "it begins anew with the next turn"
+        return "the count starts again with the next turn"
     if limit.per == "hour" and not used.times:
-        return "none may pass"
+        return "no call is allowed"
     if limit.per == "session" or limit.at_most < 1 or not used.times:
-        return "it holds until the session ends"
+        return "it applies until the session ends"
     left = used.times[used.count - limit.at_most] + SECONDS[limit.per] - now
-    return f"the next may pass in {math.ceil(left)} s"
+    return f"the next call is allowed in {math.ceil(left)} s"

@@ -1,4 +1,4 @@
-"""What the calls of a session would do, kept on disk for `after_effect`: each kind and scope once."""
+"""The effects of the calls of a session, stored on disk for `after_effect`: each kind and scope once."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _KIND: Final = "effects"
 
 
 def seen_in(state: FileState, session_id: str) -> frozenset[str]:
-    """What was seen in a session, as `kind:scope`. Raises StoreError."""
+    """The effects seen in a session, as `kind:scope`. Raises StoreError."""
     return state.value(_KIND, session_id, _cells)
 
 
@@ -24,7 +24,7 @@ def _cells(record: Value | None, session_id: str) -> frozenset[str]:
 
 
 class SeenEffects(msgspec.Struct, frozen=True):
-    """The observer: adds what a call would do to the record of its session, unless the call was denied.
+    """The observer: adds the effects of a call to the record of its session, unless the call was denied.
 
     A record has at most one entry for each kind and scope, so it can't grow without bounds.
     """

@@ -1,6 +1,6 @@
-"""What is noted of a session: when it began, how many prompts it had, and which files changed since.
+"""Facts about a session: when it began, how many prompts it had, and which files changed since.
 
-Changed is what git sees that is newer than the session, and what was committed in it.
+Changed files are those that git lists as changed and that are newer than the session, and those committed in it.
 """
 
 import itertools
@@ -20,8 +20,8 @@ from billhook.store.state import FileState, Value
 
 _KIND: Final = "runs"
 _BEGAN, _PROMPTS, _SENT_BACK = "began", "prompts", "sent back"
-_SECONDS: Final = 2.0  # that git may take for a question at the end of a turn
-_MOST: Final = 20_000  # files of a folder without git that are looked at
+_SECONDS: Final = 2.0  # time limit for git at the end of a turn
+_MOST: Final = 20_000  # files that are checked in a folder without git
 _COMMITTED: Final = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all")
 
 
@@ -40,7 +40,7 @@ class SessionNotes(msgspec.Struct, frozen=True):
                 began = {"at": time.time(), "head": _head(self.folder)}
                 self.state.update(_KIND, session_id, lambda record: self._noted(record or {}, began, verdict))
         except StoreError as error:
-            message = f"the begin of this session can't be recorded: {error.message}"
+            message = f"the start of this session can't be recorded: {error.message}"
             raise UnrecordedError(message, hook=self.hook, deny=self.gate, place=error.place) from error
 
     def _noted(self, record: Value, began: Value, verdict: Verdict) -> Value:
@@ -56,7 +56,7 @@ def _is_typed(verdict: Verdict, record: Value) -> bool:
 
 
 def _digest(text: str) -> str:
-    """Enough to know a text again, without a copy of what it contains."""
+    """Enough to recognize a prompt again, without a copy of its text."""
     return sha256(text.strip().encode(errors="replace")).hexdigest()
 
 
@@ -75,8 +75,8 @@ def _head(folder: str) -> str:
 
 
 def changed_files(state: FileState, session_id: str, folder: str) -> list[str]:
-    """The names of files below a folder that changed since the session began; of one whose begin was not seen, all that
-    no commit has. Raises StoreError, and UnreadableError where git does not tell."""
+    """The names of files below a folder that changed since the session began. If its start was not seen: all
+    uncommitted files. Raises StoreError, and UnreadableError if git gives no answer."""
     began = (state.read(_KIND, session_id) or {}).get(_BEGAN) if session_id else None
     since, head = (began["at"], began["head"]) if isinstance(began, dict) else (0.0, "")
     found = gitstate.repository(folder)
@@ -102,8 +102,8 @@ def _committed(root: str, head: str) -> list[str]:
 
 
 def _is_newer(path: str, since: float) -> bool:
-    """Whether a file was written since; one that is gone was deleted, and nobody knows when. A folder counts with what
-    is in it."""
+    """Whether a file was written since. A deleted file counts: its time is unknown. A folder counts with its
+    content."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -112,7 +112,7 @@ def _is_newer(path: str, since: float) -> bool:
 
 
 def _newer(folder: str, since: float) -> Iterator[str]:
-    """The same without git, in what is not hidden and not generated."""
+    """The same without git, in files that are neither hidden nor generated."""
     seen = 0
     for at, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in gitstate.GENERATED]

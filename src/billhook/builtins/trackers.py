@@ -1,8 +1,8 @@
 """The built-ins that observe: turn-tracker, session-naming, event-logger and metrics.
 
 A turn is the time between two Stop events. Turn 5 of session `abc` is `abc:5`; what its second subagent did is
-`abc:5:s:2`. The count lies in `turns/{session id}.json`, so it goes on in the next process. Later hooks read it with
-`ctx.find("turn-tracker").data["turnId"]`. Where the agent names no session there is none whose turns could be counted.
+`abc:5:s:2`. The count is in `turns/{session id}.json`, so it continues in the next process. Later hooks read it with
+`ctx.find("turn-tracker").data["turnId"]`. Without a session id there are no turns to count.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def turn_of(state: FileState, session_id: str) -> tuple[str, int]:
 
 
 class TurnState(msgspec.Struct, frozen=True):
-    """How far a session has come: the turn that it is in, and how many subagents ended in it."""
+    """The current turn of a session, and how many subagents ended in it."""
 
     sequence: Annotated[int, msgspec.Meta(ge=1)] = 1
     subagents: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(default=0, name="subagentSeq")
@@ -52,7 +52,7 @@ class TurnState(msgspec.Struct, frozen=True):
 
 
 class TurnTracker(msgspec.Struct, frozen=True):
-    """What the built-in does. A state that can't be read or written makes it fail, which stops nobody."""
+    """What the built-in does. It fails if the state can't be read or written; the event continues."""
 
     state: FileState
     preserve_on_resume: bool
@@ -75,7 +75,7 @@ class TurnTracker(msgspec.Struct, frozen=True):
                 return self._told(ctx, *self._current(ctx.session_id))
 
     def _current(self, session_id: str) -> tuple[str, int]:
-        """The turn that the session is in. A damaged record is replaced at once."""
+        """The current turn of the session. A damaged record is replaced at once."""
         try:
             return turn_of(self.state, session_id)
         except StoreError:
@@ -107,7 +107,7 @@ class TurnTracker(msgspec.Struct, frozen=True):
         return Answer(data={"turnId": turn_id, "sequence": sequence}, context=f"Turn {turn_id}" if tells else "")
 
     def _changed(self, session_id: str, change: Callable[[TurnState], TurnState]) -> TurnState:
-        """The turn after a change that no other process comes in between of."""
+        """The turn after an atomic change."""
 
         def replaced(record: Value | None) -> Value:
             changed: Value = msgspec.to_builtins(change(_turn(record)))
@@ -117,7 +117,7 @@ class TurnTracker(msgspec.Struct, frozen=True):
 
 
 def _turn(record: Value | None) -> TurnState:
-    """The turn that a record says. A session that is not recorded, or not as a count, is in its first."""
+    """The turn in a record. A session without a record, or with an invalid one, is in its first turn."""
     if record is None:
         return TurnState()
     try:
@@ -131,7 +131,7 @@ def _place_of(record: Value | None, session_id: str) -> tuple[str, int]:
     return turn.id_in(session_id), turn.sequence
 
 
-# Gives each session a name that people can say:
+# Gives each session a name that people can pronounce:
 
 
 SESSION_NAMING: Final = "session-naming"
@@ -151,7 +151,7 @@ def session_naming(sessions: Sessions, project: str) -> Hook:
 
 
 class SessionNaming(msgspec.Struct, frozen=True):
-    """What the built-in does. A name that can't be kept makes it fail, which stops nobody."""
+    """What the built-in does. It fails if the name can't be stored; the event continues."""
 
     sessions: Sessions
     project: str
@@ -165,7 +165,7 @@ class SessionNaming(msgspec.Struct, frozen=True):
         return Answer(data={"sessionName": session.name, "isNew": new, "source": source})
 
 
-# Gives every event the id under which the log will have it.
+# Gives every event the id of its record in the log.
 
 
 EVENT_LOGGER: Final = "event-logger"
@@ -187,11 +187,11 @@ def event_logger() -> Hook:
 
 
 METRICS: Final = "metrics"
-WARN_MS: Final = 1000.0  # the latency budget where nobody sets one, in milliseconds
+WARN_MS: Final = 1000.0  # the default latency budget, in milliseconds
 
 
 def metrics(*, warn_ms: float | None = WARN_MS) -> Hook:
-    """The built-in: says at every event what the latency budget is. None: there is none."""
+    """The built-in: tells later hooks the latency budget at every event. None: there is no budget."""
     return Hook(
         name=METRICS,
         title="times every hook",

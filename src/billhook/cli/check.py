@@ -1,4 +1,4 @@
-"""`billhook check`, `billhook rule` (explains its codes) and `billhook schema` (JSON Schema for editors)."""
+"""`billhook check`, with the explanations of its codes, and `billhook schema`: JSON Schema for editors."""
 
 import difflib
 import json
@@ -17,7 +17,7 @@ from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
-from billhook.cli.options import choice, flag, option, words
+from billhook.cli.options import choice, complete_among, flag, option, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
 from billhook.config.builtin_hooks import guard_settings
@@ -231,6 +231,13 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 _UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all, so its content is unknown
 
 
+_EXPLAIN_HELP = "Explain a code of a finding, as in --explain BH301. Without CODE, list all codes."
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [code for code in sections() if code.startswith(incomplete.upper())]
+
+
 class Checked(msgspec.Struct, frozen=True):
     """The findings, and the number of checked hooks and files."""
 
@@ -244,6 +251,7 @@ class Checked(msgspec.Struct, frozen=True):
     epilog=f"""\b
 Examples:
   billhook check
+  billhook check --explain BH301
   billhook check .claude/settings.json hooks.yaml
   billhook check --ignore BH306,BH5 ../other-project
   billhook check --format github
@@ -251,15 +259,16 @@ Examples:
   billhook check --host {[*AGENTS][1]}
 
 \b
-Exit code: 0 no findings but notes (BH6), 1 findings, 2 something could not
-be read. With --host: 1 if a hook returns or needs something that this agent
-does not support; what a hook might return is only a note.""",
+Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
+read. With --host: 1 if this agent does not support something that a hook
+needs.""",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
 @choice([*FORMATS], "--format", "format_", "How findings are printed.")
 @option("--select", "CODES", "Only these codes or prefixes of codes: BH3,BH506.", multiple=True)
 @option("--ignore", "CODES", "All except these codes or prefixes of codes.", multiple=True)
 @option("--host", "NAME", f"Show what this agent does not support: {', '.join([*AGENTS][:3])} ..., or all.")
+@option("--explain", "[CODE]", _EXPLAIN_HELP, is_flag=False, flag_value="", shell_complete=_complete)
 @flag("--json", "as_json", "The same as --format json.")
 def verb(
     paths: tuple[str, ...],
@@ -267,15 +276,18 @@ def verb(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     host: str | None,
+    explain: str | None,
     as_json: bool,
 ) -> int:
     """Check the hooks for problems and suggest fixes. No hook is run.
 
-    Also notes hooks that never ran and slow hooks, by the event log.
+    The event log adds notes: hooks that never fired, and hooks that are slow.
 
-    PATH is a file, or the folder of a project. Without it, all files that apply here are checked, including your own.
-    `billhook rule CODE` explains a code.
+    PATH is a file, or the folder of a project. Without PATH, everything that applies here is checked, your own files
+    included.
     """
+    if explain is not None:
+        return _explain(explain, as_json=as_json or format_ == "json")
     wanted, unwanted = _codes(select, "--select"), _codes(ignore, "--ignore")
     if host is not None:
         if wanted or unwanted or format_ not in ("text", "json"):
@@ -293,7 +305,7 @@ def verb(
         rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
         if rules:
             waiting = visible(", ".join(one.shown for one in rules))
-            hint(f"not approved, so that agents still ask: {waiting} (`billhook trust`)")
+            hint(f"not approved yet, so agents still ask: {waiting} (`billhook trust`)")
     unread = any(one.code in _UNREAD for one in found.findings)
     return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 
@@ -424,38 +436,33 @@ def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
     for word in found:
         if not any(code.startswith(word) for code in sections()):
             near = suggest(word, sections())
-            remedy = near if near.startswith("did") else "`billhook rule` lists all codes"
+            remedy = near if near.startswith("did") else "`billhook check --explain` lists all codes"
             raise UsageError(f"{option}: no code begins with `{word}`", hint=remedy)
     return found
 
 
-# `billhook rule`:
-@click.command(
-    "rule",
-    epilog="""\b
-Examples:
-  billhook rule BH301
-  billhook rule
-  billhook rule --json | jq -r '.code + " " + .title'""",
-)
-@click.argument("code", required=False, metavar="CODE")
+# `billhook check --explain`:
+@click.command("rule", hidden=True)
+@click.argument("code", required=False, metavar="[CODE]", shell_complete=_complete)
 @flag("--json", "as_json", "Print one line of JSON for each code.")
 def rule_verb(code: str | None, as_json: bool) -> int:
-    """Explain a code of `billhook check`, and how to fix what it finds.
+    """The same as `billhook check --explain [CODE]`."""
+    return _explain(code or "", as_json=as_json)
 
-    Without CODE, list all codes.
-    """
+
+def _explain(code: str, *, as_json: bool) -> int:
+    """Print what a code means and how to fix the finding; without a code, a line for each."""
     known = sections()
-    word = f"BH{code}" if code is not None and code.isdigit() else (code or "").upper()
-    if code is not None and word not in known:
-        near = nearest(word, known) if len(word) != len("BH301") else ""  # other codes of full length are unrelated
-        remedy = f"did you mean `{near}`?" if near else "`billhook rule` lists all codes"
+    word = f"BH{code}" if code.isdigit() else code.upper()
+    if code and word not in known:
+        near = nearest(word, known) if len(word) != len("BH301") else ""  # every whole code is near to some other
+        remedy = f"did you mean `{near}`?" if near else "`billhook check --explain` lists all codes"
         raise UsageError(f"no code `{code}`", hint=remedy)
-    chosen = [known[word]] if code is not None else list(known.values())
-    whole = [f"\n{chosen[0].text}"] if code is not None else []
+    chosen = [known[word]] if code else list(known.values())
+    whole = [f"\n{chosen[0].text}"] if code else []
     report(as_json, [*map(_heading, chosen), *whole], *(picked(one, "code title text") for one in chosen))
-    if code is None and not as_json:
-        hint("`billhook rule CODE` explains a code")
+    if not code and not as_json:
+        hint("`billhook check --explain CODE` explains one code")
     return 0
 
 
@@ -464,6 +471,9 @@ def _heading(section: Section) -> str:
 
 
 # `billhook schema`:
+_KINDS = ("hooks", "settings")
+
+
 @click.command(
     "schema",
     epilog="""\b
@@ -475,12 +485,12 @@ Examples:
 This line in hooks.yaml tells editors where the schema is:
   # yaml-language-server: $schema=./hooks.schema.json""",
 )
-@click.argument("kind", metavar="[hooks|settings]", default="hooks")
+@click.argument("kind", metavar="[hooks|settings]", default="hooks", shell_complete=complete_among(_KINDS))
 def schema_verb(kind: str) -> int:
     """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""
     from billhook.config.schema import schema
 
-    if kind not in ("hooks", "settings"):
-        raise UsageError(f"no schema `{kind}`", hint=suggest(kind, ("hooks", "settings")))
+    if kind not in _KINDS:
+        raise UsageError(f"no schema `{kind}`", hint=suggest(kind, _KINDS))
     say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
     return 0

@@ -1,4 +1,4 @@
-"""`billhook demo`: an agent at work among hooks, in a scratch folder with a project and a home of its own."""
+"""`billhook demo`: an agent works with hooks in a scratch folder, with a separate project and home."""
 
 import asyncio
 import os
@@ -35,14 +35,14 @@ from billhook.runners import process_tree
 from billhook.store.log.record import ALL, Record
 
 _PREFIX: Final = "billhook-demo-"
-_OVER: Final = "over"  # a file that says: the next demo may remove this folder
+_OVER: Final = "over"  # a file that marks a folder which the next demo may remove
 _LEAKS: Final = ("XDG_CONFIG_HOME", "CLAUDE_PROJECT_DIR", "BASH_ENV", "ENV")
-"""Variables through which something of the person's own could have a say in the demo."""
-_LINES: Final = 150  # of a log that is too long for the agent's budget
+"""Variables through which the user's own files could affect the demo."""
+_LINES: Final = 150  # lines of a log that exceeds the agent's budget
 
 
 class DemoFolder(NamedTuple):
-    """One scratch folder. Outlives its demo, so that people can look further: the next demo removes it."""
+    """A scratch folder. It stays after the demo for a closer look, and the next demo removes it."""
 
     folder: Path
 
@@ -52,20 +52,20 @@ class DemoFolder(NamedTuple):
 
     @property
     def home(self) -> Path:
-        """Where billhook keeps what it writes."""
+        """The folder for billhook's files."""
         return self.folder / "home"
 
     def config(self) -> Config:
-        """The hooks of the project, and nobody else's."""
+        """The hooks of the project, without the user's own."""
         return load_config(self.project, layers=("project",), home=self.home)
 
     def approve(self) -> None:
-        """Approve the project's hooks, as their owner would with `billhook trust`."""
+        """Approve the project's hooks, as the user would with `billhook trust`."""
         for entry in self.config().pending:
             approve_entry(entry, self.home)
 
     def enter(self) -> None:
-        """Be somebody who lives here, from now on: a demo is a process of its own."""
+        """Use this home and project from now on: a demo is a separate process."""
         for name in _LEAKS:
             os.environ.pop(name, None)
         os.environ |= {"HOME": str(self.home), "BILLHOOK_HOME": str(self.home)}
@@ -74,7 +74,7 @@ class DemoFolder(NamedTuple):
 
 @contextmanager
 def scratch(*, keep: bool) -> Iterator[DemoFolder]:
-    """Make a scratch folder, which stays until the next demo; `keep`: until somebody removes it."""
+    """Make a scratch folder, which stays until the next demo. `keep`: until the user removes it."""
     _sweep()
     try:
         made = DemoFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
@@ -82,11 +82,11 @@ def scratch(*, keep: bool) -> Iterator[DemoFolder]:
         made.home.mkdir()
         (made.project / "old").mkdir()
         (made.project / "old" / "greet.sh").write_text("echo Hello\n")
-        lines = (f"part {number} of {_LINES}: compiled, nothing to complain about\n" for number in range(1, _LINES + 1))
+        lines = (f"part {number} of {_LINES}: compiled without warnings\n" for number in range(1, _LINES + 1))
         (made.project / "build.log").write_text("".join(lines))
     except OSError as error:
-        remedy = "the variable TMPDIR says where; is there room?"
-        raise BillhookError(f"no scratch folder could be made: {error}", hint=remedy) from None
+        remedy = "check the folder of the variable TMPDIR, and its free space"
+        raise BillhookError(f"can't create a scratch folder: {error}", hint=remedy) from None
     try:
         yield made
     finally:
@@ -95,7 +95,7 @@ def scratch(*, keep: bool) -> Iterator[DemoFolder]:
 
 
 def _copy(source: Traversable, target: Path) -> None:
-    """The content alone: an installed package may be read-only, a copy must not be."""
+    """Copy the content only: an installed package may be read-only, and the copy must be writable."""
     if not source.is_dir():
         target.write_bytes(source.read_bytes())
         return
@@ -105,7 +105,7 @@ def _copy(source: Traversable, target: Path) -> None:
 
 
 def _sweep() -> None:
-    """Remove what earlier demos of the same person left behind: nothing piles up."""
+    """Remove the folders of earlier demos of the same user."""
     for over in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
         with suppress(OSError):
             found = over.parent.lstat()
@@ -119,27 +119,31 @@ LIFECYCLE: Final = (
     "SubagentStart", "SubagentStop", "PreCompact", "Stop", "TaskCompleted", "TeammateIdle", "Notification",
     "SessionEnd",
 )  # fmt: skip
-"""The events that an agent's life is made of; the demo has every one."""
-PROMPT: Final = "Write a greeting, clear the old program away, and have it all tried."
+"""The events of an agent's session; the demo has every one."""
+PROMPT: Final = "Write a greeting, remove the old program, and test everything."
 _MODEL: Final = "../turns.yaml"
-_BUDGET: Final = 1500  # tokens: one long file is too much, so that the conversation is compacted
+_BUDGET: Final = 1500  # tokens: one long file exceeds it, so that the conversation is compacted
 _HEAD: Final = """\
-An agent works in a scratch folder. What it says comes from a script (no key is
-needed); its tools, the hooks around them and the log are real."""
+An agent works in a scratch folder. Its text comes from a script, so it needs no
+API key. Its tools, the hooks and the log are real."""
 
 
 @click.command(
     "demo",
     epilog="""\b
-Exit code: 0 everything happened as it should, 1 something did not, 130 interrupted.""",
+Examples:
+  billhook demo
+  billhook demo --keep
+
+Exit code: 0 everything worked, 1 something failed, 130 interrupted.""",
 )
 @flag("--json", "as_json", "Print the typed events of the run, one line of JSON each.")
-@flag("--keep", "Let the scratch folder stay; else the next demo removes it.")
+@flag("--keep", "Keep the scratch folder. By default the next demo removes it.")
 def verb(as_json: bool, keep: bool) -> int:
-    """Watch an agent work among hooks: all 15 events of an agent's life, in a few seconds, without a key.
+    """Watch an agent work with hooks: all 15 events of a session, in a few seconds, without an API key.
 
-    It runs in a scratch folder with a home of its own: nothing of yours is read or changed. At the end stand the
-    commands to look at what happened there.
+    It runs in a scratch folder with a separate home, and reads or changes none of your files. At the end it prints
+    commands for a closer look.
     """
     with scratch(keep=keep) as made:
         made.enter()
@@ -152,10 +156,10 @@ def verb(as_json: bool, keep: bool) -> int:
 
 
 def _played(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
-    """Play the session: how it ended, and the exit code when a signal ended it or its output was lost."""
+    """Play the session. Returns its end, and the exit code if a signal or lost output ended it."""
     process_tree.adopt_orphans()
     try:
-        # One reader reads it all, in this order: here is no answer that must be kept apart.
+        # Both streams in one, in order: there is no answer that must be kept separate.
         with nullcontext() if as_json else redirect_stderr(sys.stdout):
             return asyncio.run(_session(made, as_json))
     finally:
@@ -195,22 +199,22 @@ async def _run(config: Config, show: Show, interrupts: Interrupts) -> TurnEnded:
 
 
 class _Paragraphs:
-    """A screen with a blank line before each thing that the agent says: what follows belongs to that."""
+    """A screen with a blank line before each text of the agent. Its tool calls follow that text."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._speaks = False
+        self._in_text = False
 
     def __call__(self, event: Any) -> None:
-        speaks = isinstance(event, TextDelta) and event.agent == "main"
-        if speaks and not self._speaks:
+        in_text = isinstance(event, TextDelta) and event.agent == "main"
+        if in_text and not self._in_text:
             self._screen.line("")
-        self._speaks = speaks
+        self._in_text = in_text
         self._screen(event)
 
 
 class _DemoReport:
-    """What the log has of a session that was played, whether that is all, and where to look further."""
+    """What the log contains about the session, whether it is complete, and further commands."""
 
     def __init__(self, made: DemoFolder, ended: TurnEnded, seconds: float) -> None:
         self.made, self.ended, self.seconds = made, ended, seconds
@@ -226,15 +230,15 @@ class _DemoReport:
             say_json({"type": "demo", **where, "amiss": amiss})
         else:
             logs = chosen(Filters(sessions=(".",), events=LIFECYCLE), self.here)
-            say("\n" + click.style("Every event is in the log, with what hooks said to it", bold=True) + "\n")
+            say("\n" + click.style("Every event is in the log, with the answers of hooks", bold=True) + "\n")
             Printer(self.here).show(logs, logs.forward())
             say("\n".join(["", *self._next()]))
         for one in amiss:
-            note(f"not as it should be: {one}")
+            note(f"unexpected: {one}")
         return 1 if amiss else 0
 
     def amiss(self) -> Iterator[str]:
-        """What should have happened, and did not."""
+        """What should have happened and did not."""
         if self.ended.how != "done":
             yield f"the session {self.ended.how}: {self.ended.text}"
         happened = {record.event for record in self.records}
@@ -252,34 +256,34 @@ class _DemoReport:
         there = {record.event for record in self.records}
         happened = [event for event in LIFECYCLE if event in there]
         all_ = "All" if len(happened) == len(LIFECYCLE) else f"{len(happened)} of the"
-        text = f"{all_} {len(LIFECYCLE)} events of an agent's life happened, in {self.seconds:.1f} s: "
+        text = f"{all_} {len(LIFECYCLE)} events of a session happened in {self.seconds:.1f} s: "
         yield from filled(text + ", ".join(happened), 0)
         yield ""
-        yield click.style("Look further", bold=True)
+        yield click.style("A closer look", bold=True)
         yield f"  cd {shlex.quote(str(self.made.project))}"
         home = shlex.quote(str(self.made.home))
         yield f"  export HOME={home} BILLHOOK_HOME={home} XDG_CONFIG_HOME={home}"
-        yield "      in this shell: your own hooks stay out of it"
+        yield "      for this shell, so that your own hooks do not apply"
         program, path = _program()
         if path:
             yield f"  export PATH={shlex.quote(path)}:$PATH"
         again = f"agent --init --permission-mode acceptEdits --context-budget {_BUDGET} --model scripted:{_MODEL}"
         commands = {
-            "events . --json": "every event whole, as its hooks got it",
+            "events . --json": "every event in full",
             **({f"explain {self.denied.seq}": "why `rm -rf` did not run"} if self.denied is not None else {}),
-            "list": "the hooks: they are in hooks.yaml, to play with",
-            f"{again} -p 'Once more'": "the script once more, in the folder as it is now: `old` is moved already",
-            "agent": "with a key of your own: ask what you like",
+            "list": "the hooks; edit them in hooks.yaml",
+            f"{again} -p 'Once more'": "run the script again, in the folder as it is now",
+            "agent": "with your own API key: any prompt",
         }
         for command, shows in commands.items():
             yield f"  {program} {command}"
             yield f"      {shows}"
         yield f"  rm -r {shlex.quote(str(self.made.folder))}"
-        yield "      removes it all"
+        yield "      remove everything"
 
 
 def _program() -> tuple[str, str]:
-    """How to call this billhook from anywhere: its name, and the folder that the PATH lacks."""
+    """How to run this billhook from anywhere: its name, and the folder to add to PATH."""
     ours = Path(sys.executable).with_name("billhook")
     if not ours.exists():
         return f"{shlex.quote(sys.executable)} -m billhook", ""

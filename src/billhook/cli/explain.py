@@ -1,6 +1,6 @@
-"""`billhook explain`: which hooks an event would get, and why the others not. Nothing is run.
+"""`billhook explain`: which hooks would run for an event, and why others are skipped. Nothing is run.
 
-`billhook explain ID`: a past decision, under the configuration of that moment, and what would happen today.
+`billhook explain ID`: a past decision, under the configuration of that time, and what would happen today.
 """
 
 import os
@@ -16,12 +16,12 @@ from billhook.cli.events.query import LogScope
 from billhook.cli.events.show import by_id, found, whole
 from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
-from billhook.cli.options import config_option, event_named, flag, loaded, tool_options
+from billhook.cli.options import complete_among, config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader
 from billhook.config.config import Config, as_data, kept
 from billhook.core import strictjson, tools
-from billhook.core.answers import Decision
+from billhook.core.answers import Answer, Decision, SkipReason
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest
@@ -30,13 +30,14 @@ from billhook.store.log.record import OutcomeRecord
 
 _INDENT = 5
 _MOST_EFFECTS = 10
+_MOST_OTHERS = 8  # hooks for other events that are named
 _RECORD = re.compile(r"[0-9A-Fa-f]{8,32}|[1-9][0-9]{0,17}")
 _OPTIONS = ("--tool", "--input", "--config", "--all", "--json", "--help")
 
 
 @click.command(
     "explain",
-    context_settings={"ignore_unknown_options": True},  # those of a command that was not quoted
+    context_settings={"ignore_unknown_options": True},  # the options of a command that was not quoted
     epilog="""\b
 Examples:
   billhook explain 'git push --force'
@@ -45,10 +46,10 @@ Examples:
   billhook explain 12
   billhook explain 0199f3c81d2a""",
 )
-@click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1)
+@click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1, shell_complete=complete_among(EVENTS))
 @tool_options
 @config_option
-@flag("--all", "everything", "Show the hooks for other events, too.")
+@flag("--all", "everything", "Also show the hooks that listen for other events.")
 @flag("--json", "as_json", "Print one line of JSON.")
 def verb(
     about: tuple[str, ...],
@@ -58,11 +59,11 @@ def verb(
     everything: bool,
     as_json: bool,
 ) -> int:
-    """Say which hooks would be asked about an event, and why the others not, without running anything.
+    """Show which hooks would run for an event, and why others are skipped. Nothing is run.
 
-    The argument is the name of an event, or a shell command, which stands for PreToolUse of Bash. It may also be a
-    record of the event log, by its number or by the first eight digits of its id or more: then the decision of that
-    time is explained, under the configuration of that time, and what would happen today.
+    The argument is the name of an event, or a shell command (short for PreToolUse of Bash). It can also be a record of
+    the event log: its number, or at least the first eight digits of its id. Then the output shows how that decision
+    was made, under the configuration of that time, and what would happen today.
     """
     is_record = len(about) == 1 and tool is None and input_ is None and _RECORD.fullmatch(about[0])
     if is_record and explain_record(about[0].lower(), configs, as_json=as_json):
@@ -71,14 +72,14 @@ def verb(
     found = explain.explain(config, _event(about, tool, input_, config))
     screen.report(as_json, _screen(found, everything), _as_data(found, everything))
     if not as_json and not config.entries:
-        no_file = "no hooks are configured here; `billhook init` writes a first file"
+        no_file = "no hooks are configured here; `billhook init` creates a first file"
         screen.hint(screen.unreadable(config) or ("the files here contain no hooks" if config.sources else no_file))
     return 0
 
 
 def _event(about: Sequence[str], tool: str | None, input_: str | None, config: Config) -> Event:
     if not about:
-        raise UsageError("which event, or which command?", hint="billhook explain 'git push --force'")
+        raise UsageError("name an event or a command", hint="billhook explain 'git push --force'")
     name = event_named(about[0], config)
     if len(about) > 1:
         raise _too_many(about, name)
@@ -86,7 +87,7 @@ def _event(about: Sequence[str], tool: str | None, input_: str | None, config: C
         _refuse_slips(about[0], tool, input_)
         name, tool, input_ = "PreToolUse", "Bash", strictjson.dumps({"command": about[0]})
     elif name in EVENTS and tool is None and "tool_name" in EVENTS[name].__struct_fields__:
-        raise UsageError(f"{name} is about a tool: which one?", hint=f"billhook explain {name} --tool Bash")
+        raise UsageError(f"{name} needs a tool", hint=f"billhook explain {name} --tool Bash")
     nothing: dict[str, Any] = dict.fromkeys(("output", "error", "session", "cwd", "whole"))
     return build_event({**nothing, "event": name, "tool": tool, "input_": input_})
 
@@ -94,21 +95,21 @@ def _event(about: Sequence[str], tool: str | None, input_: str | None, config: C
 def _too_many(about: Sequence[str], name: str) -> UsageError:
     if name or about[0].startswith("-"):
         odd = about[1] if name else about[0]
-        remedy = f"{suggest(odd, _OPTIONS)} (`billhook explain --help` tells more)"
-        return UsageError(f"`{odd}` is too much", hint=remedy)
+        remedy = f"{suggest(odd, _OPTIONS)} (see `billhook explain --help`)"
+        return UsageError(f"unexpected argument `{odd}`", hint=remedy)
     quoted = " ".join(about).replace("'", "'\\''")
-    return UsageError("that is more than one argument", hint=f"quote it: billhook explain '{quoted}'")
+    return UsageError(f"expected one argument, got {len(about)}", hint=f"quote it: billhook explain '{quoted}'")
 
 
 def _refuse_slips(text: str, tool: str | None, input_: str | None) -> None:
-    """A shell command is taken for one only when it is hardly the name of an event."""
+    """Refuse text that looks like a misspelt event: it would be taken for a shell command."""
     near = nearest(text, EVENTS, 0.75) if text.isidentifier() else ""
     if near:
-        raise UsageError(f"no event `{text}`", hint=f"did you mean `{near}`?")
+        raise UsageError(f"unknown event `{text}`", hint=f"did you mean `{near}`?")
     if tool is not None or input_ is not None:
         given = "--tool" if tool is not None else "--input"
         remedy = f"name the event (billhook explain PreToolUse --tool ...), or leave {given} out"
-        raise UsageError(f"`{text}` is no event, and {given} does not go with a command", hint=remedy)
+        raise UsageError(f"`{text}` is not an event, and {given} can't be used with a command", hint=remedy)
     if not text.strip():
         raise UsageError("the command is empty", hint="billhook explain 'git push --force'")
 
@@ -126,7 +127,7 @@ def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
 
 
 def outlook_data(outlook: explain.Outlook) -> dict[str, Any]:
-    """What can be said about the verdict, as JSON."""
+    """What is known about the verdict, as JSON."""
     return {
         **screen.picked(outlook, "decision certain by"),
         "depends_on": outlook.open,
@@ -142,7 +143,7 @@ def _hook_data(one: explain.Explained) -> dict[str, Any]:
         **screen.picked(one, "why? fix? order"),
         "deadline": one.seconds,
         "on_failure_means": one.failure or None,
-        "says": None if one.says is None else screen.picked(one.says, "decision reason context"),
+        "says": None if one.answer is None else screen.picked(one.answer, "decision reason context"),
         "notes": one.notes,
         **{key: value for key, value in as_data(one.row).items() if key not in ("name", "why", "effect")},
         "hash": one.row.exact_hash or None,
@@ -152,39 +153,46 @@ def _hook_data(one: explain.Explained) -> dict[str, Any]:
 def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
     yield click.style(heading(found.event), bold=True)
     yield from _effects(found.effects)
-    spoken = [one for one in found.hooks if not one.silent]
-    for place, one in enumerate(spoken, 1):
+    deciding = [one for one in found.hooks if not one.silent]
+    for place, one in enumerate(deciding, 1):
         yield ""
         yield from _hook(one, place)
-    if not spoken:
-        yield from ("", f"no hook wants {one_line(found.event.hook_event_name, 60)}")
+    if not deciding:
+        yield from ("", f"no hook listens for {one_line(found.event.hook_event_name, 60)}")
     others = [one for one in found.others if not one.silent]
     for one in others if everything else ():
         yield ""
         yield from _hook(one, 0)
     if others and not everything:
-        want = "wants" if len(others) == 1 else "want"
-        named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:8])
-        more = f", and {len(others) - 8} more" if len(others) > 8 else ""
         yield ""
-        yield from screen.filled(
-            f"{counted(len(others), 'hook')} {want} other events: {named}{more} (--all shows why)", 0
-        )
+        yield from screen.filled(_others(others), 0)
     if silent := [one.row.name for one in found.hooks if one.silent]:
-        yield from ("", click.style(f"built in, without a say: {', '.join(silent)}", dim=True))
+        yield ""
+        yield from _dimmed(f"built-ins that only observe: {', '.join(silent)}")
     yield ""
     yield from _conclusion(found)
 
 
+def _others(others: Sequence[explain.Explained]) -> str:
+    listen = "listens" if len(others) == 1 else "listen"
+    named = ", ".join(f"{one.row.name} ({', '.join(one.row.events)})" for one in others[:_MOST_OTHERS])
+    more = f", and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
+    return f"{counted(len(others), 'hook')} {listen} for other events: {named}{more} (--all shows them)"
+
+
+def _dimmed(text: str) -> Iterator[str]:
+    return (click.style(line, dim=True) for line in screen.filled(text, 0))
+
+
 def _effects(effects: Sequence[Effect]) -> Iterator[str]:
-    """What the call would do, and which part of it does that."""
+    """What the call would do, and which part of it does each of these."""
     if not effects:
         return
     yield from ("", "  effects")
     cells = [f"{effect.kind}:{effect.scope}" for effect in effects[:_MOST_EFFECTS]]
     column = max(map(len, cells))
     for cell, effect in zip(cells, effects, strict=False):
-        above = dict.fromkeys(effect.via[:-1])  # a script is named as a command and as a file
+        above = dict.fromkeys(effect.via[:-1])  # a script appears as a command and as a file
         via = f", via {', '.join(above)}" if above else ""
         unsure = f", not certain{f': {effect.why}' if effect.why else ''}" if not effect.certain else ""
         about = f"{effect.shown} " if effect.shown else ""
@@ -210,26 +218,49 @@ def heading(event: Event) -> str:
 
 
 def _hook(one: explain.Explained, place: int) -> Iterator[str]:
-    word, colour = ("asked", "green") if one.runs else ("blocks", "red") if one.blocks else ("not asked", "yellow")
+    word, colour = ("runs", "green") if one.runs else ("blocks", "red") if one.blocks else ("skipped", "yellow")
     number = f"{place}" if one.order is not None else "-"
-    name = click.style(one_line(one.row.name, screen.width() - 20), fg="cyan")
-    yield f"  {number:<2} {name}  {click.style(word, fg=colour)}"
-    if one.row.layer != "built-in" and one.says is None:
+    yield from _headed(number, one.row.name, word, colour, one.reasons[0].why if one.reasons else "")
+    yield from _reasons(one)
+    if one.row.layer != "built-in" and one.answer is None:
         yield " " * _INDENT + one_line(one.row.what, screen.width() - _INDENT)
-    for reason in one.reasons:
-        yield from screen.filled(reason.why, _INDENT)
-        if reason.fix:
-            yield from screen.hanging(f"to change that: {reason.fix}", _INDENT)
-    if one.blocks:
-        yield from screen.filled("what it would have judged is denied until then", _INDENT)
-    if one.says is not None:
-        answer, word = one.says, one.says.decision.value
-        nothing = f"to the model: {answer.context}" if answer.context else "no objection"
-        decided = f"{word}: {answer.reason}" if answer.reason else word
-        yield from screen.hanging(f"says: {nothing if answer.decision is Decision.NONE else decided}", _INDENT)
+    if one.answer is not None:
+        yield from screen.hanging(f"answer: {_answer(one.answer)}", _INDENT)
     for text in one.notes:
         yield from screen.hanging(f"note: {text}", _INDENT)
     yield from screen.facts(_facts(one), _INDENT)
+
+
+def _headed(number: str, name: str, word: str, colour: str, why: str) -> Iterator[str]:
+    """`-  scan  skipped: REASON`; a long reason continues on the next line."""
+    name = one_line(name, screen.width() - 20)
+    head = f"  {number:<2} {click.style(name, fg='cyan')}  {click.style(word, fg=colour)}"
+    if not why:
+        yield head
+        return
+    # A word of the same length in place of the heading, which contains blanks and colours.
+    blank = "x" * (len(f"{name}  {word}"))
+    first, *rest = screen.hanging(f"{blank}: {why}", _INDENT)
+    yield head + first[_INDENT + len(blank) :]
+    yield from rest
+
+
+def _reasons(one: explain.Explained) -> Iterator[str]:
+    """How to change the first reason, which is in the heading; then every other reason."""
+    for place, reason in enumerate(one.reasons):
+        if place:
+            yield from screen.hanging(f"also: {reason.why}", _INDENT)
+        if reason.fix:
+            yield from screen.hanging(f"to change that: {reason.fix}", _INDENT)
+    if one.blocks:
+        yield from screen.filled("until then, every call that it would check is denied", _INDENT)
+
+
+def _answer(answer: Answer) -> str:
+    if answer.decision is Decision.NONE:
+        return f"to the model: {answer.context}" if answer.context else "no objection"
+    word = answer.decision.value
+    return f"{word}: {answer.reason}" if answer.reason else word
 
 
 def _facts(one: explain.Explained) -> Iterator[str]:
@@ -246,47 +277,46 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
     outlook = found.outlook
     yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
     if outlook.gates:
-        yield from screen.filled(f"held up if one of these gates fails: {', '.join(outlook.gates)}", 0)
+        yield from screen.filled(f"blocked if any of these gates fails: {', '.join(outlook.gates)}", 0)
     if outlook.fail_open:
-        yield from screen.filled(
-            f"passes if these fail, unless another hook objects: {', '.join(outlook.fail_open)}", 0
-        )
+        yield from screen.filled(f"not blocked if any of these fails: {', '.join(outlook.fail_open)}", 0)
     if found.parallel and len(outlook.open) > 1:
-        yield "hooks that don't wait for each other run at once (parallelExecution)"
+        yield from screen.filled("hooks that don't depend on each other run in parallel (parallelExecution)", 0)
 
 
 def verdict_line(outlook: explain.Outlook, event: Event) -> str:
-    """What can be said about the verdict."""
+    """What is known about the verdict."""
     by = ", ".join(outlook.by)
     if outlook.decision is Decision.DENY:
-        others = ", whatever the other hooks say" if outlook.open else ""
-        return f"verdict: deny{others}, because of {by}"
+        others = ", whatever the other hooks answer" if outlook.open else ""
+        return f"verdict: deny, by {by}{others}"
     if outlook.by:
         stricter = f", unless one of these is stricter: {', '.join(outlook.open)}" if outlook.open else ""
-        return f"verdict: {outlook.decision.value}, because of {by}{stricter}"
+        return f"verdict: {outlook.decision.value}, by {by}{stricter}"
     if outlook.open:
-        return f"verdict: depends on what is answered by {', '.join(outlook.open)}"
-    decides = ": the agent's own permissions decide" if event.gates and hasattr(event, "tool_name") else ""
+        return f"verdict: depends on the answers of {', '.join(outlook.open)}"
+    decides = ": the agent's permissions decide" if event.gates and hasattr(event, "tool_name") else ""
     return f"verdict: none (no objection){decides}"
 
 
 # A past decision:
 _COLOURS = {"deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow"}
-_FEWEST = 8  # digits by which an id is named
+_FEWEST = 8  # digits of an id that must be given
 
 
 def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> bool:
-    """Explain the decision whose id begins so, or whose number that is. False: there is none, and the digits were meant
-    otherwise; a number is no command."""
+    """Explain the decision whose id begins with these digits, or that has this number. False: there is no such record,
+    and the digits may be a command."""
     config = loaded(configs)
     here = LogScope(config.project, Path(config.root))
     match = by_id(digits, here, notes=False) if len(digits) >= _FEWEST else None
     if match is None and digits.isdecimal() and not digits.startswith("0"):
         match = found(digits, here)
         if match[1].record.note is not None:
-            raise UsageError(f"record {digits} is about the log itself: nothing was decided", hint="name another one")
+            message = f"record {digits} is a note about the log: it has no decision"
+            raise UsageError(message, hint="`billhook events` lists the records")
     if match is None:
-        screen.note(f"no record of the log has an id that begins with `{digits}`, so this is about a command")
+        screen.note(f"no record of the log has an id that begins with `{digits}`: explaining the command `{digits}`")
         return False
     record, _ = whole(*match)
     if record.project and record.project != config.project:
@@ -322,28 +352,28 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
     title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", screen.width())
     yield click.style(title, bold=True)
     session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
-    about = {"record": record.id, "session": session, "turn": turn, "asked by": record.host}
+    about = {"record": record.id, "session": session, "turn": turn, "called by": record.host}
     known = [f"{label} {text}" for label, text in about.items() if text]
     yield from screen.facts([known[0], f"{shown_time(record.time)} ({ago(record.time)})", *known[1:]], 2)
-    spoken = [one for one in past.hooks if not _silent(one)]
-    for place, one in enumerate(spoken, 1):
+    shown = [one for one in past.hooks if not _silent(one)]
+    for place, one in enumerate(shown, 1):
         yield ""
         yield from _considered(one, place)
-    if not spoken:
-        yield from ("", "no hook wanted it" if past.record.judged else "no hook was asked")
-    # a gate that is asked again after a rewrite is there twice
-    names_spoken = {one.name for one in spoken}
+    if not shown:
+        yield from ("", "no hook listened for it" if past.record.judged else "no hook ran")
+    # A gate that runs again after a rewrite is there twice.
+    names_shown = {one.name for one in shown}
     if silent := {
-        one.name: one.said for one in past.hooks if _silent(one) and one.said and one.name not in names_spoken
+        one.name: one.said for one in past.hooks if _silent(one) and one.said and one.name not in names_shown
     }:
         yield ""
         names = ", ".join(f"{name} ({said.duration_ms:.1f} ms)" for name, said in silent.items())
-        yield from (click.style(line, dim=True) for line in screen.filled(f"built in, no objection: {names}", 0))
+        yield from _dimmed(f"built-ins with no objection: {names}")
     yield ""
     yield from (click.style(line, bold=True) for line in screen.filled(f"verdict: {_decision(past)}", 0))
     yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
     if record.failed_open and record.judged:
-        yield f"{counted(record.failed_open, 'hook')} failed and let the event pass"
+        yield f"{counted(record.failed_open, 'hook')} failed open"
     yield ""
     yield from _today(past)
 
@@ -353,43 +383,47 @@ def _silent(one: explain.Considered) -> bool:
 
 
 def _considered(one: explain.Considered, place: int) -> Iterator[str]:
-    word: str = one.standing
-    number, took, colour = "-", "", "yellow"
-    if one.said is not None:
-        word, number, took = screen.word_of(one.said), str(place), f"  {one.said.duration_ms:.1f} ms"
-        colour = _COLOURS.get(word, "green") if one.said.status == "ok" else "yellow"
-    name = click.style(one_line(one.name, screen.width() - 40), fg="cyan")
-    decided = "  decided" if one.decided else ""
-    yield f"  {number:<2} {name}  {click.style(word, fg=colour)}{took}{click.style(decided, bold=True)}"
-    texts = [one.why, *(_said(one.said) if one.said is not None else ())]
-    yield from (line for text in texts if text for line in screen.filled(text, _INDENT))
+    if one.said is None:
+        yield from _headed("-", one.name, "skipped", "yellow", one.why)
+    else:
+        yield _ran(one, one.said, place)
+        texts = [one.why, *_details(one.said)]
+        yield from (line for text in texts if text for line in screen.filled(text, _INDENT))
     if one.then is not None:
         dialect = "dialect" if one.then.get("layer") != "built-in" else ""
         source = "source" if one.then.get("file") else ""
         names = f"match conditions {dialect} on_failure trust {source}"
         yield from screen.facts(facts_of(one.then, names), _INDENT)
     elif one.own:
-        yield from screen.facts(["a hook of the program that asked"], _INDENT)
+        yield from screen.facts(["a hook of the calling program"], _INDENT)
 
 
-def _said(said: OutcomeRecord) -> Iterator[str | None]:
+def _ran(one: explain.Considered, said: OutcomeRecord, place: int) -> str:
+    word = screen.word_of(said)
+    colour = _COLOURS.get(word, "green") if said.status == "ok" else "yellow"
+    name = click.style(one_line(one.name, screen.width() - 40), fg="cyan")
+    decided = click.style("  decided", bold=True) if one.decided else ""
+    return f"  {place:<2} {name}  {click.style(word, fg=colour)}  {said.duration_ms:.1f} ms{decided}"
+
+
+def _details(said: OutcomeRecord) -> Iterator[str | None]:
     yield from (said.reason, said.error, *said.lost)
     yield f"to model: {said.context}" if said.context else None
     yield f"to user: {said.message}" if said.message else None
     if said.status != "ok" and said.decision != "none":
-        yield f"counted as {said.decision}, as its failure rule says"
-    yield "the event went on without its answer" if said.failed_open else None
+        yield f"counted as {said.decision} (its on_failure rule)"
+    yield "failed open: the event continued without its answer" if said.failed_open else None
 
 
 def _decision(past: explain.Past) -> str:
     record = past.record
     if not record.judged:
-        did = "the event passed" if record.decision == "none" else f"the answer was {record.decision}"
-        return f"never judged; {did}"
-    because = f", because of {', '.join(past.by)}" if past.by else ""
-    what = f"{record.decision} (no objection)" if record.decision == "none" and not because else record.decision
-    did = ", and the agent was stopped" if record.stop else ", and the agent went on" if record.keep_going else ""
-    return f"{what}{because}{did}, after {record.duration_ms:.1f} ms"
+        did = "the event continued" if record.decision == "none" else f"the answer was {record.decision}"
+        return f"no hook ran; {did}"
+    by = f", by {', '.join(past.by)}" if past.by else ""
+    what = f"{record.decision} (no objection)" if record.decision == "none" and not by else record.decision
+    did = ", and the agent was stopped" if record.stop else ", and the agent kept going" if record.keep_going else ""
+    return f"{what}{by}{did}, after {record.duration_ms:.1f} ms"
 
 
 def _today(past: explain.Past) -> Iterator[str]:
@@ -405,10 +439,10 @@ def _today(past: explain.Past) -> Iterator[str]:
 
 
 def _outcome(one: explain.Considered) -> str:
-    """What would become of a hook today, where that is not what became of it then."""
+    """What would happen to a hook today, where that differs from what happened then."""
     if one.today is None:
         return ""
     if one.standing in ("asked", "background") and not one.today.runs:
-        return f"it would not be asked: {one.today.why}"
-    own_condition = one.standing == "not asked" or one.why.startswith("condition")
-    return "it would be asked" if own_condition and one.today.runs else ""
+        return f"would be skipped: {one.today.why}"
+    by_itself = one.standing == "not asked" or one.word in (SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED)
+    return "would run" if by_itself and one.today.runs else ""

@@ -1,9 +1,8 @@
-"""msgspec, without what it brings along for types that no event has.
+"""Imports msgspec without its dependencies for types that no event has.
 
-A hook starts at every tool call, and half of its start-up would be modules that are imported by modules that are
-imported: typing_extensions for what `typing` has as well, JSON Schema for people who ask for one, a second `datetime`
-in Python, `uuid` and `decimal` to recognise values that JSON does not have. Whatever of it is used later is imported
-then. Only a process that is nothing but a hook comes here: no code but ours runs in it.
+A hook starts at every tool call, and half of its start-up would be indirect imports: typing_extensions, which repeats
+`typing`; JSON Schema; a second `datetime` in Python; `uuid` and `decimal` for values that JSON does not have. Those
+that are used later are imported then. Only a process that is just a hook calls this: no other code runs in it.
 """
 
 import sys
@@ -14,16 +13,16 @@ __all__ = ["import_lightly"]
 
 
 def import_lightly() -> None:
-    """Import msgspec and pathlib. What stood in for others is gone afterwards, and no module is changed."""
+    """Import msgspec and pathlib. The stand-ins are removed afterwards, and no module is changed."""
     if "msgspec" in sys.modules:
         return
     stand_ins = {name: module for name, module in _stand_ins().items() if name not in sys.modules}
-    sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None: there is no such module
+    sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None means: no such module
     try:
         import pathlib  # noqa: F401
 
         import msgspec  # noqa: F401
-    except Exception:  # another version of theirs wants more: the long way
+    except Exception:  # another version needs more: import it the usual way
         for name in [name for name in sys.modules if name == "pathlib" or name.partition(".")[0] == "msgspec"]:
             del sys.modules[name]
     finally:
@@ -55,7 +54,7 @@ def _module(name: str, **names: Any) -> ModuleType:
 
 
 def _datetime() -> ModuleType | None:
-    """What `datetime` hands on, without what it has in case that this is missing."""
+    """The C implementation of `datetime`, without the Python fallback."""
     import importlib
 
     try:
@@ -82,7 +81,7 @@ def _later(module: str, name: str) -> Any:
 
 
 class _LazyModule(ModuleType):
-    """A module that is imported when somebody asks for what is in it."""
+    """A module that is imported when one of its names is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""`billhook fire`: one event, made as an agent would send it, fired at the configured hooks or at given ones."""
+"""`billhook fire`: sends an event, as an agent would, to the configured hooks or to given ones."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from billhook.agents import DIALECTS
 from billhook.agents.inbound import others
-from billhook.cli.options import choice, flag, json_of, option, seconds, text_of, tool_options
+from billhook.cli.options import choice, complete_among, flag, json_of, option, seconds, text_of, tool_options
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -35,7 +35,7 @@ from billhook.store.files import sha256
 if TYPE_CHECKING:
     from billhook.config.config import Config
 else:
-    import _signal as signal  # without enumerations, which take long to make
+    import _signal as signal  # without its enums, which take long to create
 
 
 SAMPLES: dict[str, Any] = {
@@ -55,39 +55,41 @@ SAMPLES: dict[str, Any] = {
     "cache_ttl": "5m",
     "pricing": "default",
 }
-"""What a field gets when the command line does not give it, by name; others get an empty value."""
+"""Sample values of fields that the command line does not set. Other fields get an empty value."""
 
 _EMPTY: dict[type, Any] = {str: "", bool: False, int: 0, float: 0, list: [], dict: {}}
 
 
 def build_event(given: dict[str, Any]) -> Event:
-    """The event of EVENT, --event and the options that name single fields. What is missing gets samples, but only
-    without --event: an event that was recorded is fired as it is, or its fault is shown."""
+    """The event from EVENT, --event and the options for single fields. Missing fields get sample values, but not with
+    --event: a recorded event is fired unchanged, or its mistake is reported."""
     name = given["event"] and (canonical(given["event"]) or given["event"])
     if given["whole"] is not None:
         return _recorded(name, given)
     if not name:
-        raise UsageError("which event?", hint="billhook fire PreToolUse ..., or --event '{\"hook_event_name\": ...}'")
-    _doubt(name)
+        raise UsageError(
+            "no event was named", hint="billhook fire PreToolUse ..., or --event '{\"hook_event_name\": ...}'"
+        )
+    _check_name(name)
     fields, raw = _fields(name, given)
     cwd = str(fields.get("cwd") or _here())
     payload = {"session_id": _session(cwd), "transcript_path": "", "cwd": cwd, "hook_event_name": name}
     payload |= _samples(name, fields) | fields
     if raw is None:
         return parse(payload)
-    # The input stays as it was typed: hooks of the seeds get the text as well as what it means.
+    # The input stays as it was typed: some dialects pass the text to hooks as well.
     payload.pop("tool_input", None)
     return decode(f'{strictjson.dumps(payload)[:-1]},"tool_input":{raw}}}'.encode("utf-8", "surrogatepass"))
 
 
-def _doubt(name: str) -> None:
-    """A name that is nearly that of an event is a typing error; any other is fired, because an agent may have it."""
+def _check_name(name: str) -> None:
+    """A name that is similar to a known event is a mistake. Any other is fired, because an agent may have it."""
     if name in EVENTS:
         return
     if near := probable(name):
         raise UsageError(f"no event `{name}`", hint=f"did you mean {near}?")
     if name not in others():
-        note(f"no known agent sends `{name}`; it is fired as it is")
+        note(f"no known agent sends `{name}`; firing it unchanged")
 
 
 def _recorded(name: str | None, given: dict[str, Any]) -> Event:
@@ -95,39 +97,39 @@ def _recorded(name: str | None, given: dict[str, Any]) -> Event:
     whole = json_of(text, "--event", given["whole"])
     if not isinstance(whole, dict):
         raise UsageError("--event is not a JSON object", hint='as in --event \'{"hook_event_name": "Stop"}\'')
-    said = whole.get("hook_event_name")
-    if isinstance(said, str) and said not in EVENTS:
-        if known := canonical(said):
-            said = whole["hook_event_name"] = known
+    own = whole.get("hook_event_name")
+    if isinstance(own, str) and own not in EVENTS:
+        if known := canonical(own):
+            own = whole["hook_event_name"] = known
             text = strictjson.dumps(whole)
         else:
-            _doubt(said)
-    if name and said not in (None, name):
-        raise UsageError(f"--event says `{said}`, but the event to fire is `{name}`", hint="leave one of them out")
-    fields, _ = _fields(name or said, given)
+            _check_name(own)
+    if name and own not in (None, name):
+        raise UsageError(f"--event is a `{own}`, but the event to fire is `{name}`", hint="leave one of them out")
+    fields, _ = _fields(name or own, given)
     cwd = fields.get("cwd") or whole.get("cwd") or _here()
     missing = {"session_id": _session(str(cwd)), "transcript_path": "", "cwd": cwd, "hook_event_name": name}
     added = {key: value for key, value in missing.items() if key not in whole and value is not None}
     try:
         if fields or not whole:
             return parse({**added, **whole, **fields})
-        # As it was recorded, with what it lacks put in front.
+        # As it was recorded, with the missing fields in front.
         start = strictjson.dumps(added)[1:-1] + "," if added else ""
         return decode(f"{{{start}{text.lstrip()[1:]}".encode("utf-8", "surrogatepass"))
     except EventError as error:
         error.place = given["whole"] if given["whole"].startswith("@") else "--event"
-        error.hint = error.hint or f"`billhook fire {name or said} ...` without --event fills in samples"
+        error.hint = error.hint or f"`billhook fire {name or own} ...` without --event uses sample values"
         raise
 
 
 def _session(cwd: str) -> str:
-    """One session for all that is fired in a project, so that its turns and limits go on from one event to the next."""
+    """One session for all test events of a project, so that turns and limits continue from one event to the next."""
     project = project_folders(os.path.realpath(cwd or "/"), os.path.realpath(os.path.expanduser("~")))[0]
     return f"fire-{sha256(os.fsencode(project)).hexdigest()[:8]}"
 
 
 def _here() -> str:
-    """Our working directory; nothing when it was removed."""
+    """The working directory; empty if it was removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -135,7 +137,7 @@ def _here() -> str:
 
 
 def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The fields that the options give, and the tool's input as it was typed."""
+    """The fields that the options set, and the tool's input as it was typed."""
     fields: dict[str, Any] = {}
     raw = None
     known = EVENTS[name].__struct_fields__ if isinstance(name, str) and name in EVENTS else None
@@ -143,8 +145,8 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
         fields["session_id"] = given["session"]
     if given["cwd"] is not None:
         fields["cwd"] = os.path.normpath(os.path.join(_here(), given["cwd"]))
-        if not os.path.isdir(fields["cwd"]):  # hooks would be looked for elsewhere
-            raise UsageError(f"--cwd {given['cwd']}: there is no such folder", hint="check the path")
+        if not os.path.isdir(fields["cwd"]):  # the hooks of another folder would apply
+            raise UsageError(f"--cwd {given['cwd']}: no such folder", hint="check the path")
     if given["tool"] is not None and _applies("--tool", "tool_name", name, known):
         fields["tool_name"] = tools.canonical(given["tool"])
     if given["input_"] is not None:
@@ -156,8 +158,8 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
             fields, raw = fields | value, None
         else:
             raise UsageError(
-                f"--input for {name} is an object with fields of the event",
-                hint=f"{name} has {', '.join(_own_fields(name)) or 'no fields of its own'}",
+                f"--input for {name} must be an object with fields of the event",
+                hint=f"{name} has {', '.join(_own_fields(name)) or 'no specific fields'}",
             )
     if given["output"] is not None:
         output: Any = text_of(given["output"], "--output")
@@ -173,7 +175,7 @@ def _fields(name: Any, given: dict[str, Any]) -> tuple[dict[str, Any], str | Non
 
 
 def _applies(option: str, field: str, name: str, known: tuple[str, ...] | None) -> bool:
-    """Whether the event has room for what an option gives; an event that we don't know has room for anything."""
+    """Whether the event has the field of an option. An unknown event may have any field."""
     if known is None or field in known:
         return True
     note(f"{option} has no effect: {name} has no `{field}`")
@@ -185,7 +187,7 @@ def _samples(name: str, fields: dict[str, Any]) -> dict[str, Any]:
         return {}
     kind = EVENTS[name]
     if "tool_name" in kind.__struct_fields__ and "tool_name" not in fields:
-        raise UsageError(f"{name} is about a tool: which one?", hint=f"billhook fire {name} --tool Bash ...")
+        raise UsageError(f"{name} needs a tool", hint=f"billhook fire {name} --tool Bash ...")
     always: dict[str, Any] = {"tool_input": {}, "tool_response": ""}
     samples = {key: value for key, value in always.items() if key in kind.__struct_fields__}
     own = {*_own_fields(name)} - {*samples, *fields}
@@ -200,12 +202,12 @@ def _samples(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_fields(name: str) -> list[str]:
-    """The fields of an event beyond those that every event has."""
+    """The fields of an event that not every event has."""
     base = {*Event.__struct_fields__}
     return [
         field.name
         for field in msgspec.structs.fields(EVENTS[name])
-        if field.name not in base or field.name in EVENTS[name].__annotations__  # it may have one of them as its own
+        if field.name not in base or field.name in EVENTS[name].__annotations__  # redefined by this event
     ]
 
 
@@ -220,41 +222,46 @@ Examples:
   billhook fire Stop --run 'echo "tests still fail" >&2; exit 2' --json
   billhook fire --event @event.json --exec './guard.py --strict' --on-failure deny
 
-\b
 Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
 )
-@click.argument("event", required=False, metavar="EVENT")
+@click.argument("event", required=False, metavar="[EVENT]", shell_complete=complete_among(EVENTS))
 @tool_options
-@option("--output", "JSON|TEXT|@FILE", "What the tool returned, or why it failed.")
+@option("--output", "JSON|TEXT|@FILE", "The result of the tool, or its error.")
 @flag("--error", "The tool failed.")
-@option("--session", "ID", "The session id.  [default: one for each project]")
+@option("--session", "ID", "The session id.  [default: one per project]")
 @option("--cwd", "DIR", "The working directory of the event and its hooks.")
 @option("--event", "whole", "JSON|@FILE|@-", "The whole event as JSON.")
-@option("--config", "files", "FILE", "One more configuration file. May be repeated.", multiple=True)
+@option("--config", "files", "FILE", "Also use this file with hooks. May be repeated.", multiple=True)
 @choice(
     ("approved", "all", "none"),
     "--trust",
-    "Which hooks of the project run: those that were approved, all this once, or none.",
+    "Which hooks of the project run: the approved ones, all of them this once, or none.",
 )
 @option(
     "--run",
     "runs",
     "CMD",
-    "A hook: a shell command, in place of those that are configured. May be repeated.",
+    "Use this shell command as a hook, instead of the configured hooks. May be repeated.",
     multiple=True,
 )
-@option("--exec", "execs", "'ARGV...'", "A hook: a program, without a shell; after all --run.", multiple=True)
-@choice([*DIALECTS], "--dialect", "How --run hooks are spoken to: what they get, what their exit codes mean.")
-@option("--match", "M", "--run hooks only for tools (or sources, triggers ...) that match.")
-@option("--timeout", "S", "Seconds for each --run hook.", callback=seconds)
-@choice(("allow", "deny", "ask"), "--on-failure", "What a --run hook counts as that fails, is late or can't start.")
+@option(
+    "--exec",
+    "execs",
+    "'ARGV...'",
+    "Use this program as a hook, without a shell; it runs after --run hooks.",
+    multiple=True,
+)
+@choice([*DIALECTS], "--dialect", "The protocol of --run hooks: their input, and the meaning of their exit codes.")
+@option("--match", "M", "Run --run hooks only for tools (or sources, triggers ...) that match.")
+@option("--timeout", "S", "The timeout of each --run hook, in seconds.", callback=seconds)
+@choice(("allow", "deny", "ask"), "--on-failure", "What to do when a --run hook fails, times out or can't start.")
 @flag("--json", "as_json", "Print the verdict as one line of JSON.")
 @click.pass_context
 def verb(ctx: click.Context, /, **given: Any) -> int:
-    """Fire one event at the hooks that are configured here, or at those of --run, and show what each did, and the
-    verdict.
+    """Send a test event to the configured hooks, or to those of --run, and show their answers and the verdict.
 
-    EVENT is the name of an event, PreToolUse for example. Fields that are not given get sample values.
+    EVENT is the name of an event, such as PreToolUse. Fields that you do not set get sample values. The hooks
+    really run; `billhook explain` predicts the verdict without running them.
     """
     adhoc = bool(given["runs"] or given["execs"])
     _check_options(ctx, adhoc)
@@ -272,7 +279,7 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
         try:
             _show(verdict, engine, found, as_json=given["as_json"])
         except OSError as error:
-            not_written(error)  # the exit code still tells
+            not_written(error)  # the exit code still has the verdict
         _show_later(engine, verdict, given["timeout"] or 600.0, caught)
     except KeyboardInterrupt:
         return 128 + (caught or [signal.SIGINT])[0]
@@ -290,15 +297,15 @@ _OF_FILES = {"files": "--config", "trust": "--trust"}
 def _check_options(ctx: click.Context, adhoc: bool) -> None:
     for name, given in (_OF_FILES if adhoc else _OF_RUN).items():
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            about = "is about configured hooks" if adhoc else "is about hooks of --run and --exec"
-            hint = "leave it out, or --run and --exec" if adhoc else "give hooks with --run 'COMMAND', or leave it out"
+            about = "is only for configured hooks" if adhoc else "is only for hooks of --run and --exec"
+            hint = f"leave out {given}" if adhoc else f"add --run 'COMMAND', or leave out {given}"
             raise UsageError(f"{given} {about}", hint=hint)
 
 
 def _configured(event: Event, given: dict[str, Any]) -> "Config":
     for file in given["files"]:
         if not os.path.isfile(file):
-            raise UsageError(f"--config {file}: there is no such file", hint="check the path")
+            raise UsageError(f"--config {file}: no such file", hint="check the path")
     config = loader.load_for_cwd(event.cwd, given["files"], given["trust"])
     for text in loader.notes(config):
         note(with_shown_paths(text))
@@ -306,7 +313,7 @@ def _configured(event: Event, given: dict[str, Any]) -> "Config":
 
 
 def build_hooks(given: dict[str, Any], event: Event) -> list[Hook]:
-    """The hooks of --run and --exec: those of --run first, each in the order in which they stand there."""
+    """The hooks of --run, then those of --exec, in the order of the command line."""
     dialect: str = given["dialect"]
     if given["match"] is not None:
         problem = compile_matcher(given["match"], meanings(dialect).matching, event.hook_event_name).problem
@@ -341,38 +348,38 @@ def _hint_of_run(verdict: Verdict, engine: Engine) -> str:
     match = engine.hooks[0].match
     if not verdict.outcomes and match is not None:
         return f"--match `{visible(match)}` does not match `{visible(verdict.about.target or '')}`"
-    return "--on-failure deny makes such a hook hold the event up" if verdict.failed_open else ""
+    return "with --on-failure deny, such a hook blocks the event" if verdict.failed_open else ""
 
 
 def _hint_of_files(verdict: Verdict, config: "Config") -> str:
     if not config.entries:
-        nothing = "nothing is configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
+        nothing = "no hooks are configured here; `billhook init` writes a first file, --run 'COMMAND' tries a hook"
         return unreadable(config) or nothing
     if not any(outcome.source != "built-in" for outcome in verdict.outcomes):
-        return f"no configured hook was asked; `billhook explain {visible(verdict.event)} ...` says why"
+        return f"no configured hook ran; `billhook explain {visible(verdict.event)} ...` shows why"
     failed = [outcome for outcome in verdict.outcomes if outcome.failed_open]
     if verdict.failed_open and all(outcome.source == "built-in" for outcome in failed):
-        return "`on_log_failure: deny` of event-logger refuses what can't be recorded"
-    return "`gate: true` makes such a hook hold the event up" if verdict.failed_open else ""
+        return "with `on_log_failure: deny`, event-logger blocks events that can't be recorded"
+    return "with `gate: true`, such a hook blocks the event" if verdict.failed_open else ""
 
 
 def _show_later(engine: Engine, verdict: Verdict, seconds: float, caught: list[int]) -> None:
-    """Hooks that answer later would carry their answer to the next event; here there is none, so it is shown."""
+    """The answer of a background hook would reach the next event. There is none here, so it is printed."""
     if not any(outcome.status is Status.BACKGROUND for outcome in verdict.outcomes):
         return
-    say("waiting for hooks that answer later ...", err=True)
+    say("waiting for background hooks ...", err=True)
     end = time.monotonic() + seconds
     while not engine.background.settle(0.05) and not caught and time.monotonic() < end:
         pass
     if caught:
         raise KeyboardInterrupt
     came = {outcome.hook: outcome for outcomes in engine.background.answers.values() for outcome in outcomes}
-    for asked in verdict.outcomes:
-        if asked.status is not Status.BACKGROUND:
+    for started in verdict.outcomes:
+        if started.status is not Status.BACKGROUND:
             continue
-        late = came.get(asked.hook)
-        if late is None or late.status is Status.TIMED_OUT:
-            say(f"{asked.hook} gave no answer in time, and is ended", err=True)
+        answered = came.get(started.hook)
+        if answered is None or answered.status is Status.TIMED_OUT:
+            say(f"{started.hook} timed out and was terminated", err=True)
         else:
-            text = late.answer.context or late.answer.message or late.error or "nothing to say"
-            say(f"{asked.hook} answered later: {visible(text)}", err=True)
+            text = answered.answer.context or answered.answer.message or answered.error or "no message"
+            say(f"{started.hook} answered later: {visible(text)}", err=True)

@@ -1,4 +1,4 @@
-"""The verbs as a click group: finds the verb's module and lets errors look the same everywhere."""
+"""The verbs as a click group: imports the module of a verb when it is used, and formats all errors alike."""
 
 import difflib
 import errno
@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from billhook import __version__
-from billhook.cli.main import GROUPS, VERBS
+from billhook.cli.main import GROUPS, HIDDEN, VERBS
 from billhook.cli.screen import error_text, hint, not_written, say
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import suggest
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What only output can run into: verbs read files, and write none."""
-
+"""Errors of writing. Here they come from standard output: verbs handle those of files themselves."""
 
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
@@ -27,7 +27,7 @@ _AS_PROMPT = "a prompt needs -p, as in: billhook agent -p 'Fix the tests'"
 
 _MEANT = {
     "init": "new create setup start",
-    "uninstall or remove": "rm delete disable off",
+    "uninstall or remove": "rm delete disable off disconnect",
     "install": "on hooks connect",
     "add": "recipe recipes",
     "fire, explain or check": "test try simulate",
@@ -38,18 +38,19 @@ _MEANT = {
     "--help": "help man usage",
     "--version": "version",
     "trust": "approve enable allow accept",
-    "events": "log logs history audit tail replay",
+    "events": "logs history audit tail replay",
     "doctor": "diagnose debug health status",
     "explain": "why which",
-    "rule": "code codes",
+    "check --explain": "code codes rules",
     "agent": "chat ask",
     "daemon": "serve server restart stop",
+    "completion": "complete completions autocomplete",
 }
-"""What people look for under another name."""
+"""Verbs, each with words that users may try instead."""
 
 
 def _meant(name: str) -> str:
-    """A hint about a verb that does not exist: what people mean by the word, else a spelling, else all verbs."""
+    """A hint about an unknown verb: the verb for that word, else one with a similar spelling, else all verbs."""
     for verbs, words in _MEANT.items():
         if name.lower() in words.split():
             *first, last = verbs.replace(" or ", ", ").split(", ")
@@ -60,9 +61,10 @@ def _meant(name: str) -> str:
 
 
 class LazyCommands(click.Group):
-    """Imports a command's module only when that command is used: start-up is felt."""
+    """Imports the module of a command when that command is used: start-up must be fast."""
 
     lines: Mapping[str, str]  # every command with its one line of help
+    hidden_lines: ClassVar[Mapping[str, str]] = {}  # commands that are not listed
     package: str
     modules: ClassVar[Mapping[str, str]] = {}  # the module of a command, where that has another name
 
@@ -70,30 +72,44 @@ class LazyCommands(click.Group):
         return list(self.lines)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lines:
+        if cmd_name not in self.lines and cmd_name not in self.hidden_lines:
             return None
         module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}")
         found: click.Command = getattr(module, f"{cmd_name}_verb", None) or module.verb
         return found
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, without an import of any of them, and the options of the group."""
+        commands = [CompletionItem(name, help=line) for name, line in self.lines.items() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
 
 class Verbs(LazyCommands):
-    lines, package = VERBS, "billhook.cli"
-    modules: ClassVar = {"rule": "check", "schema": "check", "uninstall": "install", "remove": "add"}
+    lines, hidden_lines, package = VERBS, HIDDEN, "billhook.cli"
+    modules: ClassVar = {
+        "rule": "check",
+        "schema": "check",
+        "log": "events",
+        "uninstall": "install",
+        "remove": "add",
+    }
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in VERBS and not name.startswith("-"):
-            raise UsageError(f"no verb `{name}`", hint=f"{_meant(name)} (`billhook --help` tells more)")
+        if name not in VERBS and name not in HIDDEN and not name.startswith("-"):
+            raise UsageError(f"no command `{name}`", hint=f"{_meant(name)} (see `billhook --help`)")
         return super().resolve_command(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[COMMAND]", "[OPTIONS]"]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from billhook.agents import AGENTS
 
         width = max(map(len, VERBS))
-        agents = ", ".join(agent.title.removesuffix(" CLI") for agent in list(AGENTS.values())[:3])
+        agents = ", ".join(agent.title.removesuffix(" CLI") for agent in list(AGENTS.values())[:2])
         for title, verbs in GROUPS.items():
             lines = [(f"{name:<{width}}", line.format(agents=agents)) for name, line in verbs.items()]
             with formatter.section(title):
@@ -105,22 +121,22 @@ class Verbs(LazyCommands):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""\b
-Try:
-  billhook init
-  billhook explain 'git push --force'
-  billhook fire PreToolUse --tool Bash --run 'echo no >&2; exit 2'
+Examples:
+  billhook                             the status of this folder
+  billhook init                        write a first file with hooks
+  billhook explain 'git push --force'  show what hooks would decide
+  billhook install claude              connect Claude Code
 
-\b
 Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
-3 a fault of billhook's own; `billhook hook` answers as its agent has it.""",
+3 internal error. `billhook hook` exits as its agent expects.""",
 )
-@click.option("--json", "as_json", is_flag=True, help="Without a verb: print where it stands here as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Without a command: print the status as JSON.")
 @click.version_option(__version__, prog_name="billhook", message="%(prog)s %(version)s")
 @click.pass_context
 def billhook(ctx: click.Context, as_json: bool) -> int | None:
     """The hook system for AI agents: one event in, one verdict out.
 
-    Without a verb it says where it stands in this folder, and what to do next.
+    Without a command it shows the status of this folder, and what to do next.
     """
     if ctx.invoked_subcommand is None:
         from billhook.cli.status import show
@@ -128,21 +144,21 @@ def billhook(ctx: click.Context, as_json: bool) -> int | None:
         return show(as_json=as_json)
     if as_json:
         verb = ctx.invoked_subcommand
-        raise UsageError("--json stands before the verb", hint=f"billhook {verb} --json ...")
+        raise UsageError("--json must come after the command", hint=f"billhook {verb} --json ...")
     return None
 
 
 def run() -> None:
-    """Run the verb that the command line names, and end."""
+    """Run the verb of the command line, and exit."""
     try:
         code = billhook.main(standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except SystemExit as ended:
-        # Click ends so after a completion, and with 1 when whoever read our output has seen enough.
+        # Click exits so after a completion, and with 1 when the reader of our output has closed the pipe.
         code = ended.code if "_BILLHOOK_COMPLETE" in os.environ else 0
     except (click.ClickException, BillhookError) as error:
-        say(error_text(_in_our_words(error)), err=True)
+        say(error_text(_with_hint(error)), err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         code = 130
@@ -152,28 +168,28 @@ def run() -> None:
             sys.exit(2)
         if os.environ.get("BILLHOOK_DEBUG"):
             raise
-        say(f"error: a fault of billhook's own: {type(error).__name__}: {error}", err=True)
-        hint("BILLHOOK_DEBUG=1 shows where; please report it")
+        say(f"error: internal error: {type(error).__name__}: {error}", err=True)
+        hint("set BILLHOOK_DEBUG=1 to see the traceback, and please report it")
         code = 3
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _in_our_words(error: click.ClickException | BillhookError) -> BillhookError:
-    """What click found wrong, with the anatomy of our errors; and no error of ours without a hint."""
+def _with_hint(error: click.ClickException | BillhookError) -> BillhookError:
+    """An error of click in the form of ours. Every error has a hint."""
     verb = sys.argv[1] if sys.argv[1:2] and sys.argv[1] in VERBS else ""
     path = f"billhook {verb}".strip()
     if isinstance(error, BillhookError):
-        error.hint = error.hint or f"`{path} --help` shows how it is meant"
+        error.hint = error.hint or f"`{path} --help` shows the usage"
         return error
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx else path
     if isinstance(error, click.NoSuchOption):
         known = [name for param in (ctx.command.params if ctx else ()) for name in param.opts if name.startswith("--")]
-        near = suggest(error.option_name, known) if known else "it has no options"
-        return UsageError(f"no option `{error.option_name}`", hint=f"{near} (`{path} --help` tells more)")
+        near = suggest(error.option_name, known) if known else "this command has no options"
+        return UsageError(f"no option `{error.option_name}`", hint=f"{near} (see `{path} --help`)")
     message = error.format_message().rstrip(".").replace("'", "`")
     extra = _EXTRA.fullmatch(message)
     if extra:
-        remedy = _AS_PROMPT if verb == "agent" else f"`{path} --help` shows how it is meant"
+        remedy = _AS_PROMPT if verb == "agent" else f"`{path} --help` shows the usage"
         return UsageError(f"unexpected argument `{extra[1]}`", hint=remedy)
-    return UsageError(message[:1].lower() + message[1:], hint=f"`{path} --help` shows how it is meant")
+    return UsageError(message[:1].lower() + message[1:], hint=f"`{path} --help` shows the usage")

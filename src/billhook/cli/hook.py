@@ -295,8 +295,10 @@ def _command() -> Any:
     deadline_help = "Milliseconds for all hooks together; must be shorter than the agent's time-out."
 
     @click.command("hook", epilog=_EPILOG)
-    @click.argument("event", required=False, metavar="EVENT")
-    @click.option("--as", "dialect", metavar="|".join(DIALECTS), help="The agent's dialect.  [default: claude]")
+    @click.argument("event", required=False, metavar="[EVENT]")
+    @click.option(
+        "--as", "dialect", metavar="NAME", help=f"The agent's dialect: {', '.join(DIALECTS)}.  [default: claude]"
+    )
     @click.option("--on-failure", metavar="allow|deny", help="What an internal error does.")
     @click.option("--config", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
     @click.option("--deadline", metavar="MS", help=deadline_help)

@@ -1,4 +1,4 @@
-"""`billhook list`: every hook in the order in which it runs."""
+"""`billhook list`: all hooks in the order in which they run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -28,7 +28,7 @@ _LONGEST_FACT = 70
 _LONGEST_HINT = 300
 _INDENT = 5
 _WAITING = ("new", "changed")
-_BOOKS = "Built in, without a say in decisions"
+_OBSERVERS = "Built-ins that only observe"
 
 
 @click.command(
@@ -40,15 +40,15 @@ Examples:
   billhook list --host {[*AGENTS][2]}
   billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
 )
-@option("--event", "EVENT", "Only the hooks that this event gets.")
-@option("--host", "NAME", f"What applies inside this agent: {', '.join([*AGENTS][:3])} ...")
+@option("--event", "EVENT", "Show only the hooks that listen for this event.")
+@option("--host", "NAME", f"Show what applies in this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json: bool) -> int:
-    """Show every hook in the order in which it runs, and those that don't, with the reason.
+    """Show all hooks in the order in which they run, and those that do not run, with the reason.
 
-    With --host, what applies inside that agent: an agent runs what stands in its own file itself, and has not every
-    event. `billhook check --host NAME` says what it can't honour.
+    With --host, show what applies in that agent. An agent runs the hooks of its settings file itself, and does not have
+    every event. `billhook check --host NAME` shows what it does not support.
     """
     config = loaded(configs)
     agent = None
@@ -69,11 +69,11 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
         say_json(*(_as_data(row, agent, fired) for row in found), *map(_plugin_data, plugins))
         return 0
     if agent is not None and config.entries:
-        say(f"what applies inside {agent.title}\n")
+        say(f"what applies in {agent.title}\n")
     lines = _screen(found, wanted, fired, agent) if config.entries else _empty(config, found)
     say("\n".join([*lines, *_plugin_lines(plugins)]))
     if not config.sources:
-        hint("`billhook init` writes a first file with hooks that work")
+        hint("`billhook init` writes a first file with hooks")
     _hints(config)
     return 0
 
@@ -81,7 +81,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     if plugins:
         yield ""
-        yield click.style("Plugins of Claude Code, run by Claude Code itself", bold=True)
+        yield click.style("Hooks of Claude Code plugins, run by Claude Code itself", bold=True)
     column = min(_LONGEST_NAME, max((len(one.declared.name) for one in plugins), default=0))
     for one in plugins:
         declared = one.declared
@@ -92,8 +92,8 @@ def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
     declared = one.declared
     about = {**picked(declared, "events match"), "what": declared.does, "source": declared.place}
-    standing = {"state": "elsewhere", "why": "run by Claude Code itself", "effect": "nothing"}
-    return {"name": declared.name, "plugin": one.plugin, **about, **standing}
+    status = {"state": "elsewhere", "why": "run by Claude Code itself", "effect": "nothing"}
+    return {"name": declared.name, "plugin": one.plugin, **about, **status}
 
 
 def _as_data(row: HookRow, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
@@ -107,13 +107,13 @@ def _as_data(row: HookRow, agent: "Agent | None", fired: LastFired | None) -> di
 
 
 def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
-    """None of its events exists in that agent."""
+    """Whether the agent has none of the hook's events."""
     return agent is not None and bool(row.events) and not any(event in agent.spellings for event in row.events)
 
 
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
-    """When these hooks were last asked; None where there is no log."""
-    with noting("when hooks last fired is not known"):
+    """When these hooks last ran; None without a log."""
+    with noting("can't determine when hooks last fired"):
         names = [row.name for row in found if row.effect != "nothing"]
         if (log := log_of(config)) is not None:
             fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
@@ -139,16 +139,16 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "trust": str,
     "source": shown_path,
 }
-_UNSAID: tuple[Any, ...] = (None, "", False, (), [])
+_EMPTY: tuple[Any, ...] = (None, "", False, (), [])
 
 
 def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
-    """The facts of these names about a hook, in words; those that say nothing are left out."""
+    """The facts of these names about a hook, in words. Empty ones are left out."""
     data = {**as_data(row), "part": row.part} if isinstance(row, HookRow) else row
     for name in names.split():
         if name == "conditions":
-            yield from (one_line(f"{label} {said}", _LONGEST_FACT) for label, said in conditions_in_words(data))
-        elif data.get(name) not in _UNSAID:
+            yield from (one_line(f"{label} {text}", _LONGEST_FACT) for label, text in conditions_in_words(data))
+        elif data.get(name) not in _EMPTY:
             yield _FACTS[name](data[name])
 
 
@@ -166,9 +166,9 @@ def _screen(
                 yield from _dimmed(row.name, row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
             lines = _hook(row, None if idle else number, column, fired)
-            yield from islice(lines, 1) if title == _BOOKS else lines
+            yield from islice(lines, 1) if title == _OBSERVERS else lines
     if not groups:
-        yield f"no hook wants {wanted}"
+        yield f"no hook listens for {wanted}"
 
 
 def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> Iterator[tuple[str, list[HookRow]]]:
@@ -181,24 +181,24 @@ def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> I
         named = {name for row in deciding for name in row.events if agent is None or name in agent.spellings}
         for event in (*(name for name in EVENTS if name in named), *sorted(named - set(EVENTS))):
             yield _called(event, agent), [row for row in deciding if event in row.events]
-        yield _BOOKS, [row for row in active if has_no_say(row)]
+        yield _OBSERVERS, [row for row in active if has_no_say(row)]
     idle = [row for row in found if row.effect == "nothing"]
-    yield "Not approved (`billhook trust` shows each and asks)", [row for row in idle if row.state in _WAITING]
+    yield "Not approved (review with `billhook trust`)", [row for row in idle if row.state in _WAITING]
     if agent is not None:
         never = [row for row in found if row.effect != "nothing" and _never_fires(row, agent)]
-        yield f"Never fires in {agent.title}: it has no such event", never
+        yield f"Never fires in {agent.title}, which has no such event", never
         yield f"Run by {agent.title} itself", [row for row in idle if row.state == "elsewhere"]
     yield "Not running", [row for row in idle if row.state not in (*_WAITING, "elsewhere")]
 
 
 def _called(event: str, agent: "Agent | None") -> str:
-    """The event, and what the agent calls it."""
+    """The event, with the agent's name for it."""
     own = agent.spellings.get(event, event) if agent is not None else event
     return event if own == event else f"{event} ({own})"
 
 
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
-    """A hook that is none of ours to run."""
+    """A hook that the agent runs itself."""
     lines = [f"   - {one_line(name, column):<{column}}  {one_line(what, width() - column - 7)}", *facts(about, _INDENT)]
     yield from (click.style(line, dim=True) for line in lines)
 
@@ -217,7 +217,7 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
     yield from facts(about, _INDENT)
     text, colour = "", "yellow"
     if row.effect == "blocks":
-        text, colour = f"blocks what it would have judged: {row.why}", "red"
+        text, colour = f"blocks the events that it would judge: {row.why}", "red"
     elif row.why and (row.state != "new" or row.broken):
         text = row.broken or row.why
     yield from (click.style(line, fg=colour) for line in (filled(text, _INDENT) if text else ()))
@@ -225,11 +225,10 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
 
 def _hints(config: Config) -> None:
     if config.pending:
-        wait = "waits" if len(config.pending) == 1 else "wait"
-        hint(f"{counted(len(config.pending), 'hook')} {wait} for your approval: `billhook trust`")
+        hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        hint(one_line(f"not approved, so that agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
+        hint(one_line(f"not approved yet, so agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
     if where := first_problem(config.problems):
         hint(f"fix {where} first; `billhook check` shows all problems")
 
@@ -239,19 +238,19 @@ def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
     yield ""
     yield from _looked_in(config)
     if built_in := [row.name for row in found if row.layer == "built-in"]:
-        yield from ("", f"built in: {', '.join(built_in)}")
+        yield from ("", f"built-ins: {', '.join(built_in)}")
 
 
 def _looked_in(config: Config) -> Iterator[str]:
-    """Where hooks may be, and which of these files are there."""
-    there = {read.source.path: " (no hooks in it)" if read.readable else " (can't be read)" for read in config.sources}
+    """The places of hook files, and which of them exist."""
+    there = {read.source.path: " (no hooks)" if read.readable else " (can't be read)" for read in config.sources}
     places: list[tuple[str, list[str]]] = [
         ("project", [f"{config.project}/{name}" for name in sources.PROJECT_FILES]),
         ("local", [f"{config.project}/{name}" for name in sources.LOCAL_FILES]),
         ("user", sources.user_files()),
         ("managed", [sources.MANAGED]),
     ]
-    yield "looked in"
+    yield "looked in:"
     for layer, files in places:
         shown = [file for file in files if file in there or not file.endswith(".yml")]
         first, *rest = filled(", ".join(shown_path(file) + there.get(file, "") for file in shown), 11)

@@ -1,57 +1,61 @@
 """`billhook VERB ...`: the console script.
 
-Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input, 3 a fault of ours,
-128 and its number a signal (130 Ctrl-C). `billhook hook` answers as a hook does, and has a failure rule of its own.
+Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input, 3 internal error, 128 plus its
+number for a signal (130 for Ctrl-C). `billhook hook` exits as its agent expects.
 """
 
 import sys
 from typing import NoReturn
 
 GROUPS: dict[str, dict[str, str]] = {
-    "Daily": {
+    "Start": {
         "init": "Write a first file with hooks that work.",
-        "add": "Add a recipe: hooks for one purpose, ready to use.",
-        "remove": "Take a recipe out again.",
-        "install": "Let {agents} and others ask billhook.",
-        "uninstall": "Take billhook out of an agent's settings again.",
-        "doctor": "Say whether agents really ask billhook here, and what keeps them from it.",
-        "list": "Show every hook in the order in which it runs.",
-        "check": "Find what is wrong with the hooks here, and how to mend it.",
-        "explain": "Say which hooks an event or a command would get, and why.",
-        "fire": "Fire one event at the configured hooks, or at given ones, and show the verdict.",
-        "agent": "Run an agent among your hooks: one prompt, or a chat.",
-        "trust": "Show the hooks that came with this project, and approve them.",
-        "events": "Ask the log: what happened, who decided, which hooks failed.",
+        "install": "Add billhook to an agent's settings: {agents} ...",
+        "uninstall": "Remove billhook from an agent's settings.",
+        "doctor": "Check that agents call billhook, and suggest fixes.",
+        "demo": "Watch an agent work with hooks. Needs no API key.",
     },
-    "Looking up": {
-        "demo": "Watch an agent at work among hooks, without a key.",
-        "rule": "Say what a code of `check` means.",
+    "Write rules": {
+        "add": "Add a recipe: ready-made hooks for one purpose.",
+        "remove": "Remove a recipe.",
+        "list": "Show all hooks in the order in which they run.",
+        "explain": "Show which hooks a command or an event would get, and why.",
+        "fire": "Send a test event to the hooks, and show the verdict.",
+        "check": "Check the hooks for problems and suggest fixes.",
+        "trust": "Review the hooks of this project and approve them.",
+    },
+    "Run and watch": {
+        "agent": "Run an agent with your hooks: one prompt, or a chat.",
+        "events": "Query the event log: what happened, and what hooks decided.",
     },
     "Plumbing": {
-        "hook": "Be a hook: an event on stdin, the verdict in an agent's dialect.",
-        "daemon": "Keep hooks warm: run, start, stop and status of the daemon.",
-        "schema": "Print the JSON Schema of hooks.yaml or of settings files, for editors.",
+        "hook": "Answer one event on stdin, as the hook of an agent.",
+        "daemon": "Control the daemon that keeps hooks loaded.",
+        "schema": "Print the JSON Schema of hooks.yaml or of settings files.",
+        "completion": "Print the completion script for bash, zsh or fish.",
     },
 }
-"""Every verb with its one line of help, in the order in which `--help` shows them; `{agents}` are the titles of some.
-The module of the same name holds a click command called `verb`."""
+"""Every verb with its one line of help, in the order of `--help`. `{agents}` is replaced by the titles of some agents.
+The module of the same name has a click command called `verb`."""
 
 VERBS = {name: line for group in GROUPS.values() for name, line in group.items()}
+HIDDEN = {"log": "The same as `events`.", "rule": "The same as `check --explain`."}
+"""Further names that work, and that `--help` does not list."""
 
 
 def main() -> None:
-    """The console script. As a hook it starts at every tool call, so it goes past all that a person needs."""
+    """The console script. A hook starts at every tool call, so it skips everything that only people need."""
     if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv[2:]):
-        _be_a_hook(sys.argv[2:])
+        _answer_as_hook(sys.argv[2:])
     from billhook.cli.group import run
 
     run()
 
 
-def _be_a_hook(argv: list[str]) -> NoReturn:
+def _answer_as_hook(argv: list[str]) -> NoReturn:
     import gc
 
-    gc.disable()  # what start-up makes stays until the end, which is near
+    gc.disable()  # the process ends soon, and needs everything until then
     from billhook.cli.fast_import import import_lightly
 
     import_lightly()
@@ -62,9 +66,9 @@ def _be_a_hook(argv: list[str]) -> NoReturn:
 
 
 def _end(code: int) -> NoReturn:
-    """End without taking everything apart, which costs as much as answering did."""
+    """Exit without the interpreter's cleanup, which takes as long as the answer did."""
     if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
-        sys.exit(code)  # somebody still works: Python knows whom to wait for
+        sys.exit(code)  # a thread still works: Python waits for it
     import atexit
     import os
 
@@ -72,7 +76,7 @@ def _end(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (AttributeError, OSError, ValueError):  # there is none, or nobody reads it
+        except (AttributeError, OSError, ValueError):  # the stream is closed, or its reader is gone
             pass
     os._exit(code & 0xFF)
 

@@ -1,7 +1,7 @@
-"""The values of options, the configuration that a verb works with, and whether an agent runs this verb.
+"""The values of options, the configuration of a verb, and whether an agent runs this verb.
 
-Consent is a person's to give. The look for an agent around us is a net against accidents, not a wall: who controls a
-process can hide what it is. Names are compared whole, never as parts of a path, because a person's folder may be called
+Only the user can approve hooks. The search for an agent among the parent processes prevents accidents, not attacks: a
+process can hide what it is. Names are compared whole, never as parts of a path, because a folder may be called
 `claude`.
 """
 
@@ -32,7 +32,7 @@ MARKS: Mapping[str, str] = {
     "HOOK_EVENT": "a hook",
     "CLAUDE_EVENT_TYPE": "a hook",
 }
-"""What agents put into the environment of the commands they run."""
+"""Environment variables that agents set for the commands they run."""
 
 PROGRAMS: Mapping[str, str] = {agent.program: agent.program_title or agent.title for agent in AGENTS.values()}
 PACKAGES: Mapping[tuple[str, str], str] = {
@@ -44,7 +44,7 @@ _SCRIPT_ENDS = re.compile(r"\.(?:js|mjs|cjs|py|exe)$")
 
 
 def agent_around() -> str:
-    """Which agent runs us, and how that shows; empty when none does."""
+    """The agent that runs this process, and how that was detected; empty without one."""
     for name, agent in MARKS.items():
         if os.environ.get(name):
             return f"{agent} (the variable {name} is set)"
@@ -56,16 +56,30 @@ def agent_around() -> str:
     return ""
 
 
-def refuse_agents(what: str, why: str = "consent is a person's to give", otherwise: str = "") -> None:
-    """Raises UsageError inside an agent: hooks judge it, so it must not approve, add, remove or test them."""
+def refuse_agents(what: str, why: str = "only the user can approve hooks", otherwise: str = "") -> None:
+    """Raises UsageError inside an agent: it must not approve, add, remove or test the hooks that judge it."""
     if agent := agent_around():
-        hint = "run it yourself, in a terminal of your own"
-        hint += f"; {otherwise} is open to everybody" if otherwise else ""
-        raise UsageError(f"{what} is refused here: this runs inside {agent}, and {why}", hint=hint)
+        raise UsageError(f"{what} is refused here: this runs inside {agent}, and {why}", hint=_by_hand(otherwise))
+
+
+def _by_hand(otherwise: str) -> str:
+    return "run it yourself, in a terminal of your own" + (f"; {otherwise} works everywhere" if otherwise else "")
+
+
+def at_terminal() -> bool:
+    """Whether a person can be asked: what is typed comes from a terminal, and what is printed goes to one."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
+
+
+def refuse_programs(what: str, why: str, otherwise: str = "") -> None:
+    """Raises UsageError inside an agent, and where there is no terminal: a program can't agree in a person's place."""
+    refuse_agents(what, why, otherwise)
+    if not at_terminal():
+        raise UsageError(f"{what} is refused here: this is not a person's terminal", hint=_by_hand(otherwise))
 
 
 def agent_of(argv: Sequence[str]) -> str:
-    """The agent that a command line is; empty for anything else."""
+    """The agent that a command line starts; empty for other programs."""
     if not argv:
         return ""
     program, rest = argv[0], list(argv[1:])
@@ -79,7 +93,7 @@ def agent_of(argv: Sequence[str]) -> str:
 
 
 def _script(words: list[str]) -> tuple[str, list[str]]:
-    """What an interpreter runs, and its arguments."""
+    """The script of an interpreter, and its arguments."""
     while words:
         word = words.pop(0)
         if word == "-m" and words:
@@ -113,7 +127,7 @@ def _words(pid: int) -> list[str]:
 
 
 def _marks_of(pid: int) -> list[str]:
-    """The marks in another process's environment: one that was taken out for us alone is still there."""
+    """The marks in another process's environment. A mark that was removed for this process only is still there."""
     with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
         pairs = (pair.partition(b"=") for pair in file.read().split(b"\0"))
         held = {os.fsdecode(name) for name, _, value in pairs if value}
@@ -122,6 +136,7 @@ def _marks_of(pid: int) -> list[str]:
 
 
 # The values of options:
+_WIDEST_CHOICE = 30  # columns of the words of an option in the help; more are listed in its text
 _QUOTING = {
     "--input": 'quote it for the shell, as in --input \'{"command": "ls"}\'',
     "--event": 'quote it for the shell, as in --event \'{"hook_event_name": "Stop"}\'',
@@ -129,24 +144,28 @@ _QUOTING = {
 
 
 def flag(*declared: str) -> Callable[[Verb], Verb]:
-    """An option without a value: its names, and last what it does."""
+    """An option without a value: its names, then its help."""
     return click.option(*declared[:-1], is_flag=True, help=declared[-1])
 
 
 def option(*declared: str, **settings: Any) -> Callable[[Verb], Verb]:
-    """An option with a value: its names, what stands for the value in the help, and what it does."""
+    """An option with a value: its names, the placeholder of the value, and its help."""
     *names, metavar, text = declared
     return click.option(*names, metavar=metavar, help=text, **settings)
 
 
 def choice(words: Sequence[str], *declared: str) -> Callable[[Verb], Verb]:
-    """An option that takes one of a few words, the first unless another is given: its names, and what it does."""
+    """An option that takes one of a few words, by default the first: its names, then its help."""
     settings = {"default": words[0], "show_default": True, "callback": among(words)}
-    return option(*declared[:-1], "|".join(words), declared[-1], **settings)
+    settings["shell_complete"] = complete_among(words)
+    *names, text = declared
+    if len("|".join(words)) <= _WIDEST_CHOICE:
+        return option(*names, "|".join(words), text, **settings)
+    return option(*names, "NAME", f"{text} One of {', '.join(words)}.", **settings)
 
 
 def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """Checks that a value is one of these words; a mistyped one is answered with the nearest."""
+    """Checks that a value is one of these words. The error suggests the nearest word."""
 
     def check(ctx: click.Context, param: click.Parameter, given: str | None) -> str | None:
         if given is not None and given not in words:
@@ -156,11 +175,20 @@ def among(words: Sequence[str]) -> Callable[[click.Context, click.Parameter, str
     return check
 
 
+def complete_among(words: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes a value to one of these words."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
 def tool_options(verb: Verb) -> Verb:
-    """`--tool NAME` and `--input JSON`: the tool that an event is about, and its input."""
-    text = "The tool's input; for other events, fields of the event."
+    """`--tool NAME` and `--input JSON`: the tool of an event, and its input."""
+    text = "The tool's input; for events without a tool, fields of the event."
     verb = option("--input", "input_", "JSON|@FILE|@-", text)(verb)
-    return option("--tool", "NAME", "The tool, by any name that a dialect has for it.")(verb)
+    return option("--tool", "NAME", "The tool, by its name in any dialect.")(verb)
 
 
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -173,14 +201,14 @@ def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 
 
 def words(texts: Iterable[str]) -> tuple[str, ...]:
-    """The words between the commas of an option that may be repeated."""
+    """The words of an option that may be repeated, separated by commas."""
     return tuple(word for text in texts for part in text.split(",") if (word := part.strip()))
 
 
 def text_of(value: str, option: str) -> str:
-    """An option's value, or what stands in the file that it names with @."""
+    """An option's value, or the content of the file that it names with @."""
     if not value.startswith("@"):
-        # In a locale other than UTF-8, Python has not understood the bytes of the command line; JSON is always UTF-8.
+        # In a locale other than UTF-8, Python can't decode the bytes of the command line; JSON is always UTF-8.
         return os.fsencode(value).decode("utf-8", "surrogateescape")
     try:
         return _bytes_of(value[1:]).decode("utf-8", "replace").removeprefix("\ufeff")
@@ -190,13 +218,13 @@ def text_of(value: str, option: str) -> str:
 
 
 def json_of(text: str, option: str, value: str) -> Any:
-    """A text as JSON, whatever its size; UsageError says where it breaks. `value` is what stood on the command line."""
+    """Parses text of any size as JSON. UsageError names the place. `value` is the word of the command line."""
     try:
         return strictjson.loads(text, max_depth=400, max_bytes=None)
     except StrictJSONError as error:
         message = f"{option} is not JSON: {error.message}: {strictjson.preview(text)}"
         if value.startswith("@"):
-            raise UsageError(message, place=value, hint="it must hold exactly one JSON document") from None
+            raise UsageError(message, place=value, hint="the file must contain exactly one JSON document") from None
         raise UsageError(message, hint=_QUOTING[option]) from None
 
 
@@ -210,30 +238,30 @@ def _bytes_of(path: str) -> bytes:
     if sys.stdin is None:
         raise ValueError("standard input is closed")
     if _taken:
-        raise ValueError("standard input was read already, for another option")
+        raise ValueError("standard input was already read for another option")
     _taken.append(path)
     return sys.stdin.buffer.read()
 
 
-# The configuration that a verb works with, and the names of events as people type them.
+# The configuration of a verb, and the names of events as users type them:
 def config_option(verb: Verb) -> Verb:
-    """`--config FILE`: one more file of hooks, beside those that are found."""
-    text = "One more file with hooks, beside those that are found here. May be repeated."
+    """`--config FILE`: a further file with hooks."""
+    text = "Also use this file with hooks. May be repeated."
     return option("--config", "configs", "FILE", text, multiple=True)(verb)
 
 
 def loaded(files: Iterable[str]) -> Config:
-    """What applies in the folder that we are in; UsageError when a file that was named is not there."""
+    """The configuration of the working directory. UsageError if a named file does not exist."""
     named = list(files)
     for file in named:
         if not os.path.isfile(file):
-            raise UsageError(f"--config `{file}`: there is no such file", hint="name a settings file or a hooks.yaml")
+            raise UsageError(f"--config `{file}`: no such file", hint="name a settings file or a hooks.yaml")
     return loader.load_for_cwd(".", named)
 
 
 def guarding(files: Iterable[str]) -> Config:
-    """The same for a verb that acts: UsageError, with the place, when a file that was named can't be read. Who names
-    one wants its hooks, and must not go on without them."""
+    """The same for a verb that acts: also UsageError if a named file can't be read. Such a verb must not continue
+    without the hooks that the user named."""
     config = loaded(files)
     for read in config.unreadable:
         if read.source.layer == "explicit":
@@ -243,15 +271,15 @@ def guarding(files: Iterable[str]) -> Config:
 
 
 def event_named(text: str, config: Config) -> str:
-    """The canonical name of an event, in whatever spelling; nothing when it is none.
+    """The canonical name of an event in any spelling; empty for an unknown event.
 
-    Events that only configured hooks know count, too.
+    Events that only a configured hook names are known, too.
     """
     return canonical(text) or (text if any(text in entry.declared.events for entry in config.entries) else "")
 
 
 def checked_event(text: str, config: Config) -> str:
-    """The canonical name of an event; UsageError with the nearest when there is none."""
+    """The canonical name of an event. UsageError suggests the nearest name."""
     if name := event_named(text, config):
         return name
     raise UsageError(f"no event `{text}`", hint=suggest(text, EVENTS))

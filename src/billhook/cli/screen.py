@@ -1,10 +1,10 @@
-"""What people see: lines, hints, errors, rows of facts and verdicts."""
+"""Output for people: lines, tables, colours, hints, errors and verdicts."""
 
 import errno
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
 
 
-# Rows of facts on a screen that has a width.
+# Lines that fit the width of the screen:
 _WIDEST = 120
-_LONGEST = 1000  # characters of one text: a path is shown whole, and no file fills the screen
+_LONGEST = 1000  # characters of one text: paths are shown whole, but no text fills the screen
 _GAP = "   "
 
 
 def width() -> int:
-    """Columns to fill: those of the terminal, 80 where there is none; long lines are hard to read."""
+    """Columns to fill: those of the terminal, 80 without one, and at most 120, because long lines are hard to read."""
     return max(40, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
 def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
-    """A text in lines that fit, broken at blanks, each with its indent."""
+    """Text in lines that fit, broken at blanks, each with its indent."""
     room = max(20, (columns or width()) - indent)
     line = ""
     flat = visible(with_shown_paths(" ".join(text[: 2 * _LONGEST].split())))
@@ -49,14 +49,14 @@ def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
 
 
 def hanging(text: str, indent: int) -> Iterator[str]:
-    """A text in lines that fit, all but the first with two more columns of indent."""
+    """Text in lines that fit, all but the first with two more columns of indent."""
     first, *rest = filled(text, indent)
     yield first
     yield from ("  " + line for line in rest)
 
 
 def facts(items: Iterable[str], indent: int) -> Iterator[str]:
-    """Short facts beside each other, as many in a line as fit; one that is too long has a line of its own."""
+    """Short facts beside each other, as many in a line as fit. A long fact gets a separate line."""
     room = width() - indent
     line = ""
     for item in (one_line(item, _LONGEST) for item in items):
@@ -68,8 +68,26 @@ def facts(items: Iterable[str], indent: int) -> Iterator[str]:
         yield " " * indent + line
 
 
+def name_lines(rows: Sequence[tuple[str, str]], indent: int = 2) -> Iterator[str]:
+    """Names and descriptions in two columns. Long descriptions are cut."""
+    column = max((len(visible(name)) for name, _ in rows), default=0)
+    for name, text in rows:
+        room = max(20, width() - indent - column - 2)
+        yield f"{' ' * indent}{visible(name):<{column}}  {one_line(text, room)}".rstrip()
+
+
+def command_lines(commands: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Commands to type, each with its purpose beside it, or below it on a narrow screen."""
+    column = max(len(command) for command, _ in commands)
+    beside = all(column + len(purpose) + 4 <= width() for _, purpose in commands)
+    for command, purpose in commands:
+        shown = click.style(command, fg="cyan") + (" " * (column - len(command)) if beside else "")
+        yield f"  {shown}  {purpose}" if beside else f"  {shown}"
+        yield from () if beside else filled(purpose, 6)
+
+
 def shown_path(path: str, *, here: bool = True, home: bool = True) -> str:
-    """A path as people write it: relative when it lies below this folder, with `~` when below their own."""
+    """A path as users write it: relative to this folder, or with `~` for the home folder."""
     for folder, prefix in _folders()[0 if here else 1 : 2 if home else 1]:
         if path.startswith(folder + "/"):
             return prefix + path[len(folder) + 1 :]
@@ -77,7 +95,7 @@ def shown_path(path: str, *, here: bool = True, home: bool = True) -> str:
 
 
 def with_shown_paths(text: str) -> str:
-    """A sentence, its paths as people write them."""
+    """A sentence with its paths as users write them."""
     for folder, prefix in _folders():
         if folder in text:
             text = re.sub(rf"(?<![\w/.~-]){re.escape(folder)}/", prefix, text)
@@ -85,18 +103,18 @@ def with_shown_paths(text: str) -> str:
 
 
 def first_problem(problems: Iterable[Finding]) -> str:
-    """Where to begin: file and line of the first problem that is no mere note; empty without one."""
+    """File and line of the first problem that is not just a note; empty without one."""
     return next((with_shown_paths(f"{one.file}:{one.line}") for one in problems if not one.note), "")
 
 
 def unreadable(config: "Config") -> str:
-    """A hint for a configuration that has a problem and no hooks; empty without a problem."""
+    """A hint for a configuration that has problems and no hooks; empty without a problem."""
     where = first_problem(config.problems)
-    return f"no hook could be read: fix {where} first; `billhook check` shows all problems" if where else ""
+    return f"no hook can be read: fix {where} first; `billhook check` shows all problems" if where else ""
 
 
 def _folders() -> list[tuple[str, str]]:
-    """This folder and the home folder, with what stands for each; the root is too much to leave out."""
+    """This folder and the home folder, each with its short form. The root folder has none."""
     return [(folder if len(folder) > 1 else "//", prefix) for folder, prefix in ((_real("."), ""), (_real("~"), "~/"))]
 
 
@@ -106,24 +124,24 @@ def _real(folder: str) -> str:
     return ""
 
 
-# What people see:
+# Messages and verdicts:
 _LEFT_OUT = ("built-in", Status.SKIPPED)
 _COLOURS = {"deny": "red", "allow": "green"} | dict.fromkeys(
     ("ask", "defer", "failed", "timed out", "could not start"), "yellow"
 )
 _WIDTH = 60  # columns of a title
-_SHOW_LONGEST = 2000  # characters of one text on the screen; the rest is counted
+_SHOW_LONGEST = 2000  # characters of one text on the screen; further ones are counted
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print at once. Colour goes away when the output is no terminal, and where NO_COLOR or TERM=dumb ask for it."""
+    """Print at once. Without colours if the output is not a terminal, or NO_COLOR or TERM=dumb is set."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     try:
         click.echo(text, err=err, color=False if plain else None)
     except OSError:
         if not err:
             raise
-        hang_up(2)  # there is nobody to complain to
+        hang_up(2)  # standard error is closed
 
 
 def say_json(*values: Any) -> None:
@@ -133,7 +151,7 @@ def say_json(*values: Any) -> None:
 
 
 def report(as_json: bool, lines: Iterable[str], *values: Any) -> None:
-    """Print the values for programs, each as a line of JSON, or these lines for people."""
+    """Print the values as lines of JSON, or these lines for people."""
     if as_json:
         say_json(*values)
     elif text := "\n".join(lines):
@@ -141,32 +159,32 @@ def report(as_json: bool, lines: Iterable[str], *values: Any) -> None:
 
 
 def picked(one: Any, names: str) -> dict[str, Any]:
-    """Some attributes of a record, for JSON; one whose name ends in `?` is None when it is empty."""
+    """Some attributes of a record, for JSON. An empty one whose name ends in `?` is None."""
     keys = ((name.rstrip("?"), name.endswith("?")) for name in names.split())
     return {name: (getattr(one, name) or None) if optional else getattr(one, name) for name, optional in keys}
 
 
 def hint(text: str) -> None:
-    """What to do next, on standard error."""
+    """Print a hint on standard error."""
     say(f"\nhint: {text}", err=True)
 
 
 def not_written(error: OSError) -> None:
-    """Standard output took no more: say so, unless whoever read it has just seen enough."""
-    hang_up(1)  # else the interpreter stumbles at its end over what is still buffered
+    """Report that standard output can't be written, unless its reader has closed the pipe."""
+    hang_up(1)  # otherwise the interpreter fails at exit when it flushes the buffer
     if error.errno != errno.EPIPE:
-        remedy = "make room there, or send it elsewhere"
-        say(f"error: the output could not be written: {error.strerror}\n\nhint: {remedy}", err=True)
+        remedy = "free some space, or redirect the output elsewhere"
+        say(f"error: can't write the output: {error.strerror}\n\nhint: {remedy}", err=True)
 
 
 def note(text: str) -> None:
-    """Something that the user ought to know, beside what was asked for."""
+    """Print something else that the user should know."""
     say(f"note: {visible(text)}", err=True)
 
 
 @contextmanager
 def noting(what: str) -> Iterator[None]:
-    """A note about a part of billhook's own files that can't be read, in place of the error."""
+    """Print a note instead of the error if a part of billhook's files can't be read."""
     try:
         yield
     except StoreError as error:
@@ -174,7 +192,7 @@ def noting(what: str) -> Iterator[None]:
 
 
 def error_text(error: BillhookError) -> str:
-    """`error:` what and where, a blank line, `hint:` the remedy."""
+    """`error:` with message and place, a blank line, and `hint:` with the remedy."""
     return visible(f"error: {error}")
 
 
@@ -182,18 +200,20 @@ def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
     """Each hook with status, time and reason, then the verdict."""
     tool = getattr(verdict.about, "tool_name", "")
     lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
-    # a built-in that was skipped after a deny has still written to the log
+    # built-ins that were skipped after a deny are left out
     shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != _LEFT_OUT]
     width = max((len(outcome.hook) for outcome in shown), default=0)
     for outcome in shown:
         lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
     if not shown:
-        lines.append("  no hook of yours wanted this event" if verdict.outcomes else "  no hook wanted this event")
-    # a gate that is asked again after a rewrite is there twice
-    spoke = {outcome.hook for outcome in shown}
-    routine = dict.fromkeys(one.hook for one in verdict.outcomes if _routine(one) and one.hook not in spoke)
+        lines.append(
+            "  none of your hooks listens for this event" if verdict.outcomes else "  no hook listens for this event"
+        )
+    # a gate that ran again after a rewrite has two outcomes
+    names = {outcome.hook for outcome in shown}
+    routine = dict.fromkeys(one.hook for one in verdict.outcomes if _routine(one) and one.hook not in names)
     if routine:
-        lines.append(click.style(f"  built in, no objection: {', '.join(routine)}", dim=True))
+        lines.append(click.style(f"  built-ins without objection: {', '.join(routine)}", dim=True))
     lines += ["", *_verdict_lines(verdict)]
     return "\n".join(lines)
 
@@ -208,16 +228,18 @@ def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
     first = f"  {visible(outcome.hook):<{width}}  {_coloured(_word(outcome), 15)}  {took:>10}"
     indent = " " * (width + 4)
     lines = [f"{first}  {click.style(one_line(title, _WIDTH), dim=True)}".rstrip()]
-    said = outcome.answer.reason or outcome.answer.stop_reason
-    texts = [said if outcome.status not in FAILURES else None, outcome.error]
-    texts += ["went on without its answer (on_failure: allow)" if outcome.failed_open else None]
+    reason = outcome.answer.reason or outcome.answer.stop_reason
+    texts = [reason if outcome.status not in FAILURES else None, outcome.error]
+    texts += [
+        "failed open: the event continued without its answer (on_failure: allow)" if outcome.failed_open else None
+    ]
     texts += [f"note: {lost}" for lost in outcome.lost]
     return lines + [line for text in texts if text for line in _hanging(indent, text)]
 
 
 def _word(outcome: Outcome) -> str:
     answer = outcome.answer
-    said = OutcomeRecord(
+    record = OutcomeRecord(
         hook=outcome.hook,
         status=outcome.status.value,
         decision=answer.decision.value,
@@ -225,21 +247,21 @@ def _word(outcome: Outcome) -> str:
         rewrote_output=answer.updated_output is not UNSET,
         **picked(answer, "stop keep_going context message"),
     )
-    return word_of(said)
+    return word_of(record)
 
 
-def word_of(said: OutcomeRecord) -> str:
-    """What a hook did, in a word or two: its decision when it has one, else how asking it went."""
-    if said.status != "ok":
-        return said.status.replace("_", " ")
+def word_of(outcome: OutcomeRecord) -> str:
+    """What a hook did, in a word or two: its decision, else its status or effect."""
+    if outcome.status != "ok":
+        return outcome.status.replace("_", " ")
     words = {
-        "stop": said.stop,
-        "keep going": said.keep_going,
-        said.decision: said.decision != "none",
-        "rewrote input": said.rewrote_input,
-        "rewrote output": said.rewrote_output,
-        "told the model": said.context,
-        "told the user": said.message,
+        "stop": outcome.stop,
+        "keep going": outcome.keep_going,
+        outcome.decision: outcome.decision != "none",
+        "rewrote input": outcome.rewrote_input,
+        "rewrote output": outcome.rewrote_output,
+        "told the model": outcome.context,
+        "told the user": outcome.message,
     }
     return next((word for word, applies in words.items() if applies), "no objection")
 
@@ -262,7 +284,7 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
         ("agent", f"stops: {verdict.stop_reason}".removesuffix(": ") if verdict.stop else ""),
     ]
     if verdict.failed_open:
-        facts.append(("open", f"{counted(verdict.failed_open, 'hook')} failed and let the event pass"))
+        facts.append(("open", f"{counted(verdict.failed_open, 'hook')} failed, and the event continued"))
     for label, text in facts:
         if text:
             first, *rest = _hanging("", text)

@@ -1,4 +1,4 @@
-"""Fire an event so that a signal that ends billhook ends its hooks first."""
+"""Fire an event so that a signal that terminates billhook terminates its hooks first."""
 
 import os
 import sys
@@ -20,12 +20,12 @@ else:
     asyncio = later("asyncio")
 
 
-_PATIENCE = 0.1
-"""Seconds that hooks have to end by themselves: who sends us a signal soon sends one that nobody can catch."""
+_GRACE = 0.1
+"""Seconds in which hooks can exit by themselves: a second, uncatchable signal may follow soon."""
 
 
 async def fire(engine: "Engine", event: Event, caught: list[int], deadline: float | None = None) -> Verdict:
-    """Fire; a signal that ends us is noted in the list and raises KeyboardInterrupt. Ctrl-C is asyncio's own affair."""
+    """Fire. A signal that terminates us is added to the list and raises KeyboardInterrupt. asyncio handles Ctrl-C."""
     task = asyncio.current_task()
     assert task is not None
 
@@ -35,7 +35,7 @@ async def fire(engine: "Engine", event: Event, caught: list[int], deadline: floa
     def end(number: int) -> None:
         caught.append(number)
         task.cancel()
-        timers.append(loop.call_later(_PATIENCE, task.cancel))  # the second time, hooks are killed at once
+        timers.append(loop.call_later(_GRACE, task.cancel))  # the second cancel kills hooks at once
 
     if sys.platform != "win32":
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -53,8 +53,8 @@ async def fire(engine: "Engine", event: Event, caught: list[int], deadline: floa
 
 
 def _note_from_now_on(loop: "asyncio.AbstractEventLoop", caught: list[int]) -> None:
-    """A loop that closes gives signals back their default: one that comes then would end us without an answer, and
-    without the end of our hooks."""
+    """A loop that closes restores the default handlers. A signal would then terminate us without an answer, and leave
+    our hooks running."""
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
@@ -66,13 +66,13 @@ def _note_from_now_on(loop: "asyncio.AbstractEventLoop", caught: list[int]) -> N
 
 
 def catch_signals(caught: list[int]) -> None:
-    """From now on a signal that would end us is only noted, in the list: one that broke into the wait for a thread
-    would leave its hook running."""
+    """From now on, add signals to the list instead of terminating: a signal during the wait for a thread would leave
+    its hook running."""
     handle_signals(("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"), _noting(caught))
 
 
 def hang_up(*streams: int) -> None:
-    """Let whoever is at the other end of these streams go on; what is still written goes nowhere."""
+    """Disconnect these streams, so that their readers see the end. Later output is discarded."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in streams:
         os.dup2(nowhere, stream)
@@ -80,7 +80,7 @@ def hang_up(*streams: int) -> None:
 
 
 def handle_signals(names: Iterable[str], handler: Callable[[int, object], None]) -> None:
-    """Handle these signals, where the platform has them and nobody wants them ignored."""
+    """Handle these signals, if the platform has them and they are not ignored."""
     for name in names:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:

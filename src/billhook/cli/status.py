@@ -1,53 +1,95 @@
-"""Bare `billhook`: where it stands in this folder, and what to do next."""
+"""Bare `billhook`: the status of this folder, and what to do next."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
+import msgspec
 
 from billhook import __version__
+from billhook.agents import AGENTS
 from billhook.cli.check import checked_hooks
+from billhook.cli.doctor.entries import InstalledEntries, SettingsPair
+from billhook.cli.install.files import agents_here
 from billhook.cli.options import loaded
-from billhook.cli.screen import filled, hanging, noting, picked, report, shown_path, width
+from billhook.cli.screen import command_lines, filled, hanging, noting, picked, report, shown_path, width
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config
-from billhook.config.declaration import needs_consent
+from billhook.config.declaration import Declared, needs_consent
 from billhook.config.guard_report import GuardReport, guard_report
 from billhook.config.history import RecentRecords, log_of, recent
-from billhook.config.installation import adopting_command as _adopting
-from billhook.config.installation import of_claude_code
+from billhook.config.installation import adopting_command, of_claude_code
+from billhook.config.lint import is_note
 from billhook.config.notices import Missing, gone_text, missing
 from billhook.config.sources import FileRead
 from billhook.core.text import Finding, counted, one_line
 
-_SHOWN = 3  # problems that are shown; the rest is counted
+_SHOWN = 3  # problems on the screen; further ones are only counted
+_LABEL = 10  # columns of a label and the gap after it
+_SCOPES = {"user": "your settings", "project": "this project"}
 
 _INIT = ("billhook init", "write a first file with hooks that work")
-_EXPLAIN = ("billhook explain 'git push --force'", "which hooks a command would get, and why")
+_EXPLAIN = ("billhook explain 'git push --force'", "show which hooks a command would get")
+_LIST = ("billhook list", "show all hooks in run order")
+_EVENTS = ("billhook events", "show recent events and decisions")
+_HELP = ("billhook --help", "show all commands")
+
+Command = tuple[str, str]
+
+
+class FolderStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the screen shows about a folder."""
+
+    config: Config
+    problems: Sequence[Finding]
+    installed: Sequence[InstalledEntries]  # billhook's entries in the settings of agents
+    lately: RecentRecords | None  # the end of the event log
+    gone: Sequence[Missing]  # gates that were in force here before and no longer are
+    guard: GuardReport | None
+
+    @property
+    def files(self) -> list[FileRead]:
+        """The files to show: those with hooks, those that can't be read, and every hooks.yaml."""
+        sources = self.config.sources
+        return [read for read in sources if _hooks(read) or not read.readable or _is_native(read)]
 
 
 def show(*, as_json: bool) -> int:
-    """Print it. Always 0: it is a report, and finding something is no failure."""
-    config = loaded(())
-    problems = checked_hooks((), with_log=False).findings
-    lately: RecentRecords | None = None  # the end of the event log
-    gone: Sequence[Missing] = ()  # gates that were in force here and are not any more
-    with noting("the event log can't be read"):
-        lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None
-    with noting("can't tell whether a gate is gone"):
-        gone = missing(config)
-    guard: GuardReport | None = None
-    with noting("can't tell what the guard did"):
-        guard = guard_report(config)
-    end = None if lately is None else picked(lately, "last today failed_open complete")
-    data = {**_as_data(config, problems), "log": end, "gone": [picked(one, "file gates why") for one in gone]}
-    data["guard"] = None if guard is None else picked(guard, "preset cells asks denies complete")
-    report(as_json, _screen(config, problems, lately, gone, guard), data)
+    """Print the status. Always 0: this is a report, and a problem is not a failure."""
+    status = _status()
+    report(as_json, _screen(status), _as_data(status))
     return 0
 
 
-def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
+def _status() -> FolderStatus:
+    config = loaded(())
+    problems = [one for one in checked_hooks((), with_log=False).findings if not is_note(one)]
+    lately: RecentRecords | None = None
+    gone: Sequence[Missing] = ()
+    guard: GuardReport | None = None
+    with noting("the event log can't be read"):
+        lately = recent(log, config.project, midnight()) if (log := log_of(config)) is not None else None
+    with noting("can't determine whether a gate is gone"):
+        gone = missing(config)
+    with noting("can't determine what the guard did"):
+        guard = guard_report(config)
+    pairs = [SettingsPair(host, config.project, Path(config.root)) for host in AGENTS.values()]
+    installed = [one for pair in pairs for one in pair.installed]
+    return FolderStatus(config=config, problems=problems, installed=installed, lately=lately, gone=gone, guard=guard)
+
+
+def _hooks(read: FileRead) -> list[Declared]:
+    """The hooks of a file, without billhook's entries in an agent's settings."""
+    return [one for one in read.entries if not one.ours]
+
+
+def _is_native(read: FileRead) -> bool:
+    return read.source.path.endswith((".yaml", ".yml"))
+
+
+def _as_data(status: FolderStatus) -> dict[str, Any]:
+    config, lately, guard = status.config, status.lately, status.guard
     return {
         "version": __version__,
         "project": config.project,
@@ -57,44 +99,35 @@ def _as_data(config: Config, problems: Sequence[Finding]) -> dict[str, Any]:
                 "layer": read.source.layer,
                 "file": read.source.path,
                 "readable": read.readable,
-                "hooks": len(read.entries),
+                "hooks": len(_hooks(read)),
                 **picked(counts, "running pending"),
                 "run_by_claude": counts.itself,
             }
             for read, counts in ((read, _counts(config, read)) for read in config.sources)
         ],
+        "agents": [{"agent": one.host.name, **picked(one, "scope path")} for one in status.installed],
         "pending": [entry.shown for entry in config.pending],
-        "problems": [picked(one, "code message file line column") for one in problems],
-        "next": [command for command, _ in next_commands(config, problems)],
+        "problems": [picked(one, "code message file line column") for one in status.problems],
+        "next": [command for command, _ in next_commands(status)],
+        "log": None if lately is None else picked(lately, "last today failed_open complete"),
+        "gone": [picked(one, "file gates why") for one in status.gone],
+        "guard": None if guard is None else picked(guard, "preset cells asks denies complete"),
     }
 
 
-def _screen(
-    config: Config,
-    problems: Sequence[Finding],
-    lately: RecentRecords | None,
-    gone: Sequence[Missing],
-    guard: GuardReport | None,
-) -> Iterator[str]:
+def _screen(status: FolderStatus) -> Iterator[str]:
+    config, problems = status.config, status.problems
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
     yield ""
-    yield from _files(config)
-    if guard is not None:
-        done = f"; {guard.lately}" if config.recording is not None else ""
-        yield f"  {'guard':<8}  {click.style(guard.setting, fg=None if guard.on else 'yellow')}{done}"
-    if lately is not None:
-        from billhook.cli.doctor.hooks import head_findings
-
-        number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
-        opened = click.style(f"{lately.failed_open:,} failed open", fg="yellow") if lately.failed_open else ""
-        parts = (f"last event {ago(lately.last)}", f"{number} today", opened)
-        yield f"  {'log':<8}  {', '.join(filter(None, parts))}"
-
-        overdue = [one.text for one in head_findings(config.project, Path(config.root)) if not one.well]
-        lines = (line for text in overdue for line in filled(text, 0, width() - 12))
-        yield from (f"  {'':<8}  {click.style(line, fg='yellow')}" for line in lines)
-    for one in gone:
+    yield from _files(status)
+    yield from _labelled("agents", _agents(status), "" if status.installed else "yellow")
+    if status.guard is not None:
+        done = f"; {status.guard.lately}" if config.recording is not None else ""
+        yield from _labelled("guard", f"{status.guard.setting}{done}", "" if status.guard.on else "yellow")
+    if status.lately is not None:
+        yield from _log(config, status.lately)
+    for one in status.gone:
         yield ""
         yield from (click.style(line, fg="red") for line in filled(gone_text(one, config), 2))
     if problems:
@@ -105,73 +138,128 @@ def _screen(
     if len(problems) > _SHOWN:
         yield f"  and {len(problems) - _SHOWN} more; `billhook check` shows all"
     yield from ("", click.style("Next", bold=True))
-    commands = next_commands(config, problems)
-    column = max(len(command) for command, _ in commands)
-    for command, what in commands:
-        yield f"  {click.style(f'{command:<{column}}', fg='cyan')}  {what}"
+    yield from command_lines(next_commands(status))
 
 
-def _files(config: Config) -> Iterator[str]:
-    rows = [(read.source.layer, shown_path(read.source.path), _count(config, read)) for read in config.sources]
+def _labelled(label: str, text: str, colour: str = "") -> Iterator[str]:
+    """A label, and the text beside it in lines that fit."""
+    for line in filled(text, 0, width() - _LABEL - 2):
+        yield f"  {label:<8}  {click.style(line, fg=colour) if colour else line}"
+        label = ""
+
+
+def _files(status: FolderStatus) -> Iterator[str]:
+    config = status.config
+    rows = [(read.source.layer, shown_path(read.source.path), _count(config, read)) for read in status.files]
     built_in = [hook.name for hook in config.hooks if hook.source.layer == "built-in"]
     if not rows:
-        yield "  no file with hooks is here"
+        yield "  no hooks are configured here"
     column = min(48, max((len(file) for _, file, _ in rows), default=0))
+    beside = all(_LABEL + 2 + column + 2 + len(click.unstyle(count)) <= width() for _, _, count in rows)
     for layer, file, count in rows:
-        yield f"  {layer:<8}  {one_line(file, column):<{column}}  {count}"
+        shown = f"{one_line(file, column):<{column}}" if beside else one_line(file, width() - _LABEL - 2)
+        yield f"  {layer:<8}  {shown}{f'  {count}' if beside else ''}"
+        yield from () if beside else (f"  {'':<8}    {count}",)
     if built_in:
-        yield f"  {'built-in':<8}  {', '.join(built_in)}"
+        yield from _labelled("built-in", ", ".join(built_in))
+
+
+def _agents(status: FolderStatus) -> str:
+    """The agents that call billhook here, with where it is installed."""
+    scopes: dict[str, list[str]] = {}
+    for one in status.installed:
+        scopes.setdefault(one.host.title, []).append(_SCOPES[one.scope])
+    return (
+        ", ".join(f"{title} ({' and '.join(where)})" for title, where in scopes.items())
+        or "no agent calls billhook here"
+    )
+
+
+def _log(config: Config, lately: RecentRecords) -> Iterator[str]:
+    from billhook.cli.doctor.hooks import head_findings
+
+    number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
+    opened = click.style(f"{lately.failed_open:,} failed open", fg="yellow") if lately.failed_open else ""
+    parts = (f"last event {ago(lately.last)}", f"{number} today", opened)
+    yield f"  {'log':<8}  {', '.join(filter(None, parts))}"
+    for one in head_findings(config.project, Path(config.root)):
+        if not one.well:
+            yield from _labelled("", one.text, "yellow")
 
 
 def _count(config: Config, read: FileRead) -> str:
     if not read.readable:
         return click.style("can't be read", fg="red")
-    _, pending, itself, others = _counts(config, read)
-    parts = [counted(len(read.entries), "hook") if read.entries else "no hooks"]
-    if itself:
-        parts.append(f"{'' if itself == len(read.entries) else f'{itself} '}run by Claude Code itself")
-    elif read.entries and not pending and needs_consent(read.source.layer):
+    counts, hooks = _counts(config, read), _hooks(read)
+    parts = [counted(len(hooks), "hook") if hooks else "no hooks"]
+    if counts.itself:
+        parts.append(f"{'' if counts.itself == len(hooks) else f'{counts.itself} '}run by Claude Code itself")
+    elif hooks and not counts.pending and not counts.others and needs_consent(read.source.layer):
         parts.append("approved")
-    parts += [click.style(f"{pending} not approved", fg="yellow")] if pending else []
-    parts += [click.style(f"{others} not running", fg="yellow")] if others else []
+    parts += [click.style(f"{counts.pending} not approved", fg="yellow")] if counts.pending else []
+    parts += [click.style(f"{counts.others} not running", fg="yellow")] if counts.others else []
     return ", ".join(parts)
 
 
-class _Counts(NamedTuple):
+class _Counts(msgspec.Struct, frozen=True):
     """The hooks of one file."""
 
     running: int
-    pending: int  # they wait for approval, and Claude Code does not run them itself
-    itself: int  # Claude Code runs them itself, approved or not
+    pending: int  # not approved yet, and not run by Claude Code itself
+    itself: int  # run by Claude Code itself, approved or not
     others: int
 
 
 def _counts(config: Config, read: FileRead) -> _Counts:
-    of_file = [entry for entry in config.entries if entry.declared.file == read.source.path]
+    of_file = [entry for entry in config.entries if entry.declared.file == read.source.path and not entry.declared.ours]
     running = sum(entry.state == "runs" for entry in of_file)
     itself = [entry for entry in of_file if of_claude_code(entry.declared)]
     waiting = sum(entry.pending for entry in of_file)
     pending = waiting - sum(entry.pending for entry in itself)
-    return _Counts(running, pending, len(itself), len(read.entries) - running - waiting)
+    return _Counts(running, pending, len(itself), len(_hooks(read)) - running - waiting)
 
 
-def next_commands(config: Config, problems: Sequence[Finding]) -> list[tuple[str, str]]:
-    """Three commands that fit, most urgent first."""
-    if not config.sources:
-        return [_INIT, _EXPLAIN, ("billhook --help", "every verb")]
-    found: list[tuple[str, str]] = []
-    adopt = [command for one in config.entries if of_claude_code(one.declared) and (command := _adopting(one.declared))]
-    for command in list(dict.fromkeys(adopt))[:1]:
-        found.append((command, f"move {counted(adopt.count(command), 'hook')} of Claude Code to billhook"))
-    if waiting := [one for one in config.pending if not of_claude_code(one.declared)]:
-        found.append(("billhook trust", f"look at {counted(len(waiting), 'hook')}, and approve what may run"))
-    if problems:
-        found.append(("billhook check", f"{counted(len(problems), 'problem')}, each with what mends it"))
-    elif not config.entries:
+def next_commands(status: FolderStatus) -> list[Command]:
+    """At most three commands, the most urgent first."""
+    config = status.config
+    found: list[Command] = []
+    if status.problems:
+        found.append(("billhook check", f"show {counted(len(status.problems), 'problem')}, each with a fix"))
+    if waiting := _waiting(config):
+        found.append(("billhook trust", f"review {waiting}, and approve what may run"))
+    if not found and not config.entries:
         found.append(_INIT)
-    found += [
-        ("billhook list", "every hook in the order in which it runs"),
-        _EXPLAIN,
-        ("billhook fire PreToolUse --tool Bash", "try the hooks on an event"),
-    ]
-    return found[:3]
+    found += _connect(status)
+    found += [_EVENTS] if status.installed and status.lately is not None else []
+    found += [_LIST] if config.entries else []
+    return [*found, _EXPLAIN, _HELP][:3]
+
+
+def _waiting(config: Config) -> str:
+    """The hooks or allow rules that are not approved yet, counted; empty if there are none."""
+    hooks = sum(not of_claude_code(one.declared) for one in config.pending)
+    rules = len(config.permissions.pending)
+    return counted(hooks, "hook") if hooks else counted(rules, "allow rule") if rules else ""
+
+
+def _connect(status: FolderStatus) -> list[Command]:
+    """What makes an agent call billhook, and what moves an agent's hooks to billhook."""
+    if adopt := _adopt(status.config):
+        return adopt
+    if not status.installed:
+        here = agents_here("user", status.config.project)
+        names = [name for name, trace in here.items() if trace] or ["claude"]
+        titles = ", ".join(AGENTS[name].title for name in names)
+        return [(f"billhook install {' '.join(names)}", f"connect {titles}")]
+    if status.lately is None:
+        return [("billhook doctor", f"check that {status.installed[0].host.title} calls billhook")]
+    return []
+
+
+def _adopt(config: Config) -> list[Command]:
+    hooks = [one.declared for one in config.entries if of_claude_code(one.declared)]
+    commands = [command for one in hooks if (command := adopting_command(one))]
+    purposes: Mapping[str, str] = {
+        command: f"move {counted(commands.count(command), 'hook')} to billhook" for command in commands
+    }
+    return list(purposes.items())[:1]

@@ -1,4 +1,4 @@
-"""Times as people type them, and as they read them. Records have UTC; people have their own zone."""
+"""Times as users type and read them. Records are in UTC; users see local time."""
 
 import re
 import time as system_time
@@ -24,7 +24,7 @@ _HINT = "as in 1h, 30m, 2d, 1w, 22:00, yesterday, 2026-03-01 or 2026-03-01T22:00
 
 
 def option(*names: str, end: bool, **settings: Any) -> Callable[[Verb], Verb]:
-    """An option that takes a time and gives it as records write it. `end`: a day alone means its end."""
+    """An option whose value is a time, converted to the format of records. `end`: a day alone means its end."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         return None if value is None else written(moment(value, param.opts[0], end=end))
@@ -33,7 +33,7 @@ def option(*names: str, end: bool, **settings: Any) -> Callable[[Verb], Verb]:
 
 
 def moment(text: str, option: str, *, end: bool = False, now: datetime | None = None) -> datetime:
-    """The time that is meant: ISO 8601 (without a zone: the user's own), a time of day, or how long ago."""
+    """Parses a time: ISO 8601 (local time unless it has a zone), a time of day, or how long ago."""
     now = now or datetime.now().astimezone()
     words = text.strip().lower()
     try:
@@ -47,12 +47,12 @@ def moment(text: str, option: str, *, end: bool = False, now: datetime | None = 
 
 
 def written(when: datetime) -> str:
-    """As `Record.time` is written."""
+    """The format of `Record.time`."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 def local(text: str) -> datetime | None:
-    """A record's time in the user's zone; None when it is none."""
+    """A record's time as local time; None if it is not a time."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
@@ -60,7 +60,7 @@ def local(text: str) -> datetime | None:
 
 
 def _formatted(form: str, room: int) -> Callable[[str], str]:
-    """A writer of records' times; of one that is none, so many characters."""
+    """Formats times of records. Of a string that is not a time, the first `room` characters are shown."""
 
     def shown(text: str) -> str:
         when = local(text)
@@ -88,7 +88,7 @@ def _day(words: str, now: datetime, end: bool) -> datetime | None:
 
 
 def _clock(words: str, now: datetime) -> datetime | None:
-    """The last time that a clock showed this."""
+    """The last time that a clock showed this time of day."""
     if not _CLOCK.fullmatch(words):
         return None
     found = datetime.combine(now.date(), time.fromisoformat(words.rjust(5, "0"))).astimezone()
@@ -104,13 +104,13 @@ def _ago(words: str, now: datetime) -> datetime | None:
     return now - sum((timedelta(**{_LENGTHS[unit]: float(number)}) for number, unit in parts), timedelta())
 
 
-# Times of records as people say them.
+# Times of records, relative to now:
 _UNITS = (("min", 60, 60), ("h", 3600, 24), ("day", 86400, 31))
-"""Each with its seconds, and up to how many of it are counted."""
+"""Each unit with its seconds, and the number from which the next unit is used."""
 
 
 def ago(text: str, now: float | None = None) -> str:
-    """`3 min ago`; the day, for what is longer ago than a month."""
+    """`3 min ago`; after a month, the date."""
     when = local(text)
     if when is None:
         return f"at {text[:40]}"
@@ -125,6 +125,6 @@ def ago(text: str, now: float | None = None) -> str:
 
 
 def midnight(now: datetime | None = None) -> str:
-    """When this day began in the user's zone, as records have it."""
+    """The start of this day in local time, in the format of records."""
     today = (now or datetime.now()).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
     return written(today.astimezone())

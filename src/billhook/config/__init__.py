@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """What brings the whole machinery with it is imported when it is first used."""
+    """Import these names on first use, because their modules import most of the package."""
     if name in ("Config", "Entry", "load", "load_config"):
         import importlib
 

@@ -1,7 +1,7 @@
 """Files that an approval covers beside those that a hook names: by pattern, by folder, and scripts that programs start.
 
-A pattern may come with a repository that nobody approved, so it must not be able to keep us busy: it never leads out of
-the folder, by its text or through a link, and it looks at a bounded number of names for a bounded time.
+A pattern may come from a repository that is not approved, so its search is limited: it never leaves the folder, neither
+by its text nor through a link, and it visits a limited number of names in a limited time.
 """
 
 import functools
@@ -20,35 +20,35 @@ from billhook.effects.patterns import segment_matches
 from billhook.effects.programs import SUFFIXES
 
 MAX_MATCHES: Final = 200
-MAX_NAMES: Final = 5_000  # names of files that all patterns of one hook may look at
-MAX_SECONDS: Final = 1.0  # what all patterns of one load may take, together
+MAX_NAMES: Final = 5_000  # names of files that all patterns of one hook may visit, together
+MAX_SECONDS: Final = 1.0  # time for all patterns of one load, together
 MAGIC: Final = re.compile(r"[*?\[]")
-_OUTSIDE: Final = "it leads out of the project"
+_OUTSIDE: Final = "it leads outside of the project"
 
 
 class TooMuchError(Exception):
-    """More than we are willing to look at."""
+    """More files than the limits allow."""
 
 
 class Patterns:
-    """The patterns of one hook, seen from its project. They share one allowance of names, and a load's seconds."""
+    """The patterns of one hook in its project. They share one limit of names, and the time limit of one load."""
 
     def __init__(self, folder: str, look: FileSnapshot) -> None:
         self.look = look
         self.tops = tuple({folder.rstrip("/"), look.real(folder).rstrip("/")})
         self.names = MAX_NAMES
-        self.listed: set[str] = set()  # folders in which another file may appear that a pattern matches
+        self.listed: set[str] = set()  # folders in which a new file may match a pattern
         self.problem = ""
 
     def matches(self, pattern: str) -> tuple[list[str], str]:
-        """The files that an absolute pattern matches, in order; and why there may be more, if not all was searched."""
+        """The files that an absolute pattern matches, in order; and the reason if not everything was searched."""
         if not self.inside(pattern):
             return [], _OUTSIDE
         began, self.problem = time.monotonic(), ""
         try:
             files = self._expanded(pattern, began + MAX_SECONDS - self.look.pattern_seconds)
         except TooMuchError:
-            return [], "it has too many files to look through"
+            return [], "it has too many files to search"
         finally:
             self.look.pattern_seconds += time.monotonic() - began
         return files, self.problem
@@ -69,7 +69,7 @@ class Patterns:
         return existing
 
     def _in(self, folder: str, part: str) -> list[str]:
-        """What one part of the pattern matches in one folder; nothing in one that lies elsewhere or can't be listed."""
+        """The matches of one part of the pattern in one folder; none if it is outside or can't be listed."""
         if not self._stays(folder):
             return []
         try:
@@ -84,7 +84,7 @@ class Patterns:
         return [f"{folder}/{name}" for name in visible if segment_matches(part, name)]
 
     def _stays(self, folder: str) -> bool:
-        """Whether a folder lies inside, whatever links lead to it; that one doesn't is noted."""
+        """Whether a folder is inside of the project, with links resolved; if not, that is the `problem`."""
         if self.inside(self.look.real(folder)):
             return True
         self.problem = _OUTSIDE
@@ -112,7 +112,7 @@ _START: Final = re.compile(
 )
 _LITERAL: Final = re.compile(r""""([^"\n]*+)"|'([^'\n]*+)'|(sys\.executable|process\.execPath)""")
 _ROOT: Final = re.compile(r"^(?:\$?\{[^{}]*+\})?/*+")
-"""`{HERE}/` in front of a name: it is sought in every folder around the program."""
+"""`{HERE}/` in front of a name: the name is searched for in every folder around the program."""
 _ITSELF: Final = {"sys.executable": "python", "process.execPath": "node"}
 
 
@@ -145,7 +145,7 @@ def _runs_script(words: list[str]) -> bool:
 
 
 MAX_CODE: Final = 500  # code files in one folder and below it
-MAX_BYTES: Final = 16 << 20  # what they may have together
+MAX_BYTES: Final = 16 << 20  # their total size
 MAX_ENTRIES: Final = 5_000  # files of any kind and folders
 
 CODE: Final = frozenset({
@@ -162,43 +162,43 @@ DATA: Final = frozenset({
     ".err", ".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".db-journal", ".pickle", ".pkl", ".cache",
     ".state", ".sock", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".gz", ".zip", ".tar",
 })  # fmt: skip
-"""What hooks write beside themselves. These never count, even if executable: on some file systems every file is."""
+"""Data that hooks write beside themselves. Never covered, even if executable: on some file systems every file is."""
 NAMES: Final = frozenset(
     {"Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile", "Rakefile", "Gemfile", "Dockerfile"}
     | {"package.json", "deno.json", "deno.jsonc", "tsconfig.json", "jsconfig.json", "bunfig.toml", "composer.json"}
     | {"pyproject.toml", "setup.cfg", "pyvenv.cfg", ".envrc", ".env", ".npmrc"}
 )
-"""Files that programs take for instructions, whatever their suffix."""
+"""Files that programs read as instructions, whatever their suffix."""
 INSTALLED: Final = frozenset({"node_modules", "site-packages", "dist-packages"})
-"""Folders of packages: they are not covered."""
+"""Folders of installed packages: they are not covered."""
 _SKIPPED: Final = frozenset({".git", ".hg", ".svn"})
 CACHE: Final = "__pycache__"
 
 _Answer = TypeVar("_Answer")
 Kind = Literal["code", "all"]
-"""Which files of a folder count: its code files, or every file, because a command runs whatever is there."""
+"""Which files of a folder are covered: its code files, or all files if a command runs everything in the folder."""
 
 
 def is_installed(folder: str, look: FileSnapshot) -> bool:
-    """Whether a folder holds packages or a virtual environment."""
+    """Whether a folder contains installed packages or a virtual environment."""
     return not INSTALLED.isdisjoint(folder.split("/")) or environment_of(folder, look) != ""
 
 
 def environment_of(folder: str, look: FileSnapshot) -> str:
-    """The virtual environment that a folder is, or whose programs it holds; nothing for others."""
+    """The virtual environment that a folder is, or whose programs it contains; empty for other folders."""
     root = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "Scripts") else folder
     return root if look.regular(os.path.join(root, "pyvenv.cfg")) else ""
 
 
 def by_name(name: str) -> bool | None:
-    """Whether a name says that it is code; None: it says nothing."""
+    """Whether a file is code, by its name; None: the name does not tell."""
     suffix = os.path.splitext(name)[1].lower()
     return True if name in NAMES or suffix in CODE else False if suffix in DATA else None
 
 
 def counts(path: str, found: os.stat_result | None) -> bool:
-    """Whether a file is code. A compiled file in Python's cache is code where Python believes it whatever the times of
-    its source are; the others are made from the source."""
+    """Whether a file is code. A compiled file in Python's cache is code only if Python uses it without comparing it
+    with the times of its source; the others are made from the source."""
     if found is None or not stat.S_ISREG(found.st_mode):
         return False
     if os.path.basename(os.path.dirname(path)) == CACHE:
@@ -206,12 +206,12 @@ def counts(path: str, found: os.stat_result | None) -> bool:
         with suppress(OSError, ValueError), opened(path) as (file, _):
             head = os.read(file, 8)
         return path.endswith(".pyc") and head[4:8] != bytes(4)
-    said = by_name(os.path.basename(path))
-    return bool(found.st_mode & 0o111) if said is None else said
+    code = by_name(os.path.basename(path))
+    return bool(found.st_mode & 0o111) if code is None else code
 
 
 def names_that_tell(folder: str, kind: Kind, look: FileSnapshot) -> str:
-    """The names in a folder of which a new one may change what runs, and where links lead; as one text."""
+    """The names in a folder that may change what runs, with the targets of links, as one string."""
     listed = look.listed(folder, MAX_ENTRIES)
     if listed is None:
         return "\0"
@@ -226,7 +226,7 @@ def _link(entry: "os.DirEntry[str]") -> str:
 
 
 def _asked(question: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
-    """What the system answers about an entry; `otherwise` where it can't, as for a link that leads nowhere."""
+    """What the system returns for an entry; `otherwise` if that fails, as for a dangling link."""
     try:
         return question()
     except OSError:
@@ -234,26 +234,26 @@ def _asked(question: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
 
 
 def walk(folder: str, kind: Kind, top: str, look: FileSnapshot) -> "FolderWalk | None":
-    """What counts in a folder and below it; None where that is too much to look at. `top` is the project: links that
-    lead out of it, or up in it, are not followed."""
+    """The covered files in a folder and below it; None if there are too many. `top` is the project: links that lead
+    out of it, or to a folder above, are not followed."""
     found = FolderWalk(kind, look.real(top), look)
     return found if found.enter(folder) else None
 
 
 class FolderWalk:
-    """What counts in a folder and below it."""
+    """The covered files in a folder and below it."""
 
     def __init__(self, kind: Kind, top: str, look: FileSnapshot) -> None:
         self.kind, self.top, self.look = kind, top, look
         self.files: list[str] = []
         self.plain: list[str] = []
-        """Files that would count if they were executable, or if another compiled file were in their place."""
-        self.folders: dict[str, str] = {}  # itself and those below, in which another file may appear: where they are
-        self.left_out: list[str] = []  # what is not covered, each with the reason
+        """Files that would be covered if they were executable, or if another compiled file replaced them."""
+        self.folders: dict[str, str] = {}  # the folder and those below it, with their real paths
+        self.left_out: list[str] = []  # paths that are not covered, each with the reason
         self.entries, self.bytes = MAX_ENTRIES, MAX_BYTES
 
     def enter(self, first: str) -> bool:
-        """Go through a folder and those below; False as soon as it is too much."""
+        """Walk through a folder and those below it; False as soon as a limit is exceeded."""
         waiting = [first]
         while waiting:
             folder = waiting.pop()
@@ -302,7 +302,7 @@ class FolderWalk:
 
 
 def startup_files(environment: str, look: FileSnapshot) -> Iterator[str]:
-    """What a virtual environment's Python runs or reads by itself before anything else."""
+    """The files that a virtual environment's Python runs or reads at startup."""
     yield os.path.join(environment, "pyvenv.cfg")
     for folder in package_folders(environment, look):
         for name in sorted(look.names(folder) or ()):

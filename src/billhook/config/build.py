@@ -1,4 +1,4 @@
-"""From what a file declares to a hook that an engine runs, or to what takes its place."""
+"""Build the hook that an engine runs from its declaration, or the hook that replaces it."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Handler, Hook, Source
 from billhook.core.lazy import later
 from billhook.effects.conditions import all_of
-from billhook.runners.command import CommandRunner, command, execute, literal
+from billhook.runners.command import command, execute, literal
 from billhook.store.approvals import Approval
 from billhook.store.state import FileState
 
@@ -27,13 +27,13 @@ else:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What all HTTP hooks may do: each of these lists has to agree."""
+    """Allow-lists for all HTTP hooks: each list must allow a URL or variable."""
 
     urls: tuple[tuple[str, ...], ...] = ()
     header_env: tuple[tuple[str, ...], ...] = ()
 
     def for_url(self, url: str) -> tuple[str, ...] | None:
-        """The list that decides about an address: one that doesn't name it, if there is any."""
+        """The list that applies to a URL: one that does not allow it, if there is any."""
         from billhook.runners.webhook import address_allowed
 
         against = (some for some in self.urls if not address_allowed(url, some))
@@ -44,21 +44,21 @@ def build(declared: Declared, consent: Consent, limits: Limits, state: FileState
     """The hook, ready to run."""
     run = _handler(declared, limits, state)
     if consent.loaded is not None and consent.loaded.marks and consent.of is not None:
-        # only what runs programs names files
+        # only hooks that run programs name files
         run = Consented(run, consent.of, consent.loaded, declared.gate)  # type: ignore[arg-type]
     return _hook(declared, run, declared.on_failure, state, background=declared.background)
 
 
 def refusal(declared: Declared, why: str) -> Hook:
-    """What stands in for a gate that can't be used: it blocks what the gate would have judged, and everything where
-    that can't be told. Never raises, and waits for no other hook."""
+    """Replaces a gate that can't be used: blocks the events that the gate would have judged, and all events if its
+    conditions can't be read. Never raises, and waits for no other hook."""
     judged = replace(declared, conditions=conditions.readable(declared.conditions), after=(), timeout=None)
     return _hook(judged, StandIn(why, f"{declared.place} {declared.name}"), "deny")
 
 
 def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
-    """What stands in for a gate that has changed since it was approved: it blocks what *that* would have judged. What
-    the record doesn't have, or has from another version, narrows nothing."""
+    """Replaces a gate that has changed since it was approved: blocks the events that the approved gate would have
+    judged. Conditions that the record does not have, or has from another version, are ignored."""
     was = before.definition
     judged = replace(
         now,
@@ -73,7 +73,7 @@ def refusal_of(before: Approval, now: Declared, why: str) -> Hook:
 
 
 def absence(declared: Declared, why: str) -> Hook:
-    """What stands in for a hook that may not run: it does nothing, and says why."""
+    """Replaces a hook that may not run: it is skipped, with the reason."""
     judged = replace(declared, conditions=conditions.readable(declared.conditions))
     return _hook(judged, StandIn(why, f"{declared.place} {declared.name}", blocks=False), "allow")
 
@@ -126,14 +126,16 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
     match declared.action:
         case RunAction(text, shell, login):
             runner = command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
-            return _with_variables(text, shell, runner) if declared.shape == "yaml" else runner
+            if declared.shape != "yaml" or not variables.used_in(text):
+                return runner
+            return variables.with_values(runner, *variables.for_shell(text, shell), paths=conditions.paths_of(declared))
         case Exec(argv):
-            # Arguments are no shell's text: the one variable that they may hold is put in here.
+            # No shell reads arguments, so the only variable that they may contain is replaced here.
             spelt = "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"
             words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
             runner = execute(words, dialect=dialect, cwd=folder)
             told = declared.shape == "yaml" and any("${" in word and variables.used_in(word) for word in words)
-            return replace(runner, fill=variables.argument) if told else runner
+            return replace(runner, fill=variables.Fill(conditions.paths_of(declared))) if told else runner
         case Python(target, interpreter, options):
             from billhook.runners.worker import python
 
@@ -152,14 +154,6 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
             raise AssertionError(f"nothing to build from {declared.action!r}")
 
 
-def _with_variables(text: str, shell: str, runner: CommandRunner) -> CommandRunner:
-    """A shell command whose `${file_path}` and the like are variables of its environment: never text of the shell."""
-    if "${" not in text or not variables.used_in(text):
-        return runner
-    told, names = variables.for_shell(text, shell)
-    return replace(runner, argv=(*runner.argv[:-1], told), variables=names, fill=variables.value_of)
-
-
 def runs(action: Action | None) -> bool:
-    """Whether there is something that can be asked."""
+    """Whether hooks with this action can run."""
     return isinstance(action, RunAction | Exec | Python | Url | Say | Rewrite | Mask)

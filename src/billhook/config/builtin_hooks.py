@@ -33,26 +33,26 @@ class StandIn(msgspec.Struct, frozen=True):
     """Runs in place of a hook that can't be used or may not run. It blocks or is skipped, and reports why."""
 
     why: str
-    of: str = ""  # whose place it takes: two of them are never the same hook
+    of: str = ""  # the hook that it replaces: two stand-ins are never the same hook
     blocks: bool = True
 
     def __call__(self, ctx: Context) -> Reply:
         return Reply(status=Status.COULD_NOT_START if self.blocks else Status.SKIPPED, error=self.why)
 
 
-# What the guard knows:
+# The files and settings of the guard:
 
 
 _OTHERS = [row for name, row in TABLE.items() if name != "claude"]
 _AGENTS = tuple(file for row in _OTHERS for file in (*row.files, *row.beside))
-"""Where other agents keep the entry that calls billhook, in a project and below the home folder alike."""
+"""Files in which other agents have the entry that calls billhook, in a project and in the home folder."""
 _IN_PROJECT, _IN_HOME = ([f"{row.folders[at]}/billhook.json" for row in _OTHERS if row.folders] for at in (0, 1))
 _SETTINGS = frozenset({"settings.json", "billhook.json", *(os.path.basename(file) for file in _AGENTS)})
 NAMES = frozenset({*sources.PROJECT_FILES, *sources.LOCAL_FILES, *_AGENTS, *_IN_PROJECT})
 
 
 def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSettings":
-    """The guard's table as the user's files set it, and their own allow rules."""
+    """The guard's table from the user's files, and their allow rules."""
     from billhook.builtins.guard import GuardSettings
 
     options = filled("guard", said.options)
@@ -73,10 +73,10 @@ def guard(
     allow: Iterable[str] = (),
     cwd: str | os.PathLike[str] = "",
 ) -> Hook:
-    """The guard for an engine of your own, which reads no configuration: `Engine([*hooks, guard()])`.
+    """The guard for your own engine, without configuration files: `Engine([*hooks, guard()])`.
 
-    `cells` change its table as `guard:` in a file does, `allow` are permission rules for what it leaves alone, `cwd` is
-    the project. Raises UsageError, and RuleError for a rule that can't be read.
+    `cells` change its table as `guard:` in a file does, `allow` are permission rules for calls that it ignores, `cwd`
+    is the project. Raises UsageError, and RuleError for a rule that can't be read.
     """
     from billhook.builtins import guard as builtin
     from billhook.config.permissions import naming_rules
@@ -95,12 +95,12 @@ def guard(
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
-        raise UsageError(f"{name} is `{value}`", hint=f"one of {', '.join(known)}")
+        raise UsageError(f"unknown value of {name}: `{value}`", hint=f"use one of {', '.join(known)}")
 
 
 def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"], approvals: Approvals) -> Protected:
-    """Files that exist and files that don't exist yet alike: one that appears is a new layer. What was approved in
-    folders below counts as well: it applies as soon as somebody works there."""
+    """The files that the guard protects, existing or not: a new file would be a new layer. Files with approvals in
+    folders below are protected, too: they apply as soon as an agent works there."""
     folders = dict.fromkeys([found.project, *(file.folder for file in found.files)])
     files = [os.path.join(folder, name) for folder in folders for name in sorted(NAMES)]
     files += [file.path for file in found.files] + [sources.MANAGED, *sources.user_files()]
@@ -136,8 +136,8 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
 
 
 def _named(entry: "Entry", look: FileSnapshot) -> list[str]:
-    """The files that a hook names: a guard of the user's own is disarmed by an edit just as an approved one. An edit of
-    a file beside them takes the approval away, and then a gate denies."""
+    """The files that a hook names: an edit could disarm a gate of the user as well as an approved one. An edit of
+    another file in their folders invalidates the approval, and a gate then denies."""
     consent = entry.consent
     if consent.loaded is not None:
         return [mark.path for mark in consent.loaded.named]
@@ -152,7 +152,7 @@ def _named(entry: "Entry", look: FileSnapshot) -> list[str]:
     return list(named(action, folder, look).files)
 
 
-# The built-ins that an engine gets, as the files have them.
+# The built-ins of an engine, with the settings of the files:
 
 
 BUILTIN_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -161,11 +161,11 @@ BUILTIN_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "session-naming": ("SessionStart",),
     "rate-limit": ("PreToolUse",),
 }
-"""The built-ins that can be switched off, and the events that they are for; none: every event."""
+"""The built-ins that can be switched off, and the events that they listen for; empty: every event."""
 
 
 class Builtins:
-    """The built-ins of one configuration; the guard stands apart, because it looks at the whole of it."""
+    """The built-ins of one configuration, except for the guard, which needs the whole configuration."""
 
     def __init__(self, root: Path, project: str, settings: Mapping[str, Builtin]) -> None:
         self.settings = settings
@@ -175,17 +175,17 @@ class Builtins:
 
     def _on(self, name: str) -> bool:
         settings = self.settings[name]
-        asked_for = name != "rate-limit" or settings.options.get("limits") or settings.broken
-        return bool(asked_for) and settings.enabled is not False
+        configured = name != "rate-limit" or settings.options.get("limits") or settings.broken
+        return bool(configured) and settings.enabled is not False
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all that an engine will have."""
+        """The names of all built-ins of an engine."""
         return frozenset({"guard", *(name for name in self.settings if self._on(name))})
 
     @property
     def trackers(self) -> tuple[str, ...]:
-        """Those that others rely on."""
+        """The built-ins that other hooks rely on."""
         return tuple(name for name in ("turn-tracker", "session-naming", "event-logger") if self._on(name))
 
     def hooks(self) -> list[Hook]:
@@ -208,10 +208,10 @@ class Builtins:
 
         if broken := self.settings[name].broken:
             reply = Reply(status=Status.COULD_NOT_START, error=f"its options can't be used: {broken}")
-            # what stands in for a guard that nobody can ask: a slip in its options must not open it
+            # it fails closed: a mistake in its options must not switch the limits off
             return Hook(
                 name=name,
-                title="stands in for limits that can't be used",
+                title="replaces limits that can't be used",
                 run=lambda ctx: reply,
                 events=("PreToolUse",),
                 priority=15,
@@ -222,12 +222,12 @@ class Builtins:
 
 
 def is_the_guard(hook: Hook) -> bool:
-    """Whether it is the built-in; a hook of a file may have the same name."""
+    """Whether a hook is the built-in guard; a hook of a file may have the same name."""
     return hook.source.layer == "built-in" and hook.name.endswith("guard")
 
 
 def is_guard_off(hook: Hook) -> bool:
-    """Whether it is the guard, and the user switched off all of it that can be."""
+    """Whether a hook is the guard, and the user switched it off as far as possible."""
     from billhook.builtins.guard import Guard
 
     return isinstance(hook.run, Guard) and not hook.run.settings.judges

@@ -1,6 +1,6 @@
-"""The options of built-ins: their spellings, what each may be, and who may set it.
+"""The options of built-ins: their spellings and values, and which files may set them.
 
-A file of the project can only tighten: it may ask for more to be recorded, never for less.
+A project's file can only tighten: it may record more, never less.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +14,11 @@ from billhook.effects.effect import KINDS, SCOPES
 
 DECISIONS: Final = ("allow", "ask", "deny")
 PRESETS: Final = ("standard", "strict", "off")
-LARGEST_LIMITS: Final = 50  # limits that one file may set: each is looked at before every tool call
+LARGEST_LIMITS: Final = 50  # limits that one file may set: each is checked before every tool call
 
 
 class WrongError(Exception):
-    """An option that can't be what it is set to; the hint says what it could be."""
+    """An option with an invalid value; the hint has valid ones."""
 
     def __init__(self, message: str, hint: str, node: Node, code: str = "BH203") -> None:
         super().__init__(message)
@@ -26,9 +26,9 @@ class WrongError(Exception):
 
 
 class OptionKind(msgspec.Struct, frozen=True):
-    """What an option may be."""
+    """The values that an option may have."""
 
-    read: Callable[[str, Node], Any]  # its value from what a file says; raises WrongError
+    read: Callable[[str, Node], Any]  # its value from a node of a file; raises WrongError
     schema: dict[str, Any]  # the same for editors
 
 
@@ -38,7 +38,7 @@ class Option(msgspec.Struct, frozen=True):
     name: str
     default: Any
     kind: OptionKind
-    by_project: Callable[[Any], bool] = lambda value: True  # whether a file of the project may set this value
+    by_project: Callable[[Any], bool] = lambda value: True  # whether a project's file may set this value
     adds_up: bool = False  # every file adds to it; otherwise the most trusted one decides
 
 
@@ -58,7 +58,8 @@ def _number(least: float, *, whole: bool = False) -> OptionKind:
         value: Any = node.value
         if not node.is_a("a number") or (whole and isinstance(value, float)) or not least <= value < below:
             shown = f"{least}" if whole else f"{least:g}"
-            raise WrongError(f"`{name}` is {_shown(node)}; it must be {wanted} from {shown} on", "write one", node)
+            message = f"`{name}` must be {wanted} of at least {shown}, not {_shown(node)}"
+            raise WrongError(message, f"write {wanted}", node)
         return value
 
     return OptionKind(read, {"type": "integer" if whole else "number", "minimum": least})
@@ -69,7 +70,7 @@ def _one_of(**words: Any) -> OptionKind:
         if isinstance(node.value, str) and node.value.lower() in words:
             return words[node.value.lower()]
         listed = ", ".join(words)
-        raise WrongError(f"`{name}` is {_shown(node)}; it must be one of {listed}", f"one of {listed}", node)
+        raise WrongError(f"`{name}` must be one of {listed}, not {_shown(node)}", f"use one of {listed}", node)
 
     return OptionKind(read, {"enum": list(words)})
 
@@ -87,7 +88,7 @@ def _folder(name: str, node: Node) -> str:
     path = os.path.expanduser(str(_TEXT.read(name, node)))
     if not os.path.isabs(path):
         hint = "write a path that begins with / or ~"
-        raise WrongError(f"`{name}` is {_shown(node)}; it must be an absolute path", hint, node)
+        raise WrongError(f"`{name}` must be an absolute path, not {_shown(node)}", hint, node)
     return path
 
 
@@ -122,7 +123,7 @@ _SUCH_AS: Final = "such as {rule: Bash, at_most: 5, per: turn}"
 def _limits(name: str, node: Node) -> tuple[dict[str, Any], ...]:
     many = node.value if isinstance(node.value, tuple) else (node,)
     if len(many) > LARGEST_LIMITS:
-        raise WrongError(f"`{name}` has {len(many)} limits; at most {LARGEST_LIMITS} are taken", "merge some", node)
+        raise WrongError(f"`{name}` has {len(many)} limits; at most {LARGEST_LIMITS} are allowed", "merge some", node)
     return tuple(_limit(one) for one in many)
 
 
@@ -138,7 +139,7 @@ def _limit(node: Node) -> dict[str, Any]:
             raise WrongError(f"a limit needs `{needed}`", _SUCH_AS, node)
     if limit.get("of") == "minutes" and limit["per"] == "minute":
         raise WrongError(
-            "a limit of minutes is per turn or session", "such as {at_most: 60, of: minutes, per: session}", node
+            "a limit of minutes must be per turn or session", "such as {at_most: 60, of: minutes, per: session}", node
         )
     return limit
 
@@ -156,8 +157,8 @@ _NEVER: Final = lambda value: False
 
 
 def _guard_fields(fields: FieldNodes) -> FieldNodes:
-    """`delete:home: deny` beside `preset: strict`: what is no option is a cell of the table. YAML reads `off` as a
-    boolean."""
+    """The fields of `guard:`. Every key but `preset` is a cell of the table, such as `delete:home: deny`. YAML reads
+    `off` as a boolean."""
     pairs: list[tuple[Node, Node]] = []
     for key, value in fields:
         if folded(str(key.value)) == "preset":
@@ -169,10 +170,10 @@ def _guard_fields(fields: FieldNodes) -> FieldNodes:
 
 
 def unknown_cell(cell: str) -> str:
-    """What is wrong with the name of a cell of the guard's table, as a hint; nothing for one that can be set."""
+    """A hint if the name of a cell of the guard's table is invalid; empty for a cell that can be set."""
     kind, colon, scope = cell.partition(":")
     if kind == "disarm":
-        return "what would disarm billhook itself can't be changed"
+        return "the protection of billhook itself can't be changed"
     if kind in KINDS and (scope in SCOPES if colon else True):
         return ""
     known = [f"{one}:{each}" for one in KINDS for each in SCOPES] if colon else KINDS
@@ -186,7 +187,8 @@ def _cells(name: str, node: Node) -> dict[str, str]:
         if hint := unknown_cell(str(key.value)):
             raise WrongError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
         if value.value not in DECISIONS:
-            raise WrongError(f"`{key.value}` is {_shown(value)}", f"one of {', '.join(DECISIONS)}", value)
+            message = f"`{key.value}` must be one of {', '.join(DECISIONS)}, not {_shown(value)}"
+            raise WrongError(message, f"use one of {', '.join(DECISIONS)}", value)
         found[str(key.value)] = str(value.value)
     return found
 
@@ -225,7 +227,7 @@ OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
 
 
 def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list[WrongError]]:
-    """What a file sets, by our names; and what is wrong with the rest."""
+    """The options of a file, by their internal names; and an error for each invalid one."""
     known = {option.name: option.kind for option in OPTIONS[builtin]}
     if builtin == "rate-limit" and any(folded(str(key.value)) in ("atmost", "per", "rule") for key, _ in fields):
         first = fields.pairs[0][0]  # one limit, without a list around it
@@ -247,8 +249,8 @@ def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list
 
 
 def tightening(builtin: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a project sets, without what it can't set; kept apart where it must never be looser than the user's own: the
-    guard's table."""
+    """A project's options, without those that it can't set. The guard's get the prefix `project_`: they must never be
+    looser than the user's options."""
     loose = refused(builtin, settings)
     kept = {name: value for name, value in settings.items() if name not in loose}
     if "cells" in kept:
@@ -270,7 +272,7 @@ def _shown(node: Node) -> str:
 
 
 def refused(builtin: str, settings: Mapping[str, Any]) -> list[str]:
-    """What of this a file of the project can't set: options, and cells of the guard's table."""
+    """The options, and the cells of the guard's table, that a project's file can't set to these values."""
     options = [one.name for one in OPTIONS[builtin] if one.name in settings and not one.by_project(settings[one.name])]
     return [*options, *(cell for cell, decision in settings.get("cells", {}).items() if decision == "allow")]
 
@@ -287,5 +289,5 @@ def merged(builtin: str, trusted: Mapping[str, Any], less: Mapping[str, Any]) ->
 
 
 def filled(builtin: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option, with what is set or its default."""
+    """Every option with its value or default."""
     return {option.name: settings.get(option.name, option.default) for option in OPTIONS[builtin]}

@@ -1,7 +1,7 @@
 """The conditions that a file can name: `if`, `effect`, `paths`, `branch`, `when`, `once` and `cooldown`.
 
-Each is a frozen record that takes a context and says whether it holds. `once` and `cooldown` also note that the hook
-runs, so they come last. `why` says in words why a condition does not hold, for `billhook explain`.
+Each is a frozen record that takes a context and returns whether the condition is true. `once` and `cooldown` also store
+that the hook runs, so they come last. `why` explains why a condition is not true, for `billhook explain`.
 """
 
 import os
@@ -23,34 +23,35 @@ from billhook.store.state import FileState, Value
 if TYPE_CHECKING:
     from billhook.builtins import session_notes
     from billhook.core import match
-    from billhook.effects import gitstate, path_globs
+    from billhook.effects import command_patterns, gitstate, path_globs
     from billhook.store import redaction
 else:
     match, gitstate = later("billhook.core.match"), later("billhook.effects.gitstate")
+    command_patterns = later("billhook.effects.command_patterns")
     path_globs, redaction = later("billhook.effects.path_globs"), later("billhook.store.redaction")
     session_notes = later("billhook.builtins.session_notes")
 
 Tests = tuple[tuple[str, Any], ...]
-_TEST_NAMES = "file_exists changed_files prompt has_secret agent permission_mode results.NAME.FIELD"
+_TEST_NAMES = "file_exists changed_files runs commit_message prompt has_secret agent permission_mode results.NAME.FIELD"
 TESTS: Final = tuple(_TEST_NAMES.split())
 GROUPS: Final = ("all", "any", "not")
 PERIODS: Final = ("session", "turn", "project")
-_RUNS: Final = "runs"  # the kind of record that says which hooks ran in a session or project
+_RUNS: Final = "runs"  # the kind of record with the hooks that ran in a session or project
 
 
 def made(declared: Declared, state: FileState | None) -> Iterator[Condition]:
-    """The conditions of a hook, the cheapest first and those that note something last. Without a state those that need
-    one are left out."""
+    """The conditions of a hook, the cheapest first and those that store something last. Without a state, those that
+    need one are left out."""
     wanted, folder = declared.conditions, declared.folder
     if wanted.rules:
         rules = tuple(map(condition, wanted.rules))
         yield rules[0] if len(rules) == 1 else AnyOf(rules)
     if wanted.branch:
-        yield OnBranch(wanted.branch)
+        yield OnBranch(wanted.branch, dict(wanted.when).get("runs", ()))
     if wanted.effects:
         yield HasEffect(wanted.effects)
-    if wanted.paths != PathGlobs():
-        yield OnPaths(wanted.paths.read, wanted.paths.write, folder)
+    if paths := paths_of(declared):
+        yield paths
     if wanted.when and state is not None:
         yield EventTests(wanted.when, folder, state)
     if wanted.after_effects:
@@ -59,8 +60,14 @@ def made(declared: Declared, state: FileState | None) -> Iterator[Condition]:
         yield NotAgain(f"{declared.name} {declared.file}", wanted.once, wanted.cooldown, folder, state)
 
 
+def paths_of(declared: Declared) -> "OnPaths | None":
+    """The condition `paths` of a hook, where it has one."""
+    paths = declared.conditions.paths
+    return OnPaths(paths.read, paths.write, declared.folder) if paths != PathGlobs() else None
+
+
 def readable(wanted: Conditions) -> Conditions:
-    """The same without what can't be read: a gate that is broken then blocks more, not less."""
+    """The conditions that can be read: without the others a broken gate blocks more, not less."""
     rules = wanted.rules if all(map(_is_rule, wanted.rules)) else ()
     effects, after = ((names if is_readable(names) else ()) for names in (wanted.effects, wanted.after_effects))
     paths = wanted.paths if all((*wanted.paths.read, *wanted.paths.write)) else PathGlobs()
@@ -99,18 +106,17 @@ class OnPaths(msgspec.Struct, frozen=True):
     folder: str
 
     def __call__(self, ctx: Context) -> bool:
-        return bool(self.found(ctx))
+        return next(self.selected(ctx), None) is not None
 
-    def found(self, ctx: Context) -> str:
-        """The first path that is meant; "" where there is none."""
+    def selected(self, ctx: Context) -> Iterator[str]:
+        """The files of a call that the globs select."""
         globs = {"read": self.read, "write": self.write}
-        for path, use, below in path_globs.used(ctx.event):
-            if globs[use] and path_globs.selects(globs[use], path, self.folder, below=below):
-                return path
-        return ""
+        for path, use in path_globs.used(ctx.event):
+            if globs[use] and path_globs.selects(globs[use], path, self.folder):
+                yield path
 
     def why(self, ctx: Context) -> str:
-        used = list(dict.fromkeys(path for path, _, _ in path_globs.used(ctx.event)))
+        used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event)))
         named = f"`{used[0]}`{f' and {len(used) - 1} more' if used[1:] else ''}" if used else "no file"
         return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
 
@@ -119,56 +125,54 @@ class OnBranch(msgspec.Struct, frozen=True):
     """True where the branch that is checked out, there where a command runs, has one of these names."""
 
     names: tuple[str, ...]
+    runs: tuple[str, ...] = ()  # of the commands that `when: {runs: ...}` names, where it does
 
     def __call__(self, ctx: Context) -> bool:
-        return any(_selected(self.names, branch) for branch in branches(ctx))
+        return any(branch == "*" or _selected(self.names, branch) for branch in branches(ctx, self.runs))
 
     def why(self, ctx: Context) -> str:
-        found = ", ".join(f"`{branch}`" for branch in branches(ctx)) or "none"
+        found = ", ".join(f"`{branch}`" for branch in branches(ctx, self.runs)) or "none"
         return f"branch {', '.join(self.names)}: the branch is {found}"
 
 
-def branches(ctx: Context) -> tuple[str, ...]:
-    """The branches that git commands of a call work on: `git -C`, `cd` and `git switch` before them count. Of other
-    events and calls, the branch that is checked out in the event's folder."""
+def branches(ctx: Context, runs: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The branches that git commands of a call work on: `git -C`, `cd` and `git switch` before them count, and a push
+    works on the branch that it pushes to; `*` is every branch. Of other events and calls, the branch that is checked
+    out in the event's folder."""
     found: dict[str, None] = {}
     switched: dict[str, str] = {}
     commands = [command for command in getattr(ctx.event, "commands", ()) if command.name == "git"]
-    for command in commands:
-        root, words = _git_call(command)
+    for command in commands or [Command("git", cwd=ctx.cwd)]:
+        words = command_patterns.words_of(command)
+        root = _repository(words.folder)
         if target := _switched_to(words):
             switched[root] = target
-        else:
-            found |= dict.fromkeys([switched.get(root) or gitstate.current_branch(root)] if root else [])
-    if not commands:
-        root, _ = _git_call(Command("git", cwd=ctx.cwd))
-        found = dict.fromkeys([gitstate.current_branch(root)] if root else [])
+        elif not runs or command_patterns.selects(runs, command):
+            pushed = command_patterns.pushed_branches(words) if words.operands[:1] == ["push"] else [""]
+            here = switched.get(root) or (gitstate.current_branch(root) if root else "")
+            found |= dict.fromkeys(one or here for one in pushed)
     return tuple(filter(None, found))
 
 
-def _git_call(command: Command) -> tuple[str, tuple[str, ...]]:
-    """The repository that a git command works in, "" where it is not known, and its words from the subcommand on."""
-    folder, words = command.cwd, list(command.args)
-    while words[:1] and words[0].startswith("-"):
-        option = words.pop(0)
-        if option == "-C" and words:
-            folder = os.path.join(folder, words.pop(0))
-        elif option in ("-c", "--git-dir", "--work-tree", "--namespace") and words:
-            words.pop(0)
+def _repository(folder: str) -> str:
+    """The repository that a folder is in, "" where it is not known."""
     known = folder.startswith("/") and "\0" not in folder
     root = gitstate.repository(folder) if known else None
-    return (root[0] if root is not None else ""), tuple(words)
+    return root[0] if root is not None else ""
 
 
-def _switched_to(words: tuple[str, ...]) -> str:
-    """The branch that `git switch x` or `git checkout -b x` changes to."""
-    if words[:1] not in (("switch",), ("checkout",)) or "--" in words:
-        return ""
-    return next((word for word in words[1:] if not word.startswith("-")), "")
+def _switched_to(words: "command_patterns.CommandWords") -> str:
+    """The branch that `git switch x` or `git checkout -b x` changes to; `git checkout FILE` changes to none."""
+    verb, target, *more = (*words.operands, "", "")
+    makes = words.options.has("-b", "-B", "-c", "-C", "--create", "--orphan")
+    if verb == "switch" or (verb == "checkout" and makes):
+        return target
+    is_file = any(more) or os.path.lexists(os.path.join(words.folder, target))
+    return target if verb == "checkout" and not is_file else ""
 
 
 def _selected(globs: Iterable[str], name: str) -> bool:
-    """Whether the last glob that matches a name is one without `!`. Where all have one, the rest is meant."""
+    """Whether the last glob that matches a name is one without `!`. If all have one, other names are selected."""
     from billhook.effects.patterns import glob
 
     globs = tuple(globs)
@@ -213,8 +217,8 @@ class EventTests(msgspec.Struct, frozen=True):
             if not self.holds(name, wanted, ctx):
                 from billhook.config.declaration import plain_tests
 
-                said = msgspec.json.encode(plain_tests(((name, wanted),))).decode()
-                return f"when {said} is not true here"
+                test = msgspec.json.encode(plain_tests(((name, wanted),))).decode()
+                return f"when {test} is not true here"
         return ""
 
 
@@ -223,11 +227,23 @@ def _file_exists(when: EventTests, globs: tuple[str, ...], ctx: Context) -> bool
 
 
 def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context) -> bool:
-    """Whether files changed since the session began; `false` wants that none did."""
+    """Whether files changed since the session began; `false`: whether none did."""
     changed = session_notes.changed_files(when.state, ctx.session_id, when.folder)
     if isinstance(globs, bool):
         return bool(changed) is globs
     return any(path_globs.selects(globs, os.path.join(when.folder, name), when.folder) for name in changed)
+
+
+def _runs(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
+    return any(command_patterns.selects(patterns, command) for command in getattr(ctx.event, "commands", ()))
+
+
+def _commit_message(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
+    """Whether a commit has a message that matches; after `!`, one that does not."""
+    found = map(command_patterns.commit_message, getattr(ctx.event, "commands", ()))
+    texts = [text for text in found if text is not None]
+    return any((match.expression(one.removeprefix("!")).search(text) is None) is one.startswith("!")
+               for one in patterns for text in texts)  # fmt: skip
 
 
 def _prompt(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
@@ -236,7 +252,7 @@ def _prompt(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
 
 
 def _has_secret(when: EventTests, wanted: bool, ctx: Context) -> bool:
-    """Whether the prompt, the tool's input or its output holds what the event log would take out."""
+    """Whether the prompt, the tool's input or its output contains something that the event log would redact."""
     told = [getattr(ctx.event, field, None) for field in ("prompt", "tool_input", "tool_response")]
     return (redaction.redactor(when.state.root).redacted(told).texts > 0) is wanted
 
@@ -246,7 +262,7 @@ def _agent(when: EventTests, names: tuple[str, ...], ctx: Context) -> bool:
 
 
 def agent_of(ctx: Context) -> str:
-    """The agent that the event is from, as `--host` calls it."""
+    """The agent that sent the event, by its name in `--host`."""
     return ctx.env.get("BILLHOOK_AGENT", "").removeprefix("http:")
 
 
@@ -257,6 +273,8 @@ def _permission_mode(when: EventTests, names: tuple[str, ...], ctx: Context) -> 
 _TESTS: Final[Mapping[str, Callable[[EventTests, Any, Context], bool]]] = {
     "file_exists": _file_exists,
     "changed_files": _changed_files,
+    "runs": _runs,
+    "commit_message": _commit_message,
     "prompt": _prompt,
     "has_secret": _has_secret,
     "agent": _agent,
@@ -270,7 +288,7 @@ def _is_result(name: str, wanted: tuple[Any, ...], ctx: Context) -> bool:
 
 
 def result(name: str, ctx: Context) -> Any:
-    """`results.NAME.data.x`: what an earlier hook of this event left; None where it left no such thing."""
+    """`results.NAME.data.x`: a result of an earlier hook of this event; None if there is no such result."""
     _, hook, *path = name.split(".")
     outcome = ctx.find(hook)
     value: Any = None if outcome is None else outcome.to_dict()
@@ -315,7 +333,7 @@ class NotAgain(msgspec.Struct, frozen=True):
         if self.once == "project" or not self.once:
             return f"project {self.folder}"
         if not ctx.session_id:
-            raise LookupError("the event names no session, so whether the hook ran before is not known")
+            raise LookupError("the event has no session, so it is unknown whether the hook ran before")
         return ctx.session_id
 
     def _is_free(self, last: Any, turn: str) -> bool:

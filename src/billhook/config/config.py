@@ -1,4 +1,4 @@
-"""A configuration as it was loaded: every configured hook, what became of it, and an engine of them."""
+"""A loaded configuration: every configured hook with its state, and an engine that runs them."""
 
 import functools
 import os
@@ -50,25 +50,25 @@ State = Literal["runs", "off", "new", "changed", "broken", "not yet", "same", "e
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One configured hook and what became of it."""
+    """One configured hook and its state."""
 
     declared: Declared
     consent: "Consent"
     state: State
-    """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a kind that we don't run;
-    `same`: a more trusted layer has the very same hook; `elsewhere`: the agent that we are inside of runs it itself."""
-    why: str = ""  # why it does not run; nothing when it does
-    hook: Hook | None = None  # what an engine has for it: the hook, or what stands in for it
+    """`runs`; `off`: switched off; `new`, `changed`: not approved; `broken`; `not yet`: a type that is not supported;
+    `same`: a more trusted layer has the same hook; `elsewhere`: the agent that calls billhook runs it itself."""
+    why: str = ""  # why it does not run; empty if it does
+    hook: Hook | None = None  # the hook of an engine, or its stand-in
     shown: str = ""  # its name, unique in this configuration: `name`, `layer/name` or `layer/name#2`
 
     @property
     def hash(self) -> str:
-        """What its approval is kept under; nothing when it needs none."""
+        """The key of its approval; empty if it needs none."""
         return self.consent.fingerprint.hash if self.consent.fingerprint is not None else ""
 
     @property
     def pending(self) -> bool:
-        """It waits for consent."""
+        """Whether it waits for consent."""
         return not self.consent.given and self.state not in ("off", "elsewhere")
 
     def with_hook(self, **changes: Any) -> "Entry":
@@ -77,20 +77,20 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What was loaded. Lives as long as its owner likes; never changes."""
+    """What was loaded. Never changes."""
 
     project: str
-    root: str  # where billhook keeps its own files
+    root: str  # the folder of billhook's state
     sources: tuple[FileRead, ...]
     entries: tuple[Entry, ...]  # every configured hook, most trusted layer first
     problems: tuple[Finding, ...]
-    hooks: tuple[Hook, ...]  # what an engine runs: configured hooks, what stands in for some of them, and built-ins
+    hooks: tuple[Hook, ...]  # the hooks that an engine runs: configured hooks, stand-ins, and built-ins
     parallel: bool
     builtins: dict[str, Builtin]
     plan: Any = None
-    knowing: Knowing | None = None  # tells hooks their session's name and turn; None without built-ins
-    trust: "Trust" = "approved"  # what it was loaded with
-    host: str = ""  # the agent that it was loaded for, where that runs some of the entries itself
+    knowing: Knowing | None = None  # looks up the name and turn of a session; None without built-ins
+    trust: "Trust" = "approved"  # the `trust` that it was loaded with
+    host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
 
     @functools.cached_property
@@ -100,13 +100,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def installed(self) -> Mapping[str, int]:
-        """In how many of the files billhook itself is a hook, by event."""
+        """By event: in how many of the files billhook itself is a hook."""
         found = [{event for entry in read.entries if entry.ours for event in entry.events} for read in self.sources]
         return Counter(event for events in found for event in events)
 
     @functools.cached_property
     def permissions(self) -> "Rules":
-        """The permission rules of all files, for an agent; read when they are first asked for."""
+        """The permission rules of all files, for an agent; read on first use."""
         from billhook.config.permissions import rules_of
 
         return rules_of(self.sources, Path(self.root), self.trust)
@@ -124,8 +124,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         host: str = "library",
         listen: "Listener | None" = None,
     ) -> "Engine":
-        """An engine of its own: what is configured, and `hooks` of the caller's own among it, by their priorities.
-        `host` is who it serves, for the log; `listen` hears of each hook that runs."""
+        """A new engine with the configured hooks and the caller's `hooks`, ordered by priority. `host` is the agent or
+        program that it serves, for the log; `listen` is called for each hook that runs."""
         from billhook.config.notices import Notices
         from billhook.engine.engine import Engine
         from billhook.engine.plan import Plan
@@ -139,7 +139,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         }
         own = self.hooks
         for hook in more if self.knowing is not None else ():
-            if hook.name == "guard":  # many people call a hook so: then ours gets its longer name
+            if hook.name == "guard":  # a common name for a hook: the built-in then gets its longer name
                 ours = [one.name == "guard" and one.source.layer == "built-in" for one in own]
                 own = tuple(
                     replace(one, name=_GUARD) if is_ours else one for one, is_ours in zip(own, ours, strict=True)
@@ -157,7 +157,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def _effects_seen(self) -> "Iterator[Observer]":
-        """Records what calls would do, where a hook asks for it with `after_effect`."""
+        """Records the effects of calls, if a hook needs them for `after_effect`."""
         asking = [one for one in self.entries if one.declared.conditions.after_effects and one.hook is not None]
         if asking and self.knowing is not None:
             from billhook.builtins.seen_effects import SeenEffects
@@ -166,7 +166,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
 
     def _session_notes(self) -> "Iterator[Observer]":
-        """Records when sessions begin and how many prompts they had, where a hook needs it."""
+        """Records when sessions begin and how many prompts they had, if a hook needs it."""
         asking = [one for one in self.entries if one.hook is not None and _needs_notes(one.declared)]
         if asking and self.knowing is not None:
             from billhook.builtins.session_notes import SessionNotes
@@ -176,7 +176,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
-        """The event log; None where nothing is recorded."""
+        """The event log; None if nothing is recorded."""
         settings = self.builtins["event-logger"]
         if self.knowing is None or settings.enabled is False:
             return None
@@ -190,7 +190,7 @@ def _needs_notes(declared: Declared) -> bool:
     return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)
 
 
-# Every configured hook as people want to see it:
+# Every configured hook as a row for screens:
 
 
 Effect = Literal["runs", "blocks", "nothing"]
@@ -211,42 +211,42 @@ _KINDS: dict[type, str] = {
 
 
 class HookRow(HookFields, frozen=True, kw_only=True):
-    """One hook: what it is, where it is from, how it stands."""
+    """One hook: its action, source and state."""
 
-    name: str  # as verdicts call it, unique here: `name`, `layer/name` or `layer/name#2`
+    name: str  # as in verdicts, unique here: `name`, `layer/name` or `layer/name#2`
     what: str
-    kind: str  # run, exec, python, url, answer, built-in, or the kind of a handler that is not run yet; empty: broken
+    kind: str  # run, exec, python, url, answer, built-in, or the type of an unsupported handler; empty: broken
     trust: str  # own, approved, not approved, changed, or built-in
     state: State
     why: str = ""
-    effect: Effect  # what an engine does for it: runs it, blocks what it would have judged, or nothing
-    hash: str = ""  # what its approval is kept under, of hooks that have one; `exact_hash` of all others as well
+    effect: Effect  # an engine runs it, blocks the events that it would have judged, or does nothing
+    hash: str = ""  # the key of its approval, if it has one; `exact_hash` is set for all hooks
     entry: Entry | None = None
-    hooks: tuple[Hook, ...] = ()  # what an engine has for it, stand-ins included
-    declared: Declared | None = None  # none: a built-in, or what stands in for a file that can't be read
+    hooks: tuple[Hook, ...] = ()  # its hooks in an engine, stand-ins included
+    declared: Declared | None = None  # None: a built-in, or the stand-in for a file that can't be read
 
     @property
     def place(self) -> str:
-        """`file:line`; the layer where there is no file."""
+        """`file:line`; the layer if there is no file."""
         return f"{self.file}:{self.line}" if self.line else self.file or self.layer
 
     @property
     def exact_hash(self) -> str:
-        """What its approval is, or would be, kept under. Looks at the hook's files, which takes time."""
+        """The key that its approval has or would have. Reads the hook's files, which takes time."""
         return self.entry.hash if self.entry is not None else ""
 
     @property
     def broken(self) -> str:
-        """Why it can't be used as its file has it, whether it is approved or not."""
+        """Why its declaration can't be used, whether it is approved or not."""
         return f"it can't be used: {self.declared.broken}" if self.declared is not None and self.declared.broken else ""
 
     @property
     def switch(self) -> bool:
-        """It is no hook: all it does is to switch one off."""
+        """Whether it only switches another hook off."""
         return self.declared is not None and self.declared.switch
 
     def wants(self, event: str) -> bool:
-        """Whether it is for that event, whatever the event is about."""
+        """Whether it listens for that event, whatever its conditions are."""
         if self.switch:
             return False
         stand_ins = any(hook.wants(event) for hook in self.hooks)
@@ -259,7 +259,7 @@ def rows(config: Config) -> list[HookRow]:
     by_place = {(one.declared.file, one.declared.line, one.shown): one for one in config.entries if one.hook}
     owners: dict[int, tuple[Entry | None, str, list[Hook]]] = {}
     for hook, name in zip(config.plan.hooks, config.plan.names, strict=True):
-        # A gate that changed has a second stand-in, that is known by its place only.
+        # A gate that changed has a second stand-in, which is found by its place only.
         entry = by_hook.get(id(hook)) or by_place.get((hook.source.file, hook.source.line, hook.name))
         owners.setdefault(id(entry or hook), (entry, name, []))[2].append(hook)
     for entry in config.entries:
@@ -296,7 +296,7 @@ def _alone(hook: Hook, name: str) -> HookRow:
     shared = {field: getattr(hook, field) for field in own} | {field: getattr(hook.source, field) for field in place}
     return HookRow(
         name=name,
-        what=_BUILT_IN.get(hook.name, hook.title) if builtin else "stands in for what can't be read",
+        what=_BUILT_IN.get(hook.name, hook.title) if builtin else "replaces a file that can't be read",
         kind="built-in" if builtin else "",
         trust="built-in" if builtin else "own",
         state=_STATES[effect],
@@ -313,18 +313,18 @@ def _effect(hooks: tuple[Hook, ...]) -> Effect:
 
 
 def kind_of(action: Action | None) -> str:
-    """What kind of hook it is, in a word."""
+    """The kind of a hook, in one word."""
     return action.kind if isinstance(action, NotYet) else _KINDS.get(type(action), "")
 
 
-# A configuration as it was:
+# Snapshots of configurations:
 
 
 VERSION: Final = 1
 
 
 class ConfigSnapshot:
-    """One configuration, in the words of `billhook list --json`. Made once for each loaded configuration."""
+    """One configuration, as `billhook list --json` prints it. Made once for each loaded configuration."""
 
     def __init__(self, config: "Config", redact: Callable[[Any], Any]) -> None:
         self._data = strictjson.encode(redact(content(config)))
@@ -339,15 +339,15 @@ class ConfigSnapshot:
         path, found = snapshot_path(self._root, self.hash), None
         with files.opened(path.parent, self._root, create=True) as folder, suppress(OSError):
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-        # to read the file would cost every call; `billhook events verify` does
+        # reading the file would slow down every call; `billhook events verify` does it
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != len(self._data):
             files.write_atomically(path, self._data, root=self._root)
         self.is_kept = True
 
 
-def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the word that records use)
-    """The configuration of that hash: `project`, `parallel`, `builtins`, and its `hooks` in running order; None when
-    nobody kept it, or what is there is not that."""
+def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (its name in records)
+    """The configuration with that hash: `project`, `parallel`, `builtins`, and its `hooks` in running order; None if
+    its snapshot is missing or has another hash."""
     if not is_hash(hash):
         return None
     try:
@@ -361,7 +361,7 @@ def kept(root: Path, hash: str) -> dict[str, Any] | None:  # noqa: A002 (the wor
 
 
 def content(config: "Config") -> dict[str, Any]:
-    """What is kept of a configuration."""
+    """The content of a snapshot."""
     builtins = {
         name: {"enabled": one.enabled, "options": filled(name, one.options)} for name, one in config.builtins.items()
     }
@@ -387,4 +387,4 @@ _KEYS: Final = """
     layer source file line hash
 """
 _ATTRIBUTES: Final = {"source": "place"}
-_OPTIONAL: Final = ("why", "file", "line", "hash")  # null where they say nothing
+_OPTIONAL: Final = ("why", "file", "line", "hash")  # null if they are empty

@@ -1,7 +1,7 @@
 """A hook as a file declares it: plain data, before anything is looked up, interpolated or run.
 
-Everything that reads configuration ends in `Declared`, whatever the shape of the file; everything that judges it
-(trust, lint, the screens) and everything that makes it run begins there.
+All readers of configuration return `Declared` records, whatever the shape of the file. Trust, lint, the screens and the
+code that builds runnable hooks start from them.
 """
 
 import itertools
@@ -20,7 +20,7 @@ Layer = Literal["managed", "user", "explicit", "project", "local"]
 LAYERS: tuple[Layer, ...] = ("managed", "user", "explicit", "project", "local")  # most trusted first
 
 Shape = Literal["strings", "flat", "nested", "hooks.json", "yaml"]
-Saying = Literal["deny", "ask", "allow", "inject", "notify", "keep_going", "stop"]
+AnswerKind = Literal["deny", "ask", "allow", "inject", "notify", "keep_going", "stop"]
 Scalar: TypeAlias = str | int | float | bool | None
 
 
@@ -28,7 +28,7 @@ class RunAction(msgspec.Struct, frozen=True, tag="run"):
     """A shell command."""
 
     text: str
-    shell: str = ""  # Empty: what the dialect uses. `bash` or `powershell` where the file says so.
+    shell: str = ""  # `bash` or `powershell` if the file has it; empty: the shell of the dialect
     login: Literal["auto", "exact", "no"] = "auto"
 
 
@@ -51,28 +51,28 @@ class Url(msgspec.Struct, frozen=True, tag="url"):
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
-    allowed_env: tuple[str, ...] = ()  # the variables that may be put into headers
+    allowed_env: tuple[str, ...] = ()  # the variables that headers may contain
 
 
 class Say(msgspec.Struct, frozen=True, tag="say", omit_defaults=True):
-    """An answer in so many words, or the content of a file or the output of a command in place of the words."""
+    """A fixed answer: its text, or a file or a command whose content or output is the text."""
 
-    decision: Saying
+    decision: AnswerKind
     text: str
     file: str = ""  # `inject: {file: NOTES.md}`
     command: str = ""  # `inject: {command: git log -3}`, `keep_going: {command: scripts/test}`
-    limit: int = 0  # of `keep_going`: how often in one turn
+    limit: int = 0  # for `keep_going`: how often in one turn
 
 
 class Rewrite(msgspec.Struct, frozen=True, tag="rewrite"):
-    """Another input: new values of its fields, and programs that stand in for others in a shell line."""
+    """A change of the input: new values of its fields, and programs to replace in a shell command."""
 
     fields: tuple[tuple[str, Scalar], ...] = ()
-    programs: tuple[tuple[str, str], ...] = ()  # `pip` by `uv pip`
+    programs: tuple[tuple[str, str], ...] = ()  # `pip` becomes `uv pip`
 
 
 class Mask(msgspec.Struct, frozen=True, tag="mask"):
-    """The output without what these expressions match."""
+    """Removes what these expressions match from the output."""
 
     patterns: tuple[str, ...]
 
@@ -82,6 +82,7 @@ EVENT_VARIABLES: Final = frozenset(
         "tool",
         "command",
         "file_path",
+        "file_paths",
         "message",
         "branch",
         "reason",
@@ -93,11 +94,11 @@ EVENT_VARIABLES: Final = frozenset(
         "project",
     ]
 )
-"""Names in `${...}` that an event gives a value; `variables.py` has the values."""
+"""Names in `${...}` whose values come from the event; `variables.py` has the values."""
 
 
 class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
-    """A handler that we know, but don't run: `mcp_tool`, `prompt`, `agent`."""
+    """A handler of a type that is not supported yet: `mcp_tool`, `prompt`, `agent`."""
 
     kind: str
 
@@ -106,26 +107,26 @@ Action: TypeAlias = RunAction | Exec | Python | Url | Say | Rewrite | Mask | Not
 
 
 class PathGlobs(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Files that a call reads or writes, as globs from the project's folder; `!` takes back."""
+    """Files that a call reads or writes, as globs relative to the project's folder; `!` excludes."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"rules": "if"}):
-    """Where a hook applies, beyond its events and `match`: all of these must hold."""
+    """The conditions of a hook besides its events and `match`: all of them must be true."""
 
-    rules: tuple[str, ...] = ()  # one of these
-    effects: tuple[str, ...] = ()  # the call would do one of these
+    rules: tuple[str, ...] = ()  # one of them matches
+    effects: tuple[str, ...] = ()  # the call would have one of these
     after_effects: tuple[str, ...] = ()  # one of these was seen in the session before
     paths: PathGlobs = PathGlobs()
     branch: tuple[str, ...] = ()
-    when: tuple[tuple[str, Any], ...] = ()  # tests by name, each with what it wants
+    when: tuple[tuple[str, Any], ...] = ()  # tests by name, each with the expected value
     once: str = ""  # per session, turn or project
     cooldown: float = 0.0  # seconds
 
     def as_data(self) -> dict[str, Any]:
-        """What is set, by the names that screens and records have for it."""
+        """The conditions that are set, by their names on screens and in records."""
         data: dict[str, Any] = {key: value for key, value in msgspec.to_builtins(self).items() if value}
         if len(self.rules) == 1:
             data["if"] = self.rules[0]
@@ -140,7 +141,7 @@ _LABELS: Final = {"effects": "effect", "after_effects": "after effect"}
 
 
 def conditions_in_words(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What of `as_data` is set, each as a label and a text for people."""
+    """The conditions of `as_data`, each as a label and a description for people."""
     for key in CONDITION_KEYS:
         if data.get(key):
             yield _LABELS.get(key, key), _in_words(data[key])
@@ -155,7 +156,7 @@ def _in_words(wanted: Any) -> str:
 
 
 def plain_tests(tests: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """The tests of `when` as a file has them."""
+    """The tests of `when` as they are written in a file."""
     return {name: _plain_test(name, wanted) for name, wanted in tests}
 
 
@@ -168,13 +169,13 @@ def _plain_test(name: str, wanted: Any) -> Any:
 
 
 class HookFields(msgspec.Struct, frozen=True, kw_only=True):
-    """When and how a hook runs, and where it is from: the same in a declaration and on every screen."""
+    """When and how a hook runs, and its place: the same in a declaration and on every screen."""
 
     events: tuple[str, ...] = ()  # canonical names; none: every event
     match: str | None = None
     part: str = ""
-    """An agent's own name for a part of the event, such as `beforeShellExecution`: then it gets and gives what
-    that agent's hooks do there, and `match` is a pattern for what that event is about."""
+    """An agent's name for a part of the event, such as `beforeShellExecution`: the hook then uses that agent's format
+    for the event, and `match` is a pattern for the subject of that event."""
     conditions: Conditions = Conditions()
     priority: int | float = 100
     after: tuple[str, ...] = ()
@@ -192,33 +193,33 @@ class Declared(HookFields, frozen=True, kw_only=True):
     """One hook of one file."""
 
     name: str
-    named: bool = False  # the file gives the name; else it was made from what the hook does
+    named: bool = False  # the name is from the file; else it was made from the action
     title: str = ""
-    action: Action | None = None  # none: it is broken, or only switches another one off
+    action: Action | None = None  # None: it is broken, or only switches another hook off
     enabled: bool = True
-    broken: str = ""  # Why it can't be used. A broken gate blocks what it would have judged.
+    broken: str = ""  # the reason why it can't be used; a broken gate blocks the events that it would have judged
     layer: Layer = "explicit"
     column: int = 0
-    folder: str = ""  # what its relative paths start from: the project, absolute
+    folder: str = ""  # the project, absolute: its relative paths start there
     shape: Shape = "yaml"
     ours: bool = False
-    """It is billhook itself, installed into an agent's file: never run, only here in case it took a gate's place."""
+    """It is billhook itself, installed into an agent's file. It never runs, but it may have replaced a gate."""
     places: dict[str, tuple[int, int]] = {}
     """Line and column of its values, by field: `match`, `when`, `timeout`, `action`, `on_failure`, `events` ..."""
 
     @property
     def gate(self) -> bool:
-        """It does not fail open."""
+        """Whether it fails closed."""
         return self.on_failure != "allow"
 
     def wants(self, event: str) -> bool:
-        """Whether it listens for events of this name."""
+        """Whether the hook listens for events of this name."""
         return listens(self.events, self.dialect, event)
 
     @property
     def module_folder(self) -> str:
-        """Where Python modules are looked up: in the project for its own hooks, else beside the file. A clone must not
-        put a module of its own in the place of a user's."""
+        """The folder of Python modules: the project for its hooks, else the folder of the file. A clone must not
+        replace a module of the user."""
         return self.folder if needs_consent(self.layer) else os.path.dirname(self.file)
 
     @property
@@ -227,11 +228,11 @@ class Declared(HookFields, frozen=True, kw_only=True):
 
     @property
     def switch(self) -> bool:
-        """It is no hook: all it does is to switch one off."""
+        """Whether it only switches another hook off."""
         return self.action is None and not self.enabled and not self.broken
 
     def finding(self, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
-        """A finding at the place of one of its fields, or of the hook where the file has no such field."""
+        """A finding at the place of one of its fields, or of the hook if the file has no such field."""
         place = self.places.get(field) or (self.line, self.column)
         return Finding(code, message, self.file, *place, hint, self.name, edit=edit)
 
@@ -257,19 +258,19 @@ class Declared(HookFields, frozen=True, kw_only=True):
             case Mask(patterns):
                 return f"mask: {', '.join(patterns)}"
             case NotYet(kind):
-                return f"{kind} (not run yet)"
+                return f"{kind} (not supported yet)"
             case _:
-                return "switched off" if self.switch else "nothing that can run"
+                return "switched off" if self.switch else "no usable action"
 
 
 def without_secrets(url: str) -> str:
-    """An address as it may be shown: a password in it and the values of its query are not."""
+    """A URL for screens, without its password and the values of its query."""
     url = re.sub(r"(?<=://)[^/?#@]*@", "***@", url, count=1)
     return re.sub(r"(?<==)[^&#]+", "***", url) if "?" in url else url
 
 
 def needs_consent(layer: Layer) -> bool:
-    """Whether what this layer declares came with a repository, and needs consent."""
+    """Whether the hooks of this layer came with a repository, and need consent."""
     return layer in ("project", "local")
 
 
@@ -283,7 +284,7 @@ def made_name(action: Action | None, event: str = "") -> str:
     """A name for a hook that has none: its script, else the tool that it calls, else its event and first program."""
     match action:
         case RunAction(text):
-            from billhook.effects import shell  # only where a name has to be made
+            from billhook.effects import shell  # only if a name must be made
 
             return _of_commands([command.words for command in shell.parse(text[:4096]).commands], event)
         case Exec(argv):
@@ -308,7 +309,7 @@ def made_name(action: Action | None, event: str = "") -> str:
 
 
 def free_name(stem: str, event: str, taken: Container[str]) -> str:
-    """The name, or one with the event if another hook has it; with a number only if that one is taken, too."""
+    """The name; with the event if another hook has it; with a number if that is taken, too."""
     for name in (stem, f"{stem}-{_kebab(event)}" if event else stem):
         if name not in taken:
             return name
@@ -319,13 +320,13 @@ _INTERPRETERS = re.compile(
     r"(?:ba|z|da|k)?sh|python[\d.]*|py|node|ruby|perl|php|deno|bun|uv|uvx|npx|bunx|pnpx|tsx|ts-node|env|run|exec|dlx"
     r"|sudo|cd|pwsh|powershell|timeout|nohup|nice|time|command|go|npm|pnpm|yarn|poetry|pipx|pipenv|hatch|rye"
 )
-"""They run what is meant."""
+"""They run another program, which gives the name."""
 _WORDS: Final = """
     awk cat cp curl cut date echo export eval exit false find gh git grep head jq kill ls mkdir mv printf pwd
     read return rg rm sed set sleep sort source tail tee test touch tr trap true uniq unset wc wget which xargs
     [ [[ . : if then else fi for while until do done case esac in !
 """
-_EVERYDAY: Final = frozenset(_WORDS.split())  # they say little of what a hook is for
+_EVERYDAY: Final = frozenset(_WORDS.split())  # they tell little about the purpose of a hook
 _SCRIPT: Final = re.compile(r".+\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|mts|cts|rb|pl|php|ps1|go|lua|fish|exe|bat|cmd)")
 _GENERAL: Final = frozenset({"main", "index", "hook", "hooks", "run", "cli", "__main__", "script", "mod"})
 _FOLDERS: Final = frozenset({"hooks", "scripts", "src", "dist", "bin", "lib", "tools", "build", "out", "cmd", ""})
@@ -345,7 +346,7 @@ def _of_commands(commands: Sequence[Sequence[str]], event: str) -> str:
 
 
 def _script(word: str) -> str:
-    """The name of a script file, or of a program that is given by its path; of a `main.py` that of its folder."""
+    """The name of a script, or of a program that is given by its path; for a `main.py` the name of its folder."""
     path = word.rstrip("/")
     folder, name = os.path.split(path)
     if not (_SCRIPT.fullmatch(name) or (folder and _stem(name) and not path.startswith(_SYSTEM))) or "://" in path:
@@ -360,7 +361,7 @@ def _tool(words: Sequence[str]) -> str:
         if word == "-m" and place and place + 1 < len(words):
             return _stem(words[place + 1].rpartition(".")[2])
         if word.startswith("-") and word[1:2] in "ce" and not word.startswith("--"):
-            return ""  # the rest is code
+            return ""  # the other arguments are code
         stem = _stem(word)
         if stem and not _INTERPRETERS.fullmatch(stem):
             return stem
@@ -373,7 +374,7 @@ _SYSTEM: Final = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/",
 
 
 def _stem(word: str) -> str:
-    """The name of a file without its folder, suffix and version; nothing when the word is no name."""
+    """The name of a file without its folder, suffix and version; empty if the word is not a name."""
     name = os.path.basename(word)
     name = name[:1] + name[1:].partition("@")[0]
     stem = (os.path.splitext(name)[0] if _SCRIPT.fullmatch(name) else name).strip("-.")
@@ -385,13 +386,13 @@ def _kebab(event: str) -> str:
 
 
 def checked_name(name: str) -> str:
-    """Why a name can't be one; nothing when it can."""
+    """Why a name is invalid; empty if it is valid."""
     if not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        return "a name is printable, and has at most 200 characters"
+        return "a name must be printable and have at most 200 characters"
     return ""
 
 
-# The keys that each shape knows, in every spelling, and what they are called here:
+# The keys of each shape, in every spelling, and their internal names:
 
 
 _ORDER: Final = """
@@ -417,17 +418,17 @@ SPELLINGS: Final = {field: _OTHER_SPELLINGS.get(field, (field,)) for field in _O
 """Our fields, each with its keys in files; case, `_` and `-` make no difference."""
 _FIELDS: Final = {folded(spelling): field for field, all_ in SPELLINGS.items() for spelling in all_}
 
-SAYINGS: Final[tuple[str, ...]] = get_args(Saying)
-ACTIONS: Final = ("run", "exec", "python", "url", *SAYINGS, "rewrite", "mask")
+ANSWER_KINDS: Final[tuple[str, ...]] = get_args(AnswerKind)
+ACTIONS: Final = ("run", "exec", "python", "url", *ANSWER_KINDS, "rewrite", "mask")
 LIMITS: Final = ("rules", "effects", "after_effects", "paths", "branch", "when", "once", "cooldown")
-"""What limits a hook to some events of its kind."""
+"""Fields that limit a hook to some of its events."""
 NATIVE: Final = frozenset(SPELLINGS)
-_OURS: Final = {"python", "exec", *SAYINGS, "rewrite", "mask", "paths", "branch", "when", "cooldown"}
+_OURS: Final = {"python", "exec", *ANSWER_KINDS, "rewrite", "mask", "paths", "branch", "when", "cooldown"}
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
 """One handler of a nested group."""
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list
 OF_OTHERS: Final = frozenset({"server", "tool", "input", "prompt", "model", "continueOnBlock"})
-"""Keys of handlers that are not run yet."""
+"""Keys of handlers that are not supported yet."""
 _NOT_BLOCKING: Final = 'no agent reads it: exit code 2 blocks, and `"onFailure": "block"` makes a failure block, too'
 _STILL_RUNS: Final = "no agent reads it, and the hook runs: remove the entry to switch it off"
 _IN_COMMAND: Final = "no agent reads it: put it into the command"
@@ -442,33 +443,33 @@ _MISTAKEN: Final = {
     _IN_COMMAND: "env environment cwd workingDirectory workdir",
 }
 MISTAKEN: Final = {folded(word): hint for hint, words in _MISTAKEN.items() for word in words.split()}
-"""Keys that people rely on and no agent reads, with what to do. Other unknown keys in an agent's file are remarks."""
+"""Keys that people rely on and no agent reads, with the fix. Other unknown keys in an agent's file are comments."""
 
 CONDITIONS: Final = frozenset({"condition", "conditions", "when", "onlyif", "ifnot", "unless", "where"})
-"""Other words for `if`: a hook that has one is meant for some calls only."""
+"""Other words for `if`: a hook with one of them is meant for some calls only."""
 NARROWING: Final = (
     CONDITIONS | {word for word, hint in MISTAKEN.items() if hint.endswith(("`if`?", "`matcher`?"))} | {"tool"}
 )
-"""Words that narrow a hook down elsewhere. In our own files one of them breaks its hook, which would always run."""
+"""Keys that limit a hook in other tools. In hooks.yaml they break the hook, because without them it always runs."""
 GATE_LIKE: Final = frozenset(map(folded, f"{_MISTAKEN[_NOT_BLOCKING]} denies denied forbid refuse reject".split()))
-"""Words of people who want a call to be stopped."""
+"""Keys that suggest that the hook should block a call."""
 DECISIVE: Final = frozenset({*LIMITS, "match", "gate", "on_failure"})
-"""Fields without which a hook is not the one that its author wrote, in every file; and in our own files as well:"""
+"""Fields without which a hook has another meaning, in every file. In our own files there are more:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 
 TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")  # the kinds of handlers in a nested group
 BUILTINS: Final = ("guard", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
 RESERVED: Final = frozenset(BUILTINS) - {"guard"}
-"""Names that no file can give away. Many people call a hook `guard`: then ours is `built-in/guard`."""
+"""Names that no file can use. Many people call a hook `guard`: the built-in is then `built-in/guard`."""
 
 
 def field_of(key: str) -> str:
-    """What a key is called here; nothing when we don't know it."""
+    """The internal name of a key; empty if it is unknown."""
     return _FIELDS.get(folded(key), "")
 
 
 def spelling(field: str, *, json: bool) -> str:
-    """How a field is written in a file of that kind, for hints."""
+    """The spelling of a field in a file of that kind, for hints."""
     first = SPELLINGS[field][int(json and field in ("match", "run", "background"))]
     return camel(first) if json else first
 

@@ -1,6 +1,6 @@
-"""Edits of JSON with comments that leave the rest of the text as it is.
+"""Edit JSON with comments, and leave all other text as it is.
 
-The reader of `config.read_json` finds where each value begins and ends; a text with faults is not edited.
+The reader of `config.read_json` finds where each value begins and ends. A file with errors is not edited.
 """
 
 import functools
@@ -17,34 +17,34 @@ from billhook.core.errors import BillhookError
 
 BOM: Final = "\ufeff"
 _GAP: Final = re.compile(r"//(?:[^\r\n]|\r(?!\n))*+|/\*.*?\*/|,", re.DOTALL)
-"""What is between two values, beside white space."""
-_HARMLESS: Final = frozenset({"BH105"})  # a key that is there twice: agents take the last one, and so do we
+"""Everything that may be between two values, besides white space."""
+_HARMLESS: Final = frozenset({"BH105"})  # a duplicate key: agents use the last one, and so do we
 _DEFAULT_UNIT: Final = "  "
 _INDENT: Final = re.compile(r"[ \t]*")
 
 
 class FaultyFileError(BillhookError):
-    """A file that can't be edited without guessing: nothing in it was changed."""
+    """A file that can't be edited without guessing. It was not changed."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A text and the values in it."""
+    """The text of a file and the values in it."""
 
     text: str
-    root: Node | None  # none: there is nothing in it but white space and comments
+    root: Node | None  # None: it contains only white space and comments
 
 
 @functools.lru_cache(maxsize=8)
 def decoded(data: bytes, file: str) -> str:
-    """The text of a file that can be edited, a byte order mark and line ends as they are. Raises FaultyFileError."""
+    """The text of an editable file, with its byte order mark and line endings. Raises FaultyFileError."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FaultyFileError("it is UTF-16", place=file, hint="save the file as UTF-8")
+        raise FaultyFileError("the file is UTF-16", place=file, hint="save the file as UTF-8")
     faultless(data, file if file.endswith(".json") else file + ".json", file)
     return data.decode("utf-8")
 
 
 def faultless(data: bytes, name: str, file: str) -> Node | None:
-    """What a file has in it; `name` is read as its name. Raises FaultyFileError for the first fault."""
+    """The values of a file; `name` selects the reader. Raises FaultyFileError for the first error."""
     read = read_text(data, name)
     for fault in read.findings:
         if fault.code not in _HARMLESS:
@@ -54,7 +54,7 @@ def faultless(data: bytes, name: str, file: str) -> Node | None:
 
 @functools.lru_cache(maxsize=8)
 def measured(text: str) -> Document:
-    """The values of a faultless text."""
+    """The values of text without errors."""
     root = read_json(" " + text[1:] if text.startswith(BOM) else text, "").node
     return Document(text, root if root is not None and root.end else None)
 
@@ -64,19 +64,19 @@ def is_mapping(node: Node) -> bool:
 
 
 def items(node: Node | None) -> tuple[Node, ...]:
-    """The values of a mapping or list; none for anything else."""
+    """The values of a mapping or list; empty for anything else."""
     if node is not None and isinstance(node.value, FieldNodes):
         return tuple(value for _, value in node.value)
     return node.value if node is not None and isinstance(node.value, tuple) else ()
 
 
 def keys(node: Node | None) -> list[str]:
-    """The keys of a mapping, in the order of the text; one may come twice."""
+    """The keys of a mapping, in the order of the text; duplicates are possible."""
     return [str(key.value) for key, _ in node.value] if node and isinstance(node.value, FieldNodes) else []
 
 
 def at_path(document: Document, path: Sequence[str]) -> Node | None:
-    """The value below these keys; None when there is none. A number in the path is a list's index."""
+    """The value below these keys; None if there is none. A number in the path is the index of a list."""
     node = document.root
     for step in path:
         match node.value if node is not None else None:
@@ -90,20 +90,20 @@ def at_path(document: Document, path: Sequence[str]) -> Node | None:
 
 
 def inside(document: Document, container: Node) -> str:
-    """What is between the brackets of a container."""
+    """The text between the brackets of a container."""
     return document.text[container.start + 1 : container.end - 1]
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How a text is laid out."""
+    """The layout of a file."""
 
-    newline: str  # what ends a line
+    newline: str  # the line ending
     unit: str  # one step of indentation
-    lines: bool  # values are in lines of their own; otherwise the text is all in one line
-    spaced: bool  # a blank follows `:` and `,`
+    lines: bool  # each value is on a separate line; otherwise the text is on one line
+    spaced: bool  # a space follows `:` and `,`
 
     def rendered(self, value: object, indent: str, *, lines: bool) -> str:
-        """A value in this style; `indent` is that of the line it is in."""
+        """A value in this style; `indent` is the indentation of its line."""
         if not lines:
             separators = (", ", ": ") if self.spaced else (",", ":")
             return json.dumps(value, ensure_ascii=False, separators=separators)
@@ -112,7 +112,7 @@ class Style(msgspec.Struct, frozen=True):
 
 
 def style_of(document: Document) -> Style:
-    """The style of a text; of an empty one what most people use."""
+    """The style of a document; the usual one if it is empty."""
     text, root = document.text, document.root
     newline = "\r\n" if "\r\n" in text else "\n"
     if root is None or not items(root):
@@ -169,7 +169,7 @@ def removed(text: str, path: Sequence[str]) -> str:
     comma = _comma(text, end, after)
     if comma >= 0:
         behind = comma + 1
-        if front == start:  # nothing in front of it to take away, so what is behind goes
+        if front == start:  # no white space before it, so the white space after it is removed
             behind = len(text) - len(text[behind:].lstrip(" \t"))
         return text[:front] + text[end:comma] + text[behind:]
     comma = _comma(text, values[at - 1].end, start) if at else -1
@@ -187,7 +187,7 @@ def emptied(text: str, path: Sequence[str], inner: str) -> str:
 
 
 def begun(text: str) -> str:
-    """A text with a mapping as its root, also where there was nothing but comments."""
+    """The text, with an empty mapping added if it contains only comments."""
     if measured(text).root is not None:
         return text
     mark = BOM if text.startswith(BOM) else ""
@@ -198,19 +198,19 @@ def begun(text: str) -> str:
 
 
 def _starts(container: Node) -> list[int]:
-    """Where each item begins, in a mapping its key."""
+    """The start of each item; in a mapping, the start of its key."""
     if isinstance(container.value, FieldNodes):
         return [key.start for key, _ in container.value]
     return [item.start for item in items(container)]
 
 
 def _indent(text: str, at: int) -> str:
-    """The white space at the beginning of the line that holds a place."""
+    """The indentation of the line at a place."""
     begin = text.rfind("\n", 0, at) + 1
     found = _INDENT.match(text, begin + text.startswith(BOM, begin))
     return found[0] if found else ""
 
 
 def _comma(text: str, start: int, end: int) -> int:
-    """Where the comma is between two values, comments aside; -1 when there is none."""
+    """The place of the comma between two values, outside of comments; -1 if there is none."""
     return next((found.start() for found in _GAP.finditer(text, start, end) if found[0] == ","), -1)

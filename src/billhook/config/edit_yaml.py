@@ -1,4 +1,4 @@
-"""More hooks in a hooks.yaml, or fewer, and all of its comments as they are."""
+"""Add hooks to a hooks.yaml, or remove them, and leave all comments as they are."""
 
 import json
 import re
@@ -21,31 +21,31 @@ def with_hooks(
 ) -> tuple[bytes, tuple[str, ...]]:
     """The file with these hooks, and the texts that were added.
 
-    `parallel`: they ran at once. A new file says so, and one that is there when it has no other opinion and none of its
-    hooks can rely on an order. Raises FaultyFileError, and BillhookError where it had to be written anew.
+    `parallel`: they ran in parallel. A new file gets the setting. An existing file gets it if it does not have it and
+    none of its hooks can rely on an order. Raises FaultyFileError, and BillhookError if it had to be rewritten.
     """
     if data is None or not data.strip():
         head = _HEAD + (_PARALLEL if parallel else "")
         piece = rendered(hooks, "  ", "\n")
         return f"{head}hooks:\n{piece}".encode(), (piece,)
-    before = _read(data, file)
+    before = plain(data, file)
     mark = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
     text = data.decode("utf-8-sig")
     at, piece = _place(text, file, hooks)
     new = text[:at] + piece + text[at:]
     pieces: tuple[str, ...] = (piece,)
     if parallel and not says_parallel(data, file) and not _relies_on_order(before):
-        said = _PARALLEL.replace("\n", "\r\n" if "\r\n" in text else "\n")
+        setting = _PARALLEL.replace("\n", "\r\n" if "\r\n" in text else "\n")
         if line := re.search(r"^(?:hooks|handlers)[ \t]*:", new, re.MULTILINE):
-            new, pieces = new[: line.start()] + said + new[line.start() :], (piece, said)
+            new, pieces = new[: line.start()] + setting + new[line.start() :], (piece, setting)
     after = (mark + new).encode()
-    _same_otherwise(before, _read(after, file), hooks, file)
+    _same_otherwise(before, plain(after, file), hooks, file)
     return after, pieces
 
 
-def _relies_on_order(said: dict[str, Any]) -> bool:
-    """Whether two of a file's hooks may meet, or one depends on another's place."""
-    hooks = _hooks(said) or {}
+def _relies_on_order(data: dict[str, Any]) -> bool:
+    """Whether two of a file's hooks listen for the same event, or one depends on the order."""
+    hooks = _hooks(data) or {}
     if not isinstance(hooks, dict) or not all(isinstance(one, dict) for one in hooks.values()):
         return True
     events: list[str] = []
@@ -58,26 +58,26 @@ def _relies_on_order(said: dict[str, Any]) -> bool:
     return len(set(names)) < len(names) or "none" in names
 
 
-def _hooks(said: dict[str, Any]) -> Any:
-    return next((said[key] for key in _KEYS if key in said), None)
+def _hooks(data: dict[str, Any]) -> Any:
+    return next((data[key] for key in _KEYS if key in data), None)
 
 
 def is_bare(text: str) -> bool:
-    """Whether nothing is left of a file that was made for hooks of an agent."""
+    """Whether a file that was created for hooks of an agent has no hooks left."""
     return text.removeprefix(_HEAD).removeprefix(_PARALLEL) == "hooks:\n" and text.startswith(_HEAD)
 
 
 def names_in(data: bytes | None, file: str) -> set[str]:
     """What the hooks of a file are called."""
-    found = (_hooks(_read(data, file)) if data is not None else None) or {}
+    found = (_hooks(plain(data, file)) if data is not None else None) or {}
     if isinstance(found, list):
         return {str(one.get("name") or one.get("id")) for one in found if isinstance(one, dict)}
     return set(found)
 
 
-def hooks_in(data: bytes, file: str) -> dict[str, dict[str, Any]]:
+def hooks_in(data: bytes | None, file: str) -> dict[str, dict[str, Any]]:
     """The hooks of a file that have a name, as they are written."""
-    found = _hooks(_read(data, file)) or {}
+    found = (_hooks(plain(data, file)) if data else None) or {}
     if isinstance(found, list):
         named = [dict(one) for one in found if isinstance(one, dict) and "name" in one]
         return {str(one.pop("name")): one for one in named}
@@ -85,7 +85,7 @@ def hooks_in(data: bytes, file: str) -> dict[str, dict[str, Any]]:
 
 
 def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """The text of each of these hooks, as `with_hooks` would have added it; what is written otherwise is not found."""
+    """The text of each of these hooks as `with_hooks` would have added it. Another spelling is not found."""
     text = data.decode("utf-8", "surrogateescape")
     newline = "\r\n" if "\r\n" in text else "\n"
     pieces = []
@@ -93,25 +93,20 @@ def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
         one = {name: fields}
         flowing = [_flowed(one, listed=listed) for listed in (False, True)]
         forms = [form(one, " " * indent, newline) for form in (rendered, _listed) for indent in range(8, -1, -1)]
-        forms += [comma + said for comma in (", ", "") for said in flowing]
+        forms += [comma + flow for comma in (", ", "") for flow in flowing]
         pieces.append(next((form for form in forms if text.count(form) == 1), forms[0]))
     return tuple(pieces)
 
 
-def plain(data: bytes, file: str) -> dict[str, Any]:
-    """All that a file holds, as plain data."""
-    return _read(data, file)
-
-
 def says_parallel(data: bytes | None, file: str) -> bool:
     """Whether a file says how its hooks run: at once, or in turn."""
-    said = _read(data, file) if data is not None else {}
+    said = plain(data, file) if data is not None else {}
     settings = said.get("settings")
     return "parallelExecution" in said or (isinstance(settings, dict) and "parallelExecution" in settings)
 
 
 def rendered(hooks: dict[str, dict[str, Any]], indent: str, newline: str) -> str:
-    """Hooks as YAML, each with its name in a line of its own."""
+    """Hooks as YAML, each with its name on a separate line."""
     return "".join(_dumped({name: fields}, indent, newline) for name, fields in hooks.items())
 
 
@@ -123,28 +118,29 @@ def _dumped(value: object, indent: str, newline: str) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Texts of several lines as lines."""
+        """Writes strings with several lines as blocks."""
 
-    def text(dumper: yaml.SafeDumper, said: str) -> yaml.ScalarNode:
-        # some characters are line ends for YAML alone, and would tear the lines apart
-        style = '"' if any(one in said for one in "\x85\u2028\u2029") else "|" if "\n" in said else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", said, style=style)
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        # some characters are line endings in YAML only, and would split lines
+        style = '"' if any(one in value for one in "\x85\u2028\u2029") else "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
     lines = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 20, indent=2).split("\n")
     return "".join((indent + line).rstrip() + newline for line in lines[:-1])
 
 
-def _read(data: bytes, file: str) -> dict[str, Any]:
+def plain(data: bytes, file: str) -> dict[str, Any]:
+    """All that a file holds, as plain data. Raises FaultyFileError."""
     node = faultless(data, file, file)
-    plain = node.plain() if node is not None else {}
-    if not isinstance(plain, dict):
+    found = node.plain() if node is not None else {}
+    if not isinstance(found, dict):
         raise FaultyFileError("the file is no mapping", place=f"{file}:1", hint="write `hooks:` and names below it")
-    return plain
+    return found
 
 
 def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int, str]:
-    """Where hooks are added, and what."""
+    """The place where hooks are added, and the text to add."""
     import yaml
 
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -157,7 +153,7 @@ def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int,
         at, piece = _line_end(text, key), rendered(hooks, " " * (key.start_mark.column + 2), newline)
     elif isinstance(value, yaml.ScalarNode):
         place = f"{file}:{value.start_mark.line + 1}"
-        raise FaultyFileError("`hooks` is no mapping", place=place, hint="put names or events below it")
+        raise FaultyFileError("`hooks` must be a mapping", place=place, hint="put names or events below it")
     elif getattr(value, "flow_style", False):
         flowed = _flowed(hooks, listed=isinstance(value, yaml.SequenceNode))
         return value.end_mark.index - 1, (", " if value.value else "") + flowed
@@ -168,13 +164,13 @@ def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int,
 
 
 def _flowed(hooks: dict[str, dict[str, Any]], *, listed: bool) -> str:
-    """Hooks for between brackets, where JSON is YAML."""
+    """Hooks in JSON, which is valid YAML between brackets."""
     value = [{"name": name, **fields} for name, fields in hooks.items()] if listed else hooks
     return json.dumps(value, ensure_ascii=False)[1:-1]
 
 
 def _hooks_of(root: "yaml.Node | None") -> "tuple[yaml.Node | None, yaml.Node | None]":
-    """The key and the value of the hooks, where there are any."""
+    """The key and the value of the hooks, if there are any."""
     pairs = getattr(root, "value", None)
     found = reversed(pairs) if isinstance(pairs, list) else ()
     return next(((key, value) for key, value in found if key.value in _KEYS), (None, None))
@@ -188,23 +184,23 @@ def _last(node: "yaml.Node") -> "yaml.Node":
         last = node.value[-1]
         node = last[1] if isinstance(node, yaml.MappingNode) else last
         if isinstance(node, yaml.ScalarNode) and node.value == "" and not node.style and isinstance(last, tuple):
-            node = last[0]  # `key:` and nothing behind it
+            node = last[0]  # `key:` without a value
     return node
 
 
 def _line_end(text: str, node: "yaml.Node | None") -> int:
-    """Where the line after a node begins; the end of the text where there is none."""
+    """The start of the line after a node; the end of the text if there is none."""
     if node is None:
         return len(text)
     at: int = node.end_mark.index
-    if node.end_mark.column == 0 and at and text[at - 1] == "\n":  # a block of text, which ends with its last line
+    if node.end_mark.column == 0 and at and text[at - 1] == "\n":  # a block string, which ends with its last line
         at = len(text[:at].rstrip("\r\n \t"))
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1
 
 
 def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[str, Any], file: str) -> None:
-    """Make sure that nothing but these hooks came in."""
+    """Check that nothing but these hooks was added."""
     key = next((key for key in _KEYS if key in after), "hooks")
     old, new = before.get(key), after.get(key)
     if isinstance(new, list):
@@ -213,8 +209,8 @@ def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[s
         same = new == {**(old if isinstance(old, dict) else {}), **hooks}
     rest = {name: value for name, value in after.items() if name != "parallelExecution" or name in before}
     if not same or {**before, key: new} != {**rest, key: new}:
-        hint = "write its `hooks:` in lines of their own, a name in each"
-        raise BillhookError("hooks can't be added without writing the file anew", place=file, hint=hint)
+        hint = "write its `hooks:` as a block, with each name on a separate line"
+        raise BillhookError("hooks can't be added without rewriting the whole file", place=file, hint=hint)
 
 
 # -- recipes: sections of text, with their comments
@@ -222,14 +218,14 @@ def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[s
 
 _FIRST: Final = "# Hooks for agents. `billhook list` shows what runs, `billhook check` finds mistakes.\n"
 _OURS: Final = 2  # columns below a key that was added with its first entry
-_THEIRS: Final = 4  # columns below an empty key that was there: so what is taken out again leaves the key
+_THEIRS: Final = 4  # columns below an empty key that was there before: removing the entries keeps that key
 
 
 def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> bytes:
-    """The file with what a recipe adds. Raises FaultyFileError, and BillhookError where it had to be written anew."""
+    """The file with the sections of a recipe. Raises FaultyFileError, and BillhookError if it had to be rewritten."""
     import yaml
 
-    before = _read(data, file) if data else {}
+    before = plain(data, file) if data else {}
     mark, text = _text(_FIRST.encode() if data is None else data)
     try:
         for key, block in sections.items():
@@ -237,43 +233,43 @@ def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> by
     except yaml.YAMLError:  # the whole file is in brackets
         _check(False, "added", file)
     after = (mark + text).encode()
-    _check(_read(after, file) == _merged(before, sections, file), "added", file)
+    _check(plain(after, file) == _merged(before, sections, file), "added", file)
     return after
 
 
 def without_sections(data: bytes, file: str, sections: dict[str, str]) -> bytes | None:
-    """The file as it was before a recipe was added: None where there was none. Raises LookupError when what was added
-    is not there as it was written."""
+    """The file as it was before a recipe was added; None if there was none. Raises LookupError if the added text was
+    changed or is missing."""
     mark, text = _text(data)
     for key, block in reversed(sections.items()):
         text = _without_block(text, key, block)
     after = (mark + text).encode()
-    if not _is_rest(_read(after, file) if after else {}, _read(data, file), sections):
+    if not _is_rest(plain(after, file) if after else {}, plain(data, file), sections):
         raise LookupError(file)
     return None if text == _FIRST else after
 
 
 def without_hooks(data: bytes, file: str, names: set[str]) -> bytes:
-    """The file without these hooks and without the tests that name them, wherever they are."""
+    """The file without these hooks and without the tests that name them."""
     mark, text = _text(data)
-    before = _read(data, file)
+    before = plain(data, file)
     for key in ("tests", *_KEYS):
         text = _without_entries(text, key, names)
     after = (mark + text).encode()
     wanted = {key: value for key, value in before.items() if key not in ("tests", *_KEYS)}
-    rest = {key: value for key, value in _read(after, file).items() if key not in ("tests", *_KEYS)}
+    rest = {key: value for key, value in plain(after, file).items() if key not in ("tests", *_KEYS)}
     _check(rest == wanted and not names & names_in(after, file), "taken out", file)
     return after
 
 
 def _check(same: bool, done: str, file: str) -> None:
     if not same:
-        hint = "edit it by hand: `billhook add NAME --print` shows what belongs to a recipe"
-        raise BillhookError(f"hooks can't be {done} without writing the file anew", place=file, hint=hint)
+        hint = "edit it by hand: `billhook add NAME --print` shows the text of a recipe"
+        raise BillhookError(f"hooks can't be {done} without rewriting the whole file", place=file, hint=hint)
 
 
 def _text(data: bytes) -> tuple[str, str]:
-    """A mark at the begin, and the text."""
+    """The byte order mark, if there is one, and the text."""
     text = data.decode()
     return ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
 
@@ -283,7 +279,7 @@ def _newline(text: str) -> str:
 
 
 def _merged(before: dict[str, Any], sections: dict[str, str], file: str) -> dict[str, Any]:
-    """What a file means with sections added to it."""
+    """The content of a file with sections added, as data."""
     import yaml
 
     after = dict(before)
@@ -291,15 +287,15 @@ def _merged(before: dict[str, Any], sections: dict[str, str], file: str) -> dict
         name = next((one for one in _KEYS if key == "hooks" and one in before), key)
         old, new = before.get(name), yaml.safe_load(block)
         if isinstance(old, dict) and isinstance(new, dict) and old.keys() & new.keys():
-            message = f"`{sorted(old.keys() & new.keys())[0]}` is in `{name}` already"
-            raise UsageError(message, place=file, hint="change it there, or add this by hand: --print shows it")
+            message = f"`{sorted(old.keys() & new.keys())[0]}` is already in `{name}`"
+            raise UsageError(message, place=file, hint="change it there, or add the recipe by hand: --print shows it")
         _check(old is None or type(old) is type(new), "added", file)
         after[name] = [*(old or ()), *new] if isinstance(new, list) else {**(old or {}), **new}
     return after
 
 
 def _is_rest(after: dict[str, Any], before: dict[str, Any], sections: dict[str, str]) -> bool:
-    """Whether a file lacks exactly what the sections hold."""
+    """Whether `after` is `before` without exactly the content of the sections."""
     import yaml
 
     left = dict(before)
@@ -339,7 +335,7 @@ def _with_block(text: str, file: str, key: str, block: str) -> str:
         text = _inserted(text, _line_end(text, found), _indented(block, found.start_mark.column + _THEIRS, newline))
     elif isinstance(value, yaml.ScalarNode):
         place = f"{file}:{value.start_mark.line + 1}"
-        raise FaultyFileError(f"`{key}` holds no entries", place=place, hint="put them below it, in lines of their own")
+        raise FaultyFileError(f"`{key}` must contain entries", place=place, hint="put them on separate lines below it")
     else:
         wanted = yaml.SequenceNode if key == "tests" else yaml.MappingNode
         _check(isinstance(value, wanted) and not value.flow_style, "added", file)
@@ -358,7 +354,7 @@ def _indented(block: str, column: int, newline: str) -> str:
 
 
 def _without_block(text: str, key: str, block: str) -> str:
-    """The text without a block that was added. Raises LookupError when it is not there once, as it was written."""
+    """The text without a block that was added. Raises LookupError if it is not there exactly once, unchanged."""
     newline = _newline(text)
     ended = text.endswith("\n")
     text += "" if ended else newline
@@ -372,7 +368,7 @@ def _without_block(text: str, key: str, block: str) -> str:
 
 
 def _cut(text: str, start: int, end: int, key: str, column: int) -> str:
-    """Take lines out, with the empty line before them; and the key above, when it was added for them."""
+    """Remove lines, with the empty line before them; and the key above, if it was added for them."""
     newline = _newline(text)
     found, _ = _composed(text, key)
     first = found is not None and _line_end(text, found) == start
@@ -391,7 +387,7 @@ def _cut(text: str, start: int, end: int, key: str, column: int) -> str:
 
 
 def _without_entries(text: str, key: str, names: set[str]) -> str:
-    """Without the hooks of these names, or the tests about them, and their comments from a recipe."""
+    """The text without the hooks of these names, or the tests about them, and their comments from a recipe."""
     import yaml
 
     while True:
@@ -417,7 +413,7 @@ def _is_about(first: "yaml.Node", last: "yaml.Node", key: str, names: set[str]) 
 
 
 def _comment_above(text: str, start: int) -> int:
-    """Where the comment of a recipe begins that ends here; the place itself where there is none."""
+    """The start of a recipe's comment that ends at this place; the place itself if there is none."""
     lines = text[:start].splitlines(keepends=True)
     taken = 0
     while taken < len(lines) and lines[-1 - taken].lstrip().startswith("#"):

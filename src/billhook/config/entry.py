@@ -39,18 +39,18 @@ from billhook.effects.conditions import checked
 from billhook.effects.rules import Rule
 
 _SUBJECTS: Final = {"Read": "Read", "Edit|MultiEdit|Write": "Write"}
-"""What a matcher of the agent is compared with, by tools; `Tab...` where it is not the model that reads or edits."""
+"""What the agent compares a matcher with, by tools; `Tab...` if the editor reads or edits, not the model."""
 
 
 def tools_of(part: str) -> str:
-    """The matcher for the tools that a part is about."""
+    """The matcher for the tools of a part."""
     from billhook.agents.inbound import tools_of
 
     return tools_of().get(part, "")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The condition of such a hook. Equal when the parts are."""
+    """The condition of a hook for a part of an event. Two are equal if name and pattern are."""
 
     name: str
     pattern: str = ""
@@ -62,7 +62,7 @@ class Part(msgspec.Struct, frozen=True):
 
     def _is_about(self, event: Event) -> bool:
         sent = event.payload.get("original_event_name")
-        # An agent that has the part also sends it; completions in the editor are in no other event.
+        # An agent that has the part sends it as a separate event; completions in the editor are in no other event.
         alone = isinstance(sent, str) and bool(tools_of(sent))
         return sent == self.name or not (alone or "conversation_id" in event.payload or "Tab" in self.name)
 
@@ -77,7 +77,7 @@ class Part(msgspec.Struct, frozen=True):
     def _matches(self, event: Event) -> bool:
         try:
             return bool(expression(self.pattern).search(printable(self._subject(event))))
-        except Exception:  # what can't be read matches everything, as in `match`
+        except Exception:  # an unreadable expression matches everything, as in `match`
             return True
 
 
@@ -90,24 +90,24 @@ _MAY_REPEAT: Final = frozenset({"title", "name", "background"})
 _GATES: Final = frozenset({"gate", "on_failure", "deny", "ask"})
 _NAMES = re.compile(r"[\w\- ,|]*", re.ASCII)
 MOST_EXPRESSIONS: Final = 200
-"""Expressions in one file that are compiled: it may be a file that nobody approved, and compiling takes its time."""
+"""Expressions that are compiled in one file. Compiling takes time, and the file may not be approved."""
 
 
 class Where(msgspec.Struct, frozen=True):
-    """The file that is being read, and what holds for all of it."""
+    """The file that is being read, and its settings for all hooks."""
 
     file: str
     layer: Layer
     folder: str
-    dialect: str = ""  # what the file says for all its hooks; empty: what follows from the shape
+    dialect: str = ""  # the file's dialect for all its hooks; empty: the default of the shape
     timeout: float | None = None
     expressions: list[int] = msgspec.field(default_factory=lambda: [MOST_EXPRESSIONS])
     """How many matchers of this file may still be compiled."""
-    agent: str = ""  # Who reads the file itself: `sources.agent_of`
+    agent: str = ""  # the agent that the file belongs to: `sources.agent_of`
 
     @property
     def of_another(self) -> bool:
-        """It is the file of an agent with names of its own."""
+        """Whether the file belongs to an agent with its own event and key names."""
         return self.agent in AGENTS and self.agent != "claude"
 
     @property
@@ -116,7 +116,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 class EntryReader:
-    """One entry while it is read. `declared()` is the result, `findings` what was wrong on the way."""
+    """One entry while it is read. `declared()` returns the result, `findings` are the mistakes found meanwhile."""
 
     def __init__(
         self, where: Where, node: Node, shape: Shape, *, name: str = "", group: "EntryReader | None" = None
@@ -129,7 +129,7 @@ class EntryReader:
         self.known: frozenset[str] = frozenset()  # the fields that an entry of this shape may have
         self.looks_like_gate = False
 
-    # -- complaints
+    # -- findings
 
     def find(
         self,
@@ -152,7 +152,7 @@ class EntryReader:
     # -- reading keys and values
 
     def take(self, known: frozenset[str]) -> None:
-        """Sort the entry's pairs by field; what we don't know is reported with what was likely meant."""
+        """Sort the entry's pairs by field. Unknown keys are reported with a suggestion."""
         assert isinstance(self.node.value, FieldNodes)
         self.known = known
         own = AGENTS[self.where.agent].own_keys if self.where.of_another else {}
@@ -171,17 +171,17 @@ class EntryReader:
             self.looks_like_gate |= isinstance(value.value, tuple | FieldNodes) and value.gate_words > 0
 
     def _see(self, field: str, text: str, key: Node, value: Node) -> None:
-        """Take a value. The same key twice, in one spelling or two, leaves open which of both was meant."""
+        """Store a value. If a key is there twice, in one spelling or two, its value is ambiguous."""
         if field in self.seen and field not in _MAY_REPEAT:
-            # whoever said once that it is a gate meant one
+            # one of the two values makes it a gate, so a gate was meant
             self.looks_like_gate |= field in ("gate", "on_failure") and {self.seen[field].value, value.value} != {False}
-            message = f"`{text}` is there twice, or another spelling of it"
-            if text not in self.spellings:  # else whoever read the file has said it
+            message = f"`{text}` is given twice, or in two spellings"
+            if text not in self.spellings:  # else the reader of the file has reported it
                 self.find("BH105", message, key, hint="keep one of them")
             self.broken = self.broken or message
         self.spellings.add(text)
         if field == "name":
-            if self.name and value.value != self.name:  # an id and a name: the name is what people see
+            if self.name and value.value != self.name:  # an id and a name: the name becomes the title
                 self.seen.setdefault("title", value)
         else:
             self.seen[field] = value
@@ -207,20 +207,20 @@ class EntryReader:
         self.looks_like_gate |= names.get(near) in _GATES or (not of_agent and folded(text) in GATE_LIKE)
 
     def _loses(self, text: str, names: dict[str, str], narrowing: frozenset[str]) -> bool:
-        """Whether the hook, without this key, is another one than its author wrote."""
+        """Whether the hook has another meaning without this key."""
         decisive = DECISIVE_IN_OURS if self.shape in ("yaml", "hooks.json") else DECISIVE
         absent = {name: field for name, field in names.items() if field not in self.seen}
         return absent.get(nearest(text, absent, 0.8)) in decisive or folded(text) in narrowing
 
     def of_unknown_agent(self) -> bool:
-        """A plugin's handler of a type that no agent has which we know: it may be for another one."""
+        """Whether this is a plugin's handler of an unknown type: it may be for an agent that is unknown here."""
         assert isinstance(self.node.value, FieldNodes)
         kind = self.node.value.get("type")
         text = kind.value if kind is not None else ""
         return self.where.agent == "plugin" and isinstance(text, str) and text != "" and not nearest(text, TYPES)
 
     def read(self, field: str, *wanted: str) -> Any:
-        """The value of a field that has to be of all these kinds; None where it is missing or another."""
+        """The value of a field that must be of all these kinds; None if it is missing or of another kind."""
         node = self.seen.get(field)
         if node is None or node.value is None:
             return None
@@ -265,7 +265,7 @@ class EntryReader:
         self.find("BH203", f"`{name}` must be {wanted}, not {node.kind}", node, hint=hint, fatal=True)
 
     def _word_at(self, node: Node) -> str:
-        """A value as the file has it: YAML reads `no` as false."""
+        """A value as it is written in the file: YAML reads `no` as false."""
         try:
             with open(self.where.file, encoding="utf-8", errors="replace") as file:
                 line = file.read().splitlines()[node.line - 1]
@@ -279,9 +279,9 @@ class EntryReader:
     def events(self) -> tuple[str, ...]:
         names, node = self.texts("events"), self.seen.get("events")
         if "*" in names or (node is None and self.seen.keys() & {"match", *LIMITS}):
-            return ()  # every event, as far as the condition is true
+            return ()  # every event for which the condition is true
         if not names and not self.broken:
-            what = "`events` names no event" if node is not None else "no `events`"
+            what = "`events` is empty" if node is not None else "`events` is missing"
             self.find("BH204", what, node, hint='name them: `events: PreToolUse`, or `events: "*"` for all', fatal=True)
         return self.checked_events(names, node)
 
@@ -294,7 +294,11 @@ class EntryReader:
             if self.where.of_another and not self._own_event(name):
                 self._not_its_event(name, _item(node, name))
             elif not known:
-                hint = f"did you mean `{near}`?" if near else "it is only fired by agents that have such an event"
+                hint = (
+                    f"did you mean `{near}`?"
+                    if near
+                    else "no known agent fires it: correct the name, or ignore this for an agent of your own"
+                )
                 self.find("BH201", f"unknown event `{name}`", _item(node, name), hint=hint)
             if near:
                 bad.append(name)
@@ -307,7 +311,7 @@ class EntryReader:
         return tuple(found)
 
     def _own_event(self, name: str) -> str:
-        """What a name that only agents use means in this file: our name where it has one, else itself."""
+        """The meaning of an agent's event name in this file: our name for it if there is one, else the same name."""
         if self.where.agent != "plugin" and not self.where.of_another:
             return ""
         from billhook.agents.inbound import canonical_event, is_own_name, own_events
@@ -317,14 +321,14 @@ class EntryReader:
         return (canonical_event(name) or name) if is_own_name(name) else ""
 
     def _agents_own(self, name: str) -> str:
-        """An agent's name for a part of an event, or for one that only it has, in a file of ours."""
+        """The name, if it is an agent's name for a part of an event or for an event that only it has, in hooks.yaml."""
         from billhook.agents.inbound import others, tools_of
 
         ours = self.shape == "yaml" and not self.where.of_another
         return name if ours and (name in tools_of() or name in others()) else ""
 
     def _part(self, events: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        """The part of an event that is named, and the event; a part stands alone, because it decides what is sent."""
+        """The part of an event, and the event. A part must be the only event, because it determines the format."""
         if self.shape != "yaml" or all(name in EVENTS for name in events):
             return "", events
         from billhook.agents.inbound import tools_of, whole
@@ -354,8 +358,9 @@ class EntryReader:
                 rule = "deny"
             elif word.lower() not in FAILURE_RULES:
                 hint = suggestion(word, FAILURE_RULES, "one of allow, deny (also spelt block), ask")
-                self.find("BH206", f"`{self.spelt('on_failure')}` is `{word}`", node, hint=hint, fatal=True)
-                rule = "deny"  # whoever writes the key means to be strict
+                message = f"unknown value of `{self.spelt('on_failure')}`: `{word}`"
+                self.find("BH206", message, node, hint=hint, fatal=True)
+                rule = "deny"  # the key shows that a strict hook was meant
             else:
                 rule = FAILURE_RULES[word.lower()]
         gate = self.seen.get("gate")
@@ -365,9 +370,9 @@ class EntryReader:
             if gate.value is not False and rule == "allow":
                 if node is not None:
                     message = f"`gate` and `{self.spelt('on_failure')}` contradict each other"
-                    self.find("BH206", message, gate, hint="keep one of them; until then the stricter counts")
+                    self.find("BH206", message, gate, hint="keep one of them; until then the stricter one applies")
                 rule = "deny"
-        if node is None and gate is None and rule == "allow":  # whoever says no in so many words means it
+        if node is None and gate is None and rule == "allow":  # a fixed `deny` or `ask` also applies on failure
             rule = "deny" if "deny" in self.seen else "ask" if "ask" in self.seen else rule
         return "deny" if self.looks_like_gate and rule == "allow" else rule
 
@@ -398,26 +403,26 @@ class EntryReader:
         if not _NAMES.fullmatch(pattern):
             self.where.expressions[0] -= 1
             if self.where.expressions[0] < 0:
-                hint = "write plain names where they do, or split the file"
-                message = f"more than {MOST_EXPRESSIONS} matchers of this file are expressions; it matches everything"
+                hint = "use plain names where possible, or split the file"
+                message = f"more than {MOST_EXPRESSIONS} matchers of this file are expressions: this one matches all"
                 self.find("BH209", message, self.seen["match"], hint=hint)
                 return None
         matching = meanings(dialect).matching
         problem = compile_matcher(pattern, matching, events[0] if len(events) == 1 else "").problem
         if problem:
-            hint = "mend the expression; until then the hook is asked about everything"
+            hint = "fix the expression; until then the hook runs for everything"
             self.find("BH209", f"the matcher `{pattern}` can't be used: {problem}", self.seen["match"], hint=hint)
         return pattern
 
     def filled_texts(self, field: str) -> tuple[str, ...]:
-        """One text or several that limit a hook: none at all is not meant for everything."""
+        """One string or several that limit a hook. An empty value is an error, because it does not mean everything."""
         node, texts = self.seen.get(field), self.texts(field)
         if node is not None and not all(text.strip() for text in texts or ("",)) and not self.broken:
             self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
         return texts
 
     def rules(self) -> tuple[str, ...]:
-        """The rules of `if`: one of them has to be true."""
+        """The rules of `if`: one of them must match."""
         texts = self.filled_texts("rules")
         for text in texts if not self.broken else ():
             try:
@@ -427,7 +432,7 @@ class EntryReader:
         return texts
 
     def conditions(self) -> Conditions:
-        """All that limits the hook to some events of its kind."""
+        """The conditions that limit the hook to some of its events."""
         return Conditions(
             rules=self.rules(),
             effects=self.effects("effects"),
@@ -451,10 +456,10 @@ class EntryReader:
                 found[name] = None
         return tuple(found)
 
-    # -- all of it
+    # -- the whole entry
 
     def declared(self, events: tuple[str, ...] | None, shape_default: str, known: frozenset[str]) -> Declared:
-        """The whole entry. `events` None: the entry itself names them."""
+        """The whole entry. `events` is None if the entry itself has them."""
         self.take(known)
         if self.group is not None:
             self.broken = self.broken or self.group.broken

@@ -1,6 +1,5 @@
-"""Why a hook would run for an event or not, the edit that changes it, and what each hook did about a past event."""
+"""Why a hook would run for an event or would be skipped, and what each hook did at a past event."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -9,6 +8,7 @@ from msgspec.structs import replace
 
 from billhook.agents import AGENTS
 from billhook.builtins.guard import Guard
+from billhook.builtins.rate_limit import RateLimiter
 from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.conditions import EventTests, NotAgain, OnBranch, OnPaths
@@ -18,181 +18,53 @@ from billhook.config.entry import Part
 from billhook.config.history import rows_of
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
-from billhook.config.lint.matchers import lint_match, lint_rules
+from billhook.config.suggest_fix import Proposal, effect_reason, is_safe, match_reason, other_event, rule_reason
 from billhook.core import tools
 from billhook.core.answers import NOTHING, Answer, Decision, Outcome, SkipReason
-from billhook.core.dialect_traits import Meanings
-from billhook.core.errors import BillhookError, RuleError
+from billhook.core.errors import BillhookError
 from billhook.core.events import Block, Event, parse
 from billhook.core.hook import Condition, Context, Hook
-from billhook.core.match import compile_matcher
-from billhook.core.text import Finding, counted
-from billhook.effects import shell
-from billhook.effects.conditions import AfterEffect, HasEffect, cell_of, effects_in, single
+from billhook.core.text import Finding
+from billhook.effects.conditions import AfterEffect, HasEffect, effects_in, single
 from billhook.effects.effect import Effect
-from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
 from billhook.engine.step import Step
 from billhook.runners.command import Literally
 from billhook.store.files import StoreError
 from billhook.store.log.record import OutcomeRecord, Record
 
-_PLAIN = re.compile(r"[A-Za-z0-9_\- ,|]*")
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_NEVER = frozenset({"BH301", "BH302", "BH303"})
-_SHOWN = 3  # commands of one line that are named
-
-
-def match_reason(hook: Declared, pattern: str, row: Meanings, event: Event) -> tuple[str, str]:
-    """Why a matcher does not match what an event is about, and the edit that makes it."""
-    target = event.target or ""
-    field = event.match_field or ""
-    if not target:
-        return f"match `{pattern}` is compared with `{field}`, which is empty", f"give the event a `{field}`"
-    names = [target]
-    if field == "tool_name":
-        canonical = tools.canonical(target)
-        called = [tools.called(canonical, row.naming)] if row.naming != "canonical" else []
-        names = list(dict.fromkeys([target, canonical, *called]))
-    why = f"match `{pattern}` does not match {' or '.join(f'`{name}`' for name in names)}"
-    slip = _slip(hook, "match") if pattern == hook.match else None
-    # a list may have a slip elsewhere: the edit has to make it match this very event
-    if slip is not None and (not slip.edit or _matches(slip.edit, row, event, names)):
-        return slip.message, f"write `{slip.hint}`" if slip.edit else slip.hint
-    if _PLAIN.fullmatch(pattern) and _matches(pattern.lower(), row, event, [name.lower() for name in names]):
-        mended = pattern
-        for name in names:
-            mended = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", name, mended, flags=re.I)
-        return f"{why}: under `{row.name}` case counts", f"write `{edit(hook, 'match', mended)}`"
-    # What is wrong about it elsewhere is mended by the way.
-    return why, _wider(hook, (slip.edit if slip is not None else "") or pattern, row, names)
-
-
-def _slip(hook: Declared, field: str) -> Finding | None:
-    place = hook.places.get(field)
-    return next((one for one in lint_match(hook) if one.code in _NEVER and (one.line, one.column) == place), None)
-
-
-def _matches(pattern: str, row: Meanings, event: Event, names: list[str]) -> bool:
-    return compile_matcher(pattern, row.matching, event.hook_event_name).matches(*names)
-
-
-def _wider(hook: Declared, pattern: str, row: Meanings, names: list[str]) -> str:
-    name = names[-1] if row.naming != "canonical" else tools.canonical(names[0])
-    if not _NAME.fullmatch(name):
-        return "leave the matcher out"
-    if row.matching not in ("wildcard", "claude"):
-        return f"write another hook for `{name}`, or leave the matcher out"
-    plain = row.matching == "wildcard" or _PLAIN.fullmatch(pattern)
-    return f"write `{edit(hook, 'match', f'{pattern}|{name}' if plain else f'({pattern})|^{name}$')}`"
-
-
-def rule_reason(hook: Declared, text: str, event: Event) -> tuple[str, str]:
-    """Why the rule of `if` does not strike an event, and a rule that would."""
-    tool = getattr(event, "tool_name", "")
-    if not tool:
-        why = f"`if` is a rule about a tool call, and {event.hook_event_name} has none"
-        return why, f"remove `{edit(hook, 'rules', text)}`"
-    name = tools.canonical(tool)
-    try:
-        rule = Rule.parse(text)
-    except RuleError as error:
-        return f"if `{text}`: {error.message}", error.hint
-    if not rule.names(name):
-        return f"if `{text}` is about `{rule.tool}`, and this is `{name}`", _other_tool(hook, name)
-    return f"if `{text}` does not match {_compared(name, event)}", _other_rule(hook, name, event)
-
-
-def _other_tool(hook: Declared, name: str) -> str:
-    slip = _slip(hook, "rules")
-    if slip is not None and slip.edit and Rule.parse(slip.edit).names(name):
-        return f"write `{slip.hint}`"
-    return f"write `{edit(hook, 'rules', name)}`, which matches every `{name}`"
-
-
-def _compared(name: str, event: Event) -> str:
-    given = getattr(event, "tool_input", None)
-    command = tools.command_of(name, given)
-    if command is not None:
-        texts = list(dict.fromkeys(found.text for found in shell.parse(command).commands if found.words))
-        more = f" and {len(texts) - _SHOWN} more commands" if len(texts) > _SHOWN else ""
-        return listed(texts[:_SHOWN]) + more if texts else "an empty command"
-    paths = tools.paths_of(name, given)
-    return listed(list(paths)) if paths else "this input"
-
-
-def _other_rule(hook: Declared, name: str, event: Event) -> str:
-    """A rule that matches, as near to the old one as there is: found by trying."""
-    given, cwd = getattr(event, "tool_input", None), event.cwd or None
-    for finding in lint_rules([hook]):
-        if Rule.parse(finding.edit).strikes(name, given, cwd):
-            return f"write `{edit(hook, 'rules', finding.edit)}`, which sees the other spellings, too"
-    for candidate in _candidates(name, event):
-        try:
-            if Rule.parse(candidate).strikes(name, given, cwd):
-                return f"write `{edit(hook, 'rules', candidate)}`"
-        except RuleError:
-            continue
-    return ""
-
-
-def _candidates(name: str, event: Event) -> Iterator[str]:
-    given = getattr(event, "tool_input", None)
-    command = tools.command_of(name, given)
-    if command is not None:
-        for found in shell.parse(command).commands:
-            words = [word for word in found.words[:2] if _NAME.fullmatch(word) and not word.startswith("-")]
-            if words:
-                yield f"{name}({' '.join(words)} *)"
-    for path in tools.paths_of(name, given):
-        yield f"{name}({path})"
-    yield name
-
-
-def effect_reason(hook: Declared | None, wanted: Sequence[str], event: Event) -> tuple[str, str]:
-    """Why a call has none of the effects of `effect`, and the edit that names one that it has."""
-    named = f"effect {listed(list(wanted))}"
-    if not getattr(event, "tool_name", ""):
-        return f"{named} is about a tool call, and {event.hook_event_name} has none", ""
-    cells = list(dict.fromkeys(map(cell_of, getattr(event, "effects", ()))))
-    if not cells:
-        return f"{named}: this call has no effect that billhook knows", ""
-    more = f" and {counted(len(cells) - _SHOWN, 'more effect')}" if len(cells) > _SHOWN else ""
-    why = f"{named} is not among what this call would do: {listed(cells[:_SHOWN])}{more}"
-    kind = cells[0].partition(":")[0]
-    return why, f"write `{edit(hook, 'effects', [*wanted, kind])}`" if hook is not None else ""
-
-
-# Why a hook would be asked about an event, or why not; found out without asking any.
-
-
 Failed = Literal[
     "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if",
     "effect", "after_effect", "paths", "branch", "when", "once", "cooldown", "background",
 ]  # fmt: skip
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
-_ON_FAILURE = {"deny": "denies it", "ask": "asks the person", "allow": "lets it pass"}
+_ON_FAILURE = {"deny": "the action is denied", "ask": "the user is asked", "allow": "the action continues"}
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One condition that keeps a hook from being asked, and what would change that."""
+    """One condition that is not met, and what would change that."""
 
     condition: Failed
     why: str
     fix: str = ""
+    proposal: Proposal | None = None  # the edit that `fix` describes, where it is one of this hook
+
+    @classmethod
+    def proposing(cls, condition: Failed, why: str, proposal: Proposal | None) -> "Reason":
+        return cls(condition, why, proposal.fix if proposal is not None else "", proposal)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """One hook and one event."""
 
     row: HookRow
-    order: int | None = None  # its place among those that an engine would come to; None: it would not
-    reasons: tuple[Reason, ...] = ()  # every condition that failed; none: it would be asked
-    blocks: bool = False  # it is not asked, and what it would have judged is held up for that
-    seconds: float | None = None  # its deadline
-    default: bool = False  # the deadline is the dialect's own for this event
-    failure: str = ""  # what happens if it fails; nothing when it can't
-    says: Answer | None = None  # what it would answer, where that is known
+    order: int | None = None  # its place in the order of execution; None: it is skipped
+    reasons: tuple[Reason, ...] = ()  # every condition that is not met; none: it would run
+    blocks: bool = False  # a gate that can't run: what it would check is denied
+    seconds: float | None = None  # its timeout
+    default: bool = False  # the timeout is the default of its dialect for this event
+    failure: str = ""  # what happens if it fails; empty where it can't fail
+    answer: Answer | None = None  # what it would answer, where that is known
     notes: tuple[str, ...] = ()
 
     @property
@@ -201,7 +73,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def silent(self) -> bool:
-        """It never has a say in the verdict."""
+        """It only observes, and never changes the verdict."""
         return has_no_say(self.row)
 
     @property
@@ -214,22 +86,22 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be said about the verdict beforehand."""
+    """What is known about the verdict in advance."""
 
-    decision: Decision  # the strictest answer that is known
-    certain: bool  # nothing that a hook may answer changes the decision
+    decision: Decision  # the strictest known answer
+    certain: bool  # no unknown answer can change the decision
     by: tuple[str, ...] = ()  # the hooks whose known answers make the decision
     open: tuple[str, ...] = ()  # the hooks whose answers are not known
-    gates: tuple[str, ...] = ()  # those that hold the event up if they fail
-    fail_open: tuple[str, ...] = ()  # those that let it pass if they fail
+    gates: tuple[str, ...] = ()  # hooks whose failure blocks the action
+    fail_open: tuple[str, ...] = ()  # hooks whose failure does not stop the action
 
 
 class Explanation(msgspec.Struct, frozen=True):
     """One event and every configured hook."""
 
     event: Event
-    hooks: tuple[Explained, ...]  # those for this event: first those that an engine comes to, in that order
-    others: tuple[Explained, ...]  # those for other events only
+    hooks: tuple[Explained, ...]  # those for this event: first those that run, in order
+    others: tuple[Explained, ...]  # those that listen for other events only
     outlook: Outlook
     parallel: bool = False
 
@@ -240,32 +112,41 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def has_no_say(row: HookRow) -> bool:
-    """Whether it is a built-in that only keeps books: those that decide are gates."""
+    """Whether it is a built-in that only observes: built-ins that decide are gates."""
     return row.layer == "built-in" and row.on_failure == "allow"
 
 
 def explain(config: Config, event: Event) -> Explanation:
-    """What each configured hook would do about an event. Nothing is run, and nothing is asked on the network."""
+    """What each configured hook would do at an event. Nothing runs, and nothing is sent over the network."""
     wanted: list[Explained] = []
     others: list[Explained] = []
     for row in rows(config):
         if row.wants(event.hook_event_name):
             wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
-            others.append(_for_other_events(row, event))
+            others.append(_for_other_events(row, event, config))
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
     places = enumerate(wanted, 1)
     hooks = tuple(replace(one, order=place) if one.runs or one.blocks else one for place, one in places)
     return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel)
 
 
-def _for_other_events(row: HookRow, event: Event) -> Explained:
-    name = event.hook_event_name
-    why = f"it wants {listed(list(row.events))}, not `{name}`"
-    fix = f'put it below `"{name}"`, too' if row.declared is not None else ""
-    if row.declared is not None and row.declared.shape == "yaml":
-        fix = f"write `events: [{', '.join((*row.events, name))}]`"
-    return Explained(row=row, reasons=(Reason("event", why, fix),))
+def _for_other_events(row: HookRow, event: Event, config: Config) -> Explained:
+    why = f"it listens for {listed(list(row.events))}, not `{event.hook_event_name}`"
+    proposal = other_event(row.declared, event.hook_event_name) if row.declared is not None else None
+    works = proposal is not None and row.state == "runs" and _runs_with(row, proposal, event, config)
+    return Explained(row=row, reasons=(Reason.proposing("event", why, proposal if works else None),))
+
+
+def _runs_with(row: HookRow, proposal: Proposal, event: Event, config: Config) -> bool:
+    """Whether a hook would run at an event that is added to it."""
+    declared = row.declared
+    if declared is None or not _is_safe(declared, [proposal], event):
+        return False
+    hook = absence(replace(declared, events=proposal.fields["events"]), "")
+    hook = replace(hook, background=declared.background, on_failure=declared.on_failure)
+    ctx = Context(event, (), {}, config.knowing)
+    return not any(reason for step in _alone(hook).list_for(event).all for reason in _conditions(row, step, ctx))
 
 
 def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Explained]) -> Explained:
@@ -275,7 +156,8 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
     if not looked:
         return Explained(row=row, reasons=tuple(_standing(row, problems)))
     step, failed = min(looked, key=lambda one: len(one[1]))
-    reasons = (*_standing(row, problems), *failed)
+    unmet = _with_safe_edits(row, failed, event)
+    reasons = (*_standing(row, problems, fixable=all(one.fix for one in unmet)), *unmet)
     return Explained(
         row=row,
         reasons=reasons,
@@ -283,16 +165,32 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
         seconds=step.timeout,
         default=step.hook.timeout is None,
         failure="" if isinstance(step.run, Literally) else _failure(step, event),
-        says=(says := _known_answer(row, step, ctx) if not reasons else None),
-        notes=tuple(_notes(row, step, says)),
+        answer=(answer := _known_answer(row, step, ctx) if not reasons else None),
+        notes=tuple(_notes(row, step, answer)),
     )
 
 
+def _with_safe_edits(row: HookRow, failed: tuple[Reason, ...], event: Event) -> tuple[Reason, ...]:
+    """The reasons; their edits only where all of them together are safe and make the hook run."""
+    proposals = [one.proposal for one in failed if one.proposal is not None]
+    complete = row.declared is not None and len(proposals) == len(failed)
+    if complete and row.declared is not None and _is_safe(row.declared, proposals, event):
+        return failed
+    return tuple(replace(one, fix="", proposal=None) if one.proposal is not None else one for one in failed)
+
+
+def _is_safe(hook: Declared, proposals: Sequence[Proposal], event: Event) -> bool:
+    try:
+        return is_safe(hook, proposals, event)
+    except BillhookError:  # a rule or pattern that can't be read: nothing is known about it
+        return False
+
+
 def _steps(row: HookRow, event: Event) -> Iterator[Step]:
-    """The hook as an engine's plan has it; one that no engine has, as it would have it."""
+    """The hook as the plan of an engine has it, or would have it."""
     hooks = row.hooks
     if not hooks and row.declared is not None:
-        # What is broken about it may be its rule or its time: those would not become a hook.
+        # An unreadable rule or timeout may be what is broken about it: no hook can be built with those.
         broken = {"conditions": Conditions(), "timeout": None} if row.declared.broken else {}
         hooks = (absence(replace(row.declared, **broken), ""),)
     for hook in hooks:
@@ -303,7 +201,8 @@ def _alone(hook: Hook) -> Plan:
     return Plan([replace(hook, after=())])
 
 
-def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
+def _standing(row: HookRow, problems: Sequence[Finding], *, fixable: bool = True) -> Iterator[Reason]:
+    """Why a hook can't run at any event. `fixable`: it could run at this one."""
     if row.state == "runs":
         return
     import shlex
@@ -315,17 +214,25 @@ def _standing(row: HookRow, problems: Sequence[Finding]) -> Iterator[Reason]:
             fix = f"`{adopt}` moves it to billhook; {fix}"
         yield Reason("new", "it is run by Claude Code itself, and not approved for other agents", fix)
     elif row.state == "new":
-        yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks")
+        yield Reason("new", "it is not approved", f"`billhook trust {name}` shows it and asks for approval")
     elif row.state == "changed":
-        yield Reason("changed", row.why.partition(";")[0], f"`billhook trust {name}` shows how and asks")
+        fix = f"`billhook trust {name}` shows the change and asks for approval"
+        yield Reason("changed", row.why.partition(";")[0], fix)
     elif row.state == "off":
-        yield Reason("off", f"it is switched off: {row.why}", "remove that")
+        yield Reason("off", f"it is switched off: {row.why}", _switch_on(row) if fixable else "")
     elif row.state in ("broken", "not yet"):
-        yield Reason(row.state, row.broken or row.why, _hint(row, problems) or "`billhook check` tells more")
+        yield Reason(row.state, row.broken or row.why, _hint(row, problems) or "`billhook check` shows details")
     else:
         yield Reason(row.state, row.why)
     if row.state in ("new", "changed") and row.broken:
         yield Reason("broken", row.broken, _hint(row, problems))
+
+
+def _switch_on(row: HookRow) -> str:
+    """What to remove; nothing for a hook that allows calls, which is switched off for a reason."""
+    action = row.declared.action if row.declared is not None else None
+    allows = isinstance(action, Say) and action.decision == "allow"
+    return "" if allows else f"remove {row.why.partition(' in ')[0]}"
 
 
 def _hint(row: HookRow, problems: Sequence[Finding]) -> str:
@@ -342,13 +249,16 @@ def _conditions(row: HookRow, step: Step, ctx: Context) -> Iterator[Reason]:
     for condition in single(step.hook.condition) if step.hook.condition is not None else ():
         yield from _not_true(condition, row, ctx)
     if step.hook.background and step.hook.gate and event.gates:
-        why = f"it is a gate in the background, and {event.hook_event_name} waits for the answer: it counts as failed"
-        fix = f"remove `{edit(declared, 'background', True)}`" if declared is not None else ""
-        yield Reason("background", why, fix)
+        why = f"it is a gate in the background, and {event.hook_event_name} waits for its answer: it counts as failed"
+        proposal = None
+        if declared is not None:
+            fix = f"remove `{edit(declared, 'background', True)}`"
+            proposal = Proposal(fix, {"background": False}, corrects=True)
+        yield Reason.proposing("background", why, proposal)
 
 
 def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reason]:
-    """Why one of the conditions of a hook is not true of an event; nothing where it is."""
+    """Why one of the conditions of a hook is not true of an event; nothing where it is true."""
     if isinstance(condition, AfterEffect):
         yield from _not_seen(condition, row, ctx)
     elif isinstance(condition, NotAgain):
@@ -358,22 +268,20 @@ def _not_true(condition: Condition, row: HookRow, ctx: Context) -> Iterator[Reas
     elif isinstance(condition, OnPaths | OnBranch | EventTests):
         yield Reason(_KEYS[type(condition)], condition.why(ctx))
     elif isinstance(condition, Part):
-        fitting = f" that match `{row.match}`" if row.match else ""
+        matching = f" that match `{row.match}`" if row.match else ""
         title = next(agent.title for agent in AGENTS.values() if row.part in agent.narrower)
-        yield Reason("match", f"it runs at {title}'s {row.part}, and for other agents' calls{fitting}")
+        yield Reason("match", f"it runs at {title}'s {row.part}, and for calls of other agents{matching}")
     elif isinstance(condition, HasEffect):
-        yield Reason("effect", *effect_reason(row.declared, condition.wanted, ctx.event))
+        yield Reason("effect", effect_reason(condition.wanted, ctx.event))
     elif row.declared is not None:
-        rules = row.conditions.rules
-        reasons = [rule_reason(row.declared, rule, ctx.event) for rule in rules]
-        yield Reason("if", *reasons[0] if len(rules) == 1 else ("; ".join(why for why, _ in reasons), ""))
+        yield Reason.proposing("if", *rule_reason(row.declared, ctx.event))
 
 
 _KEYS: Final[dict[type, Failed]] = {OnPaths: "paths", OnBranch: "branch", EventTests: "when"}
 
 
 def _ran_before(condition: NotAgain, ctx: Context) -> Iterator[Reason]:
-    """Whether `once` or `cooldown` holds it back; asked without noting anything."""
+    """Whether `once` or `cooldown` skips it. This run is not recorded."""
     try:
         if why := condition.why(ctx):
             yield Reason("once" if condition.once else "cooldown", why)
@@ -382,45 +290,47 @@ def _ran_before(condition: NotAgain, ctx: Context) -> Iterator[Reason]:
 
 
 def _not_seen(condition: AfterEffect, row: HookRow, ctx: Context) -> Iterator[Reason]:
-    named = f"after_effect {listed(list(condition.wanted))}"
+    named = f"`after_effect: {', '.join(condition.wanted)}`"
     try:
         if not condition(ctx):
-            yield Reason("after_effect", f"{named} was not seen in this session before")
+            yield Reason("after_effect", f"{named}: not seen earlier in this session")
     except LookupError:
-        blocked = ": a gate then does not pass" if row.on_failure != "allow" else ""
-        why = f"{named} depends on the session's earlier calls, and this event names no session{blocked}"
+        blocked = ", so a gate blocks" if row.on_failure != "allow" else ""
+        why = f"{named} depends on earlier calls of the session, and this event has no session{blocked}"
         yield Reason("after_effect", why)
     except StoreError as error:
-        yield Reason("after_effect", f"{named}: what the session did before can't be read: {error.message}")
+        yield Reason("after_effect", f"{named}: earlier calls of the session can't be read: {error.message}")
 
 
 def _not_matched(row: HookRow, step: Step, event: Event) -> Reason:
     sources = step.meanings.session_sources
     source = event.target or ""
     if event.hook_event_name == "SessionStart" and sources is not None and source not in sources:
-        why = f"under `{step.dialect}` a session only starts by {listed(sorted(sources))}, and this is `{source}`"
-        return Reason("source", why, "use another dialect, `claude` for example; exit codes mean other things there")
+        why = f"under `{step.dialect}` SessionStart is only fired for {listed(sorted(sources))}, not for `{source}`"
+        return Reason("source", why)
     assert row.declared is not None  # built-ins have no matcher
-    return Reason("match", *match_reason(row.declared, step.hook.match or "", step.meanings, event))
+    found = match_reason(row.declared, step.hook.match or "", step.meanings, event)
+    return Reason.proposing("match", *found)
 
 
 def _failure(step: Step, event: Event) -> str:
     if event.gates:
-        return f"a failure {_ON_FAILURE[step.on_failure]}"
+        return f"if it fails, {_ON_FAILURE[step.on_failure]}"
     if event.block is Block.KEEP_GOING:
-        return "a failure is shown, and the agent stops as it would"
-    return "a failure is shown" if step.on_failure == "allow" else "a failure marks the result as an error"
+        return "if it fails, the error is shown and the agent stops as usual"
+    outcome = "the error is shown" if step.on_failure == "allow" else "the result is marked as an error"
+    return f"if it fails, {outcome}"
 
 
 def _answers(earlier: Sequence[Explained]) -> list[Outcome]:
-    """What earlier hooks are known to answer: a user's own `allow` overrides the guard."""
-    known = ((one.row, one.says) for one in earlier if one.says is not None)
-    return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=says) for row, says in known]
+    """The known answers of earlier hooks: an `allow` in the user's file overrides the guard."""
+    known = ((one.row, one.answer) for one in earlier if one.answer is not None)
+    return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=answer) for row, answer in known]
 
 
 def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
-    """Plain lines of config always say the same, the guard only reads the event, and built-ins that keep books
-    have nothing to say: these can be told."""
+    """Fixed answers in a file are always the same, the guard only reads the event, and built-ins that only observe
+    have no answer: these are known in advance."""
     if has_no_say(row):
         return NOTHING
     literal = row.declared is not None and isinstance(row.declared.action, Say)
@@ -429,26 +339,28 @@ def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
     return step.run(ctx) if isinstance(step.run, Guard) else None
 
 
-def _notes(row: HookRow, step: Step, says: Answer | None) -> Iterator[str]:
-    if says is not None and says.data and isinstance(step.run, Guard):
-        yield from filter(None, [says.data["how_to_allow"]])
+def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
+    if answer is not None and answer.data and isinstance(step.run, Guard):
+        yield from filter(None, [answer.data["how_to_allow"]])
+    if isinstance(step.run, RateLimiter):
+        yield from (f"{limit.in_words}, then {limit.then}" for limit, _ in step.run.limits)
     if step.matcher.problem:
-        yield f"its matcher `{step.hook.match}` can't be read and so matches everything: {step.matcher.problem}"
+        yield f"its matcher `{step.hook.match}` can't be read, so it matches everything: {step.matcher.problem}"
     if step.when_late is not None:
-        yield f"a late answer counts as {step.when_late}"
+        yield f"if it times out, that counts as {step.when_late}"
     if row.state == "runs" and row.declared is not None and of_claude_code(row.declared):
         adopt = adopting_command(row.declared)
         moved = f"; `{adopt}` moves it to billhook" if adopt else ""
-        yield f"inside Claude Code it is run by Claude Code itself{moved}"
+        yield f"in Claude Code, it is run by Claude Code itself{moved}"
 
 
 def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     known = [(one.row.name, Decision.DENY) for one in hooks if one.blocks and event.gates]
-    known += [(one.row.name, one.says.decision) for one in hooks if one.says is not None]
+    known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None]
     strictest = max((decision for _, decision in known), key=_STRICTNESS.__getitem__, default=Decision.NONE)
-    asked = [one for one in hooks if one.runs]
-    unknown = tuple(one.row.name for one in asked if one.says is None)
-    can_fail = [one for one in asked if one.failure and event.gates and not one.silent]
+    running = [one for one in hooks if one.runs]
+    unknown = tuple(one.row.name for one in running if one.answer is None)
+    can_fail = [one for one in running if one.failure and event.gates and not one.silent]
     return Outlook(
         decision=strictest,
         certain=strictest is Decision.DENY or not unknown,
@@ -459,12 +371,12 @@ def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     )
 
 
-# A past decision: what each hook did about an event then, why the others were not asked, and what would become of it
-# today. All of it comes from the record, the configuration that was kept with it, and the configuration of today.
+# A past decision: what each hook did, why the others were skipped, and what would happen today. It comes from the
+# record, the configuration that was kept with it, and today's configuration.
 
 
 Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
-Standing = Literal["asked", "background", "skipped", "not asked"]
+Standing = Literal["asked", "background", "skipped", "not asked"]  # the words of `billhook explain ID --json`
 
 _STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
 _LONGEST: Final = 200  # characters of a command or path in a reason
@@ -475,39 +387,40 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     standing: Standing
-    why: str = ""  # why it was skipped or not asked
-    said: OutcomeRecord | None = None  # what happened when it was asked
-    decided: bool = False  # it is one of those whose answer became the decision
-    own: bool = False  # it was a hook of the program that asked, which no file has
+    why: str = ""  # why it was skipped
+    word: str = ""  # the same in the word of the event log: `SkipReason`
+    said: OutcomeRecord | None = None  # what happened when it ran
+    decided: bool = False  # its answer became the decision, or a part of it
+    own: bool = False  # it was a hook of the calling program, which is in no file
     then: Row | None = None  # how it was configured; None: not known
-    today: Explained | None = None  # what would become of it today, about the same event
+    today: Explained | None = None  # what would happen to it today, at the same event
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """One record, and every hook that had to do with it."""
+    """One record, and every hook of its event."""
 
     record: Record
-    hooks: tuple[Considered, ...]  # those that were come to, in that order; then those that were not asked
-    by: tuple[str, ...]  # whose answers became the decision
-    known: bool  # the configuration of that moment is known
-    today: Explanation | None = None  # the same event under the configuration of today; None where it can't be told
+    hooks: tuple[Considered, ...]  # those in the record, in their order; then those that were skipped
+    by: tuple[str, ...]  # the hooks whose answers became the decision
+    known: bool  # the configuration of that time is known
+    today: Explanation | None = None  # the same event under today's configuration; None where that is not known
     untold: tuple[str, ...] = ()  # what is not known, and why
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """Hooks of a file that are not configured for such an event any more."""
+        """Hooks that are no longer configured for such an event."""
         return tuple(one.name for one in self.hooks if one.today is None and not one.own) if self.today else ()
 
     @property
     def added(self) -> tuple[str, ...]:
-        """Hooks of a file that would be asked today, and of which the record knows nothing."""
+        """Hooks of a file that would run today and are not in the record."""
         met = {one.name for one in self.hooks}
-        asked = [one.row for one in self.today.hooks if one.runs] if self.today else []
-        return tuple(row.name for row in asked if row.name not in met and row.layer != "built-in")
+        running = [one.row for one in self.today.hooks if one.runs] if self.today else []
+        return tuple(row.name for row in running if row.name not in met and row.layer != "built-in")
 
 
 def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) -> Past:
-    """A record, the configuration that was kept for it if it is still there, and that of today."""
+    """Compare a record with the configuration that was kept for it, if there is one, and with today's."""
     event, then_rows = event_of(record), rows_of(kept)
     today, untold = _today(record, event, config)
     outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
@@ -522,11 +435,11 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) ->
         )
         for one in _considered(record, then_rows, event)
     ]
-    untold += [f"what `{one.name}` is today: it was a hook of the program that asked" for one in hooks if one.own]
+    untold += [f"`{one.name}` today: it was a hook of the calling program" for one in hooks if one.own]
     if kept is None:
-        not_kept = f"the configuration of that moment: {record.config[:12]} was not kept"
-        not_said = "which configuration it was decided under: the record does not say"
-        untold.insert(0, not_kept if record.config else not_said)
+        not_kept = f"the configuration of that time: {record.config[:12]} was not kept"
+        not_named = "the configuration of that time: the record does not name it"
+        untold.insert(0, not_kept if record.config else not_named)
     return Past(
         record=record,
         hooks=tuple(hooks),
@@ -541,22 +454,22 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) ->
 
 
 def decided_by(record: Record) -> tuple[str, ...]:
-    """The hooks whose answers became the decision, stopped the agent or kept it going; where a record does not say who
-    did, those that gave the reason."""
-    strong = [said for said in record.outcomes if said.decision == record.decision != "none"]
+    """The hooks whose answers became the decision, stopped the agent or kept it going. Where no outcome has the
+    decision, the hooks that gave the reason."""
+    strong = [one for one in record.outcomes if one.decision == record.decision != "none"]
     if record.stop or record.keep_going:
-        strong += [said for said in record.outcomes if (said.stop if record.stop else said.keep_going)]
+        strong += [one for one in record.outcomes if (one.stop if record.stop else one.keep_going)]
     if not strong and record.reason and (record.decision != "none" or record.stop or record.keep_going):
-        strong = [said for said in record.outcomes if said.reason and said.reason in record.reason]
-    return tuple(dict.fromkeys(said.hook for said in strong))
+        strong = [one for one in record.outcomes if one.reason and one.reason in record.reason]
+    return tuple(dict.fromkeys(one.hook for one in strong))
 
 
 def _is_own(name: str, record: Record, rows: Mapping[str, Row] | None) -> bool:
-    """Whether a hook was the program's own: its outcome names no layer. Of one without an outcome, when it is known
-    that the configuration of its time had none of that name."""
-    for said in record.outcomes:
-        if said.hook == name:
-            return (said.source or "").partition(" ")[0] not in (*LAYERS, "built-in")
+    """Whether it was a hook of the calling program: its outcome names no layer. Without an outcome: whether the
+    configuration of that time is known and has no such hook."""
+    for one in record.outcomes:
+        if one.hook == name:
+            return (one.source or "").partition(" ")[0] not in (*LAYERS, "built-in")
     return rows is not None and name not in rows
 
 
@@ -569,29 +482,37 @@ def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) ->
             continue
         word = record.not_asked.get(said.hook) or said.error or ""
         why = said.error if word == SkipReason.CONDITION_RAISED else _why_not(word, rows.get(said.hook), record, event)
-        not_approved = word == SkipReason.NOT_TRUSTED  # what stands in for it was skipped
-        yield Considered(name=said.hook, standing="not asked" if not_approved else "skipped", why=why or word)
+        not_approved = word == SkipReason.NOT_TRUSTED  # the record has the hook that took its place
+        standing = "not asked" if not_approved else "skipped"
+        yield Considered(name=said.hook, standing=standing, word=word, why=why or word)
     for name, word in record.not_asked.items():
         if name not in met:
-            yield Considered(name=name, standing="not asked", why=_why_not(word, rows.get(name), record, event))
+            why = _why_not(word, rows.get(name), record, event)
+            yield Considered(name=name, standing="not asked", word=word, why=why)
     for name, row in rows.items() if record.judged else ():
         if name not in met and name not in record.not_asked and wants(row, record.event):
-            why = row.get("why") or "the record says nothing about it"
+            why = row.get("why") or "the record has no reason"
             yield Considered(name=name, standing="not asked", why=str(why))
 
 
 def _why_not(word: str, row: Row | None, record: Record, event: Event | None) -> str:
+    """The reason in the event log; in place of `did not match` and `condition false`, what did not match."""
     if row is None:
         return word
-    detail = ""
+    state = str(row.get("why") or "") if row.get("state") != "runs" else ""
+    detail = _mismatch(word, row, record, event)
+    texts = filter(None, (detail, state))
+    return "; ".join(texts) if detail else f"{word}: {state}".removesuffix(": ")
+
+
+def _mismatch(word: str, row: Row, record: Record, event: Event | None) -> str:
     if word == SkipReason.NOT_MATCHED and row.get("match"):
         target = (event.target if event is not None else None) or record.tool
-        detail = f"match `{row['match']}` is not for `{target}`" if target else f"match `{row['match']}`"
-    elif word == SkipReason.CONDITION_FALSE:
-        wanted = " and ".join(f"{label} `{text}`" for label, text in conditions_in_words(row))
-        detail = f"{wanted} is not true of {_about(record, event)}" if wanted else ""
-    standing = str(row.get("why") or "") if row.get("state") != "runs" else ""
-    return f"{word}: {'; '.join(filter(None, (detail, standing)))}".removesuffix(": ")
+        return f"`match: {row['match']}` does not match {f'`{target}`' if target else 'this event'}"
+    if word == SkipReason.CONDITION_FALSE:
+        wanted = " and ".join(f"`{label}: {text}`" for label, text in conditions_in_words(row))
+        return f"{wanted} is not true of {_about(record, event)}" if wanted else ""
+    return ""
 
 
 def _about(record: Record, event: Event | None) -> str:
@@ -602,7 +523,7 @@ def _about(record: Record, event: Event | None) -> str:
 
 
 def wants(row: Row, event: str) -> bool:
-    """Whether a hook is for that event."""
+    """Whether a hook listens for that event."""
     events = row.get("events")
     return not events or (isinstance(events, list) and event in events)
 
@@ -611,7 +532,7 @@ def wants(row: Row, event: str) -> bool:
 
 
 def event_of(record: Record) -> Event | None:
-    """The event that a record is about, as far as the log has it; None: not enough of it to tell."""
+    """The event of a record, as far as the log has it; None: the log does not have enough of it."""
     if record.tool is not None and not isinstance(record.input, Mapping):
         return None
     try:
@@ -622,13 +543,13 @@ def event_of(record: Record) -> Event | None:
 
 def _today(record: Record, event: Event | None, config: Config) -> tuple[Explanation | None, list[str]]:
     if event is None:
-        why = "the log has not enough of its input" if record.input is None else "its input is no event of today"
-        return None, [f"what would become of it today: {why}"]
+        why = "the log does not have its input" if record.input is None else "its input is not a valid event today"
+        return None, [f"today's verdict: {why}"]
     untold = []
     if record.redacted:
-        texts = "1 text was" if record.redacted == 1 else f"{record.redacted} texts were"
-        untold.append(f"what rules would say to the whole input: {texts} redacted")
+        strings = "1 string was" if record.redacted == 1 else f"{record.redacted} strings were"
+        untold.append(f"whether rules match the whole input: {strings} redacted")
     try:
         return explain(config, event), untold
-    except Exception as error:  # what a log has may be no input that any hook ever saw
-        return None, [f"what would become of it today: {type(error).__name__}: {error}"]
+    except Exception as error:  # the input in a log may be one that no hook ever received
+        return None, [f"today's verdict: {type(error).__name__}: {error}"]

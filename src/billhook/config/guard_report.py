@@ -1,4 +1,4 @@
-"""The guard as people see it: its preset, the cells that were changed, what it did lately."""
+"""The guard for screens: its preset, the cells that were changed, and its recent decisions."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -17,13 +17,13 @@ _BUILT_IN: Final = "built-in"
 
 
 class GuardReport(msgspec.Struct, frozen=True):
-    """How the guard is set, and what it did in the last days."""
+    """The settings of the guard, and its decisions in the last days."""
 
     preset: str
-    cells: Mapping[str, str]  # those that the user set, and those that a project tightened
+    cells: Mapping[str, str]  # the cells that the user set or a project tightened
     asks: int = 0
     denies: int = 0
-    complete: bool = True  # all of these days were looked at; otherwise there are at least so many
+    complete: bool = True  # all of these days were read; if False, the numbers are lower limits
 
     @property
     def on(self) -> bool:
@@ -44,13 +44,13 @@ class GuardReport(msgspec.Struct, frozen=True):
 
 
 def guard_settings(config: Config) -> GuardSettings | None:
-    """What the guard of a configuration is set to; None without built-ins."""
+    """The guard's settings in a configuration; None without built-ins."""
     guards = (hook.run for hook in config.hooks if isinstance(hook.run, Guard))
     return next((one.settings for one in guards), None)
 
 
 def guard_report(config: Config) -> GuardReport | None:
-    """Look at the configuration and at the end of the event log; None without built-ins. Raises StoreError."""
+    """The report, from the configuration and the end of the event log; None without built-ins. Raises StoreError."""
     settings = guard_settings(config)
     if settings is None:
         return None
@@ -68,18 +68,18 @@ def _lately(config: Config) -> tuple[int, int, bool]:
     for record in look:
         if record.time < since:
             return asks, denies, True
-        said = [one.decision for one in record.outcomes if _is_guard(one.hook, one.source)]
-        asks, denies = asks + ("ask" in said), denies + ("deny" in said)
+        decisions = [one.decision for one in record.outcomes if _is_guard(one.hook, one.source)]
+        asks, denies = asks + ("ask" in decisions), denies + ("deny" in decisions)
     return asks, denies, look.complete
 
 
 def _is_guard(hook: str, source: str | None) -> bool:
-    """Whether an outcome is the guard's; a hook of the user's may have the same name."""
+    """Whether an outcome is from the guard; a hook of the user may have the same name."""
     return source == _BUILT_IN and hook in (NAME, f"{_BUILT_IN}/{NAME}")
 
 
 def findings(config: Config) -> Iterator[tuple[str, str, str]]:
-    """How the guard is, for `billhook doctor`: level, text and remedy. Raises StoreError."""
+    """The state of the guard for `billhook doctor`: level, text and remedy. Raises StoreError."""
     report = guard_report(config)
     if report is None:
         return

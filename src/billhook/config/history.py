@@ -1,7 +1,7 @@
-"""What the event log knows of the hooks that are configured: when each was last asked, which never was though its event
-occurred, which are slow.
+"""The event log about the configured hooks: when each last ran, which never ran although its event occurred, and which
+are slow.
 
-Only the newest part of a log is looked at, so that no verb takes longer the longer billhook is used.
+Only the newest part of a log is read, so that verbs don't become slower the longer billhook is used.
 """
 
 import os
@@ -17,6 +17,7 @@ from billhook.builtins.metrics import HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
 from billhook.config.declaration import CONDITION_KEYS
+from billhook.config.trust import TRUST
 from billhook.core.answers import Skipped, SkipReason
 from billhook.store.files import log_folder
 from billhook.store.log.record import OutcomeRecord, Record, Wanted
@@ -24,22 +25,22 @@ from billhook.store.log.record import OutcomeRecord, Record, Wanted
 if TYPE_CHECKING:
     from billhook.store.log.reader import LogReader
 
-LARGEST: Final = 64 << 20  # bytes of a log that are looked at, from its end
+LARGEST: Final = 64 << 20  # bytes of a log that are read, from its end
 _RUNS: Final = 200
-"""The newest runs of a hook that tell whether it is slow: what was mended since then does not count for ever."""
-_CONFIGURATIONS: Final = 100  # kept configurations that are read for one look
+"""How many of the newest runs determine whether a hook is slow: a hook that was fixed must not stay slow forever."""
+_CONFIGURATIONS: Final = 100  # configurations that are read for one scan
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _SAME: Final = ("events", "match", *CONDITION_KEYS, "dialect", "state")
-"""What decides whether a hook is asked about an event. Only hooks that run today are looked at."""
-_DOES_THE_SAME: Final = ("what", "kind", "hash")  # what decides how long it takes
+"""What determines whether a hook runs for an event. Only hooks that are configured now are considered."""
+_DOES_THE_SAME: Final = ("what", "kind", "hash")  # what determines how long it takes
 NOT_WANTED: Final = frozenset({SkipReason.NOT_MATCHED, SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED})
-"""Reasons that lie with the hook's own conditions."""
+"""Reasons from the hook's own conditions."""
 _TELLING: Final = NOT_WANTED | {SkipReason.DENIED, SkipReason.STOPPED}
-"""The same, and another hook that ended the run before. Other reasons don't tell when the hook would run."""
+"""The same, and an earlier hook that ended the run. Other reasons don't show when the hook would run."""
 
 
 def log_of(config: Config) -> "LogReader | None":
-    """The log of a project; None: there is none yet."""
+    """The log of a project; None if there is none yet."""
     from billhook.store.log.reader import LogReader
 
     root = Path(config.root)
@@ -48,7 +49,7 @@ def log_of(config: Config) -> "LogReader | None":
 
 
 def budget_of(config: Config) -> float | None:
-    """The latency budget in milliseconds; None: the metrics are switched off."""
+    """The latency budget in milliseconds; None if the metrics are switched off."""
     for hook in config.hooks:
         if hook.source.layer == "built-in" and isinstance(hook.run, ContextBudget):
             return hook.run.warn_ms
@@ -61,8 +62,8 @@ class LogTailScan:
 
     def __init__(self, log: "LogReader", project: str, at_most: int = LARGEST) -> None:
         self._log, self._project, self._left = log, project, at_most
-        self.events = 0  # how many were looked at
-        self.complete = False  # there are no more of them
+        self.events = 0  # how many were read
+        self.complete = False  # all of them were read
 
     def __iter__(self) -> Iterator[Record]:
         for entry in self._log.backward(Wanted(project=self._project)):
@@ -76,13 +77,13 @@ class LogTailScan:
         self.complete = True
 
 
-# -- when each was last asked
+# -- when each last ran
 
 
 class LastFired(msgspec.Struct, frozen=True):
-    """When hooks were last asked."""
+    """When hooks last ran."""
 
-    times: dict[str, str]  # By name, as records have it. One that is missing was not asked in these events.
+    times: dict[str, str]  # by name, as in records; a missing hook did not run for these events
     events: int
     complete: bool  # these are all events of the log
 
@@ -90,7 +91,7 @@ class LastFired(msgspec.Struct, frozen=True):
 def last_fired(
     log: "LogReader", project: str, names: Iterable[str], at_most: int = LARGEST, known_as: "KnownAs | None" = None
 ) -> LastFired:
-    """When each of these hooks was last run, by today's name. `known_as` knows their names of earlier times."""
+    """When each of these hooks last ran, by its current name. `known_as` has their earlier names."""
     missing = set(names)
     times: dict[str, str] = {}
     look = LogTailScan(log, project, at_most)
@@ -105,16 +106,16 @@ def last_fired(
 
 
 def asked(record: Record) -> Iterator[str]:
-    """The hooks that were asked, whatever came of it."""
-    return (said.hook for said in record.outcomes if said.status != "skipped")
+    """The hooks that ran, whatever their result."""
+    return (outcome.hook for outcome in record.outcomes if outcome.status != "skipped")
 
 
-# -- what hooks were called
+# -- earlier names of hooks
 
 
 class KnownAs:
-    """What some of today's hooks were called under earlier configurations: a name has its layer before it, and a
-    number behind it, only while there is another one like it."""
+    """The names of hooks under earlier configurations: a name has the prefix of its layer, and a number at its end,
+    only if another hook has the same name."""
 
     def __init__(self, hooks: Iterable[HookRow], root: Path) -> None:
         self._today = {_key(row.name, row.layer): row.name for row in hooks}
@@ -122,26 +123,26 @@ class KnownAs:
         self._known: dict[str, dict[str, str]] = {}
 
     def of(self, hash_: str) -> dict[str, str]:
-        """Names of that time, each with today's, empty if there is none. A name that is missing was the same."""
+        """The names at that time, each with the current name; empty if there is none. A missing name was the same."""
         if hash_ not in self._known:
             snapshot = kept(self._root, hash_) if hash_ and len(self._known) < _CONFIGURATIONS else None
             self._known[hash_] = self.under(snapshot)
         return self._known[hash_]
 
     def under(self, snapshot: Mapping[str, Any] | None) -> dict[str, str]:
-        """As `of`, for a configuration that was kept. Where none was, `layer/name` says it all."""
+        """As `of`, for the snapshot of a configuration. Without one, names with `layer/` are recognized."""
         if snapshot is None:
             before = [(f"{layer}/{name}", number, now) for (layer, name, number), now in self._today.items()]
             return {name if number == 1 else f"{name}#{number}": now for name, number, now in before}
         then = {name: _key(name, str(row.get("layer"))) for name, row in rows_of(snapshot).items()}
         found = {name: self._today.get(key, "") for name, key in then.items()}
         same = set(self._today.values()) - set(found.values())
-        # A hook that moved to another layer keeps its name, unless somebody else has it.
+        # A hook that moved to another layer keeps its name, unless another hook has it.
         return {name: now or (name if name in same else "") for name, now in found.items()}
 
 
 def rows_of(snapshot: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
-    """The hooks of a kept configuration by their names of that time."""
+    """The hooks of a snapshot by their names at that time."""
     hooks = (snapshot or {}).get("hooks")
     listed = hooks if isinstance(hooks, list) else ()
     return {str(row["name"]): row for row in listed if isinstance(row, dict) and "name" in row}
@@ -153,17 +154,17 @@ def _key(shown: str, layer: str) -> tuple[str, str, int]:
     return (layer, base, int(number)) if base and _NUMBER.fullmatch(number) else (layer, plain, 1)
 
 
-# -- which never were, and which are slow
+# -- which never ran, and which are slow
 
 
 class Quiet(msgspec.Struct, frozen=True):
-    """A hook that was never asked, although its event occurred while it was configured as it is today."""
+    """A hook that never ran, although its event occurred while it was configured as it is now."""
 
     row: HookRow
-    events: dict[str, int]  # how often which event occurred
+    events: dict[str, int]  # how often each event occurred
     reasons: dict[str, int]
-    """What kept it from being asked, and how often: one of NOT_WANTED, or who had ended the run before it."""
-    last: str  # the id of the newest record that says so
+    """Why it did not run, and how often: one of NOT_WANTED, or the hook that ended the run before it."""
+    last: str  # the id of the newest such record
 
 
 class Slow(msgspec.Struct, frozen=True):
@@ -174,14 +175,14 @@ class Slow(msgspec.Struct, frozen=True):
 
 
 class HookHistory(msgspec.Struct, frozen=True):
-    """What a log says against hooks."""
+    """Problems of hooks that a log shows."""
 
     quiet: tuple[Quiet, ...]
     slow: tuple[Slow, ...]
 
 
 def facts(log: "LogReader", config: Config) -> HookHistory:
-    """What the newest events say against the configured hooks that run. Built-ins are not looked at."""
+    """Problems of the configured hooks in the newest events. Built-ins are not checked."""
     hooks = {row.name: row for row in rows(config) if row.state == "runs" and row.declared is not None}
     gathered = _Gathered(hooks, Path(config.root))
     for record in LogTailScan(log, config.project) if hooks else ():
@@ -192,7 +193,7 @@ def facts(log: "LogReader", config: Config) -> HookHistory:
 
 
 class _Gathered:
-    """What is seen of some hooks, newest record first."""
+    """Statistics of some hooks, collected from the newest record on."""
 
     def __init__(self, hooks: Mapping[str, HookRow], root: Path) -> None:
         self._hooks, self._root = hooks, root
@@ -210,9 +211,9 @@ class _Gathered:
         if record.config not in self._same:
             self._same[record.config] = self._alike(record.config) if len(self._same) < _CONFIGURATIONS else {}
         same = self._same[record.config]
-        for said in record.outcomes:
-            if said.hook in same and said.status != "skipped":
-                self._ran(said, *same[said.hook])
+        for outcome in record.outcomes:
+            if outcome.hook in same and outcome.status != "skipped":
+                self._ran(outcome, *same[outcome.hook])
         for then, why in record.not_asked.items():
             skipped = Skipped.from_recorded(why) if then in same else None
             if skipped is not None and skipped.reason in _TELLING:
@@ -221,11 +222,11 @@ class _Gathered:
                 self._reasons[name][why] += 1
                 self._last.setdefault(name, record.id)
 
-    def _ran(self, said: OutcomeRecord, name: str, did_the_same: bool) -> None:
+    def _ran(self, outcome: OutcomeRecord, name: str, did_the_same: bool) -> None:
         self._asked.add(name)
         self._runs[name] += did_the_same
         if did_the_same and self._runs[name] <= _RUNS:
-            self.tally.add(said if said.hook == name else msgspec.structs.replace(said, hook=name))
+            self.tally.add(outcome if outcome.hook == name else msgspec.structs.replace(outcome, hook=name))
 
     def quiet(self) -> Iterator[Quiet]:
         for name, row in self._hooks.items():
@@ -233,8 +234,8 @@ class _Gathered:
                 yield Quiet(row, dict(self._events[name]), dict(self._reasons[name].most_common()), self._last[name])
 
     def _alike(self, hash_: str) -> dict[str, tuple[str, bool]]:
-        """The hooks that ran for the same things under a configuration: their names of that time, each with today's and
-        with whether it also did the same. All of them where it was not kept: the record names the hooks it had."""
+        """The hooks that ran for the same events under a configuration: their names at that time, each with the current
+        name and whether its action was the same. Without a snapshot all hooks: the record has their names."""
         snapshot = kept(self._root, hash_) if hash_ else None
         names = self._names.under(snapshot)
         if snapshot is None:
@@ -248,7 +249,7 @@ class _Gathered:
         return {then: (now, alike(then, now, _DOES_THE_SAME)) for then, now in both}
 
 
-# -- what happened lately
+# -- recent events
 
 
 class RecentRecords(msgspec.Struct, frozen=True):
@@ -256,15 +257,18 @@ class RecentRecords(msgspec.Struct, frozen=True):
 
     last: str  # the time of the newest event
     today: int
-    failed_open: int  # how often a hook failed today and let the event pass
-    complete: bool  # all of today was looked at; otherwise there are at least so many
+    failed_open: int  # how often a hook failed open today
+    complete: bool  # all records of today were read; if False, the numbers are lower limits
 
 
 def recent(log: "LogReader", project: str, midnight: str, at_most: int = LARGEST // 8) -> RecentRecords | None:
-    """What happened since `midnight`, a time as records have it; None: nothing ever."""
+    """The events since `midnight`, a time in the format of records; None if the log has no events. Approvals do
+    not count."""
     last, today, failed_open = "", 0, 0
     look = LogTailScan(log, project, at_most)
     for record in look:
+        if record.event == TRUST:
+            continue
         last = last or record.time
         if record.time < midnight:
             return RecentRecords(last, today, failed_open, True)

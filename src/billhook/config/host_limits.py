@@ -1,7 +1,6 @@
-"""What an agent runs itself: inside it, billhook leaves those entries alone, so that no hook runs twice.
+"""What an agent can't honour of a hook: missing events, answers that it ignores or changes, and time limits.
 
-Claude Code runs the nested entries of its own settings files, and so do other agents that read the same files. Of other
-agents' own files billhook loads none.
+Each limit is one sentence for `billhook check --host`.
 """
 
 import os
@@ -20,11 +19,8 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
 from billhook.core.match import compile_matcher
 
-# What an agent can't honour of a hook, in plain sentences:
-
-
-_LITERALS: Final = {"inject": ("context",), "notify": ()}  # the others are called the same in both tables
-_SAID: Final = {
+_LITERALS: Final = {"inject": ("context",), "notify": ()}  # the others have the same name in both tables
+_ANSWERS: Final = {
     "allow": "allow",
     "deny": "deny",
     "ask": "ask",
@@ -32,7 +28,7 @@ _SAID: Final = {
     "replace_output": "rewritten output",
     "context": "context",
     "stop": "stop",
-    "keep_going": "wish to go on",
+    "keep_going": "request to keep going",
     "quiet": "`suppressOutput`",
 }
 _DOES: Final = {
@@ -44,7 +40,7 @@ _DOES: Final = {
     "stop": "stop the run",
     "keep_going": "keep the agent going",
 }
-"""What any hook may do; an allow that is not heard leaves things as they are."""
+"""What any hook may do. An ignored allow changes nothing, so it is left out."""
 _VALUE: Final = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']?"
 _EVIDENCE: Final = {
     "ask": re.compile(rf"permissionDecision{_VALUE}ask\b|\b(?:return|billhook\.)\s{{0,9}}ask\("),
@@ -53,40 +49,40 @@ _EVIDENCE: Final = {
     "context": re.compile(r"\badditionalContext\b|\b(?:return|billhook\.)\s{0,9}inject\("),
     "stop": re.compile(rf"\bcontinue{_VALUE}[Ff]alse\b|\b(?:return|billhook\.)\s{{0,9}}stop\("),
 }
-"""Words in a script that can hardly mean anything else."""
+"""Text in a script that shows this answer."""
 _QUIET: Final = re.compile(rf"\bsuppressOutput{_VALUE}[Tt]rue\b")
 _EVENT: Final = re.compile(r"\b[A-Z][a-z]+[A-Z]\w+\b")
 _REFUSED: Final = (Block.DENY, Block.NOT_HONOURED)
 
 
 class Host(msgspec.Struct, frozen=True):
-    """The agent that is asked about."""
+    """The agent whose limits are checked."""
 
     name: str
-    title: str  # what people call it
+    title: str  # its name for people
     seconds: Callable[[str, float], float]
-    """How long hooks can take there on an event, for one that wants so many seconds."""
+    """How many seconds a hook can take for an event in that agent, given the event and the hook's timeout."""
 
     def calls(self, event: str) -> str:
-        """What the agent calls an event of ours."""
+        """The agent's name of an event."""
         return own_name(self.name, event) or event
 
 
 class HostLimit(msgspec.Struct, frozen=True):
-    """One thing that an agent does not do as a hook has it."""
+    """One part of a hook that an agent can't honour."""
 
     hook: str
     file: str
     line: int
-    events: tuple[str, ...]  # our names of the events that it is about
-    wants: tuple[str, ...]  # `ask`, `deny`, `context` ...; `event` and `timeout` where it is about these
+    events: tuple[str, ...]  # our names of the events
+    wants: tuple[str, ...]  # `ask`, `deny`, `context` ...; or `event`, or `timeout`
     becomes: str
-    sure: bool  # the hook says this, or needs it; else it may
+    sure: bool  # the hook certainly uses it; if False, it may
     sentence: str
 
 
 def limits(hook: Declared, agent: Host) -> list[HostLimit]:
-    """Everything that this agent can't honour of a hook; what is sure comes first."""
+    """Everything that this agent can't honour of a hook; certain limits come first."""
     missing = [event for event in hook.events if event not in CAPABILITIES[agent.name]]
     found = [*_missing(hook, agent, missing)]
     events = [event for event in hook.events or CAPABILITIES[agent.name] if event not in missing]
@@ -103,7 +99,7 @@ def limits(hook: Declared, agent: Host) -> list[HostLimit]:
 
 
 def _known(hook: Declared) -> tuple[str, ...] | None:
-    """What the hook says; None when nobody can tell."""
+    """The answers that the hook returns; None if they are unknown."""
     match hook.action:
         case Say(decision):
             return _LITERALS.get(decision, (decision,))
@@ -121,7 +117,7 @@ def _known(hook: Declared) -> tuple[str, ...] | None:
 
 
 def _texts(hook: Declared) -> Iterator[str]:
-    """The hook's own line, and the scripts and the module that it names."""
+    """The hook's command, and the scripts and the module that it names."""
     if isinstance(hook.action, RunAction):
         yield hook.action.text
     if isinstance(hook.action, RunAction | Exec):
@@ -142,7 +138,7 @@ def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLim
 def _losses(
     hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool
 ) -> Iterator[HostLimit]:
-    """What is lost of what it says, or may say; alike on several events, it is one sentence."""
+    """Answers that the hook returns, or may return, and the agent can't honour. Equal losses share one sentence."""
     alike: dict[str, dict[str, list[str]]] = {}
     for event in events:
         for want in wants:
@@ -153,21 +149,21 @@ def _losses(
         together: dict[tuple[str, ...], list[str]] = {}
         for want, where in by_want.items():
             together.setdefault(tuple(where), []).append(want)
-        for on, said in together.items():
-            yield _loss(hook, agent, on, said, clause, sure=sure)
+        for on, lost in together.items():
+            yield _loss(hook, agent, on, lost, clause, sure=sure)
 
 
-def _loss(hook: Declared, agent: Host, on: tuple[str, ...], said: list[str], clause: str, *, sure: bool) -> HostLimit:
+def _loss(hook: Declared, agent: Host, on: tuple[str, ...], lost: list[str], clause: str, *, sure: bool) -> HostLimit:
     place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
     if sure:
-        sentence = f"{place} its {_and([_SAID[want] for want in said])} {clause}"
+        sentence = f"{place} its {_and([_ANSWERS[want] for want in lost])} {clause}"
     else:
-        sentence = f"{place} it may {_and([_DOES[want] for want in said], 'or')}, which {clause}"
-    return _limit(hook, on, tuple(said), clause, sentence, sure=sure)
+        sentence = f"{place} it may {_and([_DOES[want] for want in lost], 'or')}, which {clause}"
+    return _limit(hook, on, tuple(lost), clause, sentence, sure=sure)
 
 
 def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
-    """What becomes of it there; nothing when it is honoured, or means nothing on this event anyhow."""
+    """What the agent does with this answer; empty if it honours it, or if it has no meaning for this event."""
     able, usual = can(agent.name, event), can("claude", event)
     clause = able.becomes(want)
     if not clause or (want == "deny" and not _refusable(event) and clause == usual.becomes(want)):
@@ -180,7 +176,7 @@ def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
 
 
 def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[HostLimit]:
-    """A rewritten input of which the agent takes over only a part; who rewrites shell lines is not concerned."""
+    """A rewritten input of which the agent uses only a part. Hooks that rewrite shell commands are not affected."""
     taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
     matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
     shell_only = all(rule.startswith("Bash") for rule in hook.conditions.rules or ("",))
@@ -197,7 +193,7 @@ def _refusable(event: str) -> bool:
 
 
 def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
-    """A time-out that is longer than what the agent waits."""
+    """A timeout that is longer than the agent's."""
     for event in events if hook.timeout is not None and not hook.background else ():
         assert hook.timeout is not None
         there = agent.seconds(event, hook.timeout)

@@ -1,4 +1,4 @@
-"""billhook inside an agent: its own entries, where it is installed, and the hooks that the agent runs itself."""
+"""billhook inside an agent: billhook's entries, its installation, and the hooks that the agent runs itself."""
 
 import functools
 import os
@@ -17,18 +17,18 @@ from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.lazy import pattern
 
-# Entries that are billhook itself: loaded as hooks, they would only call us again.
+# Entries that run billhook: loaded as hooks, they would only call billhook again.
 
 
 def is_billhook(action: Action | None) -> bool:
-    """Whether it runs billhook as an agent's hook, and nothing else."""
+    """Whether an action runs billhook as an agent's hook, and nothing else."""
     match action:
         case RunAction(text) if "billhook" in text:
-            from billhook.effects import shell  # a quiet event needs no reader of commands
+            from billhook.effects import shell  # most events don't need the shell parser
 
             commands = [command.words for command in shell.parse(_IF_MISSING.sub("", text)).commands if command.words]
-            asked = [words for words in commands if words[:2] != ("command", "-v")]  # is it installed?
-            return bool(asked) and all(map(_calls_us, asked))
+            called = [words for words in commands if words[:2] != ("command", "-v")]  # which tests for a program
+            return bool(called) and all(map(_calls_us, called))
         case Exec(argv):
             return _calls_us(argv)
         case Url(url):
@@ -38,7 +38,7 @@ def is_billhook(action: Action | None) -> bool:
 
 
 def _calls_us(words: Sequence[str]) -> bool:
-    """`billhook-hook`, `billhook hook --as ...`, also through `python -m`, `uvx` and their like; not a local file."""
+    """`billhook-hook`, `billhook hook --as ...`, also through `python -m`, `uvx` and others; not a local file."""
     if not words or words[0].startswith((".", "~")):
         return False
     names = [os.path.basename(word) for word in words]
@@ -53,13 +53,13 @@ def _calls_us(words: Sequence[str]) -> bool:
 _OUR_ADDRESS: Final = re.compile(
     rf"https?://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?/hook/(?:{'|'.join(MEANINGS)})(?:\?.*)?"
 )
-"""Where the daemon answers agents over HTTP: asked by ourselves, it would ask the same hooks once more."""
+"""The address at which the daemon answers agents over HTTP: if billhook called it, the same hooks would run again."""
 _IF_MISSING: Final = re.compile(r"\Acommand -v [^|&;]+ >/dev/null 2>&1 \|\| (?:exit 0|\{ .+? \}); (?=exec )", re.DOTALL)
-"""What an entry says that acts where billhook is missing, before it runs billhook."""
+"""The beginning of an entry that handles a missing billhook, before it runs billhook."""
 _RUNNERS: Final = frozenset({"uvx", "uv", "pipx", "env", "exec"})
 
 
-# Where billhook itself is installed:
+# The installation of billhook:
 
 
 PROGRAMS = ("billhook-hook", "billhook")
@@ -70,7 +70,7 @@ _IN_SETTINGS = pattern(
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """The parts of this process's own installation."""
+    """The files of this process's installation."""
 
     programs: tuple[str, ...]
     interpreters: tuple[str, ...]
@@ -80,7 +80,7 @@ class Installation(msgspec.Struct, frozen=True):
 
 @functools.cache
 def installation() -> Installation:
-    """What this process runs from."""
+    """The installation that this process runs from."""
     beside = os.path.dirname(sys.executable)
     programs = [path for name in PROGRAMS if os.path.lexists(path := os.path.join(beside, name))]
     sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
@@ -94,7 +94,7 @@ def installation() -> Installation:
 
 
 def programs(settings: Iterable[str]) -> tuple[str, ...]:
-    """The programs that agents run: as their settings name them, as PATH finds them, and beside the interpreter."""
+    """The programs that agents run: those in their settings, on PATH, and beside the interpreter."""
     on_path = ([os.path.join(folder, name) for folder in _path()] for name in PROGRAMS)
     found = [next(filter(os.path.exists, paths), "") for paths in on_path]
     named = [named for file in settings for named in _named_in(file)]
@@ -106,7 +106,7 @@ def _path() -> list[str]:
 
 
 def search_path() -> tuple[str, ...]:
-    """The folders of PATH, links followed as well."""
+    """The folders of PATH, and the targets of links."""
     return _with_links(_path())
 
 
@@ -120,7 +120,7 @@ def _named_in(file: str) -> list[str]:
 
 
 def source_package(project: str) -> tuple[str, ...]:
-    """The package itself, where it is installed from a source tree; () in that tree: working on it is ordinary work."""
+    """The package, if it is installed from a source tree; () in that tree, where edits are normal."""
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     inside = os.path.join(os.path.realpath(project), "")
     return () if package.startswith(inside) or package in installation().packages else (package,)
@@ -147,15 +147,15 @@ _FILES: Final = ("/.claude/settings.json", "/.claude/settings.local.json")
 class HostAgent(msgspec.Struct, frozen=True, cache_hash=True):
     """The agent that hooks are loaded for."""
 
-    host: str = ""  # its name; empty: none that has hooks of its own
+    host: str = ""  # its name; empty: no agent that runs hooks itself
     project: str = ""
-    """The folder whose settings it reads, as it says itself; empty, or none that is there: nobody knows, and every
-    folder on the way may be it."""
+    """The folder whose settings it reads, from its variables. If it is empty or does not exist, the folder is unknown,
+    and may be any folder above."""
     sure: bool = True
-    """False: somebody speaks like that agent, who may be a loop of its own that runs no hooks. Then only those files
-    count as the agent's in which billhook is installed."""
+    """False: the caller uses that agent's format, but may be another program that runs no hooks. Then only files in
+    which billhook is installed count as the agent's."""
     over_http: bool = False
-    """It calls over HTTP, without variables. If not sure, it is believed if one of its files has billhook's address."""
+    """It calls over HTTP, without variables. If not sure, it is confirmed if one of its files has billhook's URL."""
 
 
 def _reads_these(host: str) -> bool:
@@ -163,21 +163,21 @@ def _reads_these(host: str) -> bool:
 
 
 def inside(host: "str | HostAgent", environ: Mapping[str, str]) -> HostAgent:
-    """The agent of that name, in the folder that it says it works in."""
+    """The agent of that name, in the project that its variables name."""
     if isinstance(host, HostAgent):
         return host
     return HostAgent(host, environ.get("CLAUDE_PROJECT_DIR", "")) if _reads_these(host) else HostAgent()
 
 
 def seen(host: str, environ: Mapping[str, str], *, over_http: bool) -> HostAgent:
-    """The same for somebody who speaks like that agent: Claude Code is believed where its variables say so."""
+    """The same for a caller that uses that agent's format: it is Claude Code if its variables are set."""
     if host != "claude" or environ.get("CLAUDECODE") or environ.get("CLAUDE_CODE_ENTRYPOINT"):
         return inside(host, environ)
     return HostAgent("claude", environ.get("CLAUDE_PROJECT_DIR", ""), sure=False, over_http=over_http)
 
 
-def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
-    """The same, sure where the files say so."""
+def confirmed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
+    """The agent; over HTTP it is sure if one of the files has billhook's URL."""
     if agent.sure or not agent.over_http:
         return agent
     installed = any(entry.ours and isinstance(entry.action, Url) for read in reads for entry in read.entries)
@@ -185,7 +185,7 @@ def believed(agent: HostAgent, reads: Iterable[FileRead]) -> HostAgent:
 
 
 def runs_itself(agent: HostAgent, declared: Declared, read: FileRead, home: str) -> str:
-    """Who runs an entry of a file if not billhook, in words; nothing when nobody else does."""
+    """`run by Claude Code itself`, if the agent runs an entry of a file; else empty."""
     nested = declared.shape == "nested" and not declared.ours
     if not _reads_these(agent.host) or not nested or not _reads(agent, declared, home):
         return ""
@@ -194,24 +194,24 @@ def runs_itself(agent: HostAgent, declared: Declared, read: FileRead, home: str)
 
 
 def of_claude_code(declared: Declared) -> bool:
-    """Whether Claude Code runs it itself, whatever billhook does: an entry of its own settings."""
+    """Whether it is an entry of Claude Code's settings, which Claude Code runs itself."""
     return declared.shape == "nested" and not declared.ours and declared.file.endswith(_FILES)
 
 
 def is_claudes(declared: Declared, host: str) -> bool:
-    """The same inside an agent: in one that does not read that file, nothing else runs the entry."""
+    """The same inside an agent: only agents that read that file run the entry."""
     return of_claude_code(declared) and (not host or _reads_these(host.removeprefix("http:")))
 
 
 def adopting_command(declared: Declared) -> str:
-    """What moves an entry of Claude Code's settings to billhook; nothing for a file that `install` does not know."""
+    """The command that moves an entry of Claude Code's settings to billhook; empty if `install` can't edit the file."""
     if not declared.file.endswith(_FILES[0]):
         return ""
     return f"billhook install claude {'' if declared.layer == 'user' else '--project '}--adopt"
 
 
 def _reads(agent: HostAgent, declared: Declared, home: str) -> bool:
-    """Whether the file is one that the agent reads."""
+    """Whether the agent reads the file."""
     folder = next((declared.file.removesuffix(name) for name in _FILES if declared.file.endswith(name)), "")
     if not folder:
         return False

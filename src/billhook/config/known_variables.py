@@ -30,16 +30,16 @@ _VARIABLE: Final = r"\$(?:(\w+)|\{(\w+)\})"
 
 
 class KnownVariables(msgspec.Struct, frozen=True):
-    """What a shell text says."""
+    """A shell text with known variables."""
 
     text: str  # with a sign for each known value
     commands: tuple[shell.SimpleCommand, ...]  # with their words as far as they are known
-    values: dict[int, str] = {}  # what each sign in the text stands for
+    values: dict[int, str] = {}  # the value of each sign
 
 
 def known(text: str, folder: str, home: str, script: str) -> KnownVariables:
-    """Read a shell text that runs in `folder`; `script` is the file it is from, if it is from one."""
-    if "$" not in text:  # what is known begins with one
+    """Read a shell text that runs in `folder`; `script` is its file, if it has one."""
+    if "$" not in text:  # no variables
         return KnownVariables(text, shell.parse(text).commands)
     reading = _Reading(text, folder, home, script)
     commands = reading.commands()
@@ -47,10 +47,10 @@ def known(text: str, folder: str, home: str, script: str) -> KnownVariables:
 
 
 class _Reading:
-    """Shell text with what is known of its variables put in.
+    """Replaces known variables in shell text.
 
-    A value is put in as one character of Unicode's private area that the text does not hold, so that blanks and quotes
-    in the value can't change how the text is read; it is turned into the value after that.
+    A value is inserted as one character of Unicode's private area that the text does not contain, so that spaces and
+    quotes in the value can't change how the text is parsed. After that the character is replaced by the value.
     """
 
     def __init__(self, text: str, folder: str, home: str, script: str) -> None:
@@ -65,29 +65,29 @@ class _Reading:
                 pattern = rf'\$\(\s*dirname\s+(?:--\s+)?"?{sign}"?\s*\)' if sign else _OWN_FOLDER
                 self.put(pattern, os.path.dirname(script), "dirname", "${0", "${BASH_SOURCE")
         self.put(_PROJECT, folder, "CLAUDE_PROJECT_DIR", "show-toplevel")
-        if ":-" in self.text:  # what is meant unless somebody says otherwise
+        if ":-" in self.text:  # the default is used unless the variable is set
             self.text = re.sub(_DEFAULT, r"\1", self.text)
         self.put(_HOME, home, "HOME")
         self.absolute()
         self.put(_HERE, ".", "PWD", "pwd")
 
-    def put(self, pattern: str, value: str, *said: str) -> None:
-        """Put a value where the pattern is found. Compiling one costs more than most texts, so `said` are words of
-        which each such place holds one."""
-        if any(word in self.text for word in said) and re.search(pattern, self.text):
+    def put(self, pattern: str, value: str, *words: str) -> None:
+        """Insert a value where the pattern matches. Compiling a pattern is slow, so it is tried only if the text has
+        one of `words`, as every match does."""
+        if any(word in self.text for word in words) and re.search(pattern, self.text):
             sign = self.sign(value)
             if sign:
                 self.text = re.sub(pattern, sign, self.text)
 
     def sign(self, value: str) -> str:
-        """The character that stands for a value from now on; none when there are no more."""
+        """The character that represents a value from now on; empty if there are no more."""
         sign = next(self.free, "")
         if sign:
             self.values[sign] = self.table[ord(sign)] = value
         return sign
 
     def absolute(self) -> None:
-        """`$(cd FOLDER && pwd)` and `$(realpath FOLDER)`, where the folder is known by now."""
+        """Replace `$(cd FOLDER && pwd)` and `$(realpath FOLDER)` if the folder is known."""
         if self.values and any(word in self.text for word in ("pwd", "realpath", "readlink")):
             self.text = re.sub(_ABSOLUTE, self.inner, self.text)
 
@@ -128,7 +128,7 @@ class _Reading:
 
 
 def _assigned(commands: tuple[shell.SimpleCommand, ...]) -> dict[str, str]:
-    """The variables that are given one known value, and never another."""
+    """The variables with exactly one known value."""
     values: dict[str, set[str]] = {}
     for command in commands:
         for name, equals, value in (word.partition("=") for word in programs.said(command)):

@@ -1,5 +1,5 @@
-"""Layers add up. A less trusted one can only tighten: it can't switch off, loosen or shorten what a more trusted one
-set, whatever it says.
+"""Merge layers. A less trusted layer can only tighten: it can't switch off, loosen or shorten what a more trusted layer
+set.
 """
 
 import re
@@ -42,10 +42,10 @@ def layer_rank(layer: Layer) -> int:
 
 
 def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], list[Finding]]:
-    """All entries; for each, why it is switched off, if it is; and the attempts that came from a layer which can't.
+    """All entries; for each, the reason if it is switched off; and findings for layers that can't switch it off.
 
-    An entry that a file of the project switches off says so itself from here on (`enabled`): that somebody switched off
-    what was approved is a change like any other, and of a gate one that has to be approved.
+    An entry that a project's file switches off gets `enabled: false` in its definition: switching off an approved hook
+    is a change like any other, and for a gate the change must be approved.
     """
     entries = [entry for read in reads for entry in read.entries]
     off: dict[int, tuple[Layer, str]] = {}
@@ -80,8 +80,8 @@ def switched_off(reads: Sequence[FileRead]) -> tuple[list[Declared], list[str], 
 
 
 def parallel(reads: Sequence[FileRead]) -> bool:
-    """Whether hooks run at once. A file's `true` counts only where every more trusted file that declares hooks says so,
-    too: run at once, hooks see the original input only, and that would loosen those that rely on their order."""
+    """Whether hooks run in parallel. A file's `true` counts only if every more trusted file with hooks has it, too:
+    parallel hooks see only the original input, which would loosen hooks that rely on their order."""
     for layer in reversed(LAYERS):
         own = [read for read in reads if read.source.layer == layer]
         if not any(read.parallel for read in own) or any(read.parallel is False for read in own):
@@ -93,34 +93,34 @@ def parallel(reads: Sequence[FileRead]) -> bool:
 
 
 def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], list[Finding]]:
-    """What holds for each built-in: for each key the most trusted file decides. A project can only tighten."""
+    """The settings of each built-in: the most trusted file decides each key. A project can only tighten."""
     settled = {name: Builtin(name) for name in BUILTINS}
     findings: list[Finding] = []
     for read in sorted(reads, key=lambda read: layer_rank(read.source.layer)):
         path, layer, of_project = read.source.path, read.source.layer, needs_consent(read.source.layer)
-        for said in read.builtins:
-            so_far, enabled, kept = settled[said.name], said.enabled, dict(said.options)
+        for settings in read.builtins:
+            so_far, enabled, kept = settled[settings.name], settings.enabled, dict(settings.options)
             if enabled is False and of_project:
-                message = f"no {layer} file can switch off the built-in `{said.name}`"
+                message = f"a {layer} file can't switch off the built-in `{settings.name}`"
                 hint = "switch it off in your own hooks.yaml"
-                findings.append(Finding("BH215", message, path, said.line, said.column, hint))
+                findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
                 enabled = None
-            for option in builtin_options.refused(said.name, kept) if of_project else ():
-                message = f"a {layer} file can't set `{option}` of `{said.name}` to that"
+            for option in builtin_options.refused(settings.name, kept) if of_project else ():
+                message = f"a {layer} file can't set `{option}` of `{settings.name}` to this value"
                 hint = "remove it, or set it in your own hooks.yaml"
-                findings.append(Finding("BH215", message, path, said.line, said.column, hint))
-            kept = builtin_options.tightening(said.name, kept) if of_project else kept
-            settled[said.name] = replace(
+                findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
+            kept = builtin_options.tightening(settings.name, kept) if of_project else kept
+            settled[settings.name] = replace(
                 so_far,
                 enabled=so_far.enabled if so_far.enabled is not None else enabled,
-                options=builtin_options.merged(said.name, so_far.options, kept),
-                broken=so_far.broken or ("" if of_project else said.broken and f"{path}: {said.broken}"),
+                options=builtin_options.merged(settings.name, so_far.options, kept),
+                broken=so_far.broken or ("" if of_project else settings.broken and f"{path}: {settings.broken}"),
             )
     return settled, findings
 
 
 def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
-    """The allow-lists for the HTTP hooks of a layer: that layer's and every more trusted one's have to agree."""
+    """The allow-lists for the HTTP hooks of a layer: its list and those of all more trusted layers must agree."""
     from billhook.config.build import Limits
 
     above = [[read for read in reads if read.source.layer == one] for one in LAYERS[: layer_rank(layer) + 1]]
@@ -133,7 +133,7 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
 
 
 def what(entry: Declared) -> tuple[object, ...]:
-    """What makes two hooks of different layers the very same one."""
+    """The properties that make hooks of different layers the same hook."""
     when = (entry.events, entry.match, entry.conditions, entry.background, entry.always)
     return (entry.action, when, entry.dialect, entry.folder)
 
@@ -148,7 +148,7 @@ def stricter(one: Declared, other: Declared) -> Declared:
 
 
 def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple[list[Entry], list[Finding]]:
-    """The entries by unique names, each waiting only for hooks that run, and `builtins`; and what is wrong."""
+    """The entries with unique names, each waiting only for hooks that run and for `builtins`; and the findings."""
     settled = _named(entries)
     findings: list[Finding] = []
     waits: dict[int, list[int]] = {}
@@ -157,7 +157,7 @@ def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple
         if missing:
             message = f"it runs after `{missing}`, which does not exist"
             known = [*(one.declared.name for one in settled), *BUILTINS]
-            hint = suggestion(missing, known, "remove it, or name a hook that is there")
+            hint = suggestion(missing, known, "remove it, or name a hook that exists")
             findings.append(entry.declared.finding("BH212", "after", message, hint))
             settled[i] = _broken(entry, message)
         waits[i] = found
@@ -171,7 +171,7 @@ def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple
 
 
 def _named(entries: Sequence[Entry]) -> list[Entry]:
-    """The same name in two layers is shown as `layer/name`; one that comes again in a layer is numbered."""
+    """The same name in two layers is shown as `layer/name`; a second hook of that name in one layer gets a number."""
     times = Counter(entry.declared.name for entry in entries)
     seen: Counter[str] = Counter()
     named = []
@@ -199,7 +199,7 @@ def _meant(i: int, entries: Sequence[Entry]) -> tuple[list[int], str]:
 
 def _broken(entry: Entry, why: str) -> Entry:
     if entry.state != "runs":
-        return entry  # whatever stands in for it stays
+        return entry  # its replacement, if any, stays
     hook = None
     if entry.declared.gate:
         from billhook.config.build import refusal
@@ -217,10 +217,10 @@ def _waiting(entry: Entry, others: Sequence[Entry], builtins: frozenset[str]) ->
 
 
 def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Sequence[Entry]) -> list[int]:
-    """How a hook that runs waits for itself, through hooks that run and are at least as trusted; empty: it doesn't."""
+    """The cycle in which a hook waits for itself, through hooks that run and are at least as trusted; empty: none."""
 
     def next_to(at: int) -> list[int]:
-        others = [(j, entries[j]) for j in waits[at]]  # one that was found broken a moment ago is part of the cycle
+        others = [(j, entries[j]) for j in waits[at]]  # a hook that this check found broken is part of the cycle
         return [j for j, one in others if one.state in ("runs", "broken") and layer_rank(one.declared.layer) <= rank]
 
     came_from: dict[int, int] = {}
@@ -240,8 +240,7 @@ def _way_back(start: int, waits: dict[int, list[int]], rank: int, entries: Seque
     return []
 
 
-# `${VAR}` and `${VAR:-default}` in hooks.yaml, put in when a hook is about to be made and never before it may
-# run.
+# `${VAR}` and `${VAR:-default}` in hooks.yaml are replaced when a hook is built, and never before it may run.
 
 
 _VARIABLE = pattern(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^{}\\]|\\.)*))?\}")
@@ -252,23 +251,23 @@ class UnsetError(Exception):
 
 
 class Values:
-    """The variables of one load. Notes which were asked for, so that a cached result knows what it depends on."""
+    """The variables of one load. `used` are those that were read: a cached result depends on them."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
         self.used: dict[str, str | None] = {}
 
     def fill(self, text: str, folder: str = "") -> str:
-        """The text with its variables put in; `$${VAR}` stays as `${VAR}`. UnsetError names one that is missing."""
+        """The text with its variables replaced; `$${VAR}` becomes `${VAR}`. Raises UnsetError with a missing name."""
         return _VARIABLE.sub(lambda found: self._value(found, folder), text) if "${" in text else text
 
     def _value(self, found: re.Match[str], folder: str) -> str:
         escaped, name, default = found.groups()
-        if name in EVENT_VARIABLES:  # known when an event happens
+        if name in EVENT_VARIABLES:  # replaced later, for each event
             return found[0]
         if escaped:
             return found[0][1:]
-        if name == "CLAUDE_PROJECT_DIR":  # the hook's own project, whatever is set outside
+        if name == "CLAUDE_PROJECT_DIR":  # the hook's project, whatever the environment has
             return folder
         value = self.used[name] = self._env.get(name)
         if value or (value is not None and default is None):
@@ -279,7 +278,7 @@ class Values:
 
 
 def interpolated(declared: Declared, values: Values) -> Declared:
-    """The hook with its variables put in. Only hooks.yaml has them; elsewhere the text means itself."""
+    """The hook with its variables replaced. Only hooks.yaml has variables; other files are left as they are."""
     if declared.shape != "yaml":
         return declared
 
@@ -304,7 +303,7 @@ def _filled(action: Action | None, fill: Callable[[str], str]) -> Action | None:
         case Python(target, interpreter):
             return replace(action, target=fill(target), interpreter=fill(interpreter))
         case Url(url):
-            return replace(action, url=fill(url))  # headers take only what is allowed to them, at each call
+            return replace(action, url=fill(url))  # headers are filled at each call, with allowed variables only
         case Say(_, text, file):
             return replace(action, text=fill(text), file=fill(file))
     return action

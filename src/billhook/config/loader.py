@@ -1,7 +1,7 @@
-"""Load the configuration of a folder, and keep it as long as all its inputs stay the same.
+"""Load the configuration of a folder, and cache it as long as all its inputs stay the same.
 
-Every event checks whether they do, so as little as possible is looked at: of the many places where a file may be and is
-none, the times of their folders tell that none has come.
+Every event checks the inputs, so the check must be cheap: for the many places where a file may appear and none exists,
+only the times of their folders are compared.
 """
 
 import os
@@ -17,7 +17,7 @@ from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, StandIn, protected
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import CONDITION_KEYS, LAYERS, Declared, Layer, needs_consent
-from billhook.config.installation import believed, inside, runs_itself, seen
+from billhook.config.installation import confirmed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
 from billhook.config.sources import FileRead
 from billhook.core import client_env
@@ -41,7 +41,7 @@ else:
 
 
 _SETTLED: Final = 1_000_000_000
-"""Nanoseconds. A folder that has changed just now may change once more without a trace in its times."""
+"""Nanoseconds. A folder that changed just now may change again without a difference in its times."""
 
 
 class CachedConfig:
@@ -55,10 +55,10 @@ class CachedConfig:
         used: Mapping[str, str | None],
         approvals: "Approvals",
     ) -> None:
-        """`used` are the variables that hooks hold. A file that was written just now may be written again without a
-        trace in its times: what was read from one never holds."""
+        """`used` are the variables that hooks contain. A file that was written just now may be written again without a
+        difference in its times: what was read from it is never cached."""
         self.config = config
-        # What the paths of both folders lead to may change, too.
+        # The real paths of both folders may change, too.
         self._places = {path: os.path.realpath(path) for path in (folder, client_env.expanduser("~"))}
         here = [(path, sources.identity(path)) for path in self._places]
         there = [(path, identity) for path, identity in found.probed if identity]
@@ -66,24 +66,25 @@ class CachedConfig:
         self._passed = found.passed
         self._absent = tuple(path for path, identity in found.probed if not identity)
         self._folders: dict[str, sources.Identity] = {}
-        """Those in which something would have come, as they were when nothing had."""
+        """The folders in which a missing file would appear, with their times when none had."""
         self._changeable, self._beyond = self._present, self._passed
-        """What the times of these folders don't tell about: all but folders in them, and they themselves."""
+        """Inputs that the times of these folders don't cover: everything except the folders and folders in them."""
         marks = {(mark.path, mark.kind): mark for entry in config.entries for mark in entry.consent.looked_at}
         self._marks, self._used, self._approvals = tuple(marks.values()), dict(used), approvals
         files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
         self._stamps = {file: approvals.stamp(file) for file in files}
         self._approved: dict[str, sources.Identity] = {}
-        """The folders of these approvals, while their times tell that nothing was approved or revoked."""
+        """The folders of these approvals: unchanged times mean that nothing was approved or revoked."""
 
     def holds(self, env: Mapping[str, str]) -> bool:
-        """Whether loading again would give the same. Only `stat` is called."""
+        """Whether loading again would return the same configuration. Only `stat` is called."""
         came = not self._folders or any(_look(one, _TIMES, links=True) != times for one, times in self._folders.items())
         for path, identity in self._present if came else self._changeable:
-            # the quick look tells for a file that is there and is no link
+            # the first, quick check is enough for a file that exists and is not a link
             if (_look(path, sources.IDENTITY) or (0,)) != identity and sources.identity(path) != identity:
                 return False
-        if any(sources.is_anybodys(path) != anybodys for path, anybodys in (self._passed if came else self._beyond)):
+        passed = self._passed if came else self._beyond
+        if any(sources.is_world_writable(path) != writable for path, writable in passed):
             return False
         if any(env.get(name) != value for name, value in self._used.items()):
             return False
@@ -97,7 +98,7 @@ class CachedConfig:
             return False
         if not all(trust.unchanged(mark) for entry in self.config.pending for mark in entry.consent.looked_at):
             return False
-        # A folder that was moved, with a link left in its place, is the same one and lies elsewhere.
+        # A folder that was moved and replaced by a link is the same folder in another place.
         leads_there = not came or all(os.path.realpath(path) == real for path, real in self._places.items())
         return leads_there and (not came or self._none_has_come())
 
@@ -126,12 +127,12 @@ class CachedConfig:
 
 
 _OWN_FOLDER: Final = attrgetter("st_dev", "st_ino", "st_mode", "st_uid", "st_mtime_ns", "st_ctime_ns")
-"""What tells whether a folder of ours is still the same, still ours alone, and holds the same names."""
+"""Identifies a folder of ours, its owner and mode, and the names in it."""
 _TIMES: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns")
 
 
 def _look(path: str, fields: "attrgetter[sources.Identity]", *, links: bool = False) -> sources.Identity:
-    """What `stat` says of a path, of what a link leads to only if `links`; nothing where it can't be asked."""
+    """Fields that `stat` returns for a path; `links`: for the target of a link. Empty if it fails."""
     try:
         return fields(os.stat(path) if links else os.lstat(path))
     except (OSError, ValueError):
@@ -139,8 +140,8 @@ def _look(path: str, fields: "attrgetter[sources.Identity]", *, links: bool = Fa
 
 
 def _nearest(folder: str) -> str:
-    """The folder, or the nearest one above it that exists: the first missing part would appear there. Nothing where a
-    link leads there that leads nowhere: what it leads to may appear elsewhere."""
+    """The folder, or the nearest existing one above it: the first missing part would appear there. Empty for a dangling
+    link: its target may appear elsewhere."""
     while not os.path.exists(folder):
         if os.path.lexists(folder) or folder == os.path.dirname(folder):
             return ""
@@ -162,17 +163,17 @@ def load_config(
     env: Mapping[str, str] | None = None,
     host: str = "",
 ) -> Config:
-    """What applies in a folder. Never raises for what is in a file: that is in `problems`.
+    """The configuration of a folder. Never raises for the content of a file: mistakes in files are in `problems`.
 
     `files` are read as the explicit layer; given them and no `layers`, nothing else is read. `home` is the state root.
-    `trust`: `approved` runs what was approved, `all` everything this once, `none` nothing that came with a project.
-    `host`: what applies inside that agent (`claude`, or another that reads Claude Code's settings).
-    Entries that it runs itself have the state `elsewhere`, no hook, and in `why` who runs them.
+    `trust`: `approved` runs approved hooks, `all` runs everything this once, `none` runs nothing from a project.
+    `host`: the configuration inside that agent (`claude`, or another that reads Claude Code's settings).
+    Entries that the agent runs itself have the state `elsewhere`, no hook, and the agent in `why`.
     """
     if trust not in ("approved", "all", "none"):
-        raise UsageError(f"trust is `{trust}`", hint="one of approved, all, none")
+        raise UsageError(f"unknown value of `trust`: `{trust}`", hint="use one of approved, all, none")
     if isinstance(files, str | os.PathLike):
-        raise UsageError("`files` is one file", hint="give a list of them: `files=[...]`")
+        raise UsageError("`files` must be a list of paths, not one path", hint="write `files=[...]`")
     named = () if files is None else tuple(os.fspath(file) for file in files)
     wanted: tuple[Layer, ...] = tuple(layers) if layers is not None else LAYERS if files is None else ("explicit",)
     root, env = None if home is None else os.fspath(home), client_env.environ() if env is None else env
@@ -181,14 +182,14 @@ def load_config(
 
 
 class Speaker(NamedTuple):
-    """Somebody who speaks like an agent: whether it is that agent is for its variables to tell."""
+    """A caller that uses an agent's format. Its environment variables show whether it is that agent."""
 
     name: str
     over_http: bool = False
 
 
 class _LoadRequest(NamedTuple):
-    """Everything that decides what is loaded, but for the files: what a configuration is cached under."""
+    """Everything that determines what is loaded, except for the files: the key of a cached configuration."""
 
     folder: str
     files: tuple[str, ...]
@@ -201,7 +202,7 @@ class _LoadRequest(NamedTuple):
     variables: tuple[str | None, ...] = ()
 
     def within(self, env: Mapping[str, str]) -> "_LoadRequest":
-        """The same with where we are, and the variables that decide where files and agents are."""
+        """The same with the working directory, and the variables that determine where files and agents are."""
         try:
             here = client_env.getcwd()
         except OSError:
@@ -250,8 +251,8 @@ class _Loading:
         self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in self.found.files]
         host = request.host
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
-        self.agent = believed(agent, self.reads)
-        # one folder that can't be opened may hide several files
+        self.agent = confirmed(agent, self.reads)
+        # a folder that can't be opened is reported for each file in it
         self.problems = list(dict.fromkeys(finding for read in self.reads for finding in read.findings))
 
     def config(self) -> Config:
@@ -265,7 +266,7 @@ class _Loading:
         entries = self._entries(declared, off, present) if declared else []
         parallel = layers.parallel(self._with_consent(entries))
         if parallel and builtins is not None:
-            # every hook is told the session's name and turn, so it runs after those that know them
+            # every hook gets the session's name and turn, so it runs after the trackers
             for place, entry in enumerate(entries):
                 before = entry.hook.after if entry.hook is not None else ()
                 entries[place] = entry.with_hook(after=tuple(dict.fromkeys([*before, *builtins.trackers])))
@@ -297,13 +298,13 @@ class _Loading:
         return settled
 
     def _with_consent(self, entries: Sequence[Entry]) -> list[FileRead]:
-        """The files that have a say in how hooks run: not those of which nobody approved anything."""
-        heard = {entry.declared.file for entry in entries if entry.consent.given}
+        """The files whose settings count: a project's file only if one of its hooks is approved."""
+        consented = {entry.declared.file for entry in entries if entry.consent.given}
         others = {entry.declared.place for entry in entries if entry.state == "elsewhere"}
         return [
             replace(read, entries=tuple(one for one in read.entries if not one.ours and one.place not in others))
             for read in self.reads
-            if not needs_consent(read.source.layer) or read.source.path in heard
+            if not needs_consent(read.source.layer) or read.source.path in consented
         ]
 
     def _entry(self, declared: Declared, consent: "Consent", off: str) -> Entry:
@@ -318,7 +319,7 @@ class _Loading:
         if declared.broken:
             return _unusable(declared, consent, "broken", declared.broken, f"it can't be used: {declared.broken}")
         if not build.runs(declared.action):
-            return _unusable(declared, consent, "not yet", "hooks of this kind are not run yet")
+            return _unusable(declared, consent, "not yet", "hooks of this type are not supported yet")
         return self._running(declared, consent)
 
     def _running(self, declared: Declared, consent: "Consent") -> Entry:
@@ -329,14 +330,14 @@ class _Loading:
         except UnsetError as unset:
             why = f"the variable `{unset}` is not set"
             hint = f"set it, or give a default: `${{{unset}:-...}}`"
-        except Exception as error:  # a matcher or rule that only now can be seen to be none
-            why = f"with its variables put in it can't be used: {error}"
-            hint = "mend what the variables hold"
+        except Exception as error:  # a matcher or rule that is invalid with the values of its variables
+            why = f"after its variables are filled in, it can't be used: {error}"
+            hint = "fix the values of the variables"
         self.problems.append(declared.finding("BH214", "action", why, hint))
         return _unusable(declared, consent, "broken", why)
 
     def _stand_ins(self, entries: Sequence[Entry]) -> Iterator[Hook]:
-        """For what is not an entry: files that can't be read, and gates that are still gates after they changed."""
+        """Hooks that deny in place of files that can't be read, and of gates that are still gates after a change."""
         for entry in entries:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
                 yield replace(build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})"), name=entry.shown)
@@ -345,8 +346,8 @@ class _Loading:
                 yield from self._unreadable(read, entries)
 
     def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
-        """A file that can't be read holds up what a gate in it may have judged, and what other gates judge: whoever has
-        one wants to be asked. What nobody consented to has no effect, readable or not."""
+        """A file that can't be read blocks the events that a gate in it may have judged, and the events of other gates:
+        a user with gates relies on them. A file without any approval has no effect, readable or not."""
         source = read.source
         first = next((one for one in read.findings if one.code in _STRUCTURAL), read.findings[0])
         fix = f"; to fix it: {first.hint}" if first.code == "BH101" else ""
@@ -376,7 +377,7 @@ class _Loading:
 
 
 def _judges_the_same(entry: Entry) -> bool:
-    """Whether a changed gate is asked about the same as before: then one stand-in is enough."""
+    """Whether a changed gate still runs for the same events: then one stand-in is enough."""
     before, now = entry.consent.before, trust.definition(entry.declared)
     assert before is not None
     keys = ("events", "match", *CONDITION_KEYS, "dialect")
@@ -392,7 +393,7 @@ def _unusable(declared: Declared, consent: "Consent", state: "State", why: str, 
 
 
 def _pending(declared: Declared, consent: "Consent") -> Entry:
-    hook: Hook | None = None  # a broken hook that may not run either has nothing to show
+    hook: Hook | None = None  # a hook that is broken and not approved has nothing to show
     before, state, why = consent.before, consent.standing, "not approved; `billhook trust` shows it"
     if before is not None:
         why = f"{trust.what_changed(declared, consent)} changed since it was approved; `billhook trust` shows how"
@@ -418,7 +419,7 @@ def _once(entries: Iterable[Entry]) -> list[Entry]:
         first = kept[at].declared
         strict = layers.stricter(first, entry.declared)
         kept[at] = replace(kept[at].with_hook(on_failure=strict.on_failure), declared=strict)
-        why = f"the same hook is already there: {first.layer} {first.place}"
+        why = f"the same hook is in {first.place} ({first.layer})"
         kept.append(replace(entry, state="same", why=why, hook=None))
     return kept
 
@@ -438,11 +439,11 @@ def load(
     return config.engine(hooks=hooks)
 
 
-# The configured hooks, for verbs that run them; and what their user ought to know beside the verdict.
+# The configured hooks for verbs that run them, and the notes for the user beside the verdict.
 
 
 class NotLoadedError(Exception):
-    """The files of a folder have to be read first, which may take long."""
+    """The files of a folder must be read first, which may take long."""
 
 
 def load_for_cwd(
@@ -453,9 +454,8 @@ def load_for_cwd(
     host: str | Speaker = "",
     read_files: bool = True,
 ) -> "Config":
-    """What applies in a folder, and the files of --config as one more layer; `host`: inside that agent, whose own
-    entries then have the state `elsewhere` (`load_config` tells more). NotLoadedError without `read_files`, unless it
-    is known from before."""
+    """The configuration of a folder, with the files of --config as one more layer. `host`: inside that agent, see
+    `load_config`. Without `read_files` raises NotLoadedError, unless the configuration is cached."""
     env = client_env.environ()
     request = _LoadRequest(cwd, tuple(files), trust, host).within(env)
     known = _cached(request, env)
@@ -471,15 +471,15 @@ def load_for_cwd(
 
 
 def standing(folder: str) -> str:
-    """A folder, or the nearest one above it that exists: an agent that removed the folder it stands in still stands in
-    its project. Where nothing of the way exists, the folder that we are in."""
+    """A folder, or the nearest existing one above it: an agent that removed its working directory still works in its
+    project. If no folder of the path exists: the working directory."""
     try:
-        asked = folder = client_env.abspath(folder or ".")
+        given = folder = client_env.abspath(folder or ".")
     except FileNotFoundError:
         raise _gone() from None
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
-    if folder != asked and os.path.dirname(folder) == folder:
+    if folder != given and os.path.dirname(folder) == folder:
         try:
             return client_env.getcwd()
         except OSError:
@@ -488,8 +488,8 @@ def standing(folder: str) -> str:
 
 
 def notes(config: "Config", host: str = "") -> list[str]:
-    """At most one line about hooks that are not approved, one about those that Claude Code runs itself, one about what
-    is wrong with the files, and one about approvals that don't count."""
+    """At most one line each about hooks that are not approved, hooks that Claude Code runs itself, problems in the
+    files, and approvals that are ignored."""
     from billhook.config.installation import is_claudes
     from billhook.config.notices import listed_names
 
@@ -508,13 +508,13 @@ def notes(config: "Config", host: str = "") -> list[str]:
         first = f"{'the first: ' * (len(problems) > 1)}{problems[0].place}: {problems[0].message}"
         there = f"{counted(len(problems), 'problem')} in the configuration: {first}"
         found.append(f"{there} (`billhook check` shows all)")
-    if unbelieved := doubts(config):
-        found.append(f"approvals that can't be believed don't count: {unbelieved[0]}")
+    if invalid := doubts(config):
+        found.append(f"ignoring invalid approvals: {invalid[0]}")
     return found
 
 
 def doubts(config: "Config") -> list[str]:
-    """What keeps approvals from being read, where hooks wait for one: what is lost there may have been a gate."""
+    """Why approvals can't be read, for files with pending hooks: a lost approval may have been that of a gate."""
     approvals = Approvals(Path(config.root))
     for file in dict.fromkeys(entry.declared.file for entry in config.pending):
         approvals.of_file(file)

@@ -1,4 +1,4 @@
-"""What stands in a file, with the place of every value: the one form that YAML and JSON are read into."""
+"""The content of a file as nodes, each with its place. YAML and JSON are read into the same nodes."""
 
 import codecs
 import math
@@ -13,13 +13,13 @@ from billhook.core import strictjson
 from billhook.core.lazy import pattern
 from billhook.core.text import Finding
 
-GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)  # words that only a guard has
+GATE_WORDS = pattern(rb"\bgate\b|on_?failure|\bdeny\b|\bask[\"']?\s*:", re.IGNORECASE)  # words that only gates contain
 
 Scalar: TypeAlias = str | int | float | bool | None
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One value and where it begins. `line` and `column` count from 1; a column is one character."""
+    """One value and its place. `line` and `column` count from 1; a column is one character."""
 
     value: "Scalar | tuple[Node, ...] | FieldNodes"
     line: int
@@ -29,7 +29,7 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What it is, in a user's words."""
+        """The type of the value, for messages."""
         match self.value:
             case bool():
                 return "a boolean"
@@ -50,11 +50,11 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def gate_words(self) -> int:
-        """How many of a guard's words stand in it."""
+        """How many words of a gate it contains."""
         return len(GATE_WORDS.findall(strictjson.encode(self.plain())))
 
     def plain(self) -> Any:
-        """The value as Python has it, without places."""
+        """The value as plain Python data, without places."""
         match self.value:
             case FieldNodes(pairs):
                 return {key.value: value.plain() for key, value in pairs}
@@ -79,7 +79,7 @@ _IS_A: dict[str, Callable[[Any], bool]] = {
 
 
 class FieldNodes(msgspec.Struct, frozen=True):
-    """A mapping: its pairs in the order of the file. Every key is a Node whose value is text; a key may come twice."""
+    """A mapping: its pairs in the order of the file. Every key is a Node with a string; a key may be there twice."""
 
     pairs: tuple[tuple[Node, Node], ...]
 
@@ -100,14 +100,14 @@ class FieldNodes(msgspec.Struct, frozen=True):
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
-MAX_FINDINGS = 100  # nobody reads more of one file, and hostile text could make a million
+MAX_FINDINGS = 100  # of one file: more are not useful, and hostile text could cause a million
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _QUOTED_LENGTH = 40
 
 
 class Read(msgspec.Struct, frozen=True):
-    """What a file says. Without a node it can't be read, and a finding says why."""
+    """The content of a file. If `node` is None, it can't be read, and a finding has the reason."""
 
     node: Node | None
     findings: tuple[Finding, ...]
@@ -117,7 +117,7 @@ def read_text(text: bytes, file: str, largest: int = MAX_BYTES) -> Read:
     """Read one configuration file; never raises. `file` is its name, whose ending picks the reader."""
     if len(text) > largest:
         message = f"the file is too large: more than {largest:,} bytes"
-        return unread(Finding("BH103", message, file, 1, 1, "move what is not hooks elsewhere"))
+        return unread(Finding("BH103", message, file, 1, 1, "move everything but the hooks to another file"))
     decoded = _decoded(text, file)
     if isinstance(decoded, Finding):
         return unread(decoded)
@@ -149,20 +149,20 @@ def unread(*findings: Finding) -> Read:
 
 
 def empty() -> Node:
-    """What a file says that has nothing in it, or only comments."""
+    """The content of an empty file, or of one with comments only."""
     return Node(FieldNodes(()), 1, 1)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """As a reader meets them, and not more than anybody would read."""
+    """The findings in the order of the file, with a limit."""
     return tuple(sorted(findings, key=lambda one: (one.line, one.column))[:MAX_FINDINGS])
 
 
 def stays_without(mapping: bool, depth: int, lost_mapping: bool) -> bool:
-    """Whether a mapping (else: a list) at this depth is still what its author meant when one of its values is lost.
+    """Whether a mapping (else: a list) at this depth keeps its meaning when one of its values is lost.
 
-    The outer two levels hold entries, whatever the shape of the file: settings, events, named hooks. So do lists
-    at the third; further in, a list can spare a mapping, because that is a whole entry, but nothing else.
+    The outer two levels contain entries, whatever the shape of the file: settings, events, named hooks. So do lists
+    at the third level. Deeper lists can lose only a mapping, because that is a whole entry.
     """
     if mapping:
         return depth <= 1
@@ -170,31 +170,31 @@ def stays_without(mapping: bool, depth: int, lost_mapping: bool) -> bool:
 
 
 def twice(pairs: Iterable[tuple[Node, Node]], file: str) -> Iterator[Finding]:
-    """A finding for each key that was there before."""
+    """A finding for each duplicate key."""
     first: dict[object, Node] = {}
     for key, _ in pairs:
         before = first.setdefault(key.value, key)
         if before is not key:
-            message = f"the key {quoted(str(key.value))} is here twice; the first is in line {before.line}"
-            yield Finding("BH105", message, file, key.line, key.column, "remove one of the two, or rename it")
+            message = f"duplicate key {quoted(str(key.value))}; the first one is in line {before.line}"
+            yield Finding("BH105", message, file, key.line, key.column, "remove or rename one of them")
 
 
 def quoted(text: str) -> str:
-    """A piece of a file, fit for a message of one line."""
+    """A piece of a file, shortened for a message of one line."""
     return f"`{one_line(text, _QUOTED_LENGTH)}`"
 
 
 def one_line(text: str, longest: int) -> str:
-    """The beginning of a text, without line breaks and control characters."""
+    """The beginning of a string, without line breaks and control characters."""
     short = text if len(text) <= longest else text[: longest - 3] + "..."
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in short)
 
 
 class LineStarts:
-    """Where the lines of one text begin. Lives as long as its reading."""
+    """The offsets at which the lines of one text begin."""
 
     def __init__(self, text: str, end: str = "\n") -> None:
-        """`end` is a pattern for what ends a line."""
+        """`end` is a pattern for the end of a line."""
         self.starts = [0, *(found.end() for found in re.finditer(end, text))]
 
     def place(self, offset: int) -> tuple[int, int]:

@@ -1,9 +1,9 @@
-"""What the user is told beside a verdict; and gates and files that are gone, reported until a person acknowledges it.
+"""Notices for the user beside a verdict. Gates and files that are gone are reported until the user acknowledges it.
 
-What was in force is remembered by the folder that a file belongs to, and under `user` for the files that come with no
-project. A file of the user's is reported as a whole, because its owner may edit it at will. Of a project's file each
-approved gate is, and all approved hooks when the file is gone. Where `HOME` is not the account's own, what is
-remembered there is read, too.
+The hooks in force are remembered by the folder that their file belongs to, and under `user` for files that belong to no
+project. A file of the user is reported only if the whole file is gone, because its owner may edit it freely. For a
+project's file, each approved gate is reported, and all approved hooks if the file is gone. If `HOME` is not the
+account's home folder, the record in the account's home folder is read, too.
 """
 
 import functools
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 GATES_KIND: Final = "gates"
 USER: Final = "user"
 _IN_FORCE: Final = ("runs", "broken", "not yet", "same", "changed")
-"""States of an entry in which a gate of it judges, or denies in its place."""
+"""States in which a gate judges events, or a refusal denies them in its place."""
 
 
 class Missing(NamedTuple):
-    """Gates of one file that no longer apply; all hooks of it, where the whole file is gone."""
+    """Gates of one file that no longer apply; all hooks of the file if the whole file is gone."""
 
     key: str
     file: str
@@ -60,7 +60,7 @@ class _GatesFound(NamedTuple):
 
 
 def remember(config: Config) -> None:
-    """Note what is in force now. Writes only what was not known. Raises StoreError."""
+    """Store which hooks are in force now. Writes only if something is new. Raises StoreError."""
     state = FileState(Path(config.root))
     for key, found in _in_force(config).items():
         merged = functools.partial(_merged, found=found, whole=key == USER)
@@ -69,7 +69,7 @@ def remember(config: Config) -> None:
 
 
 def missing(config: Config) -> list[Missing]:
-    """What was in force here and is not any more. Raises StoreError."""
+    """Gates and files that were in force here and no longer are. Raises StoreError."""
     state = FileState(Path(config.root))
     mine = state.read(GATES_KIND, USER)
     present = {read.source.path for read in config.sources} | set(_strings(mine, "acknowledged"))
@@ -90,7 +90,7 @@ def _gone_files(key: str, record: Value | None) -> Iterator[Missing]:
 
 
 def acknowledge(config: Config, gone: Iterable[Missing]) -> None:
-    """Forget what is gone: it is remembered again once it is back. Raises StoreError."""
+    """Forget gates that are gone. They are remembered again when they come back. Raises StoreError."""
     state = FileState(Path(config.root))
     for one in gone:
         state.update(GATES_KIND, one.key, functools.partial(_without, gone=one))
@@ -119,8 +119,8 @@ def _guards(entry: Entry) -> bool:
 
 
 def _merged(before: Value | None, found: _GatesFound, *, whole: bool) -> Value | None:
-    """The record with what was found; None when that changes nothing. Only an acknowledgement forgets a gate of a
-    project; a file of the user's counts as a `whole`, as it is now."""
+    """The record, with the found gates added; None if nothing changes. Only an acknowledgement removes a gate of a
+    project. The gates of a user's file (`whole`) are replaced by those that it has now."""
     files, hooks, known = _names(before, "files"), _names(before, "hooks"), _strings(before, "acknowledged")
     gates = {
         file: sorted({*names, *(() if whole else files.get(file, ()))})
@@ -141,7 +141,7 @@ def _missing_in(config: Config, folder: str, record: Value | None) -> Iterator[M
     for one in _gone_files(folder, record):
         exists = os.path.lexists(one.file)
         if (one.file in reads and not reads[one.file].readable) or (one.file not in reads and exists):
-            continue  # it denies by itself, or belongs to another project now
+            continue  # an unreadable file denies by itself; the other one belongs to another project now
         here = {entry.declared.name for entry in config.entries if entry.declared.file == one.file}
         known = gates.get(one.file, ()) if exists else one.gates
         gone = tuple(name for name in known if name not in here | elsewhere)
@@ -160,7 +160,7 @@ def _without(before: Value | None, gone: Missing) -> Value:
 
 
 def _accounts(config: Config) -> Value | None:
-    """What is remembered in the account's own home, where `HOME` is another folder and BILLHOOK_HOME is not set."""
+    """The record in the account's home folder, if `HOME` is another folder and BILLHOOK_HOME is not set."""
     environ = client_env.environ()
     own = "" if environ.get("BILLHOOK_HOME") else _account_home()
     if own in ("", environ.get("HOME")):
@@ -192,17 +192,17 @@ def _strings(record: Value | None, field: str) -> list[str]:
     return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
-# What the user is told inside the agent beside a verdict:
+# Notices that the agent shows beside a verdict:
 
 
 KIND: Final = "notices"
-_NAMED: Final = 5  # hooks that a notice names; the rest is counted
+_NAMED: Final = 5  # hooks that a notice names; the others are counted
 _LONGEST: Final = 300  # characters of a reason
 _LONGEST_NAME: Final = 60
 _MOST_SHOWN: Final = 500
 _MOST_SESSIONS: Final = 1024
 _RECENT: Final = 3600.0
-"""Seconds in which an approval is announced in every session; later only if no session has shown it."""
+"""For this many seconds an approval is announced in every session; later only if no session has shown it."""
 _MOST_WAITING: Final = 16
 _TOLD_OTHERWISE: Final = {"library": frozenset({"open"}), "fire": frozenset({"open", "pending", "gone", "approved"})}
 """What the caller of an engine shows by itself. Loops and adapters show failures and pending hooks."""
@@ -211,7 +211,7 @@ _TOLD_OTHERWISE: Final = {"library": frozenset({"open"}), "fire": frozenset({"op
 class Notice(NamedTuple):
     """One fact."""
 
-    keys: tuple[str, ...]  # the same as long as the fact is
+    keys: tuple[str, ...]  # identify the fact: a notice with the same keys is shown once per session
     text: str
 
 
@@ -223,13 +223,13 @@ class Notices:
         self.config, self._state = config, config.knowing.state
         self.host = dialect_of(host).removeprefix("http:")
         self._shown: dict[str, set[str]] = {}
-        """By session that was looked up for this configuration: all that it was shown."""
-        self._waiting: dict[str, list[Notice]] = {}  # by session: what waits for an event that can carry it
+        """By session: the keys of the notices that it was shown."""
+        self._waiting: dict[str, list[Notice]] = {}  # by session: notices that wait for an event that can show them
         self.told: set[str] = set()  # sessions that need no notice until a hook fails
         self._remembered = False
 
     def __call__(self, verdict: Verdict) -> tuple[str, ...]:
-        """What is due at this event."""
+        """The notices to show with this verdict."""
         session = verdict.about.session_id
         self.told.discard(session)
         try:
@@ -241,7 +241,7 @@ class Notices:
         return due
 
     def unjudged(self, event: Event, why: str) -> str:
-        """That an event passed without having been judged, where the user was not told so before."""
+        """The notice that an event continued without being judged; empty if the user was told before."""
         if not self._can_show(event):
             return ""
         session = event.session_id
@@ -270,7 +270,7 @@ class Notices:
             return []
         return self._claim(session, known, new) if new else []
 
-    # -- which were shown
+    # -- notices that were shown
 
     def _look_up(self, session: str) -> list[Notice]:
         if len(self._shown) >= _MOST_SESSIONS:
@@ -282,7 +282,7 @@ class Notices:
         return _texts(record)
 
     def _claim(self, session: str, known: set[str], new: list[Notice]) -> list[Notice]:
-        """Note them as shown; those of them that no other process has shown in the meantime."""
+        """Mark notices as shown. Returns those that no other process has shown in the meantime."""
         keys = [key for one in new for key in one.keys]
         known.update(keys)
         before: set[str] = set()
@@ -297,7 +297,7 @@ class Notices:
         return [one for one in new if not before.issuperset(one.keys)]
 
     def _wait(self, session: str, new: list[Notice]) -> None:
-        """What is no longer true at the next event, a failure, waits in the state: the next process knows it."""
+        """Keep notices for a later event. Failures are also stored, because another process may handle that event."""
         self._waiting[session] = new
         failed = [[*one.keys, one.text] for one in new if one.keys[0].startswith("open ")]
         shows = self.host in AGENTS and any(row.message for row in AGENTS[self.host].capabilities.values())
@@ -312,7 +312,7 @@ class Notices:
         self._update(session, change)
 
     def _update(self, key: str, change: "Callable[[Value | None], Value]") -> None:
-        with suppress(StoreError):  # it is told again rather than never
+        with suppress(StoreError):  # showing a notice twice is better than never
             self._state.update(KIND, key, change)
 
     def _read(self, key: str) -> "Value | None":
@@ -320,7 +320,7 @@ class Notices:
             return self._state.read(KIND, key)
         return None
 
-    # -- who is told what
+    # -- what the host can show
 
     @property
     def _told_otherwise(self) -> Collection[str]:
@@ -350,7 +350,7 @@ class Notices:
             yield from _readable(self._approvals(self._shown[session]))
 
     def _forget(self, session: str, missing: Collection[str]) -> None:
-        """What was gone and is back is told again when it goes again."""
+        """Forget notices about gates that are back, so that they are reported if they disappear again."""
         back = {key for key in self._shown[session] if key.startswith("gone ")}.difference(missing)
 
         def change(record: "Value | None") -> "Value":
@@ -361,7 +361,7 @@ class Notices:
             self._update(session, change)
 
     def _approvals(self, known: Collection[str]) -> Iterator[Notice]:
-        """What was approved lately, and what no session has announced: the user sees an approval of somebody else's."""
+        """Recent approvals, and approvals that no session has announced: the user notices those of another person."""
         from billhook.store.approvals import Approvals
 
         approvals, scope = Approvals(Path(self.config.root)), f"project {self.config.project}"
@@ -385,11 +385,11 @@ class Notices:
 
 
 def _readable(facts: Iterator[Notice]) -> list[Notice]:
-    """The facts of one kind. That they can't be told hides no other kind."""
+    """The facts of one kind. An error becomes a notice and does not hide the other kinds."""
     found: list[Notice] = []
     try:
         for one in facts:
-            found.append(one)  # those before an error count
+            found.append(one)  # one by one, to keep those before an error
     except Exception as error:
         found.append(_unshown(error))
     return found
@@ -401,7 +401,8 @@ def _unshown(error: Exception) -> Notice:
 
 
 def _told(notice: Notice) -> str:
-    """Names and reasons come from files and hooks: no secrets, line breaks, control or bidirectional characters."""
+    """The text to show. Names and reasons come from files and hooks, so secrets, line breaks, control and
+    bidirectional characters are replaced."""
     from billhook.store.redaction import Redactor
 
     text = " ".join(Redactor().text(notice.text).split())
@@ -414,7 +415,7 @@ def _short(name: str) -> str:
 
 
 def pending(config: "Config", host: str) -> Iterator[Notice]:
-    """Hooks that are not approved, or changed since they were; but for those that the agent runs itself."""
+    """Hooks that are not approved, or changed since approval, except for those that the agent runs itself."""
     ours = [entry for entry in config.pending if not is_claudes(entry.declared, host)]
     for state, what in (("new", "not approved"), ("changed", "changed since approval")):
         entries = [entry for entry in ours if entry.state == state]
@@ -427,16 +428,16 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
         blocks = "; gates among them block until approved" if any(one and one.gate for one in approved) else ""
         names = listed_names([_short(entry.shown) for entry in entries])
         text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {names}{blocks}."
-        from billhook.config.trust import definition  # not needed where nothing waits
+        from billhook.config.trust import definition  # not needed if every hook is approved
 
-        # What tells a hook from another one, without a look at the files that it names: nobody has approved it.
+        # A hook is identified by its definition. The files that it names are not read: it is not approved.
         facts = [repr((entry.shown, definition(entry.declared))) for entry in entries]
         keys = tuple(f"{state} {sha256(one.encode('utf-8', 'surrogatepass')).hexdigest()}" for one in facts)
         yield Notice(keys, f"{text} Review {them}: billhook trust")
 
 
 def problems(config: "Config") -> Iterator[Notice]:
-    """What is wrong with the files: a hook that can't be used does not run."""
+    """Problems in the configuration files: a hook that can't be used does not run."""
     found = [one for one in config.problems if not one.note]
     if not found:
         return
@@ -448,18 +449,18 @@ def problems(config: "Config") -> Iterator[Notice]:
 
 
 def gone(config: "Config") -> Iterator[Notice]:
-    """Gates that were in force here before."""
+    """Gates that are no longer in force."""
     try:
         found = missing(config)
     except StoreError as error:
-        yield Notice(("gates unread",), f"can't tell whether a gate is gone: {error.place}: {error.message}")
+        yield Notice(("gates unread",), f"can't determine whether a gate is gone: {error.place}: {error.message}")
         return
     for one in found:
         yield Notice(tuple(f"gone {one.file} {name}" for name in one.gates), gone_text(one, config))
 
 
 def gone_text(one: "Missing", config: "Config") -> str:
-    """What is gone, and the command that acknowledges it."""
+    """The gates that are gone, and the command that acknowledges it."""
     are = f"{one.what} is" if len(one.gates) == 1 else f"{one.what}s are"
     where = f"{listed_names(list(map(_short, one.gates)))} in {shown_path(one.file, config.project)} ({one.why})"
     acknowledge = "If that is intended: billhook trust --acknowledge"
@@ -497,7 +498,7 @@ def _ago(seconds: float) -> str:
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """The first of them; the rest is counted."""
+    """The first few names, and the number of the others."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

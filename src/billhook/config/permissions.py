@@ -1,8 +1,8 @@
 """Permission rules of settings files, for an agent: `permissions.allow`, `ask` and `deny`, and the mode to start in.
 
-What tightens counts from every file. What loosens (allow rules) counts from a project's files only once their exact
-list was approved, as hooks do. A deny or ask rule never vanishes: one that can't be read asks about its whole tool, and
-where not even the tool can be told no agent starts (`Rules.fatal`).
+Deny and ask rules apply from every file. Allow rules of a project's file apply only after their exact list was
+approved, as for hooks. A deny or ask rule is never dropped: if it can't be read, every call of its tool is asked about,
+and if its tool is unknown, no agent starts (`Rules.fatal`).
 """
 
 import re
@@ -26,8 +26,8 @@ Kind = Literal["allow", "ask", "deny"]
 KINDS: Final[tuple[Kind, ...]] = ("allow", "ask", "deny")
 MODES: Final = ("bypassPermissions", "acceptEdits", "default", "dontAsk", "plan")
 """The permission modes, the loosest first."""
-OF_A_PROJECT: Final = ("dontAsk", "plan")  # those that a file which came with a project may ask for
-NAME: Final = "permissions.allow"  # what the approval of a file's allow rules is called
+OF_A_PROJECT: Final = ("dontAsk", "plan")  # the modes that a project's file may set
+NAME: Final = "permissions.allow"  # the name of the approval of a file's allow rules
 
 _LONGEST_TEXT: Final = 200
 _NAMED: Final = re.compile(r"([\w*][\w*-]*)\s*(?=\()")
@@ -35,15 +35,15 @@ _LISTED: Final = re.compile(r"[\w*][\w*-]*")
 
 
 class Permitted(msgspec.Struct, frozen=True):
-    """One rule and where it stands."""
+    """One rule and its place."""
 
     rule: Rule
     layer: Layer
-    place: str  # File and line as people write them: `.claude/settings.json:4`
-    folder: str = ""  # what relative paths in it start from: the project
-    kind: Kind = "allow"  # the list that it stands in
-    text: str = ""  # as it is written there, fit for one line
-    unread: bool = False  # it can't be read, so that it asks about every call of its tool
+    place: str  # file and line for messages: `.claude/settings.json:4`
+    folder: str = ""  # the project: relative paths in the rule start there
+    kind: Kind = "allow"  # the list that contains it
+    text: str = ""  # as in the file, on one line
+    unread: bool = False  # it can't be read, so every call of its tool is asked about
     file: str = ""
     line: int = 0
     column: int = 0
@@ -56,14 +56,14 @@ class Permitted(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """The allow rules of one file of a project, which wait for approval: all of them together, or none."""
+    """The allow rules of one file of a project that wait for approval. They are approved together."""
 
     file: str
     layer: Layer
     folder: str
     rules: tuple[Permitted, ...]
-    hash: str  # what their approval is kept under
-    before: tuple[str, ...] | None = None  # the rules that were approved last, if it has more now
+    hash: str  # the key of their approval
+    before: tuple[str, ...] | None = None  # the rules that were approved last, if the file has more now
 
     @property
     def shown(self) -> str:
@@ -72,20 +72,20 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What all files together say. Only what counts is in the lists, the most trusted layer first."""
+    """The rules of all files. The lists contain only rules in force, those of the most trusted layer first."""
 
     allow: tuple[Permitted, ...] = ()
     ask: tuple[Permitted, ...] = ()
     deny: tuple[Permitted, ...] = ()
-    mode: str = "default"  # the mode to start in, unless whoever starts says another
+    mode: str = "default"  # the mode to start in, unless the caller chooses another
     bypass_disabled: bool = False  # the mode bypassPermissions is refused
     pending: tuple[Waiting, ...] = ()
     problems: tuple[Finding, ...] = ()
-    fatal: tuple[Finding, ...] = ()  # rules that may be there and are not known: no agent starts before they are mended
+    fatal: tuple[Finding, ...] = ()  # unreadable rules that may deny or ask: no agent starts until they are fixed
 
 
 def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
-    """The permission rules of files, the most trusted first. `root` is where approvals are kept."""
+    """The permission rules of files, the most trusted first. `root` is the folder of the approvals."""
     files = [_PermissionFile(read) for read in reads]
     approvals = Approvals(root)
     allow: list[Permitted] = []
@@ -110,22 +110,22 @@ def rules_of(reads: Sequence[FileRead], root: Path, trust: Trust) -> Rules:
 
 
 def own_allow_rules(reads: Sequence[FileRead]) -> tuple[Rule, ...]:
-    """The allow rules of the user's own files that name what they allow; `Bash` and `Bash(*)` name nothing."""
+    """The allow rules of the user's files that name what they allow; `Bash` and `Bash(*)` name nothing."""
     own = [_PermissionFile(read) for read in reads if read.permissions and not needs_consent(read.source.layer)]
     return naming_rules(one.rule for file in own for one in file.rules["allow"])
 
 
 def naming_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Those that name what they allow."""
+    """The rules that name what they allow."""
     return tuple(rule for rule in rules if rule.is_naming)
 
 
 def waiting_now(waiting: Waiting) -> str:
-    """The hash of the allow rules as the file has them now: another one than `waiting.hash` after a change."""
+    """The hash of the allow rules that the file has now. It differs from `waiting.hash` after a change."""
     from billhook.config.shapes import read_file
 
     now = _PermissionFile(read_file(waiting.file, waiting.layer, waiting.folder))
-    return rules_hash(waiting.file, _said(now.rules["allow"]))
+    return rules_hash(waiting.file, _texts(now.rules["allow"]))
 
 
 def approval_of_rules(waiting: Waiting) -> Approval:
@@ -136,7 +136,7 @@ def approval_of_rules(waiting: Waiting) -> Approval:
         hash=waiting.hash,
         file=waiting.file,
         name=NAME,
-        definition={"permissions": {"allow": list(_said(waiting.rules))}},
+        definition={"permissions": {"allow": list(_texts(waiting.rules))}},
         gate=False,
         approved_at=datetime.now(UTC).isoformat(timespec="microseconds"),
     )
@@ -144,36 +144,36 @@ def approval_of_rules(waiting: Waiting) -> Approval:
 
 def approved_rules(approval: Approval) -> tuple[str, ...]:
     """The rules that a record approves; none for the record of a hook."""
-    said = approval.definition.get("permissions")
-    rules = said.get("allow") if isinstance(said, dict) else None
+    permissions = approval.definition.get("permissions")
+    rules = permissions.get("allow") if isinstance(permissions, dict) else None
     return tuple(one for one in rules if isinstance(one, str)) if isinstance(rules, list) else ()
 
 
 def in_force(approval: Approval, reads: Iterable[FileRead]) -> bool:
     """Whether the allow rules that a file has now are among those of a record."""
-    now = [set(_said(_PermissionFile(read).rules["allow"])) for read in reads if read.source.path == approval.file]
+    now = [set(_texts(_PermissionFile(read).rules["allow"])) for read in reads if read.source.path == approval.file]
     return any(rules and rules <= set(approved_rules(approval)) for rules in now)
 
 
 def rules_hash(file: str, rules: Sequence[str]) -> str:
-    """What an approval of these rules is kept under; their order makes no difference."""
+    """The key of an approval of these rules; `rules` are sorted."""
     import hashlib
     import json
 
-    said = {"version": 1, "file": file, "permissions": {"allow": list(rules)}}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
+    covered = {"version": 1, "file": file, "permissions": {"allow": list(rules)}}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def _said(rules: Iterable[Permitted]) -> tuple[str, ...]:
+def _texts(rules: Iterable[Permitted]) -> tuple[str, ...]:
     return tuple(sorted({str(one.rule) for one in rules}))
 
 
 def _waiting(file: "_PermissionFile", approvals: Approvals | None) -> Waiting | None:
-    """What waits of a file: its allow rules, unless an approved list has all of them. To remove some only tightens."""
+    """The allow rules of a file, unless an approved list contains all of them: removing rules only tightens."""
     rules, source = file.rules["allow"], file.source
     if not rules or not needs_consent(source.layer):
         return None
-    now = _said(rules)
+    now = _texts(rules)
     known = [] if approvals is None else [one for one in approvals.of_file(source.path) if not one.of_hook]
     if any(set(now) <= set(approved_rules(one)) for one in known):
         return None
@@ -188,7 +188,7 @@ def _waiting(file: "_PermissionFile", approvals: Approvals | None) -> Waiting | 
 
 
 def _mode(files: Sequence["_PermissionFile"]) -> tuple[str, list[Finding]]:
-    """The mode that the most trusted file names; a less trusted one may name a stricter. And what had no effect."""
+    """The mode of the most trusted file, or a stricter one of a less trusted file; and findings for ignored modes."""
     mode, refused = "", []
     for file in files:
         named, node = file.mode, file.mode_node
@@ -197,8 +197,8 @@ def _mode(files: Sequence["_PermissionFile"]) -> tuple[str, list[Finding]]:
         if needs_consent(file.source.layer) and named not in OF_A_PROJECT:
             if named != "default":
                 message = f"a {file.source.layer} file can't start agents in the mode `{named}`"
-                path, hint = file.source.path, "remove it, or set it in a file of your own"
-                note = bool(agent_of(path))  # whether the mode counts in the agent whose file it is, that agent decides
+                path, hint = file.source.path, "remove it, or set it in your own settings file"
+                note = bool(agent_of(path))  # the agent that the file belongs to decides by itself
                 refused.append(Finding("BH215", message, path, node.line, node.column, hint, note=note))
         elif not mode or MODES.index(named) > MODES.index(mode):
             mode = named
@@ -206,7 +206,7 @@ def _mode(files: Sequence["_PermissionFile"]) -> tuple[str, list[Finding]]:
 
 
 class _PermissionFile:
-    """What one file says."""
+    """The rules and modes of one file."""
 
     def __init__(self, read: FileRead) -> None:
         self.source = read.source
@@ -216,7 +216,7 @@ class _PermissionFile:
         self.bypass_disabled = False
         self.findings: list[Finding] = []
         self.fatal: list[Finding] = []
-        """Of the findings, and of those of the file, the ones after which a deny or ask rule may be missing."""
+        """Findings after which a deny or ask rule may be missing."""
         if read.lost_permissions:
             self.fatal += read.findings[:1]
         for key, value in read.permissions:
@@ -239,7 +239,7 @@ class _PermissionFile:
             self._find("BH203", f"`permissions` must be a mapping, not {value.kind}", value, hint, fatal=True)
 
     def _key(self, key: Node, value: Node) -> None:
-        """What is not ours is the host's own, unless it seems to be meant for us."""
+        """Other keys belong to the agent, unless they look like a misspelt key of ours."""
         match folded(str(key.value)):
             case ("allow" | "ask" | "deny") as kind:
                 self._list(kind, value)
@@ -248,7 +248,7 @@ class _PermissionFile:
             case "disablebypasspermissionsmode" if value.value not in (None, False):
                 self.bypass_disabled = True
                 if value.value not in ("disable", True):
-                    self._find("BH206", "the one word that it takes is `disable`", value, "write `disable`")
+                    self._find("BH206", "`disableBypassPermissionsMode` must be `disable`", value, "write `disable`")
             case name if near := nearest(name, KINDS, 0.8):
                 self._find("BH202", f"unknown key `{key.value}`", key, f"did you mean `{near}`?", fatal=near != "allow")
 
@@ -256,9 +256,9 @@ class _PermissionFile:
         word = node.value if isinstance(node.value, str) else ""
         if word in MODES:
             self.mode, self.mode_node = word, node
-        elif nearest(word, MODES, 0.8) or self.source.path.endswith((".yaml", ".yml")):  # else it may be the host's own
+        elif nearest(word, MODES, 0.8) or self.source.path.endswith((".yaml", ".yml")):  # or a mode of the agent
             hint = suggestion(word, MODES, cutoff=0.8)
-            self._find("BH206", f"no permission mode {quoted(str(node.plain()))}", node, hint)
+            self._find("BH206", f"unknown permission mode {quoted(str(node.plain()))}", node, hint)
 
     def _list(self, kind: Kind, node: Node) -> None:
         if node.value is None:
@@ -284,15 +284,15 @@ class _PermissionFile:
             self._unread(kind, node, error)
 
     def _unread(self, kind: Kind, node: Node, error: RuleError) -> None:
-        """A rule that can't be read never allows. Where it denies or asks, every call of its tools is asked about."""
-        message = one_line(error.message, 2 * _LONGEST_TEXT)  # it may hold a piece of the file
+        """An unreadable allow rule is ignored. For an unreadable deny or ask rule, all calls of its tools ask."""
+        message = one_line(error.message, 2 * _LONGEST_TEXT)  # it may contain a piece of the file
         if kind == "allow":
             self._find("BH208", message, node, error.hint)
             return
         names = named_tools(str(node.value))
         if names:
             what = " and ".join(f"`{name}`" for name in names[:3])
-            message += f"; until it is mended, every call of {what} is asked about"
+            message += f"; until it is fixed, every call of {what} needs approval"
         self._find("BH208", message, node, error.hint, fatal=not names)
         self.rules["ask"] += [self._permitted(Rule(name), kind, node, unread=True) for name in names]
 
@@ -303,6 +303,6 @@ class _PermissionFile:
 
 
 def named_tools(text: str) -> list[str]:
-    """The tools that a text which is no rule seems to be about, by their canonical names."""
+    """The tools that an unreadable rule seems to be about, by their canonical names."""
     listed = _LISTED.findall(text.partition("(")[0])
     return list(dict.fromkeys(tools.canonical(name) for name in (*listed, *_NAMED.findall(text))))

@@ -8,6 +8,7 @@ from billhook.config.declaration import (
     ACTIONS,
     TYPES,
     Action,
+    AnswerKind,
     Exec,
     Mask,
     NotYet,
@@ -15,7 +16,6 @@ from billhook.config.declaration import (
     Rewrite,
     RunAction,
     Say,
-    Saying,
     Url,
 )
 from billhook.config.nodes import FieldNodes, Node
@@ -32,7 +32,7 @@ else:
 
 
 def read_action(entry: "EntryReader") -> Action | None:
-    """What the entry does; None when it is broken, which it then says."""
+    """The action of an entry; None if it is broken, which is then in `entry.broken`."""
     kind = entry.text("type") if "type" in entry.seen else None
     if kind is not None and kind not in TYPES:
         hint, note = suggestion(kind, TYPES), entry.of_unknown_agent()
@@ -40,9 +40,9 @@ def read_action(entry: "EntryReader") -> Action | None:
         return None
     if kind in ("mcp_tool", "prompt", "agent"):
         hint = "use a command, an HTTP endpoint or a Python function instead"
-        message = f"hooks of type `{kind}` are not run yet"
+        message = f"hooks of type `{kind}` are not supported yet"
         if entry.where.agent:
-            message, hint = f"hooks of type `{kind}` are run by the agent itself, and not by billhook", ""
+            message, hint = f"hooks of type `{kind}` are run by the agent, not by billhook", ""
         entry.find("BH207", message, entry.seen["type"], hint=hint, note=bool(entry.where.agent))
         return NotYet(kind)
     given: list[str] = [field for field in ACTIONS if field in entry.seen]
@@ -50,18 +50,18 @@ def read_action(entry: "EntryReader") -> Action | None:
     if len(given) != 1 or wanted not in (None, given[0]):
         _not_one_action(entry, given, wanted)
         return None
-    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("Saying", given[0]))
+    return _MAKERS[given[0]](entry) if given[0] in _MAKERS else _say(entry, cast("AnswerKind", given[0]))
 
 
 def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) -> None:
     if wanted and wanted not in given:
         name = entry.spelt(wanted)
-        message, hint = f"no `{name}`", f"add it: `{name}` says what to run"
+        message, hint = f"`{name}` is missing", f"add `{name}`"
     elif not given:
-        message = "it does nothing"
-        hint = f"say what: one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
+        message = "it has no action"
+        hint = f"add one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
     else:
-        message = f"it does more than one thing: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
+        message = f"it has more than one action: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
         hint = "keep one of them; write another hook for the other"
     entry.find("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint=hint, fatal=True)
 
@@ -70,7 +70,7 @@ def _run(entry: "EntryReader") -> Action | None:
     node = entry.seen["run"]
     if isinstance(node.value, tuple):
         hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
-        entry.find("BH203", "a list is no shell command", node, hint=f"write `{hint}`", fatal=True)
+        entry.find("BH203", "`run` must be a string, not a list", node, hint=f"write `{hint}`", fatal=True)
         return None
     text = _filled(entry, "run")
     if text is None:
@@ -90,18 +90,18 @@ def _run(entry: "EntryReader") -> Action | None:
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
     if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
-        message = f"`${{...}}` of an event can't stand beside `{inner}`, which reads text as a program"
+        message = f"`${{...}}` of an event can't be used with `{inner}`, which runs text as a program"
         entry.find("BH219", message, node, hint="put it into a script, which gets the event on stdin", fatal=True)
 
 
 def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
     node = entry.seen.get(field)
     if node is not None and node.value is False and "no" in known:
-        return "no"  # a bare `no` is a text to everybody but YAML
+        return "no"  # YAML reads a bare `no` as a boolean
     word = entry.text(field)
     if word is None or word in known:
         return word or ""
-    message = f"`{entry.spelt(field)}` is `{word}`"
+    message = f"unknown value of `{entry.spelt(field)}`: `{word}`"
     entry.find("BH206", message, entry.seen[field], hint=suggestion(word, known), fatal=True)
     return ""
 
@@ -149,8 +149,8 @@ def _url(entry: "EntryReader") -> Action | None:
     if url is None:
         return None
     if not url.lower().startswith(("http://", "https://")) and "${" not in url:
-        hint = "write the whole address: `https://example.com/hook`"
-        entry.find("BH206", "the address is neither http:// nor https://", entry.seen["url"], hint=hint, fatal=True)
+        hint = "write the whole URL: `https://example.com/hook`"
+        entry.find("BH206", "`url` must begin with http:// or https://", entry.seen["url"], hint=hint, fatal=True)
     return Url(url, tuple(_headers(entry)), entry.texts("allowed_env"))
 
 
@@ -161,16 +161,16 @@ def _headers(entry: "EntryReader") -> Iterator[tuple[str, str]]:
     if isinstance(node.value, FieldNodes) and all(isinstance(value.value, str) for _, value in node.value):
         yield from ((str(key.value), str(value.value)) for key, value in node.value)
     else:
-        entry.wrong_type("headers", node, "a mapping whose values are texts")
+        entry.wrong_type("headers", node, "a mapping of strings")
 
 
 _NEEDS_TEXT: Final = ("inject", "notify", "keep_going")
 _SOURCES: Final = {"inject": ("file", "command"), "keep_going": ("command", "text", "limit")}
-"""What may stand in place of a text."""
+"""What may be used instead of a string."""
 USUAL_LIMIT: Final = 3  # times in one turn that an agent is kept going
 
 
-def _say(entry: "EntryReader", decision: "Saying") -> Action | None:
+def _say(entry: "EntryReader", decision: "AnswerKind") -> Action | None:
     node = entry.seen[decision]
     limit = USUAL_LIMIT if decision == "keep_going" else 0
     if decision in _SOURCES and isinstance(node.value, FieldNodes):
@@ -180,7 +180,7 @@ def _say(entry: "EntryReader", decision: "Saying") -> Action | None:
     return None if (text := _filled(entry, decision)) is None else Say(decision, text, limit=limit)
 
 
-def _said_by(entry: "EntryReader", decision: "Saying", fields: FieldNodes, limit: int) -> Action | None:
+def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, limit: int) -> Action | None:
     """`inject: {file: NOTES.md}`, `keep_going: {command: scripts/test, limit: 3}`."""
     given: dict[str, Any] = {}
     for key, value in fields:
@@ -190,13 +190,13 @@ def _said_by(entry: "EntryReader", decision: "Saying", fields: FieldNodes, limit
             hint = suggestion(name, _SOURCES[decision], f"one of {', '.join(_SOURCES[decision])}")
             entry.find("BH202", f"unknown key `{name}` in `{decision}`", key, hint=hint, fatal=True)
         elif not fits or not value.value:
-            wanted = "a number above 0" if name == "limit" else "a text"
+            wanted = "a number above 0" if name == "limit" else "a string"
             entry.find("BH203", f"`{decision}.{name}` must be {wanted}", value, hint=f"write {wanted}", fatal=True)
         given[name] = value.value
     if not entry.broken and not {"file", "command", "text"} & given.keys():
         _still_empty(entry, decision)
     if {"file", "command"} <= given.keys():
-        message = f"`{decision}` has a file and a command"
+        message = f"`{decision}` has both a file and a command"
         entry.find("BH204", message, entry.seen[decision], hint="keep one of them", fatal=True)
     if entry.broken:
         return None
@@ -226,7 +226,7 @@ def _rewrite(entry: "EntryReader") -> Action | None:
 
 
 def _mask(entry: "EntryReader") -> Action | None:
-    """`mask: [expressions]`, or `mask: secrets` for what redaction knows."""
+    """`mask: [expressions]`, or `mask: secrets` for everything that redaction recognizes."""
     patterns = read_conditions.texts(entry, entry.seen["mask"], "mask")
     for text in patterns:
         try:
@@ -252,7 +252,7 @@ def _filled(entry: "EntryReader", field: str) -> str | None:
 def _still_empty(entry: "EntryReader", field: str) -> None:
     if not entry.broken:
         message = f"`{entry.spelt(field)}` is empty"
-        entry.find("BH204", message, entry.seen[field], hint="say what it does", fatal=True)
+        entry.find("BH204", message, entry.seen[field], hint="fill it in", fatal=True)
 
 
 def _as_list(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`paths`, `when`, `once` and `cooldown` of an entry, each checked where it stands in the file."""
+"""`paths`, `when`, `once` and `cooldown` of an entry, each checked and reported at its place in the file."""
 
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -36,25 +36,25 @@ def paths(entry: "EntryReader") -> PathGlobs:
 
 
 def texts(entry: "EntryReader", node: Node, name: str) -> tuple[str, ...]:
-    """One text or a list of texts, none of them empty."""
+    """One string or a list of strings, none of them empty."""
     values = (node,) if isinstance(node.value, str) else node.value
     found = tuple(str(one.value) for one in values) if isinstance(values, tuple) else ()
     if found and all(isinstance(one.value, str) and one.value.strip() for one in values):  # type: ignore[union-attr]
         return found
     is_empty = node.value in ("", ()) or node.is_a("a list of strings")
-    message = f"`{name}` is empty" if is_empty else f"`{name}` must be a text or a list of texts, not {node.kind}"
-    entry.find("BH203", message, node, hint="write a text, or several in `[...]`", fatal=True)
+    message = f"`{name}` is empty" if is_empty else f"`{name}` must be a string or a list of strings, not {node.kind}"
+    entry.find("BH203", message, node, hint="write a string, or several in `[...]`", fatal=True)
     return ()
 
 
 def why(error: Exception) -> str:
-    """What RE2 says about an expression, which comes as bytes."""
-    said = error.args[0] if error.args else error
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    """RE2's message about an expression, which is bytes."""
+    message = error.args[0] if error.args else error
+    return message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
 
 
 def once(entry: "EntryReader") -> str:
-    """`once: session`, `turn` or `project`. The `once: true` of agents' own files means something to them alone."""
+    """`once: session`, `turn` or `project`. The `once: true` in an agent's file has a meaning only for that agent."""
     node = entry.seen.get("once")
     if node is None or node.value is None:
         return ""
@@ -64,7 +64,7 @@ def once(entry: "EntryReader") -> str:
         entry.find("BH510", "`once` has no effect here", node, hint="remove it")
     else:
         hint = suggestion(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
-        entry.find("BH206", f"`once` is `{node.value}`", node, hint=hint, fatal=True)
+        entry.find("BH206", f"unknown value of `once`: `{node.value}`", node, hint=hint, fatal=True)
     return ""
 
 
@@ -75,15 +75,14 @@ def cooldown(entry: "EntryReader") -> float:
         return 0.0
     read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
     if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
-        entry.find(
-            "BH206", f"`cooldown` is `{node.value}`", node, hint="for example `cooldown: 30s`, `5m` or `2h`", fatal=True
-        )
+        hint = "for example `cooldown: 30s`, `5m` or `2h`"
+        entry.find("BH206", f"`cooldown` can't be `{node.value}`", node, hint=hint, fatal=True)
         return 0.0
     return float(read[1]) * _UNITS[read[2]]
 
 
 def when(entry: "EntryReader") -> Tests:
-    """The tests of `when`, each with what it wants."""
+    """The tests of `when`, each with its expected value."""
     node = entry.seen.get("when")
     return _tests(entry, node, "when") if node is not None else ()
 
@@ -105,7 +104,7 @@ def _test(entry: "EntryReader", key: Node, value: Node, where: str) -> tuple[str
     name = text if text.startswith("results.") else _NAMES.get(folded(text), "")
     if not name or name == "results.NAME.FIELD" or (name.startswith("results.") and name.count(".") < 2):
         hint = suggestion(text, (*TESTS, *GROUPS), f"one of {', '.join((*TESTS, *GROUPS))}")
-        entry.find("BH218", f"no test `{text}`", key, hint=hint, fatal=True)
+        entry.find("BH218", f"unknown test `{text}`", key, hint=hint, fatal=True)
         return text, ()
     if name == "not":
         return name, _tests(entry, value, name)
@@ -133,9 +132,9 @@ def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
         entry.find("BH218", f"`{name}` must be true or false", node, hint=f"write `{name}: true`", fatal=True)
         return True
     found = texts(entry, node, name)
-    for text in found if name == "prompt" else ():
+    for text in found if name in ("prompt", "commit_message") else ():
         try:
-            expression(text)
+            expression(text.removeprefix("!") if name == "commit_message" else text)
         except Exception as error:
             entry.find(
                 "BH218",
@@ -144,4 +143,7 @@ def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
                 hint="fix the expression (RE2 syntax)",
                 fatal=True,
             )
+    if name == "runs" and not all(text.lstrip("!")[:1].isalnum() for text in found):
+        hint = 'for example `runs: [git push, "!git push --dry-run"]`'
+        entry.find("BH218", "`runs` names no program", node, hint=hint, fatal=True)
     return found

@@ -1,9 +1,9 @@
-"""JSON with comments and trailing commas into nodes.
+"""Read JSON with comments and trailing commas into nodes.
 
-A tokenizer and a stack of open brackets, and no parser that recovers from faults by itself: tree-sitter takes the
-next key for the value of `"a": NaN`, needs 15 seconds for 128 KiB of faulty text (quadratic), and is slow to import.
-Here a piece between two commas that is not exactly a value is left out, and where brackets or quotes may be out of
-step nothing is read at all.
+A tokenizer and a stack of open brackets, because a parser that recovers from errors by itself is worse: tree-sitter
+takes the next key for the value of `"a": NaN`, needs 15 seconds for 128 KiB of wrong text (quadratic), and is slow to
+import. Here a piece between two commas that is not exactly one value is left out. If brackets or quotes may not match,
+nothing is read at all.
 """
 
 import re
@@ -17,7 +17,7 @@ from billhook.config.nodes import MAX_DEPTH, FieldNodes, LineStarts, Node, Read,
 from billhook.core.text import Finding
 
 Token: TypeAlias = tuple[str, int, int]
-"""What it is, where it begins and ends. Strings are `"`, numbers and words `w`, brackets and marks are themselves."""
+"""Its kind, start and end. The kind of strings is `"`, of numbers and words `w`; brackets and marks are their kind."""
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]+ | //[^\n]*+ | /\*.*?\*/
@@ -35,9 +35,9 @@ _ESCAPE_OR_FAULT = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])|(?P<fault>\\.|
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _OUT_OF_STEP = re.compile(r"[{}\[\],:]")
 _NEVER_CLOSED = {
-    "/*": ("a comment that is never closed", "add `*/`"),
-    '"': ('a `"` that is not closed in its line', 'add the `"`; write a line break in text as `\\n`'),
-    "'": ("a single quote outside of text", "use double quotes"),
+    "/*": ("unclosed comment", "add `*/`"),
+    '"': ('a `"` that is not closed in its line', 'add the `"`; write a line break in a string as `\\n`'),
+    "'": ("a single quote outside of a string", "use double quotes"),
 }
 _CLOSES = {"{": "}", "[": "]"}
 _KINDS = {"string": '"', "word": "w"}
@@ -50,27 +50,27 @@ class _UnreadableJsonError(Exception):
 
 
 class _Item(msgspec.Struct):
-    """A value, or the colon behind a key, as it comes."""
+    """A value, or the colon after a key."""
 
-    kind: str  # `"` text, `:` a colon, `{` a mapping, `v` any other value
+    kind: str  # `"` a string, `:` a colon, `{` a mapping, `v` any other value
     start: int
-    node: Node | None = None  # none: it can't be read, and that was reported
+    node: Node | None = None  # None: it can't be read, and that was reported
 
 
 class _OpenJson(msgspec.Struct):
-    """A mapping or list whose end has not come."""
+    """A mapping or list whose end has not been read yet."""
 
     mapping: bool
     start: int
     depth: int
     pairs: list[tuple[Node, Node]] = []
     values: list[Node] = []
-    piece: list[_Item] = []  # what came since the last comma
-    lost: bool = False  # something in it can't be read, and without that it would mean something else
+    piece: list[_Item] = []  # the items since the last comma
+    lost: bool = False  # a part can't be read, and without it the value would have another meaning
 
 
 def read_json(text: str, file: str) -> Read:
-    """Read one JSON document; never raises. `//` and `/* */` comments and trailing commas are taken."""
+    """Read one JSON document; never raises. `//` and `/* */` comments and trailing commas are accepted."""
     reader = _JsonReader(text, file)
     try:
         node = reader.read(_tokens(text))
@@ -80,7 +80,7 @@ def read_json(text: str, file: str) -> Read:
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    """The tokens of any text, as far as it is clear what is text and what is not; what is none is a `stray`."""
+    """The tokens, up to a comment or quote that is never closed. Unexpected characters are `stray` tokens."""
     for found in _TOKEN.finditer(text):
         match found.lastgroup:
             case None:
@@ -94,7 +94,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 class _JsonReader:
-    """One reading of one text."""
+    """The nodes of one text, while it is read."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
@@ -103,12 +103,12 @@ class _JsonReader:
         self.findings: list[Finding] = []
         self.stack: list[_OpenJson] = []
         self.roots: list[_Item] = []
-        self.checked = 0  # the line whose quotes were looked at last
+        self.checked = 0  # the line whose quotes were checked last
 
     def report(self, message: str, start: int, hint: str, code: str = "BH104") -> None:
         self.findings.append(Finding(code, message, self.file, *self.lines.place(start), hint))
         if len(self.findings) >= nodes.MAX_FINDINGS:
-            raise _UnreadableJsonError  # with that many faults nothing is sure
+            raise _UnreadableJsonError  # after so many errors nothing is certain
 
     def stop(self, message: str, start: int, hint: str, code: str = "BH104") -> Never:
         self.report(message, start, hint, code)
@@ -154,7 +154,7 @@ class _JsonReader:
     def after_the_end(self, item: _Item) -> Never:
         if item.kind == ":":
             self.stop("a `:` outside of a mapping", item.start, "put the whole file between `{` and `}`")
-        hint = "keep one document, and put the other into a file of its own"
+        hint = "keep one document, and move the other to a separate file"
         self.stop("a second document begins here", item.start, hint, "BH108")
 
     # Brackets and commas
@@ -187,7 +187,7 @@ class _JsonReader:
             self.stop(f"a `{mark}` outside of a list", start, f"remove the `{mark}`")
         top = self.stack[-1]
         if mark == ";":
-            self.report("a `;` where a `,` must stand", start, "write `,`")
+            self.report("a `;` instead of a `,`", start, "write `,`")
             self.lose(top)
         if top.piece:
             self.judge(top)
@@ -224,10 +224,10 @@ class _JsonReader:
 
     def not_a_pair(self, piece: list[_Item]) -> None:
         if any(item.node is None and item.kind != ":" for item in piece):
-            return  # reported, and the rest follows from it
+            return  # reported already
         kinds = [item.kind for item in piece]
         if kinds[0] != '"':
-            self.report("a key must be text", piece[0].start, 'write `"key": value`')
+            self.report("a key must be a string", piece[0].start, 'write `"key": value`')
         elif kinds == ['"', ":"]:
             self.report("this key has no value", piece[0].start, "write the value after the `:`, or remove the key")
         elif ":" not in kinds[1:2]:
@@ -245,7 +245,7 @@ class _JsonReader:
             self.not_one_value(piece)
         for item in piece:
             if mappings and item.node:
-                container.values.append(item.node)  # a whole entry, whether or not a comma stands before it
+                container.values.append(item.node)  # a whole entry, with or without a comma before it
             else:
                 self.lose(container, mappings)
         if len(piece) == 1 and piece[0].kind == ":":
@@ -259,7 +259,7 @@ class _JsonReader:
         for item in piece[1:]:
             self.report("a `,` is missing before this value", item.start, "add a `,` after the value before it")
 
-    # Text, numbers and what is neither
+    # Strings, numbers and other tokens
 
     def leaf(self, kind: str, start: int, end: int) -> _Item:
         token = self.text[start:end]
@@ -269,12 +269,12 @@ class _JsonReader:
             return self.word(token, start, end)
         if kind == "single":
             inner = token[1:-1].replace('\\"', '"').replace('"', '\\"')
-            self.report("text in single quotes", start, f"use double quotes: {quoted(chr(34) + inner + chr(34))}")
+            self.report("a string in single quotes", start, f"use double quotes: {quoted(chr(34) + inner + chr(34))}")
             return _Item('"', start)
         if token in _NEVER_CLOSED:
             message, hint = _NEVER_CLOSED[token]
             self.stop(message, start, hint)
-        self.report(f"{quoted(token)} can't stand here", start, "remove it, or put it in double quotes")
+        self.report(f"unexpected {quoted(token)}", start, "remove it, or put it in double quotes")
         return _Item("v", start)
 
     def string(self, token: str, start: int) -> _Item:
@@ -283,9 +283,9 @@ class _JsonReader:
             if found["fault"]:
                 fault, at = found[0], start + 1 + found.start()
                 if fault[0] == "\\":
-                    self.report(f"{quoted(fault)} is no escape of JSON", at, "write `\\\\` for a backslash")
+                    self.report(f"{quoted(fault)} is not an escape of JSON", at, "write `\\\\` for a backslash")
                 else:
-                    self.report("a control character in text", at, f"write it as `\\u{ord(fault):04x}`")
+                    self.report("a control character in a string", at, f"write it as `\\u{ord(fault):04x}`")
                 return _Item('"', start)
         if "\\" in inner:
             import json
@@ -302,15 +302,17 @@ class _JsonReader:
             return _Item("v", start, Node(value, *self.lines.place(start), start, end))
         is_key = self.text[end : end + 100].lstrip().startswith(":")
         if touches:
-            self.report("a quote inside text, or text that is not closed", start, 'write `\\"` for a quote inside text')
+            hint = 'write `\\"` for a quote inside a string'
+            self.report("a quote inside a string, or a string that is not closed", start, hint)
         else:
             self.report(*_not_a_word(token, is_key, start))
         return _Item('"' if is_key else "v", start)
 
     def touches_quote(self, start: int, end: int) -> bool:
-        """Whether text has a quote inside, or lost one at its end: a word stands right at a quote.
+        """Whether a word touches a quote: a string contains a quote, or is not closed.
 
-        Where text of that line then seems to hold brackets or commas, they may be those of the file: nothing is sure.
+        If a string of that line then seems to contain brackets or commas, they may belong to the file. Nothing is
+        certain, and the reading stops.
         """
         if '"' not in (self.text[max(start - 1, 0) : start], self.text[end : end + 1]):
             return False
@@ -319,8 +321,8 @@ class _JsonReader:
             self.checked = number
             line = self.text[start - column + 1 :].partition("\n")[0]
             if any(kind == '"' and _OUT_OF_STEP.search(line[at:to]) for kind, at, to in _tokens(line)):
-                hint = 'close the text with `"`, and write `\\"` for a quote inside text'
-                self.stop("the quotes of this line are out of step", start, hint)
+                hint = 'close the string with `"`, and write `\\"` for a quote inside a string'
+                self.stop("the quotes of this line don't match", start, hint)
         return True
 
 
@@ -333,7 +335,7 @@ def _number(token: str, number: re.Match[str]) -> int | float:
         return float(token)
     try:
         return int(token)
-    except ValueError:  # Python takes 4,300 digits at most
+    except ValueError:  # Python accepts 4,300 digits at most
         return float(token)
 
 
@@ -343,9 +345,9 @@ def _not_a_word(token: str, is_key: bool, start: int) -> tuple[str, int, str]:
     if token.lstrip("+-").lower() in ("nan", "infinity", "inf"):
         return f"JSON has no {quoted(token)}", start, "write a number, or `null`"
     if token.startswith("#"):
-        return "`#` begins no comment in JSON", start, "begin the comment with `//`"
+        return "`#` does not begin a comment in JSON", start, "begin the comment with `//`"
     if instead := _INSTEAD.get(token.lower()):
-        return f"{quoted(token)} is no word of JSON", start, f"write `{instead}`"
+        return f"{quoted(token)} is not a JSON value", start, f"write `{instead}`"
     if re.match(r"[-+.]*[0-9]", token):
-        return f"{quoted(token)} is not a number as JSON writes them", start, "write it like `-1`, `0.5` or `1e3`"
+        return f"{quoted(token)} is not a valid JSON number", start, "write it like `-1`, `0.5` or `1e3`"
     return f"{quoted(token)} is not in double quotes", start, f'write `"{quoted(token)[1:-1]}"`'

@@ -1,7 +1,7 @@
-"""YAML into nodes, from the events of PyYAML's C parser.
+"""Read YAML into nodes, from the events of PyYAML's C parser.
 
-Its composer is not used: it calls itself for each level and ends the whole process on a hundred thousand brackets,
-and it copies what events hold already.
+PyYAML's composer is not used: it is recursive, so a hundred thousand brackets end the whole process, and it copies
+what the events contain already.
 """
 
 import re
@@ -16,31 +16,31 @@ from billhook.core.text import Finding
 if TYPE_CHECKING:
     import yaml
 
-MAX_VALUES = 20_000  # aliases counted as often as they are used
+MAX_VALUES = 20_000  # an alias counts each time that it is used
 
 _TAG = "tag:yaml.org,2002:"
 _TEXT_TAGS = {"!", _TAG + "str", _TAG + "timestamp", _TAG + "binary", _TAG + "value", _TAG + "merge"}
 _LINE_END = "\r\n|[\r\n\x85\u2028\u2029]"
-_LONGEST_SEXAGESIMAL = 100  # `1:1:1:...` is a number to YAML 1.1, and working out a long one takes minutes
+_LONGEST_SEXAGESIMAL = 100  # `1:1:1:...` is a number in YAML 1.1, and computing a long one takes minutes
 
 _IN_OUR_WORDS: tuple[tuple[str, str, str], ...] = (
-    ("tab character", "a tab where spaces must stand", "indent with spaces"),
-    ("cannot start any token", "{char} can't begin a value", "put the text in quotes"),
-    ("mapping values are not", "a `:` where no key can stand", "put the text in quotes, or mend the indentation"),
-    ("expected ':'", "a key without a `:`", "write `key: value`, or mend the indentation"),
-    ("expected key", "this doesn't fit the mapping around it", "give it the indentation of its neighbours"),
-    ("expected '-' indicator", "this doesn't fit the list around it", "begin it with `- `, or mend the indentation"),
-    ("expected <block end>", "this doesn't fit what is around it", "give it the indentation of its neighbours"),
+    ("tab character", "a tab instead of spaces", "indent with spaces"),
+    ("cannot start any token", "a value can't begin with {char}", "put the text in quotes"),
+    ("mapping values are not", "unexpected `:`", "put the text in quotes, or fix the indentation"),
+    ("expected ':'", "a key without a `:`", "write `key: value`, or fix the indentation"),
+    ("expected key", "this doesn't fit the mapping around it", "indent it like the lines around it"),
+    ("expected '-' indicator", "this doesn't fit the list around it", "begin it with `- `, or fix the indentation"),
+    ("expected <block end>", "this doesn't fit the lines around it", "indent it like the lines around it"),
     ("expected ',' or ']'", "a list without a `,` or its `]`", "add the `,` or the `]`"),
     ("expected ',' or '}'", "a mapping without a `,` or its `}}`", "add the `,` or the `}`"),
-    ("unexpected end of stream", "a quote that is never closed", "close the quote"),
-    ("unexpected document indicator", "a quote that is never closed", "close the quote"),
-    ("unknown escape", "an escape that YAML doesn't know", "write `\\\\` for a backslash, or use single quotes"),
+    ("unexpected end of stream", "unclosed quote", "close the quote"),
+    ("unexpected document indicator", "unclosed quote", "close the quote"),
+    ("unknown escape", "unknown escape sequence", "write `\\\\` for a backslash, or use single quotes"),
     ("expected node content", "a value is missing", "write the value"),
-    ("undefined tag handle", "a tag that nobody declared", "remove the tag"),
+    ("undefined tag handle", "undeclared tag", "remove the tag"),
 )
 _BEGAN_EARLIER = ("unexpected end of stream", "unexpected document indicator", "expected ':'")
-"""What is noticed long after the place that must be mended."""
+"""Errors that the parser notices long after the place of the mistake."""
 
 
 class _UnreadableYamlError(Exception):
@@ -48,17 +48,17 @@ class _UnreadableYamlError(Exception):
 
 
 class _Anchored(msgspec.Struct):
-    """What an alias stands for. While it is still open there is no size."""
+    """The value of an alias."""
 
     item: "Node | None" = None
-    text: str | None = None  # how it stands there, if it is a scalar: it may be used as a key
-    size: int = 0
+    text: str | None = None  # as it is written, if it is a scalar: it may be used as a key
+    size: int = 0  # 0 while the value is still being read
     height: int = 0
     mapping: bool = False
 
 
 class _OpenYaml(msgspec.Struct):
-    """A mapping or list whose end has not come."""
+    """A mapping or list whose end has not been read yet."""
 
     mapping: bool
     line: int
@@ -72,11 +72,11 @@ class _OpenYaml(msgspec.Struct):
     key: Node | None = None
     expects_key: bool = True
     merges: bool = False
-    lost: bool = False  # something in it can't be read, and without that it would mean something else
+    lost: bool = False  # a part can't be read, and without it the value would have another meaning
 
 
 def read_yaml(text: str, file: str) -> Read:
-    """Read one YAML document; never raises. Keys are text as written; values are what YAML 1.1 says (`on` is true). An
+    """Read one YAML document; never raises. Keys are strings as written; values follow YAML 1.1 (`on` is true). An
     aliased value has the place of its anchor."""
     import yaml
 
@@ -98,7 +98,7 @@ def _refuse_odd_characters(text: str) -> None:
     from yaml.reader import Reader
 
     if found := Reader.NON_PRINTABLE.search(text):
-        message = f"the character U+{ord(found[0]):04X} can't stand in YAML"
+        message = f"the character U+{ord(found[0]):04X} is not allowed in YAML"
         hint = "remove it, or write it as an escape in double quotes"
         raise _UnreadableYamlError("BH104", message, LineStarts(text, _LINE_END).place(found.start()), hint)
 
@@ -116,11 +116,11 @@ def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[
     for part, message, hint in _IN_OUR_WORDS:
         if part in problem:
             return message.format(char=quoted(char)), place, hint
-    return f"not YAML: {problem}", place, "mend this line, or put the text in quotes"
+    return f"not YAML: {problem}", place, "fix this line, or put the text in quotes"
 
 
 def _inside(place: tuple[int, int], text: str, lines: LineStarts) -> tuple[int, int]:
-    """The parser's place for the end of a text may be a line that isn't there."""
+    """A place inside of the text: the parser may report a line after the last one."""
     line, column = place
     if line > len(lines.starts):
         return lines.place(len(text))
@@ -129,7 +129,7 @@ def _inside(place: tuple[int, int], text: str, lines: LineStarts) -> tuple[int, 
 
 
 class _Builder:
-    """One reading of one text."""
+    """The nodes of one text, while it is read."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -158,7 +158,7 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    hint = "keep one document, and put the other into a file of its own"
+                    hint = "keep one document, and move the other to a separate file"
                     raise _UnreadableYamlError("BH108", "a second document begins here", _place(event), hint)
         read = documents and (self.root or self.findings)
         return Read(self.root, nodes.in_order(self.findings)) if read else Read(nodes.empty(), ())
@@ -178,7 +178,7 @@ class _Builder:
         if self.stack and height >= self.stack[-1].height:
             self.stack[-1].height = height
 
-    # What comes in
+    # Events of the parser
 
     def scalar(self, event: Any) -> None:
         if event.tag is None and event.anchor is None and self.stack and self.count < MAX_VALUES:
@@ -203,7 +203,7 @@ class _Builder:
             self.place(node, False)
 
     def usual_scalar(self, event: Any) -> None:
-        """What most of a file is made of, without the detours."""
+        """The usual case, kept short because most events are scalars without tag or anchor."""
         self.count += 1
         mark, top = event.start_mark, self.stack[-1]
         if top.mapping and top.expects_key:
@@ -219,14 +219,14 @@ class _Builder:
         except (ValueError, ArithmeticError, LookupError):
             kind = event.tag.removeprefix(_TAG)
             message = f"{quoted(event.value)} can't be read as {quoted('!!' + kind)}"
-            self.report("BH107", message, (line, column), "remove the tag, or mend the value")
+            self.report("BH107", message, (line, column), "remove the tag, or fix the value")
             return None
 
     def foreign(self, event: Any, taken: frozenset[str]) -> bool:
         if event.tag is None or event.tag in taken:
             return False
         tag = event.tag.replace(_TAG, "!!", 1)
-        self.report("BH107", f"the tag {quoted(tag)} is not taken", _place(event), "remove the tag")
+        self.report("BH107", f"the tag {quoted(tag)} is not supported", _place(event), "remove the tag")
         return True
 
     def open(self, event: Any, mapping: bool) -> None:
@@ -271,7 +271,7 @@ class _Builder:
         else:
             self.key(Node(known.text, *_place(event)), False)
 
-    # Where it goes
+    # Add values to what is open
 
     def key(self, node: Node | None, merges: bool) -> None:
         top = self.stack[-1]
@@ -295,7 +295,7 @@ class _Builder:
             top.pairs.append((top.key, node))
 
     def merge(self, top: _OpenYaml, node: Node) -> None:
-        """`<<` gives pairs of one mapping or of several, of which the first counts."""
+        """`<<` adds the pairs of one mapping or of several; for the same key the first one wins."""
         sources = node.value if isinstance(node.value, tuple) else (node,)
         for source in sources:
             if isinstance(source.value, FieldNodes):
@@ -303,7 +303,7 @@ class _Builder:
                 continue
             top.lost = top.lost or not nodes.stays_without(True, len(self.stack) - 1, False)
             place = (top.key or source).line, (top.key or source).column
-            message = f"`<<` takes mappings, and this is {source.kind}"
+            message = f"`<<` must be a mapping, not {source.kind}"
             self.report("BH104", message, place, "name a mapping: `<<: *anchor`")
             return
 
@@ -325,7 +325,7 @@ _LIST_TAGS = frozenset({"!", _TAG + "seq"})
 
 
 class _Scalars:
-    """What scalars mean. Lives as long as one reading, and remembers what it has worked out."""
+    """The values of scalars, cached for one text."""
 
     def __init__(self) -> None:
         from yaml import SafeLoader
@@ -336,7 +336,7 @@ class _Scalars:
         self.known: dict[str, Scalar] = {}
 
     def __call__(self, event: Any) -> Scalar:
-        """Raises ValueError and its like for a value that is not what its tag says."""
+        """Raises ValueError, ArithmeticError or LookupError for a value that does not fit its tag."""
         text: str = event.value
         if event.tag is not None:
             return text if event.tag in _TEXT_TAGS else self.made(event.tag, text)
@@ -351,7 +351,7 @@ class _Scalars:
             if pattern.match(text):
                 try:
                     return text if tag in _TEXT_TAGS else self.made(tag, text)
-                except (ValueError, ArithmeticError):  # `0x_` looks like a number and is none
+                except (ValueError, ArithmeticError):  # `0x_` looks like a number but is not
                     return text
         return text
 

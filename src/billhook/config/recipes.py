@@ -1,7 +1,7 @@
 """Recipes: hooks for one purpose each, as YAML files with parameters, ready to be added to a hooks.yaml.
 
-A recipe is text, so that comments and layout reach the file of the person who adds it. A `<name>` in a value stands for
-a parameter; what it is set to stays one YAML value, and in a shell command one word, unless the parameter is a command.
+A recipe is text, so that comments and layout reach the user's file. `<name>` in a value is a placeholder for a
+parameter. Its value stays one YAML value, and one word in a shell command, unless the parameter is a command.
 """
 
 import json
@@ -15,7 +15,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from billhook.config.cases import event_of
 from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS
 from billhook.core.text import suggest
 
 SECTIONS: Final = ("builtins", "hooks", "tests")
@@ -31,33 +33,33 @@ Values = Mapping[str, Any]
 
 
 class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something that a person may want otherwise."""
+    """A value of a recipe that the user can set."""
 
     default: str | int | float | list[str]
     about: str
-    shell: bool = False  # its value is a shell command, and not a word of one
-    tested: bool = True  # the recipe's tests hold for every value; else for the default alone
+    shell: bool = False  # its value is a shell command, not one word of a command
+    tested: bool = True  # the recipe's tests are valid for every value; else only for the default
 
     def read(self, name: str, text: str) -> Any:
-        """The value that a text on the command line means, of the kind that the default has. Raises UsageError."""
+        """The value of a command line argument, of the same type as the default. Raises UsageError."""
         if not text.isprintable() or not text.strip() or len(text) > _LONGEST:
-            hint = f"one line of at most {_LONGEST} printable characters"
-            raise UsageError(f"`{name}` can't be set to that", hint=hint)
+            hint = f"write one line of at most {_LONGEST} printable characters"
+            raise UsageError(f"`{name}` can't be set to this value", hint=hint)
         text = text.strip()
         if isinstance(self.default, list):
             return [part.strip() for part in text.strip("[] ").split(",") if part.strip()]
         if isinstance(self.default, str):
             return text
         if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-            raise UsageError(f"`{name}` is `{text}`; it must be a whole number from 1 on", hint="write one")
+            raise UsageError(f"`{name}` is `{text}`", hint=f"write a whole number from 1 on: --set {name}=10")
         return int(text)
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """One recipe as its file has it."""
+    """One recipe, from its file."""
 
     name: str
-    source: str  # how it is named on the command line: its name, or the path of its file
+    source: str  # its name on the command line, or the path of its file
     title: str
     purpose: str
     parameters: dict[str, Parameter]
@@ -71,7 +73,7 @@ class Recipe(msgspec.Struct, frozen=True):
         }
 
     def sections(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The text for each section of a hooks.yaml; the first begins with where it is from."""
+        """The text for each section of a hooks.yaml; the first begins with the command that added it."""
         values, filled = self.values(given), {}
         untested = any(not one.tested and values[name] != one.default for name, one in self.parameters.items())
         for key, text in self.texts.items():
@@ -81,15 +83,32 @@ class Recipe(msgspec.Struct, frozen=True):
         return {**filled, first: f"# {self.command(given)}\n{filled[first]}"}
 
     def command(self, given: Mapping[str, str]) -> str:
-        """The command that adds it so."""
+        """The command that adds the recipe with these values."""
         words = ["billhook", "add", self.source]
         for name in self.parameters:
             words += ["--set", f"{name}={given[name]}"] if name in given else []
         return shlex.join(words)
 
+    def demonstration(self, given: Mapping[str, str]) -> list[str]:
+        """Shell lines that show it at work: what has to be there first, an event, and what became of it."""
+        values = {name: _example(one) for name, one in self.values(given).items()}
+        case = dict(self.show or {"explain": "ls"})
+        for name in case.keys() - {"event"}:
+            key = name if name in ("write", "fire") else "run"  # the others are lines for a shell
+            case[name] = _replaced(case[name], key, values, self.parameters) or case[name]
+        words = ["explain", case["explain"]] if "explain" in case else ["fire", *fire_arguments(case)]
+        return [*filter(None, (case.get("first"), shlex.join(["billhook", *words]), case.get("then")))]
+
+
+def _example(value: Any) -> Any:
+    """One name that a list of globs is about."""
+    if not isinstance(value, list):
+        return value
+    return re.sub(r"\*+", "example", re.sub(r"(?<=\w)\*$", "", value[0].removeprefix("!")))
+
 
 def plain(sections: Mapping[str, str]) -> dict[str, Any]:
-    """What sections mean, as plain data."""
+    """Sections as plain data."""
     return {key: yaml.safe_load(text) for key, text in sections.items()}
 
 
@@ -105,11 +124,11 @@ def shipped() -> list[Recipe]:
 
 
 def find(word: str) -> list[Recipe]:
-    """The recipe of that name, the one in a file, or those in a folder. Raises UsageError."""
+    """The recipe of that name, of a file, or all recipes of a folder. Raises UsageError."""
     if "/" not in word and not word.endswith((".yaml", ".yml")):
         known = {one.name: one for one in shipped()}
         if word not in known:
-            raise UsageError(f"no recipe `{word}`", hint=f"{suggest(word, known)}; `billhook add` lists all")
+            raise UsageError(f"unknown recipe `{word}`", hint=f"{suggest(word, known)}; `billhook add` lists all")
         return [known[word]]
     path = Path(word)
     files = sorted(one for one in path.iterdir() if one.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
@@ -134,13 +153,11 @@ def _bytes(path: Path) -> bytes:
 def _read(name: str, source: str, data: bytes) -> Recipe:
     try:
         text = data.decode("utf-8-sig")
-        root, said = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
-        return _made(name, source, text, root, said)
+        root, data = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+        return _made(name, source, text, root, data)
     except (UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
-        raise UsageError(
-            f"not a recipe: {why}", place=source, hint="docs/recipes.md shows how one is written"
-        ) from None
+        raise UsageError(f"not a recipe: {why}", place=source, hint="docs/recipes.md describes the format") from None
 
 
 def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
@@ -158,16 +175,18 @@ def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
         show=msgspec.convert(said.get("show") or {}, dict[str, Any]),
     )
     if plain(made.texts) != {key: said[key] for key in made.texts}:
-        raise ValueError("`hooks` and `tests` must be in lines of their own")
+        raise ValueError("`hooks` and `tests` must be on separate lines")
     if not all(isinstance(said[key], list if key == "tests" else dict) for key in made.texts):
         raise ValueError("`hooks` must be a mapping, and `tests` a list")
-    if made.show and not isinstance(event_of(made.show).get("hook_event_name"), str):
+    if not all(isinstance(text, str) for key, text in made.show.items() if key != "event"):
+        raise ValueError("`show` must have strings")
+    if made.show and not isinstance(event_of(made.show).get("hook_event_name", made.show.get("explain")), str):
         raise ValueError("`show` names no event")
     return made
 
 
 def _section(text: str, root: Any, key: str) -> str:
-    """The lines below a key, as far to the left as they can be."""
+    """The lines below a key, without their common indentation."""
     import textwrap
 
     keys = [one for one, _ in root.value]
@@ -181,7 +200,7 @@ def _section(text: str, root: Any, key: str) -> str:
 
 
 def _filled(text: str, values: Values, parameters: Mapping[str, Parameter]) -> str:
-    """A section with values in place of placeholders. Each stays inside of the value that it is written in."""
+    """A section with its placeholders replaced. Each value stays inside of the YAML value of its placeholder."""
     found = list(_scalars(yaml.compose(text, Loader=yaml.SafeLoader), ""))
     for node, key in reversed(found):
         start, end = node.start_mark.index, node.end_mark.index
@@ -193,7 +212,7 @@ def _filled(text: str, values: Values, parameters: Mapping[str, Parameter]) -> s
 
 
 def _scalars(node: Any, key: str) -> Iterator[tuple[Any, str]]:
-    """Every value of a section with the key that it is for."""
+    """Every value of a section, with its key."""
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
             yield name, ""
@@ -206,7 +225,7 @@ def _scalars(node: Any, key: str) -> Iterator[tuple[Any, str]]:
 
 
 def _replaced(text: str, key: str, values: Values, parameters: Mapping[str, Parameter]) -> Any:
-    """A value with parameters put in; None where it has none. One that is nothing else may become a list."""
+    """A value with its placeholders replaced; None if it has none. A single placeholder may become a list."""
     names = "|".join(map(re.escape, values))
     if not names or re.search(f"<(?:{names})>", text) is None:
         return None
@@ -224,7 +243,7 @@ def _replaced(text: str, key: str, values: Values, parameters: Mapping[str, Para
 
 
 def _written(value: Any) -> str:
-    """A value as YAML in one line. A text keeps its quotes off where that is safe."""
+    """A value as YAML on one line. A string has no quotes if that is safe."""
     if isinstance(value, list):
         return f"[{', '.join(map(_written, value))}]"
     if isinstance(value, str) and not _PLAIN.fullmatch(value):
@@ -236,23 +255,12 @@ def _written(value: Any) -> str:
 
 
 def fire_arguments(case: Mapping[str, Any]) -> Sequence[str]:
-    """What `billhook fire` is told for an event: `{bash: ls}`, `{write: file}`, `{prompt: text}` or a whole `event`."""
+    """The arguments of `billhook fire` for `{bash: ls}`, `{write: file}`, `{prompt: text}` or a whole `event`."""
     event = event_of(case)
     name, tool = event.pop("hook_event_name"), event.pop("tool_name", None)
+    if tool is None and "tool_name" in getattr(EVENTS.get(name), "__struct_fields__", ()):
+        tool, event = "Bash", {"tool_input": {"command": "ls"}}
     words = [str(name), *(["--tool", str(tool)] if tool else [])]
     given = event.get("tool_input") if tool else event
     output = ["--output", json.dumps(event["tool_response"])] if "tool_response" in event else []
     return [*words, *(["--input", json.dumps(given, ensure_ascii=False)] if given else []), *output]
-
-
-def event_of(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The event that a case describes, as an agent sends it."""
-    if "bash" in case:
-        return {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": case["bash"]}}
-    if "write" in case:
-        given = {"file_path": case["write"], "content": ""}
-        return {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": given}
-    if "prompt" in case:
-        return {"hook_event_name": "UserPromptSubmit", "prompt": case["prompt"]}
-    event = case.get("event")
-    return dict(event) if isinstance(event, dict) else {}

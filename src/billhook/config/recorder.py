@@ -1,4 +1,4 @@
-"""The observer that writes the event log: what a record has of a verdict and its session, and what is lost."""
+"""The observer that writes the event log: the record of a verdict, its session, and what the agent can't be told."""
 
 import functools
 import time
@@ -34,14 +34,14 @@ else:
 
 
 class Encoded(NamedTuple):
-    """A verdict as one answer, and that in an agent's words."""
+    """A verdict as one answer, and the same in an agent's format."""
 
     answer: Answer
     written: Written
 
 
 def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
-    """The verdict for an agent: encoded once, for its record and for the agent itself."""
+    """The verdict for an agent: encoded once, for its record and for the agent."""
     known: tuple[Dialect, Encoded] | None = verdict.__dict__.get("encoded")
     if known is None or known[0] is not dialect:
         answer = verdict.as_answer(dialect.meanings.join)
@@ -56,33 +56,33 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
 
 
 def _note_lost(verdict: Verdict, outcomes: list[dict[str, Any]], host: str) -> tuple[str, ...]:
-    """What of a verdict does not reach the agent, or not now. It is also noted with the outcomes of the hooks that said
-    it. Nothing where the host speaks no dialect."""
+    """The parts of a verdict that don't reach the agent, or not now. They are also added to the outcomes of their
+    hooks. Empty if the host has no dialect."""
     name = dialect_of(host).removeprefix("http:")
     if name not in DIALECTS:
         return ()
     dialect = DIALECTS[name]
     lost = _lost(name, lambda: encoded(verdict, dialect).written)
-    for outcome, said in zip(verdict.outcomes, outcomes, strict=True) if lost else ():
+    for outcome, data in zip(verdict.outcomes, outcomes, strict=True) if lost else ():
         answer = outcome.answer
         if answer is not NOTHING:
             alone = replace(answer, data=None, background=False)
             own = _lost(name, functools.partial(dialect.write_exit, verdict.about, alone))
             if of_all := [one for one in own if one in lost]:
-                said["lost"] = [*said.get("lost", ()), *of_all]
+                data["lost"] = [*data.get("lost", ()), *of_all]
     return lost
 
 
 def _lost(name: str, write: Callable[[], Written]) -> tuple[str, ...]:
     try:
         written = write()
-    except Exception as error:  # a hook in Python may say anything; what is wrong with it is told with the answer
-        return (f"it can't be said to `{name}`: {type(error).__name__}: {error}",)
+    except Exception as error:  # a Python hook may return anything; the error is reported with the answer
+        return (f"it can't be encoded for `{name}`: {type(error).__name__}: {error}",)
     held = ("context is held for a later event",) if written.held else ()
-    return tuple(f"the `{name}` dialect can't say everything: {one}" for one in (*written.lost, *held))
+    return tuple(f"the `{name}` dialect can't express everything: {one}" for one in (*written.lost, *held))
 
 
-# What is known of an event's session at every event:
+# The session of an event:
 
 
 class Knowing(msgspec.Struct, frozen=True):
@@ -106,20 +106,20 @@ class Looked:
 
     @property
     def effects(self) -> frozenset[str] | None:
-        """What earlier calls of the session would do; None: no session is named. Raises StoreError: a gate that depends
-        on it must not take "not readable" for "not seen"."""
+        """The effects of earlier calls of the session; None if the event has no session. Raises StoreError: a gate that
+        depends on it must not confuse "not readable" with "not seen"."""
         from billhook.builtins.seen_effects import seen_in
 
         return seen_in(self.knowing.state, self.session_id) if self.session_id else None
 
     @property
     def session_name(self) -> str:
-        """Its name. One that nobody named yet, because its start was not seen, gets its name here."""
+        """Its name. A session without a name, because its start was not seen, gets its name here."""
         return self._once(self._find_name) if self.knowing.names and self.session_id else ""
 
     @property
     def turn_id(self) -> str:
-        """The turn that it is in."""
+        """Its current turn."""
         return self._once(self._find_turn) if self.knowing.turns and self.session_id else ""
 
     def _once(self, find: Callable[[], str]) -> str:
@@ -152,28 +152,27 @@ _BY_STATE: Final = {
     "elsewhere": SkipReason.ELSEWHERE,
 }
 _WHOSE: Final = ("transcript_path", "permission_mode", "agent_id", "agent_type")
-"""Fields of every event that a record has by the same name, where they are not empty."""
+"""Fields of every event that a record has under the same name, if they are not empty."""
 _ABOUT_ALL: Final = frozenset(
     {"hook_event_name", "session_id", "cwd", "tool_name", "tool_input", "tool_response"}
     | {"tool_use_id", "tool_result_is_error", "tool_output", *_WHOSE}
 )
-"""Fields of an event that have a place of their own in a record, or none."""
+"""Fields of an event that have a separate field in a record, or none."""
 _PLACED: Final = {name: _ABOUT_ALL.difference(set(kind.__annotations__) & {*_WHOSE}) for name, kind in EVENTS.items()}
-"""The same by event, without those that are its own all the same: a subagent's start is about that agent."""
+"""The same by event, without the fields that the event itself declares: SubagentStart is about that agent."""
 _OK, _NONE = Status.OK, Decision.NONE
-_MOST_EVENTS: Final = 256  # kinds of events that are remembered: their names come from outside
+_MOST_EVENTS: Final = 256  # limit of cached event names, which come from outside
 
 
 class Recording:
-    """The event log of one loaded configuration. Lives as long as that; everything is opened at the first record."""
+    """The event log of one loaded configuration. Everything is opened at the first record."""
 
     def __init__(self, config: "Config", options: Mapping[str, Any], know: Callable[[Event], SessionInfo]) -> None:
         self.config, self.options, self.know = config, options, know
         self._considered: dict[str, dict[str, SkipReason]] = {}
 
     def observer(self, host: str, own: Sequence[Hook] = ()) -> Callable[[Verdict], None]:
-        """Writes the verdicts of an engine that serves this host, and has hooks of the host's own. Raises
-        UnrecordedError."""
+        """Writes the verdicts of an engine for this host; `own` are the caller's hooks. Raises UnrecordedError."""
 
         def record(verdict: Verdict) -> None:
             lost = "it was not recorded"
@@ -195,11 +194,11 @@ class Recording:
 
     @property
     def problem(self) -> str:
-        """What is wrong with how secrets are taken out; nothing where all is well."""
+        """The problem with the redaction of secrets; empty if there is none."""
         found = None if self._redactor is None else self._redactor.problem
         return "" if found is None else f"{found.place}: {found.message}" if found.place else found.message
 
-    # -- what is needed, made once
+    # -- parts that are made once
 
     @cached_property
     def _log(self) -> "EventLog":
@@ -225,19 +224,19 @@ class Recording:
     # -- one record
 
     def content(self, verdict: Verdict, host: str, own: Sequence[Hook] = ()) -> dict[str, Any]:
-        """What the log says of a verdict, secrets taken out."""
+        """The record of a verdict, with secrets redacted."""
         event = verdict.about
         session = Context(event, verdict.outcomes, {}, self.know)
         tool = _text_of(event, "tool_name") or ""
         canonical = tools.canonical(tool) if tool else None
         texts, quiet = self._texts(verdict, tool, canonical), _is_quiet(verdict)
-        outcomes = [_said(outcome, quiet) for outcome in verdict.outcomes]
+        outcomes = [_outcome_data(outcome, quiet) for outcome in verdict.outcomes]
         if not quiet:
             lost = _note_lost(verdict, outcomes, host) if verdict.speaks else ()
             texts |= {"lost": list(lost), "outcomes": outcomes} if lost else {"outcomes": outcomes}
         redacted = None if self._redactor is None else self._redactor.redacted(texts)
         texts = texts if redacted is None else redacted.value
-        if quiet:  # there are no words of anybody's in them
+        if quiet:  # they contain no text of hooks or users
             texts["outcomes"] = outcomes
         return {
             "id": verdict.id,
@@ -264,7 +263,7 @@ class Recording:
         }
 
     def _texts(self, verdict: Verdict, tool: str, canonical: str | None) -> dict[str, Any]:
-        """Where somebody's words stand, but for the outcomes. What is empty is left out; the reason is always there."""
+        """The fields with text of hooks or users, except for outcomes. Empty fields but `reason` are left out."""
         event, options = verdict.about, self.options
         texts: dict[str, Any] = {"reason": verdict.reason or verdict.stop_reason or None}
         texts |= {key: str(value) for key in _WHOSE if (value := getattr(event, key))}
@@ -282,10 +281,10 @@ class Recording:
                 texts["rewritten_input"] = _writable(verdict.tool_input)
             if options["include_output"] and verdict.tool_output is not UNSET and verdict.tool_output is not None:
                 texts["rewritten_output"] = _writable(verdict.tool_output)
-            texts |= {name: said for name in ("context", "messages") if (said := getattr(verdict, name))}
+            texts |= {name: text for name in ("context", "messages") if (text := getattr(verdict, name))}
         return texts
 
-    # -- who was not asked
+    # -- hooks that did not run
 
     def _not_asked(self, verdict: Verdict, own: Sequence[Hook], *, quiet: bool) -> dict[str, str]:
         considered = self._considered.get(verdict.event)
@@ -311,7 +310,7 @@ class Recording:
         return found
 
     def _find_considered(self, event: str) -> dict[str, SkipReason]:
-        """The hooks that are configured for an event, and why one of them is not asked, if it is not."""
+        """The hooks that are configured for an event, with the reason why each is skipped if it does not run."""
         from billhook.config.builtin_hooks import BUILTIN_EVENTS
 
         considered = {
@@ -337,10 +336,10 @@ def _is_quiet(verdict: Verdict) -> bool:
     return True
 
 
-def _said(outcome: Outcome, quiet: bool) -> dict[str, Any]:
-    """An outcome as the log has it: what is usual is left out, because ten silent hooks are the usual case."""
+def _outcome_data(outcome: Outcome, quiet: bool) -> dict[str, Any]:
+    """An outcome for the log. Default values are left out, because most hooks return nothing."""
     answer, status, decision = outcome.answer, outcome.status, outcome.answer.decision
-    said: dict[str, Any] = {
+    data: dict[str, Any] = {
         "hook": outcome.hook,
         "source": outcome.source,
         "dialect": outcome.dialect,
@@ -348,18 +347,18 @@ def _said(outcome: Outcome, quiet: bool) -> dict[str, Any]:
         "decision": "none" if decision is _NONE else decision.value,
     }
     if not outcome.source:
-        del said["source"]
+        del data["source"]
     if outcome.skipped is not None:
-        said["error"] = outcome.error
+        data["error"] = outcome.error
     elif not quiet and (status is not _OK or outcome.exit_code or outcome.lost or answer.speaks):
-        said |= {key: value for key, read in _UNUSUAL.items() if (value := read(outcome))}
+        data |= {key: value for key, read in _UNUSUAL.items() if (value := read(outcome))}
     if took := _to_the_microsecond(outcome.duration_ms):
-        said["duration_ms"] = took
+        data["duration_ms"] = took
     if outcome.output_bytes is not None:
-        said["output_bytes"] = outcome.output_bytes
+        data["output_bytes"] = outcome.output_bytes
     if answer.data is not None:
-        said["data"] = answer.data if outcome.source == "built-in" else _writable(answer.data)
-    return said
+        data["data"] = answer.data if outcome.source == "built-in" else _writable(answer.data)
+    return data
 
 
 _UNUSUAL: Final[dict[str, Callable[[Outcome], Any]]] = {
@@ -372,13 +371,13 @@ _UNUSUAL: Final[dict[str, Callable[[Outcome], Any]]] = {
 
 
 def _to_the_microsecond(ms: float) -> float:
-    """As `round` does, at a tenth of its price: there are many in each record."""
+    """As `round`, but ten times faster: each record has many numbers."""
     return int(ms * 1000 + 0.5) / 1000
 
 
 def _writable(value: Any) -> Any:
-    """The value; a text that says so in place of one that nobody can write down. In a program of Python a hook may give
-    anything: a loop, an object that does not like to be shown."""
+    """The value, or a note if it can't be written as JSON. A Python hook may return anything: a cycle, or an object
+    whose `repr` raises."""
     try:
         strictjson.encode(value)
     except Exception:
@@ -392,7 +391,7 @@ def _text_of(event: Event, field: str) -> str | None:
 
 
 def _input_and_fields(event: Event, tool: str, canonical: str | None) -> tuple[Any, dict[str, Any]]:
-    """The tool's input, and what its event says beside input and output; of other events, their own fields as input."""
+    """The tool's input, and the event's other fields without its output; for other events, their fields as input."""
     payload, placed = event.payload, _PLACED.get(event.hook_event_name, _ABOUT_ALL)
     rest = {} if payload.keys() <= placed else {key: value for key, value in payload.items() if key not in placed}
     if not hasattr(event, "tool_input") and "tool_input" not in payload:
@@ -402,7 +401,7 @@ def _input_and_fields(event: Event, tool: str, canonical: str | None) -> tuple[A
         rest["tool_name"] = tool
     if event.hook_event_name == "PostToolUseFailure":
         rest.pop("error", None)  # it is the output
-    for field in JSON_FIELDS:  # as input and output, null is not written
+    for field in JSON_FIELDS:  # `input` and `output` don't show null
         if getattr(event, field, "") is None:
             rest[field] = None
     return given, {key: _writable(value) for key, value in rest.items()}

@@ -1,7 +1,8 @@
-"""The local files that decide what a hook does, and the local modules that a Python source imports. Nothing is run.
+"""Find the local files that determine what a hook does, and the local modules that a Python source imports.
 
-Imports are only needed for what lies outside of the folders that are covered anyway, so it errs towards more: what
-looks like an import counts, in a comment too. What only a running program knows (`__import__(name)`) is not seen.
+Nothing is run. Imports matter only for files outside of the folders that are covered anyway, so the search errs towards
+more: everything that looks like an import counts, in a comment too. Names that only the running program knows
+(`__import__(name)`) are not found.
 """
 
 import itertools
@@ -29,7 +30,7 @@ MAX_PARENTS: Final = 8
 MAX_ROOTS: Final = 32
 MAX_IMPORTS: Final = 5_000
 _SUFFIXES: Final = (".py", ".pyc", *EXTENSION_SUFFIXES)
-# without going back: a hostile source must not take long
+# without backtracking: a hostile source must not take long
 _FROM: Final = re.compile(
     r"\bfrom[ \t]++(\.*+)[ \t]*+((?:(?!import\b)[\w.]++)?)[ \t]*+import\b[ \t]*+(?:\(([^()]{0,10000})|([^\n;#]*+))"
 )
@@ -47,7 +48,7 @@ class Imported(NamedTuple):
 
 
 def imports(source: str) -> tuple[Imported, ...]:
-    """What a source may import, each once."""
+    """The modules that a source may import, without duplicates."""
     text = source.replace("\\\n", " ")
     found: list[Imported] = []
     for dots, module, several, names in _FROM.findall(text):
@@ -64,7 +65,7 @@ def _names(text: str) -> list[str]:
 
 
 def roots_of(source: str, path: str, top: str, look: FileSnapshot) -> Iterator[str]:
-    """The folders that a source may add to `sys.path`: those around it up to `top`, and those that it names."""
+    """The folders that a source may add to `sys.path`: the folders above it up to `top`, and those that it names."""
     if "sys.path" not in source and "addsitedir" not in source:
         return
     bases = list(around(os.path.dirname(path), top))
@@ -77,7 +78,7 @@ def roots_of(source: str, path: str, top: str, look: FileSnapshot) -> Iterator[s
 
 
 def around(folder: str, top: str) -> Iterator[str]:
-    """A folder and those around it, up to `top`."""
+    """A folder and those above it, up to `top`."""
     for _ in range(MAX_PARENTS):
         yield folder
         if folder in (top, os.path.dirname(folder)):
@@ -86,7 +87,7 @@ def around(folder: str, top: str) -> Iterator[str]:
 
 
 def places(one: Imported, path: str, roots: Iterable[str], look: FileSnapshot) -> Iterator[str]:
-    """The files and, for a package that is imported as a whole, the folders that an import may lead to."""
+    """The files that an import may load; for a whole package, its folder."""
     parts = [part for part in one.module.split(".") if part.isidentifier()]
     if one.level:
         folder = os.path.dirname(path)
@@ -112,7 +113,7 @@ def _in(folder: str, parts: list[str], look: FileSnapshot) -> Iterator[str]:
 
 
 def shadows(root: str, look: FileSnapshot) -> Iterator[str]:
-    """The files of a folder on Python's path that shadow its standard library, or that it runs at its start."""
+    """The files of a folder on Python's path that shadow its standard library, or that it runs at startup."""
     for name in sorted(look.names(root) or ()):
         stem, dot, _ = name.partition(".")
         if stem in sys.stdlib_module_names or stem in _STARTUP:
@@ -123,7 +124,7 @@ def shadows(root: str, look: FileSnapshot) -> Iterator[str]:
                 yield os.path.join(path, "__init__.py")
 
 
-# The local files that decide what a hook does:
+# The local files that determine what a hook does:
 
 
 MAX_SCRIPTS: Final = 500
@@ -144,18 +145,18 @@ _ENDINGS: Final = ("", ".js", ".mjs", ".cjs", ".ts", ".json", ".rb", "/index.js"
 
 
 class References(NamedTuple):
-    """What a hook depends on."""
+    """The files that a hook depends on."""
 
-    files: tuple[str, ...]  # those that are named, imported or sourced
-    trees: dict[str, tuple[str, ...]]  # by folder, the files that count because they lie there or below
-    plain: tuple[str, ...]  # files in these folders that don't count, and would if they became executable
-    watched: dict[str, Kind]  # the folders in which another file may appear that counts
+    files: tuple[str, ...]  # named, imported or sourced files
+    trees: dict[str, tuple[str, ...]]  # by folder: the files that are covered because they are in it or below
+    plain: tuple[str, ...]  # files in these folders that would be covered if they became executable
+    watched: dict[str, Kind]  # the folders in which a new file would be covered
     uncovered: tuple[str, ...] = ()  # what it may run that is not among the files, each with the reason
 
 
 def named(action: Action | None, folder: str, look: FileSnapshot) -> References:
-    """What decides what `action` does, as absolute paths, each once; programs and scripts also where they do not exist
-    (yet). Never raises and runs nothing; reads a bounded number of regular files."""
+    """The files that determine what `action` does, as absolute paths without duplicates; programs and scripts even if
+    they do not exist (yet). Never raises and runs nothing; reads a limited number of regular files."""
     scan = _FileScan(os.path.abspath(folder), look)
     match action:
         case RunAction(text) | Say(command=text):
@@ -176,11 +177,11 @@ class _FileScan:
         self.real_folder = look.real(folder)
         self.home = client_env.expanduser("~")
         self.direct = True
-        """What is read is the hook's own command: the folders of the scripts that it names are covered."""
+        """The text is the hook's command, not a script: the folders of the scripts that it names are covered."""
         self.found: dict[str, None] = {}
         self.trees: dict[str, Kind] = {}
         self.watched: dict[str, Kind] = {}
-        self.unread: deque[tuple[str, str]] = deque()  # scripts that may name more, and what they are read as
+        self.unread: deque[tuple[str, str]] = deque()  # scripts that may name more files, and their languages
         self.queued: set[str] = set()
         self.sought: set[str] = set()
         self.roots: dict[str, None] = {}  # where Python looks for modules
@@ -195,7 +196,7 @@ class _FileScan:
             path, kind = self.unread.popleft()
             self.scripts -= 1
             if self.scripts < 0 or self.bytes < 0:
-                self.note("it names more scripts than are looked at: what the others run is not covered")
+                self.note("it names too many scripts: what the others run is not covered")
                 break
             self.follow(path, kind)
         for root in self.roots:
@@ -207,7 +208,7 @@ class _FileScan:
         return References(files, trees, plain, self.watched, tuple(self.uncovered))
 
     def grown(self) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-        """The files in the folders that are covered, and beside them Python's caches of modules elsewhere."""
+        """The files in the covered folders, and Python's caches of modules in other folders."""
         trees: dict[str, tuple[str, ...]] = {}
         plain: dict[str, None] = {}
         seen = set(self.found)
@@ -217,7 +218,7 @@ class _FileScan:
         for folder, kind in (*self.trees.items(), *((cache, "code") for cache in caches)):
             tree = approval_scope.walk(folder, kind, self.folder, self.look)
             if tree is None:
-                self.note(f"{folder}: too many or too large files; only those that are named count")
+                self.note(f"{folder}: too many or too large files; only the named files are covered")
                 continue
             trees[folder] = tuple(path for path in tree.files if path not in seen)
             seen.update(tree.files)
@@ -228,7 +229,7 @@ class _FileScan:
         return {folder: files for folder, files in trees.items() if files}, tuple(plain)
 
     def resolve(self) -> bool:
-        """Look for imported modules in the folders that are known by now; whether there is more to read."""
+        """Search the known folders for imported modules. Returns whether there is more to read."""
         for one, root in itertools.product(tuple(self.imported), tuple(self.roots)):
             if (one, root) not in self.resolved:
                 self.resolved.add((one, root))
@@ -236,7 +237,7 @@ class _FileScan:
         return bool(self.unread)
 
     def modules(self, one: Imported, path: str, roots: tuple[str, ...], take: Callable[[str, str], None]) -> None:
-        """A package that is imported counts as a whole."""
+        """Add an imported module. An imported package is covered as a whole."""
         for place in places(one, path, roots, self.look):
             if not self.look.folder(place):
                 take(place, "module")
@@ -249,7 +250,7 @@ class _FileScan:
     def follow(self, path: str, kind: str) -> None:
         state = self.look.state(path)
         if state is not None and state.st_size > MAX_SCRIPT:
-            self.note(f"{path}: too long to look for what it runs or imports")
+            self.note(f"{path}: too long to find what it runs or imports")
         data = self.look.read(path, MAX_SCRIPT).data
         self.bytes -= len(data)
         shebang = _SHEBANG.match(data)
@@ -263,14 +264,14 @@ class _FileScan:
         elif b"\0" in data or kind == "none":
             return
         elif kind == "shell" and len(data) > MAX_SHELL:
-            self.note(f"{path}: too long to look for what it runs")
+            self.note(f"{path}: too long to find what it runs")
         elif kind == "shell":
             self.text(os.fsdecode(data), path)
         else:
             self.beside(os.fsdecode(data), path)
 
     def source(self, source: str, path: str, kind: str) -> None:
-        """A Python source; a script's own folder is the first in which modules are sought."""
+        """Scan a Python source. The folder of a script is the first in which Python looks for modules."""
         if kind == "python":
             self.add_roots(os.path.dirname(self.look.real(path)), os.path.dirname(path))
         self.add_roots(*roots_of(source, path, self.folder, self.look))
@@ -285,7 +286,7 @@ class _FileScan:
         self.roots |= dict.fromkeys(folder for folder in folders if self.counts(folder))
 
     def beside(self, source: str, path: str) -> None:
-        """`require("./lib/x")`: files that a script of another language names from where it lies."""
+        """`require("./lib/x")`: files that a script of another language names relative to its folder."""
         self.started(source, path)
         for relative, ruby in _BESIDE.findall(source):
             base = os.path.normpath(os.path.join(os.path.dirname(path), relative or ruby))
@@ -295,7 +296,7 @@ class _FileScan:
                     break
 
     def started(self, source: str, path: str) -> None:
-        """`subprocess.run(["sh", "lib/x.sh"])`: scripts that it starts, named from the project or from around it."""
+        """`subprocess.run(["sh", "lib/x.sh"])`: scripts that it starts, relative to the project or a folder above."""
         folders = (self.folder, *around(os.path.dirname(path), self.folder))
         for scripts, text in approval_scope.started(source):
             places = [place for name in scripts for place in self.meant(name, folders)]
@@ -315,14 +316,14 @@ class _FileScan:
         self.module((module,), (self.folder, *(os.path.join(self.folder, name) for name in (".billhook", ".claude"))))
 
     def text(self, text: str, path: str = "") -> None:
-        """Scan shell text. In a script, which has a `path`, only what it sources or runs counts, not what it reads."""
+        """Scan shell text. For a script, which has a `path`, only files that it sources or runs are covered."""
         known = self.known(text, path)
         commands = known.commands
         self.direct = not path
         self.variables(commands)
         folders: tuple[str, ...] = (self.folder,)
         writes = [word for one in commands for word in (*programs.written_words(one.words), *one.written)]
-        # what it writes, seen from the project, is the hook's own data
+        # files that it writes are the hook's data
         written = None if path else {place for word in writes for place in self.paths(word, folders)}
         in_order = not _SEPARATORS.search(known.text.replace("&&", ""))
         if not in_order:  # a subshell may end or a `cd` fail: each folder is possible everywhere
@@ -352,7 +353,8 @@ class _FileScan:
         return tuple(dict.fromkeys((*folders, *moved) if keep else moved or folders))[:MAX_FOLDERS]
 
     def command(self, command: shell.SimpleCommand, folders: tuple[str, ...], written: set[str] | None) -> None:
-        """Note what one command names; its plain arguments only where `written`, what must not count, is given."""
+        """Add the files that one command names. Its plain arguments count only if `written` is given, and not those in
+        it."""
         self.words(command.words, folders)
         if written is not None:
             for word in programs.read_words(command.words):
@@ -400,7 +402,7 @@ class _FileScan:
         for folder, file in itertools.product((*folders, *elsewhere), files):
             if self.look.regular(os.path.join(folder, file)):
                 self.take(os.path.join(folder, file), "none")
-        what = f": only {' or '.join(files[:2])} counts" if files else ""
+        what = f": only {' or '.join(files[:2])} is covered" if files else ""
         self.note(f"code of the project that `{name}` runs{what}")
 
     def interpreted(self, interpreter: str, words: tuple[str, ...], folders: tuple[str, ...]) -> None:
@@ -417,7 +419,7 @@ class _FileScan:
             self.scripts_named(operand, programs.language_of(interpreter), folders)
 
     def loaded(self, word: str, folders: tuple[str, ...]) -> None:
-        """A file that a program loads before its script, or a folder where it looks for more."""
+        """A file that a program loads before its script, or a folder in which it looks for modules."""
         for path in self.paths(word, folders) if not word.startswith("-") else ():
             if self.look.folder(path):
                 self.cover(path)
@@ -429,14 +431,14 @@ class _FileScan:
         self.source(code.replace(UNKNOWN, "_"), os.path.join(self.folder, "-"), "code")
 
     def fed(self, text: str, folders: tuple[str, ...]) -> None:
-        """`python3 - <<EOF`: a program that the text feeds to Python."""
+        """`python3 - <<EOF`: a program that Python gets on stdin."""
         for command in script.read(text).commands if "<<" in text else ():
             if programs.PYTHON.fullmatch(programs.program(command.words)):
                 for redirect in command.redirects:
                     self.code(redirect.body or "", folders)
 
     def module(self, names: tuple[str, ...], folders: tuple[str, ...]) -> None:
-        """`python -m name`, where it is a local one: it is the script."""
+        """`python -m name`: a local module is the script."""
         self.add_roots(*folders)
         for name in names[:1]:
             self.modules(Imported(name), "", tuple(self.roots), self.script)
@@ -447,19 +449,20 @@ class _FileScan:
         elif "/" in word or word.startswith("~"):
             for path in self.paths(word, folders):
                 self.script(path, "program")
-        elif word not in self.sought and _speakable(word):
+        elif word not in self.sought and _is_valid_path(word):
             self.sought.add(word)
             self.on_path(word)
 
     def unknown(self, word: str, folders: tuple[str, ...]) -> None:
-        """A script whose name only the shell will know: where its folder is known, whatever lies there counts."""
+        """A script whose name only the shell knows: if its folder is known, all files in it are covered."""
         above = word.partition(UNKNOWN)[0].rpartition("/")[0]
         for path in self.paths(above, folders):
             if self.look.folder(path):
                 self.cover(path, "all")
 
     def on_path(self, name: str) -> None:
-        """A program without a folder counts where PATH leads into the project, also where it would be found first."""
+        """A program without a folder is covered if PATH has a folder of the project, even if it does not exist there
+        yet."""
         for folder, inside in self.path_folders():
             path = os.path.join(folder, name)
             there = os.access(path, os.X_OK) and not self.look.folder(path)
@@ -488,8 +491,8 @@ class _FileScan:
                 self.script(path, kind)
 
     def given(self, known: KnownVariables, folders: tuple[str, ...]) -> bool:
-        """`cat d/*.sh | sh`, `find d -exec sh {} +`, `for f in d/*; do sh "$f"; done`: whatever is there is run.
-        False where nothing like it is named."""
+        """`cat d/*.sh | sh`, `find d -exec sh {} +`, `for f in d/*; do sh "$f"; done`: all files there are run.
+        False if no such files are named."""
         words = [word for command in known.commands for word in programs.given_words(command.words)]
         for loop in _LOOP.findall(known.text):
             words += [re.sub("[\"']", "", word).translate(known.values) for word in loop.split()]
@@ -502,7 +505,7 @@ class _FileScan:
         return bool(paths)
 
     def meant(self, word: str, folders: tuple[str, ...]) -> list[str]:
-        """The paths that a word of the shell's stands for now; what a pattern may stand for besides is noted."""
+        """The paths that a word of the shell matches now. A pattern that can't be searched completely is noted."""
         paths = self.paths(word, folders)
         if not MAGIC.search(word):
             return paths
@@ -547,11 +550,11 @@ class _FileScan:
             self.note(f"{root}: installed packages")
 
     def cover(self, folder: str, kind: Kind = "code") -> bool:
-        """Cover a folder and what is below it; False, and why, where that can't be."""
+        """Cover a folder and everything below it. Returns False, and notes the reason, if that is impossible."""
         if not self.inside(folder):
-            why = "it is outside of the project; only the files that are named count"
+            why = "it is outside of the project; only the named files are covered"
         elif self.above(folder):
-            self.note("other files in the project's own folder: only those that are named, imported or sourced count")
+            self.note("other files in the project's top folder: only named, imported or sourced files are covered")
             return False
         elif approval_scope.is_installed(folder, self.look):
             why = "installed packages"
@@ -593,7 +596,7 @@ class _FileScan:
         return any(path == top or path.startswith(top + "/") for top in (self.folder, self.real_folder))
 
     def paths(self, word: str, folders: tuple[str, ...]) -> list[str]:
-        if not _speakable(word):
+        if not _is_valid_path(word):
             return []
         if word.startswith("~"):
             word = client_env.expanduser(word)
@@ -601,7 +604,7 @@ class _FileScan:
         return found if len(found) == 1 else list(dict.fromkeys(found))
 
     def variables(self, commands: tuple[shell.SimpleCommand, ...]) -> None:
-        """`PYTHONPATH=lib`, `BASH_ENV=x.sh`: variables that tell a program what to load."""
+        """`PYTHONPATH=lib`, `BASH_ENV=x.sh`: variables with files or folders that a program loads."""
         for command in commands:
             for name, _, value in (word.partition("=") for word in programs.said(command)):
                 if name == "PYTHONPATH":
@@ -612,13 +615,13 @@ class _FileScan:
                         self.loaded(entry, (self.folder,))
 
 
-def _speakable(word: str) -> bool:
-    """Whether the system could be asked for it at all."""
+def _is_valid_path(word: str) -> bool:
+    """Whether it is valid as a path."""
     return 0 < len(word) <= 4096 and UNKNOWN not in word and not re.search("[\ud800-\udc7f\udd00-\udfff]", word)
 
 
 def _normal(path: str) -> str:
-    """The shortest spelling that leads to the same place: `..` behind a link is left as it is."""
+    """The normal form of a path. `..` after a link is left as it is, because it leads elsewhere."""
     normal = os.path.normpath(path)
     with suppress(OSError, ValueError):
         if ".." in path and ".." in path.split("/") and os.path.realpath(normal) != os.path.realpath(path):

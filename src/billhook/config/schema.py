@@ -1,6 +1,6 @@
-"""JSON Schema for hooks.yaml and for the hooks of settings files: the texts of schema.yaml, and the readers' tables.
+"""JSON Schema for hooks.yaml and for the hooks of settings files, from schema.yaml and the tables of the readers.
 
-It is for editors: it knows every key in both spellings and says what each is for. `billhook check` knows more.
+It is for editors: it has every key in both spellings, with a description. `billhook check` checks more.
 """
 
 import re
@@ -27,7 +27,7 @@ _NOT_RUN: Final = ("mcp_tool", "prompt", "agent")
 
 
 def sections() -> dict[str, Schema]:
-    """What schema.yaml holds, with the lists that come from tables."""
+    """The content of schema.yaml, with the lists that come from tables."""
     found: dict[str, Schema] = yaml.safe_load(Path(__file__).with_name("schema.yaml").read_text(encoding="utf-8"))
     for field, words in (("dialect", MEANINGS), ("on_failure", FAILURE_RULES), ("type", declaration.TYPES)):
         found["fields"][field]["enum"] = list(words)
@@ -36,7 +36,7 @@ def sections() -> dict[str, Schema]:
         text["pattern"] = many["items"]["pattern"] = rf"^({'|'.join(ABLE)})(:({'|'.join(SCOPES)}))?$"
     titles = " and ".join(agent.title for agent in AGENTS.values() if agent.narrower)
     found["parts"]["event"] |= {
-        "description": f"The name of an event; {titles} has some of its own.",
+        "description": f"The name of an event; {titles} has additional events.",
         "enum": [*_events(), *tools_of()],
     }
     found["parts"]["builtins"]["properties"] = {
@@ -54,7 +54,7 @@ def schema(kind: Kind) -> Schema:
     if kind == "hooks":
         file["$defs"]["hooks"]["anyOf"][0]["properties"] = dict.fromkeys(_events(), _ref("named"))
         own_parts = {**file["$defs"], "hook": _hook(found["object"])}
-    else:  # other keys are other people's
+    else:  # other keys belong to the agent
         about = {form: kind.__doc__ or "" for name, kind in EVENTS.items() for form in (name, _snake(name))}
         listed = {"type": "array", "items": _ref("entry")}
         own["hooks"]["properties"] = {
@@ -79,17 +79,17 @@ def _ref(definition: str) -> Schema:
 
 
 def _hook(object_: Schema) -> Schema:
-    """It names events or has a condition, and does one thing; one that is switched off need not."""
+    """A hook with events or a condition, and one action; neither is required if it is switched off."""
     names = (name for field in ("events", "match", *declaration.LIMITS) for name in spellings(field))
-    wants = {"anyOf": [{"required": [name]} for name in names]}
+    listens = {"anyOf": [{"required": [name]} for name in names]}
     hook = _one_of(object_, NATIVE)
     does = {"oneOf": hook.pop("oneOf")}
     off = {"properties": {"enabled": {"const": False}}, "required": ["enabled"]}
-    return {**hook, "if": off, "else": {"allOf": [wants, does]}}
+    return {**hook, "if": off, "else": {"allOf": [listens, does]}}
 
 
 def _one_of(object_: Schema, fields: frozenset[str]) -> Schema:
-    """A mapping with these fields that does one thing."""
+    """A mapping with these fields and exactly one action."""
     properties = {name: _ref(field) for field in SPELLINGS if field in fields for name in spellings(field)}
     does = [{"required": [name]} for field in declaration.ACTIONS if field in fields for name in spellings(field)]
     not_run = {"properties": {"type": {"enum": list(_NOT_RUN)}}, "required": ["type"]}
@@ -115,7 +115,7 @@ def _events() -> list[str]:
 
 def _builtin(name: str) -> Schema:
     options = {form: one.kind.schema for one in OPTIONS[name] for form in (one.name, camel(one.name))}
-    if name == "rate-limit":  # one limit may stand there without a list around it
+    if name == "rate-limit":  # a single limit needs no list around it
         options |= LIMIT["properties"]
     inner = {"type": ["object", "null"], "properties": options, "additionalProperties": False}
     if name == "guard":

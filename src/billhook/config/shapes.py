@@ -1,4 +1,4 @@
-"""Any accepted shape of file, read into `Declared` records."""
+"""Read every accepted shape of file into `Declared` records."""
 
 import os
 from collections import Counter
@@ -46,11 +46,11 @@ OWN_KEYS: Final = (
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
 
-_LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})  # findings after which something of the file is missing
+_LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})  # findings after which a part of the file is missing
 
 
 def read_file(file: str, layer: Layer, folder: str) -> FileRead:
-    """Read one file. Never raises for what is in it."""
+    """Read one file. Never raises for its content."""
     source = sources.SourceFile(file, layer, folder)
     try:
         largest = sources.LARGEST_OF_A_PROJECT if needs_consent(layer) else sources.LARGEST
@@ -64,7 +64,7 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
     if not lost:
         return read
     permissions = len(text) > largest or b"permissions" in text.replace(b"\0", b"")  # UTF-16 has zeros in between
-    # whether the text speaks of gates more often than what could be read of it
+    # whether the text mentions gates more often than the part that could be read
     lost_gate = len(GATE_WORDS.findall(text)) > (0 if values.node is None else values.node.gate_words)
     return replace(read, says_gate=read.says_gate or lost_gate, lost_permissions=permissions)
 
@@ -72,7 +72,7 @@ def read_file(file: str, layer: Layer, folder: str) -> FileRead:
 def _not_opened(file: str, error: OSError | ValueError) -> Finding:
     at = sources.obstacle(file)
     if isinstance(error, FileNotFoundError) and os.path.exists(at):
-        at = file  # nothing is in the way: there is no such file
+        at = file  # all folders exist: the file is missing
     why = (getattr(error, "strerror", "") or str(error)).lower()
     in_home = client_env.expanduser("~").startswith(at)
     if os.path.islink(at) and not os.path.exists(at):
@@ -80,12 +80,12 @@ def _not_opened(file: str, error: OSError | ValueError) -> Finding:
     elif isinstance(error, PermissionError):
         hint = f"fix its permissions (`ls -ld {at}` shows them){', or set HOME to your own folder' * in_home}"
     else:
-        hint = "fix or remove it" if at == file else "make a folder of it, or remove it"
+        hint = "fix or remove it" if at == file else "replace it with a folder, or remove it"
     return Finding("BH101", f"it can't be opened: {why}", at, int(at == file), int(at == file), hint)
 
 
 def shape(read: Read, source: sources.SourceFile) -> FileRead:
-    """What a file's values mean."""
+    """The hooks and settings of a file, from its values."""
     if read.node is None:
         return FileRead(source=source, findings=read.findings, readable=False)
     reader = _ShapeReader(read.node, source)
@@ -102,11 +102,11 @@ class _ShapeReader:
         self.entries: list[Declared] = []
         self.top: dict[str, Node] = {}
         self.hooks: list[Node] = []
-        """Every `hooks` of the file: that one of them is one too many must not switch the others off."""
+        """Every `hooks` of the file: a duplicate key must not switch off the hooks of the other."""
         self.permissions: list[tuple[Node, Node]] = []
         self.variables: frozenset[str] = frozenset()
         self.lost_gate = False
-        self.damaged = False  # what should be its hooks can't be read as such
+        self.damaged = False  # its `hooks` can't be read
         self.native = source.path.endswith((".yaml", ".yml"))
         self.lesson = os.path.basename(source.path) == ".hooks.json"
         self.agent = sources.agent_of(source.path)
@@ -117,8 +117,9 @@ class _ShapeReader:
 
     def result(self) -> FileRead:
         if not isinstance(self.node.value, FieldNodes):
-            self.find("BH203", f"the file must hold a mapping, not {self.node.kind}", self.node, "begin with `hooks:`")
-            # in a project such a file may be another program's
+            message = f"the file must contain a mapping, not {self.node.kind}"
+            self.find("BH203", message, self.node, "begin with `hooks:`")
+            # in a project such a file may belong to another program
             gate = self.node.gate_words > 0 and not needs_consent(self.source.layer)
             return FileRead(source=self.source, findings=tuple(self.findings), readable=False, says_gate=gate)
         self._take_top(self.node.value)
@@ -140,13 +141,13 @@ class _ShapeReader:
             variables=self.variables,
             says_gate=self.lost_gate,
             readable=not self.damaged,
-            findings=tuple(self.findings),  # last: all of the above may find something
+            findings=tuple(self.findings),  # last: all of the above may add findings
         )
 
-    # -- what holds for the whole file
+    # -- settings for the whole file
 
     def _take_top(self, fields: FieldNodes) -> None:
-        """In a settings file other keys are other people's; in our own files they are slips."""
+        """Unknown keys in a settings file belong to the agent; in our files they are mistakes."""
         for key, value in fields:
             known = _TOP.get(folded(str(key.value)))
             if key.value == "env" and isinstance(value.value, FieldNodes):
@@ -174,7 +175,7 @@ class _ShapeReader:
                 self.find("BH202", f"unknown key `{key.value}`", key, "did you mean `hooks`?")
 
     def lose(self, node: Node, message: str = "", hint: str = "", hook: str = "") -> None:
-        """Something of the file can't be used as it stands. A gate in it is not forgotten."""
+        """Note that a part of the file can't be used, and whether it seems to contain a gate."""
         self.lost_gate |= node.gate_words > 0
         if message:
             self.find("BH203", message, node, hint, hook)
@@ -187,7 +188,7 @@ class _ShapeReader:
                 dialect = node.value
             else:
                 self.find("BH205", f"unknown dialect `{node.value}`", node, suggestion(str(node.value), MEANINGS))
-                self.damaged = True  # what its hooks answer would be read in another one
+                self.damaged = True  # the answers of its hooks would be read in the wrong dialect
         node = self.top.get("timeout") if self.native or self.lesson else None
         if node is not None and node.value is not None:
             if node.is_a("a number") and 0 < (seconds := float(node.plain())) < 1e9:
@@ -199,18 +200,15 @@ class _ShapeReader:
         return replace(self.where, dialect=dialect, timeout=timeout)
 
     def _check_tests(self) -> None:
-        """`tests` has no effect on hooks, but must be a list of mappings. In other files the key means nothing here."""
+        """`tests` has no effect on hooks, but must be readable. In settings files the key is ignored."""
         node = self.top.get("tests") if self.native else None
-        if node is None or node.value is None:
-            return
-        cases = node.value if isinstance(node.value, tuple) else (node,)
-        wrong = [one for one in cases if not isinstance(one.value, FieldNodes)]
-        if isinstance(node.value, FieldNodes) or wrong:
-            hint = 'for example `- {bash: "git push", expect: ask, by: push-gate}`'
-            self.find("BH203", "`tests` must be a list of mappings", (wrong or [node])[0], hint)
+        if node is not None:
+            from billhook.config.cases import read_cases
+
+            self.findings += read_cases(node, self.source.path)[1]
 
     def _is_a(self, wanted: str, name: object, node: Node, hint: str = "") -> bool:
-        """Whether a value is of a kind; reported where it is not."""
+        """Whether a value is of a kind; if not, that is reported."""
         if not node.is_a(wanted):
             self.find("BH203", f"`{name}` must be {wanted}, not {node.kind}", node, hint or f"write {wanted}")
         return node.is_a(wanted)
@@ -222,7 +220,7 @@ class _ShapeReader:
         return node.value is True
 
     def _texts(self, key: str) -> tuple[str, ...] | None:
-        """A list of strings that only narrows: one that can't be read allows nothing."""
+        """An allow-list of strings. If it can't be read, it allows nothing."""
         node = self.top.get(key)
         if node is None:
             return None
@@ -253,7 +251,7 @@ class _ShapeReader:
             if name:
                 yield self._builtin(name, key, value)
                 continue
-            message = f"no built-in `{key.value}`"
+            message = f"unknown built-in `{key.value}`"
             self.find("BH202", message, key, suggestion(str(key.value), BUILTINS))
             if nearest(str(key.value), BUILTINS) == "rate-limit":
                 yield Builtin("rate-limit", None, {}, key.line, key.column, message)
@@ -283,7 +281,7 @@ class _ShapeReader:
         for error in wrong:
             self.find(error.code, str(error), error.node, error.hint)
         if name == "guard" and enabled is False:
-            enabled, options = None, {**options, "preset": "off"}  # a part of it always stays on
+            enabled, options = None, {**options, "preset": "off"}  # a part of the guard always stays on
         return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "")
 
     # -- the hooks
@@ -309,12 +307,12 @@ class _ShapeReader:
         if not isinstance(value.value, FieldNodes):
             message = f"hook `{name}` must be a mapping, not {value.kind}"
             self.lose(value, message, "write `events:` and `run:` below it", name)
-            # Only its name can be read: if a gate of that name was approved, it has changed.
+            # Only its name can be read: an approved gate with that name counts as changed.
             file, layer, folder = self.source.path, self.source.layer, self.source.folder
             broken = Declared(name=name, named=True, broken=message, file=file, layer=layer, folder=folder)
             self.entries.append(replace(broken, line=key.line, column=key.column))
             return
-        node = Node(value.value, key.line, key.column)  # the place of a hook is that of its name
+        node = Node(value.value, key.line, key.column)  # a hook begins at its name
         self._add(EntryReader(self.where, node, "yaml", name=name), None, NATIVE, key)
 
     def _listed(self, item: Node) -> None:
@@ -346,11 +344,11 @@ class _ShapeReader:
             yield from self._group(item, item.value)
         elif isinstance(item.value, FieldNodes):
             if not self.lesson and not self.where.of_another and item.value.get("type") is not None:
-                hint = 'wrap it: {"hooks": [...]}; as it stands it is read as `claw-text`'
-                self.find("BH216", "a handler with `type` stands outside of `hooks`", item, hint)
+                hint = 'wrap it: {"hooks": [...]}; without that it is read as `claw-text`'
+                self.find("BH216", "a handler with `type` is outside of `hooks`", item, hint)
             yield EntryReader(self.where, item, "hooks.json" if self.lesson else "flat"), ENTRY
         else:
-            hint = 'write a command as text, or {"command": ...}'
+            hint = 'write a command as a string, or {"command": ...}'
             self.lose(item, f"an entry must be a string or a mapping, not {item.kind}", hint)
 
     def _group(self, item: Node, fields: FieldNodes) -> Iterator[tuple[EntryReader, frozenset[str]]]:
@@ -376,7 +374,7 @@ class _ShapeReader:
                     lost = word in CONDITIONS
                     group.find("BH202", f"unknown key `{key.value}`", key, hint=MISTAKEN[word], fatal=lost)
                 case _:
-                    pass  # a remark: agents pass over it
+                    pass  # a comment: agents ignore it
         self.findings += group.findings
         group.findings = []
         handlers = fields.get("hooks")
@@ -407,7 +405,7 @@ class _ShapeReader:
                 entry.find("BH210", f"a hook can't be called `{declared.name}`: {problem}", name, hint="rename it")
                 declared = replace(declared, broken=problem, action=None)
         self.findings += entry.findings
-        if is_billhook(declared.action):  # what we ourselves put into an agent's file would only call us again
+        if is_billhook(declared.action):  # the entry that `billhook install` added would only call billhook again
             declared = replace(declared, ours=True)
         self.entries.append(declared)
 
@@ -418,7 +416,7 @@ class _ShapeReader:
             if entry.named and taken[entry.name] > 1:
                 seen[entry.name] += 1
                 if seen[entry.name] > 1:
-                    message = f"a second hook is called `{entry.name}`"
+                    message = f"duplicate hook name `{entry.name}`"
                     self.findings.append(entry.finding("BH211", "name", message, "rename one of them"))
             elif not entry.named:
                 seen[entry.name] += 1

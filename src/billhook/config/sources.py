@@ -1,4 +1,4 @@
-"""Which files configuration comes from; and the file system as one load sees it, each file looked at once."""
+"""The files that configuration comes from, and a snapshot of the file system for one load: each file is read once."""
 
 import errno
 import itertools
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from billhook.config.trust import FileMark
 
 
-SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has surely moved on
+SETTLED: Final = 20_000_000  # nanoseconds after which the file system's clock has certainly advanced
 MAX_KEPT: Final = 64 << 10
 MAX_ALL_KEPT: Final = 8 << 20
 MAX_DEEP: Final = 64
 
-Identity = tuple[int, ...]  # device, inode, size, and the times of change of a file's content and of its record
+Identity = tuple[int, ...]  # device, inode, size, mtime and ctime of a file
 IDENTITY: Final = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What was read from a regular file."""
+    """The content of a regular file."""
 
     data: bytes = b""
     identity: Identity = ()
-    """Empty when another content could have the same: the file was changed just now, or while it was read."""
+    """Empty if it is not reliable: the file was changed just now, or while it was read."""
 
 
 class FileSnapshot:
@@ -49,8 +49,8 @@ class FileSnapshot:
         self.marks: dict[tuple[str, str], FileMark] = {}
         self.texts: dict[tuple[str, str, str], KnownVariables] = {}  # shell texts by folder, script and text
         self.path_folders: dict[str, list[tuple[str, bool]]] = {}
-        self.pattern_seconds = 0.0  # what patterns took so far
-        self.moving: set[str] = set()  # folders that may have changed after they were listed, and have the same times
+        self.pattern_seconds = 0.0  # the time that patterns took so far
+        self.moving: set[str] = set()  # folders that changed just before they were listed: their times are not reliable
         self._states: dict[str, os.stat_result | None] = {}
         self._names: dict[str, frozenset[str] | None] = {}
         self._listed: dict[str, tuple[os.DirEntry[str], ...] | None] = {}
@@ -59,7 +59,7 @@ class FileSnapshot:
         self._room = MAX_ALL_KEPT
 
     def real(self, path: str) -> str:
-        """Where an absolute path really leads, as `os.path.realpath`; folders are resolved only once."""
+        """The real path, as `os.path.realpath`; folders are resolved only once."""
         real = self._real.get(path)
         if real is None:
             folder, name = os.path.split(path)
@@ -71,7 +71,7 @@ class FileSnapshot:
         return real
 
     def state(self, path: str) -> os.stat_result | None:
-        """What `stat` says of it; None when there is nothing, or the system can't be asked."""
+        """The result of `stat`; None if the path does not exist or can't be accessed."""
         if path not in self._states:
             self._states[path] = state(path)
         return self._states[path]
@@ -85,8 +85,8 @@ class FileSnapshot:
         return found is not None and stat.S_ISDIR(found.st_mode)
 
     def names(self, folder: str) -> frozenset[str] | None:
-        """What lies in a folder; None when it can't be listed. A name that is not there may still be found where the
-        file system knows no capitals."""
+        """The names in a folder; None if it can't be listed. A name that is missing here may still exist if the file
+        system ignores case."""
         if folder not in self._names:
             try:
                 self._names[folder] = frozenset(os.listdir(folder))
@@ -95,8 +95,8 @@ class FileSnapshot:
         return self._names[folder]
 
     def listed(self, folder: str, at_most: int) -> tuple["os.DirEntry[str]", ...] | None:
-        """What lies in a folder, in order; None when it can't be listed, or holds more than `at_most`. The state of the
-        folder is looked at before, so that whatever comes later shows in its times."""
+        """The entries of a folder, in order; None if it can't be listed, or has more than `at_most`. The state of the
+        folder is read before, so that later changes show in its times."""
         if folder not in self._listed:
             before, self._listed[folder] = self.state(folder), None
             if before is None or not stat_settled(before):
@@ -108,7 +108,7 @@ class FileSnapshot:
         return self._listed[folder]
 
     def read(self, path: str, limit: int) -> Content:
-        """A regular file; nothing of one that is missing, longer than `limit`, or anything else. Never waits."""
+        """The content of a regular file; empty if it is missing, longer than `limit` or not regular. Never waits."""
         known = self._contents.get(path)
         if known is not None and len(known.data) <= limit:
             return known
@@ -134,7 +134,7 @@ def _content(path: str, limit: int) -> Content:
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file to read from, and its state; OSError for a pipe or a device, which could make us wait."""
+    """A regular file to read from, and its state. Raises OSError for a pipe or a device, which could block."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(file)
@@ -146,14 +146,14 @@ def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def parts(file: int, limit: int) -> Iterator[bytes]:
-    """What is in an open file, up to a number of bytes: some files in /proc have no end."""
+    """The content of an open file, up to a number of bytes: some files in /proc never end."""
     while limit > 0 and (part := os.read(file, min(limit, MAX_KEPT))):
         yield part
         limit -= len(part)
 
 
 def state(path: str) -> os.stat_result | None:
-    """What `stat` says of it now; None when there is nothing, or the system can't be asked."""
+    """The current result of `stat`; None if the path does not exist or can't be accessed."""
     try:
         return os.stat(path)
     except (OSError, ValueError):
@@ -161,16 +161,16 @@ def state(path: str) -> os.stat_result | None:
 
 
 def stat_settled(found: os.stat_result) -> bool:
-    """Whether the file's next change will show in its times: their clock is coarse."""
+    """Whether the file's next change will show in its times, whose clock is coarse."""
     return not -SETTLED < time.time_ns() - found.st_ctime_ns < SETTLED
 
 
 def stat_identity(found: os.stat_result | None) -> Identity:
-    """What tells a file from what it was before; nothing when there is none."""
+    """Changes whenever the file changes; empty if there is no file."""
     return () if found is None else IDENTITY(found)
 
 
-# Which files configuration comes from:
+# The files that configuration comes from:
 
 
 MANAGED = "/etc/billhook/hooks.yaml"
@@ -191,7 +191,7 @@ PLUGIN_FILE = "hooks/hooks.json"
 """The hooks of a plugin. Several agents have plugins, and one file may be for all of them."""
 LARGEST = 1 << 20
 LARGEST_OF_A_PROJECT = 256 << 10
-"""Bytes. A larger file is no configuration, and reading what nobody approved must not delay the hooks of others."""
+"""Bytes. A larger file is not configuration, and reading a file that is not approved must not delay other hooks."""
 
 MOST_HOOKS = 2_000  # hooks in one file of a project, for the same reason
 
@@ -201,19 +201,19 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     path: str
     layer: Layer
-    folder: str  # the project that relative paths in it start from
+    folder: str  # the project: relative paths in the file start there
 
 
 class FoundSources(msgspec.Struct, frozen=True):
-    """Where we are, and every file that applies here."""
+    """The project of a folder, and every file that applies in the folder."""
 
     project: str
-    files: tuple[SourceFile, ...]  # those that exist (and those that were named, existing or not), most trusted first
+    files: tuple[SourceFile, ...]  # existing files, and those that the caller named; most trusted first
     probed: tuple[tuple[str, Identity], ...]
-    """Every path that was looked at, with its identity at that time: while all are the same, so is the answer."""
+    """Every path that was checked, with its identity at that time: as long as none changes, the result is valid."""
     passed: tuple[tuple[str, bool], ...] = ()
-    """The folders on the way up, and whether everybody may write there: that decides where the project ends."""
-    folder: str = ""  # where we are
+    """The folders above, and whether they are world-writable: that determines where the project ends."""
+    folder: str = ""
 
 
 def find(
@@ -225,7 +225,7 @@ def find(
     """The files that apply in a folder. `files` are the explicit layer."""
     wanted = frozenset(layers)
     if unknown := wanted - set(LAYERS):
-        raise UsageError(f"no layer `{min(unknown)}`", hint=f"one of {', '.join(LAYERS)}")
+        raise UsageError(f"unknown layer `{min(unknown)}`", hint=f"use one of {', '.join(LAYERS)}")
     here = os.path.realpath(cwd if cwd is not None else client_env.getcwd())
     home = _real_home()
     probe = _Probe()
@@ -243,25 +243,25 @@ def find(
     found = [file for file in (*ours, *theirs) if file.layer in wanted and probe.exists(file.path)]
     for named in [os.fspath(path) for path in files] if "explicit" in wanted else []:
         found.append(SourceFile(os.path.realpath(client_env.abspath(named)), "explicit", project))
-        if not probe.exists(found[-1].path):  # that it is missing must not pass for an empty configuration
+        if not probe.exists(found[-1].path):  # a missing file must not count as an empty configuration
             raise UsageError(f"no file `{named}`", hint="name a configuration file that exists")
     found.sort(key=lambda file: LAYERS.index(file.layer))
     return FoundSources(project, tuple(found), tuple(probe.seen.items()), tuple(probe.passed.items()), here)
 
 
 def user_files() -> list[str]:
-    """The user's own files, existing or not."""
+    """The user's files, existing or not."""
     return [path for layer, path in _ours(_real_home()) if layer == "user"]
 
 
 def own_file() -> str:
-    """The user's own hooks.yaml, as people write it."""
+    """The user's hooks.yaml, for messages: `~/.config/billhook/hooks.yaml`."""
     path, home = next(path for path in user_files() if path.endswith("/hooks.yaml")), _real_home().rstrip("/")
     return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
 
 
 def _real_home() -> str:
-    """The home folder, where it really lies; one that can't be looked at stays as it is written, to be reported."""
+    """The real path of the home folder; as it is written if it can't be accessed, so that this is reported."""
     home = client_env.expanduser("~")
     unreachable = os.path.isabs(home) and min(identity(home), default=0) < 0
     return home if unreachable else os.path.realpath(home)
@@ -271,24 +271,24 @@ def _ours(home: str) -> Iterator[tuple[Layer, str]]:
     yield "managed", MANAGED
     yield "user", os.path.join(home, ".claude", "settings.json")
     configuration = client_env.environ().get("XDG_CONFIG_HOME") or ""
-    if not os.path.isabs(configuration):  # as the specification of these variables has it
+    if not os.path.isabs(configuration):  # relative paths are ignored, as the XDG specification requires
         configuration = os.path.join(home, ".config")
     for name in ("hooks.yaml", "hooks.yml"):
         yield "user", os.path.join(configuration, "billhook", name)
 
 
 def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list[str]:
-    """The project, and the folders below it on the way here that have hook files of their own; the project is first.
+    """The project, and the folders between it and `here` that also have hook files; the project is first.
 
-    The project is the outermost folder with `.git`, so that `cd` into a nested repository doesn't leave the guards
-    behind; without any, the nearest folder that has hook files; without those, the folder itself. Never the home
-    folder or what is above it, and never a folder where everybody may write, unless one stands right there.
+    The project is the outermost folder with `.git`, so that gates still apply after `cd` into a nested repository;
+    without `.git`, the nearest folder with hook files; without those, the folder itself. Never the home folder or a
+    folder above it, and never a world-writable folder, unless it is `here`.
     """
     probe = probe or _Probe()
     up = [here]
     for parent in Path(here).parents:
         above = str(parent)
-        if home == above or home.startswith(above.rstrip("/") + "/") or probe.is_anybodys(above):
+        if home == above or home.startswith(above.rstrip("/") + "/") or probe.is_world_writable(above):
             break
         up.append(above)
     names = (*PROJECT_FILES, *LOCAL_FILES)
@@ -300,7 +300,7 @@ def project_folders(here: str, home: str, probe: "_Probe | None" = None) -> list
 
 
 def shown_path(path: str, folder: str) -> str:
-    """A path as people write it: from a folder, or from the home folder, where it lies in one of them."""
+    """A path for messages: relative to a folder, or to the home folder, if it is in one of them."""
     home = os.path.realpath(client_env.expanduser("~"))
     for base, prefix in ((folder, ""), (home, "~/")):
         if len(base) > 1 and path.startswith(base + "/"):
@@ -308,25 +308,25 @@ def shown_path(path: str, folder: str) -> str:
     return path
 
 
-def is_anybodys(folder: str) -> bool:
-    """Whether everybody may put files there, as in /tmp: what lies there belongs to no project of ours."""
+def is_world_writable(folder: str) -> bool:
+    """Whether every user may create files there, as in /tmp: such a folder is not part of a project."""
     try:
         return bool(os.stat(folder).st_mode & stat.S_IWOTH)
     except FileNotFoundError:
         return True
-    except OSError:  # what is above it may be ours
+    except OSError:  # the folders above it may belong to the project
         return False
 
 
 class _Probe:
-    """Looks whether files are there, and notes what it saw."""
+    """Checks whether files exist, and keeps the results."""
 
     def __init__(self) -> None:
         self.seen: dict[str, Identity] = {}
         self.passed: dict[str, bool] = {}
 
-    def is_anybodys(self, folder: str) -> bool:
-        self.passed[folder] = is_anybodys(folder)
+    def is_world_writable(self, folder: str) -> bool:
+        self.passed[folder] = is_world_writable(folder)
         return self.passed[folder]
 
     def exists(self, path: str) -> bool:
@@ -336,77 +336,77 @@ class _Probe:
 
 
 def agent_of(path: str) -> str:
-    """The agent that reads a file itself, by the file's name; `plugin`: any of those that have plugins; else empty."""
+    """The agent that a file belongs to, by the file's name; `plugin`: any agent with plugins; else empty."""
     return reader_of(*os.path.split(path)) or ("plugin" if path.endswith(f"/{PLUGIN_FILE}") else "")
 
 
 def identity(path: str) -> Identity:
-    """What tells a file from what it was before: device, inode, size, times. Empty when there is none. What can't be
-    looked at is not nothing: the last number is then the system's error, negated."""
+    """Changes whenever the file changes: device, inode, size, times. Empty if there is no file. If it can't be
+    accessed, the last number is the system's error, negated."""
     is_link = False
     try:
         found = os.lstat(path)
         is_link = stat.S_ISLNK(found.st_mode)
         found = os.stat(path) if is_link else found
     except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) and not is_link:  # the usual case: most of the places are empty
+        if isinstance(error, FileNotFoundError) and not is_link:  # the usual case: most files don't exist
             above = os.path.dirname(path)
             return () if os.path.exists(above) or os.path.exists(obstacle(above)) else (-errno.ENOENT,)
         return () if path.startswith(_NO_HOME) else (-(getattr(error, "errno", None) or errno.EINVAL),)
-    # a folder's times tell nothing about what we want to know of it
+    # the times of a folder are not relevant here
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else stat_identity(found)
 
 
-_NO_HOME = "/dev/null/"  # below what is set as HOME where a program is to have none
+_NO_HOME = "/dev/null/"  # HOME is sometimes set to /dev/null, so that a program has no home folder
 
 
 def obstacle(path: str) -> str:
-    """What is in the way of a path that can't be opened: the innermost part of it that can be seen."""
+    """The reason why a path can't be opened: the innermost part of it that exists."""
     while not os.path.lexists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path
 
 
 def settled(found: Identity) -> bool:
-    """Whether a file is old enough that another change would show in its times: their clock is coarse."""
+    """Whether a file is old enough that another change would show in its times, whose clock is coarse."""
     return len(found) < 5 or time.time_ns() - max(found[3:]) > SETTLED
 
 
 def read_bytes(path: str, largest: int = LARGEST) -> bytes:
-    """The file, or one byte more than the largest, or OSError; a pipe or a device is none, and can't make us wait."""
+    """The content of a file, up to one byte more than the largest. Raises OSError for a pipe or a device."""
     with opened(path) as (file, _):
         return b"".join(parts(file, largest + 1))
 
 
-# What one file contains.
+# The content of one file:
 
 
 class Builtin(msgspec.Struct, frozen=True):
-    """What a file says about one built-in."""
+    """The settings of one built-in in a file."""
 
     name: str
     enabled: bool | None = None
-    options: dict[str, Any] = {}  # what is set, by our names for the options
+    options: dict[str, Any] = {}  # the options that are set, by their internal names
     line: int = 0
     column: int = 0
-    broken: str = ""  # what is wrong with its options: a guard among the built-ins must not go on without them
+    broken: str = ""  # the mistake in its options: a built-in that blocks calls must not run without them
 
 
 class FileRead(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one file says."""
+    """The whole content of one file."""
 
     source: SourceFile
     entries: tuple[Declared, ...] = ()
     findings: tuple[Finding, ...] = ()
     readable: bool = True
-    variables: frozenset[str] = frozenset()  # what the file's `env` sets for every hook of an agent
-    says_gate: bool = False  # there seems to be a gate in what could not be read
+    variables: frozenset[str] = frozenset()  # variables that the file's `env` sets for every hook of an agent
+    says_gate: bool = False  # the unreadable part seems to contain a gate
     parallel: bool | None = None
     disable_all: bool = False
     builtins: tuple[Builtin, ...] = ()
     allowed_urls: tuple[str, ...] | None = None
     allowed_header_env: tuple[str, ...] | None = None
     permissions: tuple[tuple[Node, Node], ...] = ()
-    """Every `permissions` of the file, also misspelt, as it stands there: `permitting` reads them."""
-    lost_permissions: bool = False  # rules may have been in what could not be read
+    """Every `permissions` of the file, also misspelt ones, as nodes: `permissions.py` reads them."""
+    lost_permissions: bool = False  # the unreadable part may contain permission rules
     places: dict[str, tuple[int, int]] = {}

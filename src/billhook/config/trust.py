@@ -1,7 +1,7 @@
-"""What exactly is approved: a hash over a hook's definition and the contents of the files that decide what it runs.
+"""What is approved: a hash over a hook's definition and the contents of the files that determine what it runs.
 
-Files that do not exist are no part of the hash, but of the marks: as soon as one appears it is, and the hash differs.
-So are the folders in which more files may appear.
+Missing files and folders in which more files may appear are not part of the hash, but they have marks. As soon as such
+a file appears it is part of the hash, and the hash differs.
 """
 
 import functools
@@ -38,7 +38,7 @@ else:
     approval_scope = later("billhook.config.approval_scope")
 
 
-MAX_FILE = 256 << 20  # longer files are known by their size and times alone
+MAX_FILE = 256 << 20  # longer files are identified by their size and times alone
 MAX_TEXT = 64 << 10
 MAX_ALL_TEXT = 256 << 10
 _CACHED = 4096
@@ -46,45 +46,45 @@ _SYSTEM = ("/bin/", "/sbin/", "/usr/", "/lib", "/opt/", "/nix/", "/etc/")
 
 
 COVERS = 2
-"""Which files an approval covers. 1: those that are named; 2: also the code files in the folders of the scripts."""
+"""Which files an approval covers. 1: the named files; 2: also the code files in the folders of the scripts."""
 
 
 class FileMark(msgspec.Struct, frozen=True):
-    """One file or folder as it was found. Without `identity` there was none."""
+    """One file or folder as it was found. Without `identity` it did not exist."""
 
     path: str
     sha256: str  # empty: missing, unreadable or not a file
     identity: tuple[int, ...] = ()
-    """Device, inode, size, and the times of change of its content and of its record, of what a link leads to."""
-    target: str = ""  # where it really lies
+    """Device, inode, size, mtime and ctime; of a link: those of its target."""
+    target: str = ""  # its real path
     kind: Literal["file", "code", "all", "plain"] = "file"
-    """`code` and `all`: a folder, and which names in it tell of a change; `sha256` is that of these names.
-    `plain`: a file that does not count as long as it is no code."""
+    """`code` and `all`: a folder, and which of its names matter; `sha256` is the hash of these names.
+    `plain`: a file that is not covered as long as it is not code."""
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
     """A hook and its files at one moment."""
 
     hash: str
-    files: tuple[FileMark, ...] = ()  # all that count, those that are named first
+    files: tuple[FileMark, ...] = ()  # all covered files, the named ones first
     others: tuple[FileMark, ...] = ()
-    """Folders in which more files may appear, and files that may become code. No part of the hash."""
-    trees: dict[str, int] = {}  # how many of the files count because of the folder that they are in, by folder
-    uncovered: tuple[str, ...] = ()  # what the hook may run that the hash does not cover, each with the reason
+    """Folders in which more files may appear, and files that may become code. Not part of the hash."""
+    trees: dict[str, int] = {}  # by folder: how many of the files are covered because they are in it
+    uncovered: tuple[str, ...] = ()  # what the hook may run and the hash does not cover, each with the reason
 
     @property
     def marks(self) -> tuple[FileMark, ...]:
-        """Everything that has to be as it was."""
+        """Everything that must be unchanged."""
         return (*self.files, *self.others)
 
     @property
     def named(self) -> tuple[FileMark, ...]:
-        """The files that count by themselves."""
+        """The files that are covered because the hook names them."""
         return self.files[: len(self.files) - sum(self.trees.values())]
 
 
 def definition(declared: Declared) -> dict[str, Any]:
-    """Everything that decides what a hook does, in one spelling, as JSON; not where in its file it stands."""
+    """Everything that determines what a hook does, in one spelling, as JSON; without its line in the file."""
     return {
         "file": declared.file,
         **({"name": declared.name} if declared.named else {}),
@@ -106,8 +106,8 @@ def definition(declared: Declared) -> dict[str, Any]:
 
 
 def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerprint:
-    """The hook as it is now. Equal hashes mean the same definition and contents. Hooks of one load share a look."""
-    from billhook.config.referenced_files import named  # not needed to see that nothing changed
+    """The hook as it is now. Equal hashes mean the same definition and contents. Hooks of one load share a `look`."""
+    from billhook.config.referenced_files import named  # not needed if nothing changed
 
     look = look or FileSnapshot()
     folder = os.path.abspath(declared.folder)
@@ -120,28 +120,28 @@ def fingerprint(declared: Declared, look: FileSnapshot | None = None) -> Fingerp
             look.marks[path, inside] = _mark(path, inside, look)
     marks = tuple(look.marks[path, inside] for path in files)
     present = sorted(_covered(mark, folder, real) for mark in marks if mark.identity)
-    said = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
+    covered = json.dumps({"version": 1, "definition": definition(declared), "files": present}, sort_keys=True)
     others = (
         *(_folder_mark(path, kind, look) for path, kind in found.watched.items()),
         *(FileMark(path, "", stat_identity(look.state(path)), kind="plain") for path in found.plain),
     )
     trees = {path: len(some) for path, some in found.trees.items()}
-    return Fingerprint(_sha256(said.encode("ascii")), marks, others, trees, found.uncovered)
+    return Fingerprint(_sha256(covered.encode("ascii")), marks, others, trees, found.uncovered)
 
 
 def unchanged(mark: FileMark) -> bool:
-    """Whether the file is still the one that was marked, judged by one `stat`. False asks for a closer look."""
+    """Whether the file is still the marked one, by one `stat`. If False, its content must be compared."""
     return stat_identity(sources.state(mark.path)) == mark.identity
 
 
 def holds(mark: FileMark) -> bool:
-    """As `unchanged`, with the closer look at what hooks change by writing beside themselves: folders, and files that
-    don't count."""
+    """As `unchanged`, but compares the content of what hooks change by writing beside themselves: folders, and files
+    that are not covered."""
     return unchanged(mark) or (mark.kind != "file" and same_content(mark))
 
 
 def same_content(mark: FileMark) -> bool:
-    """Whether the file still says what it said when it was marked, and a link still leads there: it is read again."""
+    """Whether the file has the same content as when it was marked, and a link the same target. Reads the file."""
     if mark.kind in ("code", "all"):
         return _names(mark.path, mark.kind, FileSnapshot()) == mark.sha256
     if mark.kind == "plain":
@@ -149,13 +149,13 @@ def same_content(mark: FileMark) -> bool:
     by_target = bool(mark.target) and mark.sha256 == _by_target(mark.target)
     now = _mark(mark.path, "" if by_target else "/", FileSnapshot())
     if mark.identity and not mark.sha256:
-        return now.identity == mark.identity  # it can't be read, so there is nothing else to go by
+        return now.identity == mark.identity  # it can't be read, so there is no content to compare
     return (now.sha256, now.target, not now.identity) == (mark.sha256, mark.target, not mark.identity)
 
 
 def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Approval:
-    """The record that approves exactly this; the texts of its files are kept to show a change later. `replaces` is the
-    hash of what was approved in its place before."""
+    """The record that approves exactly this. The contents of its files are stored to show changes later. `replaces` is
+    the hash of the approval that it replaces."""
     from datetime import UTC, datetime
 
     return Approval(
@@ -175,7 +175,7 @@ def approval_of(declared: Declared, fp: Fingerprint, replaces: str = "") -> Appr
 
 
 def changes(old: Approval, declared: Declared, fp: Fingerprint) -> list[str]:
-    """What differs between what was approved and what is there now, as the lines of a unified diff."""
+    """The difference between the approved state and the current one, as the lines of a unified diff."""
     lines = _diff(_pretty(old.definition), _pretty(definition(declared)), "definition")
     texts = _texts(fp)
     now = {mark.path: mark.sha256 for mark in fp.files}
@@ -207,12 +207,12 @@ def _diff(old: str, new: str, name: str) -> list[str]:
         return []
     was, now = f"{name} (approved)", f"{name} (now)"
     return list(difflib.unified_diff(_lines(old), _lines(new), was, now, lineterm="")) or [
-        f"{name}: only its line ends differ"
+        f"{name}: only its line endings differ"
     ]
 
 
 def _lines(text: str) -> list[str]:
-    """As an editor counts them: a carriage return or a separator inside a line is a character of it, and is shown."""
+    """The lines as an editor counts them: a carriage return or a separator inside a line is a character, and shown."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
@@ -236,7 +236,7 @@ def _texts(fp: Fingerprint) -> dict[str, str]:
 
 
 def text_of(mark: FileMark, limit: int) -> str | None:
-    """What a file says, as it was marked; None for one that is missing, long or binary, or has changed since."""
+    """The content of a file, as it was marked; None if it is missing, long or binary, or has changed since."""
     if not mark.sha256 or mark.identity[2] > limit:
         return None
     data = FileSnapshot().read(mark.path, limit).data
@@ -249,21 +249,21 @@ def text_of(mark: FileMark, limit: int) -> str | None:
 
 
 def _covered(mark: FileMark, folder: str, real_folder: str) -> list[str]:
-    """What of a file goes into the hash. One that can't be read is known by its size and times."""
-    said = mark.sha256 or "unreadable " + " ".join(map(str, mark.identity[2:]))
+    """The part of the hash for one file. An unreadable file is identified by its size and times."""
+    content = mark.sha256 or "unreadable " + " ".join(map(str, mark.identity[2:]))
     target = _within(mark.target, real_folder)
     path = _within(mark.path, folder)
-    return [path, said, target if target != path else ""]
+    return [path, content, target if target != path else ""]
 
 
 def _within(path: str, folder: str) -> str:
-    """The path from the folder when it lies inside: a checkout may be moved as a whole."""
+    """The path relative to the folder if it is inside, so that a checkout may be moved as a whole."""
     return path[len(folder) + 1 :] if path.startswith(folder.rstrip("/") + "/") and folder != "/" else path
 
 
 def _folder_mark(path: str, kind: "Kind", look: FileSnapshot) -> FileMark:
     names = _names(path, kind, look)
-    # one that changed just before it was listed is listed again every time
+    # a folder that changed just before it was listed is listed again every time
     return FileMark(path, names, (-1,) if path in look.moving else stat_identity(look.state(path)), path, kind)
 
 
@@ -272,10 +272,10 @@ def _names(folder: str, kind: "Kind", look: FileSnapshot) -> str:
 
 
 def _mark(path: str, inside: str, look: FileSnapshot) -> FileMark:
-    """Look at a file, and at its content unless that is known.
+    """The mark of a file. Reads its content unless that is known.
 
-    A link out of the folder `inside` to a program of the system, as in a virtual environment, is known by where it
-    leads: to update the system is no change of the hook's.
+    A link out of the folder `inside` to a system program, as in a virtual environment, is identified by its target:
+    a system update does not change the hook.
     """
     found = _settled(path, look)
     if found is None:
@@ -294,7 +294,7 @@ def _by_target(target: str) -> str:
 
 
 def _sha256(data: bytes) -> str:
-    import hashlib  # a cryptographic library, for nothing where nothing needs approval
+    import hashlib  # loads a cryptographic library, which is not needed if no hook needs approval
 
     return hashlib.sha256(data).hexdigest()
 
@@ -318,12 +318,12 @@ def _hashed(path: str, wanted: Identity, look: FileSnapshot) -> tuple[Identity, 
         return wanted, ""
     if before == after == wanted:
         return wanted, _remembered(wanted, sha256)
-    # written while it was read: times that no file has make the next look a closer one
+    # written while it was read: times that no file has force the next check to compare the content
     return (*before[:3], 0, 0), sha256
 
 
 def _digest(file: int, size: int) -> str:
-    """The hash of a file of that size; nothing for one with more in it: some of those in /proc have no end."""
+    """The hash of a file of that size; empty if the file is longer: some files in /proc never end."""
     import hashlib
 
     digest = hashlib.sha256()
@@ -341,7 +341,7 @@ def _remembered(of: Identity, sha256: str) -> str:
 
 
 def _settled(path: str, look: FileSnapshot) -> os.stat_result | None:
-    """The state of a file whose next change will show in its times: one changed just now is waited for, briefly."""
+    """The state of a file whose next change will show in its times. Waits briefly if it changed just now."""
     found = look.state(path)
     if found is None or sources.stat_settled(found):
         return found
@@ -351,12 +351,12 @@ def _settled(path: str, look: FileSnapshot) -> os.stat_result | None:
 
 
 def _number(value: float | None) -> int | float | None:
-    """30.0 and 30 are one number."""
+    """30.0 and 30 are the same number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _does(action: Action | None) -> Any:
-    """An action as records have it; fields that came later are left out where they are empty."""
+    """An action as it is in records; fields that were added later are left out if they are empty."""
     data = _plain(msgspec.to_builtins(action))
     if isinstance(action, Python) and not action.options:
         del data["options"]
@@ -364,18 +364,18 @@ def _does(action: Action | None) -> Any:
 
 
 def _in_one_order(conditions: dict[str, Any]) -> dict[str, Any]:
-    """The conditions, with lists in one order where their order means nothing."""
+    """The conditions, with those lists sorted whose order does not matter."""
     return conditions | {key: sorted(conditions[key]) for key in ("effects", "after_effects") if key in conditions}
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists, so that what was read back from disk is equal."""
+    """Tuples as lists, so that values that were read from disk compare equal."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-# Who consented to what:
+# Which hooks the user has consented to:
 
 
 Trust = Literal["approved", "all", "none"]
@@ -383,15 +383,15 @@ Standing = Literal["own", "approved", "new", "changed"]
 
 
 class Consent(msgspec.Struct, frozen=True, dict=True):
-    """How one declared hook stands."""
+    """Whether one declared hook is approved."""
 
     standing: Standing
-    """`own`: from a file of the user's; `new`: never approved; `changed`: approved once, but not like this."""
+    """`own`: from a file of the user; `new`: never approved; `changed`: approved once, and changed since."""
     loaded: Fingerprint | None = None
-    """The hook and its files when it was loaded; None where nothing of that definition was ever approved."""
-    before: Approval | None = None  # what was approved, when it has changed since
-    of: Declared | None = None  # the hook, where it needs consent
-    look: FileSnapshot | None = None  # what the hooks of one load share when their files are looked at after all
+    """The hook and its files when it was loaded; None if no hook with that definition was ever approved."""
+    before: Approval | None = None  # the earlier approval, if the hook has changed since
+    of: Declared | None = None  # the hook, if it needs consent
+    look: FileSnapshot | None = None  # shared by the hooks of one load when their files are read later
 
     @property
     def given(self) -> bool:
@@ -399,12 +399,12 @@ class Consent(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def fingerprint(self) -> Fingerprint | None:
-        """What an approval would be about; None where none is needed. Looks at the hook's files, which takes time."""
+        """What an approval would cover; None if none is needed. Reads the hook's files, which takes time."""
         return self.loaded if self.loaded is not None or self.of is None else fingerprint(self.of, self.look)
 
     @property
     def looked_at(self) -> tuple[FileMark, ...]:
-        """The files as far as they were looked at: what is known of this hook is true while they are the same."""
+        """The files that were read so far. As long as they are unchanged, this consent is valid."""
         print_ = self.loaded or self.__dict__.get("fingerprint")
         return () if print_ is None else print_.marks
 
@@ -413,8 +413,8 @@ _OWN = Consent("own")
 
 
 def consents(entries: Sequence[Declared], approvals: Approvals, trust: Trust) -> list[Consent]:
-    """How each of the hooks stands, in their order. Files are looked at only for definitions that were approved once:
-    what a clone brings must not delay anything."""
+    """The consent of each hook, in their order. Files are read only for definitions that were approved once: the files
+    of a fresh clone must not delay anything."""
     if trust == "all":
         return [_OWN for _ in entries]
     look, later = FileSnapshot(), FileSnapshot()
@@ -459,7 +459,7 @@ def _find_changed(
 
 
 def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:
-    """The approvals in force, and those that they replaced or that replaced them on another branch."""
+    """The approvals in force, those that they replaced, and those that replaced them on another branch."""
     related = set(current)
     size = -1
     while size != len(related):
@@ -473,7 +473,7 @@ def _related(current: Iterable[str], known: Sequence[Approval]) -> set[str]:
 
 
 def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
-    """What was approved in this hook's place: the same name, or, without names, the same event in the same file."""
+    """The earlier approval of this hook: with the same name or, without names, for the same event in the same file."""
     if entry.named:
         return next((one for one in gone if one.definition.get("name") == entry.name), None)
     nameless = [one for one in gone if "name" not in one.definition]
@@ -485,7 +485,7 @@ def _predecessor(entry: Declared, gone: Sequence[Approval]) -> Approval | None:
 
 
 def what_changed(declared: Declared, consent: Consent) -> str:
-    """What of a hook is not as it was approved, in a few words."""
+    """Which parts of a hook changed since its approval, in a few words."""
     before = consent.before
     assert before is not None
     approved = before.covered
@@ -500,7 +500,7 @@ def what_changed(declared: Declared, consent: Consent) -> str:
 
 
 class Consented(msgspec.Struct, frozen=True):
-    """A handler whose files are looked at before each call: what changed since it was loaded does not run."""
+    """A handler whose files are checked before each call: if they changed since it was loaded, it does not run."""
 
     run: Callable[[Context], Awaitable[Reply]]
     declared: Declared
@@ -512,23 +512,23 @@ class Consented(msgspec.Struct, frozen=True):
         for mark in self.fingerprint.marks:
             if holds(mark) or same_content(mark):
                 continue
-            # what came into a folder may change nothing: a hook may write beside itself while others wait
+            # a new file in a folder may be harmless: a hook may write beside itself while others wait
             if mark.kind == "file" or fingerprint(self.declared).hash != self.fingerprint.hash:
                 why = f"{mark.path} has changed since it was approved; `billhook trust` shows how"
                 return Reply(status=Status.COULD_NOT_START if self.gate else Status.SKIPPED, error=why)
         return await self.run(ctx)
 
 
-# Approval by the user: exactly what was shown, or nothing.
+# Approval by the user: exactly what was shown.
 
 
 class ChangedError(BillhookError):
-    """What was to be approved is no longer what was shown."""
+    """The hook or rules changed after they were shown to the user."""
 
 
 def approve_entry(entry: "Entry", root: str | os.PathLike[str], how: str = "") -> Approval:
-    """Approve one hook as it was when its hash was first asked for; ChangedError when it, or a file that it names, is
-    not the same any more. `how` is announced in the agent: `from a terminal`."""
+    """Approve one hook as it was when its hash was first computed. Raises ChangedError if the hook, or a file that it
+    names, has changed since. `how` is announced in the agent: `from a terminal`."""
     now = fingerprint(entry.declared)
     if now.hash != entry.hash:
         raise _changed(f"`{entry.shown}`", entry.declared.place)
@@ -537,7 +537,7 @@ def approve_entry(entry: "Entry", root: str | os.PathLike[str], how: str = "") -
 
 
 def approve_rules(waiting: "Waiting", root: str | os.PathLike[str], how: str = "") -> Approval:
-    """Approve the allow rules of one file as they were loaded; ChangedError when they are not the same any more."""
+    """Approve the allow rules of one file as they were loaded. Raises ChangedError if they have changed since."""
     from billhook.config.permissions import approval_of_rules, waiting_now
 
     if waiting_now(waiting) != waiting.hash:
@@ -546,8 +546,8 @@ def approve_rules(waiting: "Waiting", root: str | os.PathLike[str], how: str = "
 
 
 def _changed(what: str, place: str) -> ChangedError:
-    hint = "look at it again: `billhook trust`"
-    return ChangedError(f"{what} was changed while it was being looked at", place=place, hint=hint)
+    hint = "review it again: `billhook trust`"
+    return ChangedError(f"{what} was changed during the review", place=place, hint=hint)
 
 
 def _add(approval: Approval, root: str | os.PathLike[str], how: str) -> Approval:
@@ -557,7 +557,7 @@ def _add(approval: Approval, root: str | os.PathLike[str], how: str) -> Approval
 
 
 def approve(
-    hash: str,  # noqa: A002 (the word that everything else has for it)
+    hash: str,  # noqa: A002 (its name everywhere else)
     *,
     cwd: str | os.PathLike[str] | None = None,
     home: str | os.PathLike[str] | None = None,
@@ -576,8 +576,8 @@ def approve(
         approval = approve_rules(rules, config.root, how)
     else:
         raise UsageError(
-            f"no hook that waits for approval in {config.project} has the hash `{hash}`",
-            hint="`billhook trust` shows them; for another folder: `approve(hash, cwd=...)`",
+            f"no pending hook in {config.project} has the hash `{hash}`",
+            hint="`billhook trust` shows pending hooks; for another folder: `approve(hash, cwd=...)`",
         )
     record_trust("approved", [approval], config)
     return approval
@@ -589,7 +589,7 @@ def record_trust(
     config: "Config",
     **more: object,
 ) -> str:
-    """Write into the event log what was approved or revoked; why it can't be, nothing when it is there."""
+    """Record in the event log what was approved or revoked. Returns the reason if that fails, else an empty string."""
     from billhook.config.loader import load_config
     from billhook.config.notices import remember
     from billhook.core.answers import Verdict
@@ -598,7 +598,7 @@ def record_trust(
 
     hooks = [{"name": one.name, "file": one.file, "hash": one.hash, "how": one.how} for one in approvals]
     loaded = load_config(config.folder or config.project, home=config.root)
-    with suppress(StoreError):  # the log tells of state that can't be written
+    with suppress(StoreError):  # state that can't be written is reported by the log
         remember(loaded)
     recording = loaded.recording
     if recording is None or not (hooks or more):
@@ -611,4 +611,4 @@ def record_trust(
     return ""
 
 
-TRUST = "Trust"  # the event that the log has for an approval
+TRUST = "Trust"  # the name of the event that records an approval in the log

@@ -1,21 +1,24 @@
-"""`${tool}`, `${file_path}` and the like: what an event says, in texts, in arguments and in shell commands.
+"""`${tool}`, `${file_path}` and others: values of an event in texts, in arguments and in shell commands.
 
-In a shell command they are variables of its environment, quoted where they stand: a path with `; rm -rf ~` in it stays
-a path. Other names in `${...}` are variables of the environment, which `layers.Values` puts in when a hook is made.
+In a shell command they become quoted variables of its environment: a path with `; rm -rf ~` in it stays a path. Other
+names in `${...}` are variables of the environment, which `layers.Values` replaces when a hook is built.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from billhook.agents.child import fit
-from billhook.config.conditions import agent_of, branches, result
+import msgspec
+
+from billhook.config.conditions import OnPaths, agent_of, branches, result
 from billhook.core import strictjson, tools
 from billhook.core.hook import Context
+from billhook.runners.command import CommandRunner
 
-Named = tuple[str, str]  # the name in an environment, and the reference that it stands for
-_LONGEST: Final = 10_000  # characters of a value in a text
+Named = tuple[str, str]  # the name in an environment, and the reference that it replaces
+_LONGEST: Final = 10_000  # characters of a value for people or models
 
 
 def _tool(ctx: Context) -> str:
@@ -26,12 +29,17 @@ def _command(ctx: Context) -> str:
     return tools.command_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or ""
 
 
-def _file_path(ctx: Context) -> str:
-    return tools.path_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or ""
+def _files(ctx: Context, paths: OnPaths | None) -> list[str]:
+    """The files of a call, as the tool spells them. For a hook with `paths`, only those that it selects."""
+    given = tools.paths_of(_tool(ctx), getattr(ctx.event, "tool_input", None))
+    if paths is None:
+        return list(given)
+    spelt = {os.path.normpath(os.path.join(ctx.cwd, name)): name for name in given}
+    return list(dict.fromkeys(spelt.get(path, path) for path in paths.selected(ctx)))
 
 
 def _message(ctx: Context) -> str:
-    """What a notification says; of an agent that stops, its last words."""
+    """The text of a notification; if an agent stops, its last message."""
     event = ctx.event
     return str(getattr(event, "message", "") or getattr(event, "last_assistant_message", "") or "")
 
@@ -41,7 +49,7 @@ def _branch(ctx: Context) -> str:
 
 
 def _reason(ctx: Context) -> str:
-    """The event's own reason, else that of the last hook before which gave one."""
+    """The event's reason, else the reason of the last earlier hook that gave one."""
     own = getattr(ctx.event, "reason", "") or ""
     given = [outcome.answer.reason or outcome.answer.stop_reason for outcome in ctx.results.values()]
     return str(own) or next(filter(None, reversed(given)), "")
@@ -50,7 +58,6 @@ def _reason(ctx: Context) -> str:
 VARIABLES: Final[Mapping[str, Callable[[Context], str]]] = {
     "tool": _tool,
     "command": _command,
-    "file_path": _file_path,
     "message": _message,
     "branch": _branch,
     "reason": _reason,
@@ -62,48 +69,72 @@ VARIABLES: Final[Mapping[str, Callable[[Context], str]]] = {
     "project": lambda ctx: ctx.env.get("CLAUDE_PROJECT_DIR", ""),
 }
 _OF_LINES: Final = ("command", "message", "prompt", "reason")
-_REFERENCE: Final = re.compile(rf"(\$?)\$\{{({'|'.join(VARIABLES)}|results\.[\w.-]+)(?::-([^}}]*))?\}}")
+FILES: Final[Mapping[str, Callable[[list[str]], str]]] = {
+    "file_path": lambda files: "".join(files[:1]),
+    "file_paths": "\n".join,
+}
+NAMES: Final = (*VARIABLES, *FILES)
+_REFERENCE: Final = re.compile(rf"(\$?)\$\{{({'|'.join(NAMES)}|results\.[\w.-]+)(?::-([^}}]*))?\}}")
 
 
 def used_in(text: str) -> bool:
-    """Whether a text names something of an event."""
+    """Whether a text contains a variable of the event."""
     return "${" in text and _REFERENCE.search(text) is not None
 
 
-def rendered(text: str, ctx: Context) -> str:
-    """A text for people and models with what the event says put in; `$${tool}` stays `${tool}`."""
-    return _filled(text, lambda found: _shown(found, ctx))
+def rendered(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
+    """A text for people and models with the event's values in it; `$${tool}` stays `${tool}`."""
+    return _filled(text, lambda found: _shown(found, ctx, paths))
 
 
-def argument(text: str, ctx: Context) -> str:
-    """The same for one argument of a program: values as they are."""
-    return _filled(text, lambda found: _value(found, ctx))
+def argument(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
+    """The same for one argument of a program: values are not changed."""
+    return _filled(text, lambda found: _value(found, ctx, paths))
 
 
-def line(text: str, ctx: Context) -> str:
-    """The same for a shell line: values are quoted, but for the line that it stands for."""
-    return _filled(text, lambda found: _value(found, ctx) if found[2] == "command" else shlex.quote(_value(found, ctx)))
+def line(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
+    """The same for a shell line: every value is quoted, except `${command}`, which is a shell line itself."""
+
+    def quoted(found: "re.Match[str]") -> str:
+        if found[2] == "file_paths":
+            return shlex.join(_files(ctx, paths))
+        value = _value(found, ctx, paths)
+        return value if found[2] == "command" else shlex.quote(value)
+
+    return _filled(text, quoted)
+
+
+class Fill(msgspec.Struct, frozen=True):
+    """Puts the event's values into the arguments and variables of a command. `paths` are those of the hook."""
+
+    paths: OnPaths | None
+
+    def __call__(self, word: str, ctx: Context) -> list[str]:
+        """One argument; for the word `${file_paths}`, one for each file."""
+        return _files(ctx, self.paths) if word == ALL_FILES else [argument(word, ctx, self.paths)]
+
+
+ALL_FILES: Final = "${file_paths}"
 
 
 def _filled(text: str, value: Callable[["re.Match[str]"], str]) -> str:
     return _REFERENCE.sub(lambda found: found[0][1:] if found[1] else value(found), text)
 
 
-def _shown(found: "re.Match[str]", ctx: Context) -> str:
+def _shown(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:
     """A value in a text. A line break in a name must not look like another sentence."""
-    value = _value(found, ctx)[:_LONGEST]
+    if found[2] == "file_paths":
+        return ", ".join(map(_in_one_line, _files(ctx, paths)))[:_LONGEST]
+    value = _value(found, ctx, paths)[:_LONGEST]
     return value if found[2] in _OF_LINES else _in_one_line(value)
 
 
-def value_of(reference: str, ctx: Context) -> str:
-    """The value of one `${...}`, as an environment takes it."""
-    found = _REFERENCE.fullmatch(reference)
-    return fit(_value(found, ctx))[0] if found is not None else ""
-
-
-def _value(found: "re.Match[str]", ctx: Context) -> str:
+def _value(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:
     _, name, default = found.groups()
-    value = VARIABLES[name](ctx) if name in VARIABLES else _text(result(name, ctx))
+    if name in FILES:
+        value = FILES[name](_files(ctx, paths))
+    else:
+        value = VARIABLES[name](ctx) if name in VARIABLES else _text(result(name, ctx))
     return value or default or ""
 
 
@@ -132,7 +163,10 @@ def for_shell(text: str, shell: str) -> tuple[str, tuple[Named, ...]]:
             pieces.append(found[0][1:])
             continue
         name = names.setdefault(found[0], f"BILLHOOK_{re.sub('[^A-Z0-9]', '_', found[2].upper())}")
-        pieces.append(_spelt(name, shell, quoted=quotes.at(found.start())))
+        quoted = quotes.at(found.start())
+        if found[0] == ALL_FILES and shell != "powershell":
+            name = "@"  # the positional parameters: each file stays one word
+        pieces.append(_spelt(name, shell, quoted=quoted))
     return "".join((*pieces, text[at:])), tuple((name, reference) for reference, name in names.items())
 
 
@@ -140,6 +174,13 @@ def _spelt(name: str, shell: str, *, quoted: bool) -> str:
     if shell == "powershell":
         return f"${{env:{name}}}"
     return f"${{{name}}}" if quoted else f'"${{{name}}}"'
+
+
+def with_values(runner: CommandRunner, text: str, names: tuple[Named, ...], paths: OnPaths | None) -> CommandRunner:
+    """A shell command that gets the event's values as variables of its environment: never as text of the shell."""
+    more = ("sh", ALL_FILES) if any(reference == ALL_FILES for _, reference in names) else ()
+    argv, fill = (*runner.argv[:-1], text), Fill(paths) if names else None
+    return msgspec.structs.replace(runner, argv=argv, variables=names, fill=fill, parameters=more)
 
 
 class _Quotes:
@@ -151,7 +192,7 @@ class _Quotes:
         self.lines = "<<" in text  # a here-document may begin, and quotes mean nothing there
 
     def at(self, place: int) -> bool:
-        """Whether a place is quoted already; each place asked for lies behind the one before."""
+        """Whether a place is quoted already; each place must be behind the one before."""
         while self.place < place:
             if self.text[self.place] == "\\" and self.open[-1:] != ["'"]:
                 self.place += 2
@@ -180,20 +221,22 @@ _NESTED: Final = re.compile(
     rf"|(?:{_PROGRAMS.replace(' ', '|')})\b)"
     r"|\balias\.|\$\{?\w+\}?\s+-\w*c\b|\bcore\.\w+="
 )
+_COPY: Final = re.compile(rf"""\b([A-Za-z_]\w*)=["']?\$\{{(?:{"|".join(NAMES)}|results\.)""")
 _PIECE: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(;|&&|\|\||\n)|.""", re.S)
 
 
 def nested(text: str) -> str:
-    """What reads one of its arguments, or what it is sent, as a program, in a command that holds a value of an event:
-    the value could become code. A shell or an interpreter that runs a file is none of these."""
+    """The program that would run one of its arguments or its input as code, in a command with a value of an event: the
+    value could become code. A shell or an interpreter that runs a file does not count."""
+    copies = re.compile(rf"\$\{{?(?:{'|'.join(_COPY.findall(text)) or '(?!)'})\b")  # `X=${file_path}; sh -c "echo $X"`
     for command in [text] if "<<" in text else _commands(text):
-        if used_in(command) and (found := _NESTED.search(command)):
+        if (used_in(command) or copies.search(command)) and (found := _NESTED.search(command)):
             return found[0].strip(" ;&|({`\n")
     return ""
 
 
 def _commands(text: str) -> Iterator[str]:
-    """The pipelines of a text, cut where no quotes are."""
+    """The pipelines of a shell command, split outside of quotes."""
     at = 0
     for found in _PIECE.finditer(text):
         if found[1]:

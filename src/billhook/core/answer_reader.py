@@ -1,6 +1,6 @@
-"""Reading a JSON answer, strictly: nearly right is a failure with an exact message.
+"""Read a JSON answer strictly: an answer that is almost right is a failure with an exact message.
 
-An answer that is silently ignored is a guard that is silently off.
+If an answer were silently ignored, a guard would be silently off.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from billhook.core.tools import folded
 _SPELT = {"continue_": "continue", "async_": "async"}
 _RESULT = {"success": schema.BOOL, "block": schema.BOOL, "blockreason": schema.STRING, "contexttoinject": schema.STRING}
 _BEHAVIORS = {"allow": Decision.ALLOW, "deny": Decision.DENY}
-LONGEST_TEXT = 1 << 16  # characters of the text of a block; a hook may print a megabyte, and the model has to read it
+LONGEST_TEXT = 1 << 16  # characters in the reason of a block; a hook may print a megabyte, and the model has to read it
 _FLAT = ("permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext")
 
 
@@ -51,7 +51,7 @@ def read_output(event: Event, output: Mapping[str, Any], meanings: Meanings) -> 
     """Read an answer in the format of seed 001 section 4 and the reference, or the result of a seed 002 handler. A
     broken one is a failed Reply."""
     try:
-        if _has_result(output) and not _has_fields(output):  # a handler's result: the two don't mix
+        if _has_result(output) and not _has_fields(output):  # a handler's result: the two formats don't mix
             return _read_pipeline(event, output, meanings)
         return _read(event, output, meanings)
     except schema.MisreadError as error:
@@ -59,7 +59,7 @@ def read_output(event: Event, output: Mapping[str, Any], meanings: Meanings) -> 
 
 
 def is_answer(output: Mapping[str, Any]) -> bool:
-    """Whether an object has any field of an answer; claw takes one that has none for plain feedback."""
+    """Whether an object has any field of an answer; claw treats one without as plain feedback."""
     return _has_fields(output) or _has_result(output)
 
 
@@ -72,11 +72,11 @@ def _has_result(output: Mapping[str, Any]) -> bool:
 
 
 def read_mapping(event: Event, value: object, meanings: Meanings) -> Reply:
-    """Read what a Python callback returned that is no record of ours: a dict of seed 001 or seed 002."""
+    """Read what a Python callback returned, if it is not one of our records: a dict of seed 001 or seed 002."""
     if not isinstance(value, Mapping):
         error = f"returned {type(value).__name__}; return an Answer, a dict or nothing"
         return Reply(status=Status.FAILED, error=error)
-    if "hook_event_name" in value:  # the event printed back: what that says depends on the event
+    if "hook_event_name" in value:  # the event printed back: its fields depend on the event
         return _read_spelt(event, value, meanings)
     try:
         heard: _Heard = (event.hook_event_name, meanings.name, _ENCODER.encode(value))
@@ -91,14 +91,14 @@ def read_mapping(event: Event, value: object, meanings: Meanings) -> Reply:
 
 _Heard = tuple[str, str, bytes]
 _known: dict[_Heard, Reply] = {}
-"""What callbacks said before, as bytes: most of them say the same few things again and again."""
+"""Earlier answers of callbacks, by their bytes: most callbacks return the same few answers again and again."""
 _ENCODER = msgspec.json.Encoder()
 
 
 def _remember(heard: _Heard, reply: Reply) -> None:
     answer = reply.answer
     if answer.rewrites or answer.extras or answer.data is not None or len(heard[2]) > 1024:
-        return  # it holds objects that somebody may change, or it is too large to keep
+        return  # it contains objects that may change, or it is too large to keep
     if len(_known) >= 512:
         _known.clear()
     _known[heard] = reply
@@ -133,7 +133,7 @@ def _read_pipeline(event: Event, result: Mapping[str, Any], meanings: Meanings) 
 
 
 def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
-    if "hook_event_name" in output:  # a logger such as `tee` prints the event back: that is no answer
+    if "hook_event_name" in output:  # a logger such as `tee` prints the event back: that is not an answer
         given = event.payload
         output = {
             key: value for key, value in output.items() if key in schema.UNIVERSAL and given.get(key, UNSET) != value
@@ -167,7 +167,7 @@ def _read(event: Event, output: Mapping[str, Any], meanings: Meanings) -> Reply:
         return Reply(answer=answer, lost=(*lost, *misses, *([error] if error else [])))
     if misses:
         raise schema.MisreadError(misses[0])
-    # A promise decides nothing now; but one that comes with a deny in hand is a deny.
+    # A promise decides nothing now, but a promise with a deny is a deny.
     return Reply(answer=promise or answer, status=status, error=error, lost=tuple(lost))
 
 
@@ -197,12 +197,12 @@ def _goes_on(event: Event, fields: dict[str, Any], meanings: Meanings) -> bool:
 def _read_universal(event: Event, fields: dict[str, Any], answer: Answer, meanings: Meanings) -> Answer:
     changes: dict[str, Any] = {}
     if fields.get("continue") is False:
-        said = fields.get("stopReason") or ""
+        given = fields.get("stopReason") or ""
         if meanings.continue_false == "deny" and schema.block_on(event, meanings) is Block.DENY:
-            stopped = said or fields.get("reason") or "a hook answered continue: false"
+            stopped = given or fields.get("reason") or "a hook answered continue: false"
             changes |= {"decision": Decision.DENY, "reason": answer.reason or stopped}
         else:
-            changes |= {"stop": True, "stop_reason": said}
+            changes |= {"stop": True, "stop_reason": given}
     elif _goes_on(event, fields, meanings):
         changes |= {"keep_going": True, "reason": answer.reason or fields.get("reason") or ""}
     if system := fields.get("systemMessage"):
@@ -221,12 +221,12 @@ def _read_specific(
     event: Event, specific: dict[str, Any], answer: Answer, meanings: Meanings
 ) -> tuple[Answer, list[str], list[str]]:
     name = event.hook_event_name
-    said = specific.get("hookEventName")
-    if said is None:
+    given = specific.get("hookEventName")
+    if given is None:
         raise schema.MisreadError(f'`hookSpecificOutput.hookEventName` is missing; add "hookEventName": "{name}"')
-    if said != name:
+    if given != name:
         raise schema.MisreadError(
-            f'`hookSpecificOutput.hookEventName` is {schema.shown(said)} but the event is "{name}"'
+            f'`hookSpecificOutput.hookEventName` is {schema.shown(given)} but the event is "{name}"'
         )
     fields, lost, misses = schema.checked(
         specific, schema.specific_fields(event), "hookSpecificOutput.", event, meanings
@@ -283,7 +283,7 @@ def _read_permission(decision: dict[str, Any], extras: dict[str, Any]) -> dict[s
     known = schema.by_fold(schema.PERMISSION_FIELDS)
     for key, value in decision.items():
         if key not in schema.PERMISSION_FIELDS:
-            raise schema.MisreadError(f"`{path}{key[:60]}` is not known{schema.nearest(key, known)}")
+            raise schema.MisreadError(f"`{path}{key[:60]}` is unknown{schema.nearest(key, known)}")
         schema.check_kind(value, schema.PERMISSION_FIELDS[key], path, key)
     behavior = decision.get("behavior")
     if behavior is None:

@@ -1,4 +1,4 @@
-"""The fields of a JSON answer: what may stand at its top, what inside `hookSpecificOutput`, and who hears it."""
+"""The fields of a JSON answer: at the top level, inside `hookSpecificOutput`, and the events that use them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,7 +40,7 @@ UNIVERSAL = {
     "async": BOOL,
     "asyncTimeout": NUMBER,
 }
-"""What may stand at the top of an answer, for every event."""
+"""The fields at the top level of an answer, for every event."""
 
 _CONTEXT = {"additionalContext": STRING}
 _PERMISSION = {"permissionDecision": STRING, "permissionDecisionReason": STRING}
@@ -64,7 +64,7 @@ SPECIFIC: dict[str, dict[str, str]] = {
     "FileChanged": _WATCH,
     "WorktreeCreate": {"worktreePath": STRING},
 }
-"""What may stand in `hookSpecificOutput`, by event; the other events take `additionalContext` or nothing."""
+"""The fields in `hookSpecificOutput`, by event; the other events take `additionalContext` or nothing."""
 
 HEARD: dict[str, frozenset[str]] = {
     "SessionEnd": frozenset(),
@@ -79,7 +79,7 @@ HEARD: dict[str, frozenset[str]] = {
     "FileChanged": frozenset({"systemMessage", "hookSpecificOutput"}),
     "TaskCreated": frozenset(UNIVERSAL) - {"continue", "stopReason"},
 }
-"""Events that hear only some of the top-level fields; what they don't hear is reported as lost."""
+"""Events that use only some of the top-level fields; the other fields are reported as lost."""
 
 PERMISSION_WORDS = {"allow": Decision.ALLOW, "deny": Decision.DENY, "ask": Decision.ASK, "defer": Decision.DEFER}
 ACTIONS = {"accept": Decision.ALLOW, "decline": Decision.DENY, "cancel": Decision.DENY}
@@ -90,12 +90,12 @@ PERMISSION_FIELDS = {
     "message": STRING,
     "interrupt": BOOL,
 }
-"""What may stand in the `decision` of PermissionRequest."""
+"""The fields in the `decision` of PermissionRequest."""
 ALL_SPECIFIC = {field for fields in SPECIFIC.values() for field in fields} | {"additionalContext", "hookEventName"}
 
 _OF_SEVERAL = {"hookEventName", "additionalContext", "updatedInput", "action", "decision", *_PERMISSION, *_OUTPUT}
 EXTRAS = ALL_SPECIFIC - _OF_SEVERAL
-"""What only one event knows: it travels in the `extras` of an answer."""
+"""Fields of one event only: they are in the `extras` of an answer."""
 
 
 def block_on(event: Event, meanings: Meanings) -> Block:
@@ -120,26 +120,26 @@ def specific_fields(event: Event) -> dict[str, str]:
 PIPELINE = {"success", "data", "error", "durationms", "block", "blockreason", "contexttoinject"}
 """The fields of seed 002's handler result, folded."""
 
-_MAX_NOTES = 20  # unknown fields that are looked at closely; hostile output may have a hundred thousand
+_MAX_NOTES = 20  # unknown fields that get a detailed check; hostile output may have a hundred thousand
 _MAX_NAME = 60
 
 
 class MisreadError(Exception):
-    """The answer breaks its schema; the message says exactly how."""
+    """The answer breaks its schema; the message is exact."""
 
 
 class KnownFields(NamedTuple):
-    """The known fields of one object, and what there is to say about the others."""
+    """The known fields of one object, and notes about the others."""
 
     known: dict[str, Any]
     lost: list[str]
-    misses: list[str]  # near misses: a failure, unless what was understood already denies
+    misses: list[str]  # near misses: a failure, unless the understood fields already deny
 
 
 def checked(
     given: Mapping[str, Any], kinds: Mapping[str, str], path: str, event: Event, meanings: Meanings
 ) -> KnownFields:
-    """Check the types of the known fields and look closely at the unknown ones."""
+    """Check the types of the known fields, and the names of the unknown ones."""
     fields = KnownFields({}, [], [])
     names = by_fold([*kinds, *(() if path else ALL_SPECIFIC)])
     for key, value in given.items():
@@ -156,7 +156,7 @@ def checked(
         elif miss := _misplaced(key, path, event, meanings):
             fields.misses.append(miss)
         elif near := nearest(key, names, closely=len(fields.lost) < _MAX_NOTES):
-            fields.misses.append(f"`{path}{key[:_MAX_NAME]}` is not known{near}")
+            fields.misses.append(f"`{path}{key[:_MAX_NAME]}` is unknown{near}")
         else:
             fields.lost.append(_ignored(key, path, event))
     for notes in (fields.lost, fields.misses):
@@ -166,7 +166,7 @@ def checked(
 
 
 def check_kind(value: object, kind: str, path: str, key: str) -> None:
-    """Raises MisreadError for a value that is not of its kind; null is no value."""
+    """Raises MisreadError for a value of the wrong kind; null counts as missing."""
     if value is not None and not CHECKS[kind](value):
         raise MisreadError(f"`{path}{key}` must be {kind}, not {shown(value)}")
 
@@ -191,7 +191,7 @@ def _inside(key: str, event: Event) -> str:
 
 
 def _instead(event: Event) -> str:
-    """How to decide on this event, if one can."""
+    """How to decide on this event, if that is possible."""
     fields = specific_fields(event)
     if "permissionDecision" in fields:
         return '; write "permissionDecision" inside `hookSpecificOutput`'
@@ -207,7 +207,7 @@ _SETTLING = {"permissionDecision", "action", "decision", "behavior"}
 
 def _ignored(key: str, path: str, event: Event) -> str:
     if key in ALL_SPECIFIC:
-        return f"`{path}{key}` has no effect on {event.hook_event_name}" if path else f"`{key}` stands at the top level"
+        return f"`{path}{key}` has no effect on {event.hook_event_name}" if path else f"`{key}` is at the top level"
     return f"unknown field `{path}{key[:_MAX_NAME]}` was ignored"
 
 
@@ -216,14 +216,14 @@ def by_fold(names: Iterable[str]) -> dict[str, str]:
 
 
 def nearest(word: str, names: Mapping[str, str], *, closely: bool = True) -> str:
-    """A hint at the name that was meant, if one is near; none for the name itself."""
+    """A hint with the nearest name, if there is one; empty for the name itself."""
     spelt = folded(word)
     found = names.get(spelt)
     if found is None and closely and len(word) <= _MAX_NAME:
         from difflib import get_close_matches
 
         near = get_close_matches(spelt, names, 1, 0.85)
-        # Where a decision would be lost, a wider net.
+        # Where a decision would be lost, allow more distance.
         near = near or get_close_matches(spelt, [name for name in names if names[name] in _DECIDING], 1, 0.75)
         found = names[near[0]] if near else None
     return f"; did you mean `{found}`?" if found not in (None, word) else ""
@@ -233,7 +233,7 @@ _DECIDING = {"decision", "permissionDecision", "hookSpecificOutput", "continue",
 
 
 def wrong_decision(word: str) -> str:
-    """What to say about a top-level `decision` that is neither block nor approve."""
+    """The message about a top-level `decision` that is neither block nor approve."""
     folded_word = word.strip().lower()
     meant = {"deny": "block", "allow": "approve"}.get(folded_word, folded_word)
     if meant in ("block", "approve"):
@@ -243,22 +243,22 @@ def wrong_decision(word: str) -> str:
             f'"decision": {shown(word)} is not understood; write "hookSpecificOutput": '
             f'{{"hookEventName": ..., "permissionDecision": "{meant}"}}'
         )
-    return f'"decision": {shown(word)} is not understood; it is "block" or "approve"'
+    return f'"decision": {shown(word)} is not understood; use "block" or "approve"'
 
 
 def decision_of(path: str, word: object, words: Mapping[str, Decision]) -> Decision:
-    """The decision that a word stands for. Raises MisreadError for a word that may not stand there."""
+    """The decision for a word. Raises MisreadError for a word that is not valid there."""
     if isinstance(word, str) and word in words:
         return words[word]
     one_of = ", ".join(f'"{one}"' for one in words)
     folded_word = str(word).strip().lower()
     meant = {"block": "deny", "approve": "allow", "reject": "deny"}.get(folded_word, folded_word)
     near = f'; did you mean "{meant}"?' if meant in words else ""
-    raise MisreadError(f"`{path}` is {shown(word)}; it is one of {one_of}{near}")
+    raise MisreadError(f"`{path}` is {shown(word)}; use one of {one_of}{near}")
 
 
 def shown(value: object) -> str:
-    """A wrong value for a message, in JSON's words."""
+    """A wrong value for a message, as JSON spells it."""
     match value:
         case str():
             return f'"{value[:_MAX_NAME]}"'
@@ -281,7 +281,7 @@ def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
     """Read what a Python callback returned: an Answer, a Reply, a dict of seed 001 or seed 002, or nothing."""
     if value is None:
         return Reply()
-    if type(value) is Answer:  # quicker than isinstance, which asks the metaclass
+    if type(value) is Answer:  # faster than isinstance, which calls the metaclass
         if value.decision is Decision.DENY and event.block is Block.KEEP_GOING:
             return Reply(answer=replace(value, decision=Decision.NONE, keep_going=True))  # a block of Stop
         return Reply(answer=value)

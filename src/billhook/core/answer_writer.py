@@ -1,4 +1,4 @@
-"""Writing an answer as JSON, and naming what could not be said. Rounds toward deny, never toward silence."""
+"""Write an answer as JSON, and list what JSON could not express. Rounds toward deny, never toward no answer."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from billhook.core.events import Block, Event
 
 
 def write_output(event: Event, answer: Answer, meanings: Meanings) -> tuple[dict[str, Any], list[str]]:
-    """The answer as a JSON object, and what is lost. Nothing lost means that reading it gives the same answer."""
+    """The answer as a JSON object, and what is lost. If nothing is lost, reading it returns the same answer."""
     writer = _Writer(event, answer, meanings)
     if answer.background and not answer.objects and answer.decision in (Decision.NONE, Decision.ALLOW):
         writer.promise()
@@ -32,9 +32,9 @@ class _Writer:
         self.name = event.hook_event_name
         self.answer = answer
         self.meanings = meanings
-        self.fields = specific_fields(event)  # what may stand in hookSpecificOutput
+        self.fields = specific_fields(event)  # the fields allowed in hookSpecificOutput
         self.output: dict[str, Any] = {}
-        self.inside: dict[str, Any] = {}  # what does
+        self.inside: dict[str, Any] = {}  # the fields written there
         self.lost: list[str] = []
 
     def promise(self) -> None:
@@ -54,7 +54,7 @@ class _Writer:
     def decision(self) -> None:
         answer, decision, reason = self.answer, self.answer.decision, self.answer.reason
         if answer.keep_going and (decision is not Decision.NONE or self.event.block is not Block.KEEP_GOING):
-            self.lost.append(f"keep_going can't be said with {decision} on {self.name}")
+            self.lost.append(f"keep_going can't be expressed with {decision} on {self.name}")
         if decision is Decision.NONE:
             if answer.keep_going and self.event.block is Block.KEEP_GOING:
                 self._keep_going()
@@ -73,7 +73,7 @@ class _Writer:
             elif decision is Decision.DENY:
                 self.lost.append("a deny without a reason")
         elif decision is Decision.ALLOW:
-            self.lost.append(f"allow can't be said on {self.name}")
+            self.lost.append(f"allow can't be expressed on {self.name}")
         else:
             self._block(reason)
             if decision is not Decision.DENY or not self.denies or not reason:
@@ -93,7 +93,7 @@ class _Writer:
         if self.answer.reason:
             self._block(self.answer.reason)
         elif self.answer.context and self._context_keeps_going:
-            pass  # which `texts` will write
+            pass  # `texts` writes it
         elif self.meanings.continue_true_keeps_going and not self.answer.stop:
             self.output["continue"] = True
         else:
@@ -109,7 +109,7 @@ class _Writer:
         )
 
     def _action(self) -> None:
-        """An elicitation is answered by an action; the one that was chosen counts when it says the same."""
+        """The answer to an elicitation is an action; the chosen one is kept if it means the same decision."""
         decision, chosen = self.answer.decision, self.answer.extras.get("action")
         agrees = isinstance(chosen, str) and ACTIONS.get(chosen) is decision
         action = chosen if agrees else "accept" if decision is Decision.ALLOW else "decline"
@@ -120,26 +120,26 @@ class _Writer:
     def _permission(self) -> None:
         answer = self.answer
         if answer.decision is Decision.ALLOW:
-            said: dict[str, Any] = {"behavior": "allow"}
+            decision: dict[str, Any] = {"behavior": "allow"}
             if answer.updated_input is not None:
-                said["updatedInput"] = answer.updated_input
+                decision["updatedInput"] = answer.updated_input
             if isinstance(answer.extras.get("updatedPermissions"), list):
-                said["updatedPermissions"] = answer.extras["updatedPermissions"]
+                decision["updatedPermissions"] = answer.extras["updatedPermissions"]
             elif "updatedPermissions" in answer.extras:
                 self.lost.append("`updatedPermissions` is not a list")
             if answer.reason:
                 self.lost.append("the reason of an allow")
         else:
-            said = {"behavior": "deny", "message": answer.reason}
+            decision = {"behavior": "deny", "message": answer.reason}
             if answer.stop:
-                said["interrupt"] = True
+                decision["interrupt"] = True
             if answer.decision is not Decision.DENY or not answer.reason:
                 self.lost.append(f"{answer.decision} became a deny")
             if answer.updated_input is not None:
                 self.lost.append("the rewritten input of a call that is denied")
             if "updatedPermissions" in answer.extras:
                 self.lost.append("the permissions of a call that is denied")
-        self.inside["decision"] = said
+        self.inside["decision"] = decision
 
     def texts(self) -> None:
         answer, to_user = self.answer, self.meanings.system_message == "user"
@@ -155,7 +155,7 @@ class _Writer:
             elif not to_user:
                 self.output["systemMessage"] = context
             else:
-                self.lost.append(f"context can't be said on {self.name}")
+                self.lost.append(f"context can't be expressed on {self.name}")
         if answer.message:
             if to_user:
                 self.output["systemMessage"] = answer.message
@@ -178,24 +178,24 @@ class _Writer:
             if "updatedInput" in self.fields and answer.decision is not Decision.DEFER:
                 self.inside["updatedInput"] = answer.updated_input
             else:
-                self.lost.append(f"the rewritten input can't be said on {self.name}")
+                self.lost.append(f"the rewritten input can't be expressed on {self.name}")
         elif answer.updated_input is not None and answer.decision is Decision.NONE:
             self.lost.append("a rewritten input without a decision")
         if answer.updated_output is not UNSET:
             if self.meanings.rewritten_output in self.fields and answer.updated_output is not None:
                 self.inside[self.meanings.rewritten_output] = answer.updated_output
             else:
-                self.lost.append(f"the rewritten output can't be said on {self.name}")
+                self.lost.append(f"the rewritten output can't be expressed on {self.name}")
 
     def others(self) -> None:
         if self.answer.quiet:
             self.output["suppressOutput"] = True
         for key, value in self.answer.extras.items():
             if (key == "action" and key in self.inside) or (key == "updatedPermissions" and "decision" in self.inside):
-                continue  # said already, or reported
+                continue  # already written, or reported
             kind = UNIVERSAL[key] if key == "terminalSequence" else self.fields.get(key) if key in EXTRAS else None
             if kind is None or not CHECKS[kind](value):
-                self.lost.append(f"`{key}` can't be said on {self.name}")
+                self.lost.append(f"`{key}` can't be expressed on {self.name}")
             else:
                 (self.output if key == "terminalSequence" else self.inside)[key] = value
         if self.answer.data is not None:

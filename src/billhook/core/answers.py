@@ -1,4 +1,4 @@
-"""What a hook answers (Answer), what happened when it ran (Outcome), and the Verdict that these are folded into."""
+"""A hook's answer (Answer), what happened when it ran (Outcome), and the Verdict that outcomes are folded into."""
 
 import enum
 import functools
@@ -16,7 +16,7 @@ from billhook.core.strictjson import dumps
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """What a child returned, or what we return as a child. Exactly one of `code`, `signal`, `timed_out` and
-    `start_error` tells how it ended. Output is bytes as printed, cut at a cap; `truncated` says that there was more."""
+    `start_error` tells how it ended. Output is bytes as printed, cut at a cap; `truncated`: there was more."""
 
     code: int | None = None
     signal: int | None = None
@@ -26,7 +26,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
     start_error: str = ""  # why the child could not be started, with the name of the errno; empty when it started
     lost: bool = False
-    """The exit status was collected by somebody else (a host that ignores SIGCHLD): how it ended is unknown."""
+    """Other code collected the exit status (a host that ignores SIGCHLD): how the child ended is unknown."""
 
     @property
     def stdout_text(self) -> str:
@@ -37,11 +37,11 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
         return self.stderr.decode("utf-8", "replace")
 
 
-# What a hook says (Answer), what happened when it was asked (Outcome), what the agent acts on (Verdict).
+# A hook's answer (Answer), what happened when it ran (Outcome), what the agent acts on (Verdict).
 
 
 class Decision(enum.StrEnum):
-    """Weakest first. `none` is "no objection", never approval: the permission flow goes on as if nobody was asked."""
+    """Weakest first. `none` is "no objection", never approval: the permission flow continues as if no hook had run."""
 
     NONE = "none"
     ALLOW = "allow"
@@ -51,7 +51,7 @@ class Decision(enum.StrEnum):
 
 
 class Status(enum.StrEnum):
-    """How asking a hook went."""
+    """How the run of a hook ended."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -65,7 +65,7 @@ OnFailure = Literal["allow", "deny", "ask"]
 
 
 class SkipReason(enum.StrEnum):
-    """Why a hook did not run, in the word that the event log has for it. Two reasons are shown with their cause."""
+    """Why a hook did not run, as the event log spells it. Two reasons are shown with their cause."""
 
     CONDITION_FALSE = "condition false"
     CONDITION_RAISED = "condition raised"
@@ -92,14 +92,14 @@ class Skipped(msgspec.Struct, frozen=True):
 
     @property
     def recorded(self) -> str:
-        """The same as the event log has it."""
+        """The same as the event log spells it."""
         return str(self) if self.reason in _ENDS else self.reason.value
 
     @classmethod
     def from_recorded(cls, text: str) -> "Skipped | None":
-        """The reason that the event log has a text for; None for any other text."""
-        for reason in _ENDS:
-            before, _, after = _SENTENCES[reason].partition("{by}")
+        """The reason from the text in the event log; None for any other text."""
+        for reason, sentence in _RECORDED:
+            before, _, after = sentence.partition("{by}")
             by = text.removeprefix(before).removesuffix(after)
             if by and text == f"{before}{by}{after}":
                 return cls(reason, by=by)
@@ -109,10 +109,12 @@ class Skipped(msgspec.Struct, frozen=True):
 _SENTENCES = {
     SkipReason.CONDITION_FALSE: "its condition is false",
     SkipReason.CONDITION_RAISED: "its condition raised {by}",
-    SkipReason.DENIED: "`{by}` said deny",
-    SkipReason.STOPPED: "`{by}` said stop",
+    SkipReason.DENIED: "`{by}` answered deny",
+    SkipReason.STOPPED: "`{by}` answered stop",
 }
-_ENDS = (SkipReason.DENIED, SkipReason.STOPPED)  # another hook ended the run: the log says which one
+_ENDS = (SkipReason.DENIED, SkipReason.STOPPED)  # another hook ended the run: the log names it
+_OLDER = ((SkipReason.DENIED, "`{by}` said deny"), (SkipReason.STOPPED, "`{by}` said stop"))  # in older logs
+_RECORDED = (*((reason, _SENTENCES[reason]) for reason in _ENDS), *_OLDER)
 _REASONS = frozenset(SkipReason) - set(_ENDS)
 
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT, Status.COULD_NOT_START})
@@ -122,13 +124,13 @@ _NONE, _DENY, _OK = Decision.NONE, Decision.DENY, Status.OK
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hook says. Everything is optional; authors write `return deny("...")` or return nothing."""
+    """A hook's answer. Everything is optional; authors write `return deny("...")` or return nothing."""
 
     decision: Decision = Decision.NONE
     reason: str = ""
     context: str = ""  # for the model
     objection: str = ""
-    """The part of `context` that was a block of what had already happened: Claude Code shows it as one."""
+    """The part of `context` that was a block of something that already happened: Claude Code shows it as one."""
     message: str = ""  # for the user
     updated_input: dict[str, Any] | None = None
     updated_output: Any = UNSET
@@ -139,11 +141,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     data: Any = None  # For later hooks: `ctx.results[...].data`
     background: float | bool = False  # the real answer comes later: True, or after at most so many seconds
     extras: dict[str, Any] = {}
-    """Fields that only one event knows (`sessionTitle`, `watchPaths` ...), by their wire names."""
+    """Fields of one event only (`sessionTitle`, `watchPaths` ...), by their wire names."""
 
     @property
     def plain(self) -> bool:
-        """It can be taken as it is: it is here now, and everything in it is what it should be."""
+        """It can be used as it is: it is here now, and all its fields have the right types."""
         return (
             type(self.decision) is Decision
             and not self.background
@@ -156,12 +158,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def tidy(self) -> "Answer":
-        """The same as an author no doubt meant it: `deny(error)` has the error's text as its reason, `decision="deny"`
-        is the decision. Raises TypeError or ValueError for what can't be meant."""
+        """The same as its author clearly meant it: `deny(error)` has the error's text as its reason, `decision="deny"`
+        is the decision. Raises TypeError or ValueError for values without such a meaning."""
         decision = Decision(self.decision)
-        rewritten = None if decision is _DENY else self.updated_input  # a deny stands, whatever else is wrong
+        rewritten = None if decision is _DENY else self.updated_input  # a deny counts, whatever else is wrong
         if rewritten is not None and not isinstance(rewritten, Mapping):
-            raise TypeError(f"the rewritten input is {type(self.updated_input).__name__}, but an input is a dict")
+            raise TypeError(f"the rewritten input is {type(self.updated_input).__name__}, but it must be a dict")
         texts = {field: getattr(self, field) for field in ("reason", "context", "message", "stop_reason")}
         return msgspec.structs.replace(
             self,
@@ -184,7 +186,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def speaks(self) -> bool:
-        """It says something to the agent or the user: data alone is for later hooks."""
+        """It has something for the agent or the user: data alone is for later hooks."""
         return self is not NOTHING and (
             self.decision is not _NONE
             or self.updated_input is not None
@@ -195,11 +197,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def objects(self) -> bool:
-        """It holds something up: the run of later hooks ends here."""
+        """It blocks something: later hooks are skipped."""
         return self.decision is _DENY or self.stop
 
 
-NOTHING = Answer()  # the answer of a hook that has nothing to say
+NOTHING = Answer()  # the empty answer
 
 
 # -- makers, for hook authors --------------------------------------------------------------------------------------
@@ -216,12 +218,12 @@ def deny(reason: str) -> Answer:
 
 
 def ask(reason: str = "") -> Answer:
-    """Have the person decide."""
+    """Let the user decide."""
     return Answer(decision=Decision.ASK, reason=reason)
 
 
 def defer(reason: str = "") -> Answer:
-    """Leave the call pending: the run ends, and the question comes again when it is resumed."""
+    """Leave the call pending: the run ends, and the question is repeated when it is resumed."""
     return Answer(decision=Decision.DEFER, reason=reason)
 
 
@@ -235,13 +237,13 @@ def notify(message: str) -> Answer:
     return Answer(message=message)
 
 
-def rewrite(*, input: dict[str, Any] | None = None, output: Any = UNSET) -> Answer:  # noqa: A002 - the words of the domain
+def rewrite(*, input: dict[str, Any] | None = None, output: Any = UNSET) -> Answer:  # noqa: A002 - the usual words for them
     """Replace the whole input before the tool runs, or the whole output afterwards."""
     return Answer(updated_input=input, updated_output=output)
 
 
 def keep_going(reason: str) -> Answer:
-    """On Stop: do not stop; the reason is what to do next."""
+    """On Stop: do not stop; the reason tells what to do next."""
     return Answer(keep_going=True, reason=reason)
 
 
@@ -250,11 +252,11 @@ def stop(reason: str = "") -> Answer:
     return Answer(stop=True, stop_reason=reason)
 
 
-# -- what was read from a hook -------------------------------------------------------------------------------------
+# -- read from a hook -------------------------------------------------------------------------------------
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer with the evidence of how it was got: what a `run` that speaks to something outside returns."""
+    """An answer with the evidence of how it was obtained: returned by a `run` that calls another program or server."""
 
     answer: Answer = NOTHING
     status: Status = Status.OK
@@ -265,11 +267,11 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: OnFailure | None = None  # the protocol's own rule for this failure, when it is stricter than the hook's
     output_bytes: int | None = None  # how much it printed or sent, where that is known
     later: Callable[[float], Awaitable["Reply"]] | None = None
-    """Waits for the rest of an answer that comes later, for at most so many seconds."""
+    """Waits for the remaining part of an answer that comes later, for at most so many seconds."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What happened when a hook was asked. Only the engine makes one, so a hook can't forge it."""
+    """What happened when a hook ran. Only the engine makes one, so a hook can't forge it."""
 
     hook: str
     source: str = ""
@@ -283,7 +285,7 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str = ""
     lost: tuple[str, ...] = ()
     output_bytes: int | None = None
-    skipped: Skipped | None = None  # why it did not run, where the engine decided that; `error` says it in words
+    skipped: Skipped | None = None  # why it did not run, if the engine decided that; `error` has the sentence
 
     @property
     def success(self) -> bool:
@@ -335,14 +337,14 @@ class AskedHook(Protocol):
 
 
 RawOutcome = Outcome | tuple[AskedHook, float, float]
-"""What happened when a hook ran; (hook, began, ended) for one that had nothing to say.
+"""What happened when a hook ran; (hook, began, ended) for an empty answer.
 
-Ten hooks that have nothing to say are the usual case; their outcomes are made when they are read.
+Most answers are empty; their outcomes are made when they are read.
 """
 
 
 def to_outcome(raw: RawOutcome) -> Outcome:
-    if type(raw) is not tuple:  # quicker than isinstance, which asks the metaclass
+    if type(raw) is not tuple:  # faster than isinstance, which calls the metaclass
         return raw  # type: ignore[return-value]
     hook, began, ended = raw
     return Outcome(hook.name, hook.source, hook.dialect, _OK, NOTHING, (ended - began) * 1e3)
@@ -359,7 +361,7 @@ def new_id() -> str:
     return f"{time.time_ns() // 1_000_000:012x}{random}"
 
 
-_random: list[str] = []  # the system is asked for many at once
+_random: list[str] = []  # many are requested from the system at once
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.clear)  # a child makes its own
 
@@ -374,14 +376,14 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     reason: str = ""
     context: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
-    tool_input: dict[str, Any] | None = None  # the input as rewritten; None: nobody rewrote it
-    tool_output: Any = UNSET  # the output as rewritten; UNSET: nobody rewrote it
+    tool_input: dict[str, Any] | None = None  # the input as rewritten; None: no hook rewrote it
+    tool_output: Any = UNSET  # the output as rewritten; UNSET: no hook rewrote it
     keep_going: bool = False
     stop: bool = False
     stop_reason: str = ""
     failed_open: int = 0
     extras: dict[str, Any] | None = None
-    quiet: bool = False  # every hook that said something wants it hidden from the user (`suppressOutput`)
+    quiet: bool = False  # all hooks with an answer hide it from the user (`suppressOutput`)
 
     @property
     def event(self) -> str:
@@ -389,12 +391,12 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What happened when each hook was asked, in their order."""
+        """What happened when each hook ran, in their order."""
         return tuple(map(to_outcome, self.raw_outcomes))
 
     @functools.cached_property
     def speaks(self) -> bool:
-        """There is something to say to the agent or the user, beside a reason: what most events have is nothing."""
+        """There is something for the agent or the user besides a reason; most events have nothing."""
         return (
             self.decision is not _NONE
             or self.tool_input is not None
@@ -406,8 +408,8 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     def id(self) -> str:
         return new_id()
 
-    def with_id(self, id: str) -> "Verdict":  # noqa: A002 (the word that the field has)
-        """The same verdict, with an id that was given away before there was one."""
+    def with_id(self, id: str) -> "Verdict":  # noqa: A002 (the name of the field)
+        """The same verdict, with an id that was reserved before it existed."""
         self.__dict__["id"] = id
         return self
 
@@ -417,14 +419,14 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def how_to_allow(self) -> str:
-        """How the user can allow what is asked about, for an agent that can't ask: what the hooks that ask have under
-        `how_to_allow` in their data. Nothing where one of them knows no way."""
+        """How the user can allow the call, for an agent that can't ask: `how_to_allow` in the data of the hooks that
+        ask. Empty if one of them has none."""
         asking = [one.answer.data for one in self.outcomes if one.answer.decision is Decision.ASK]
         told = [data.get("how_to_allow") if isinstance(data, dict) else None for data in asking]
         return " ".join(dict.fromkeys(map(str, told))) if all(told) else ""
 
     def as_answer(self, join: str = "\n\n") -> Answer:
-        """The verdict as one answer: what billhook says when it is itself a hook."""
+        """The verdict as one answer: billhook's answer when it is itself a hook."""
         objection, context = "", self.context
         if self.about.block is Block.MODEL and context:
             objection = _joined(outcome.answer.objection for outcome in self.outcomes)
@@ -447,18 +449,16 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def warnings(self) -> list[str]:
-        """One line for each hook that failed or whose answer was not taken whole: never let these pass in silence."""
+        """One line for each hook that failed, or whose answer was only partly used. Always show these."""
         lines = []
         for outcome in self.outcomes:
             if outcome.status is _OK and not outcome.lost:
                 continue
             if outcome.status in FAILURES:
-                effect = (
-                    "the event went on without its answer" if outcome.failed_open else "counted as its on_failure says"
-                )
+                effect = "the event continued without its answer" if outcome.failed_open else "its on_failure applied"
                 lines.append(f"hook `{outcome.hook}` {outcome.status.replace('_', ' ')}: {outcome.error} ({effect})")
             elif outcome.skipped is not None and outcome.skipped.reason is SkipReason.CONDITION_RAISED:
-                lines.append(f"hook `{outcome.hook}` was not asked: {outcome.error}")
+                lines.append(f"hook `{outcome.hook}` was skipped: {outcome.error}")
             lines.extend(f"hook `{outcome.hook}`: {lost}" for lost in outcome.lost)
         return lines
 
@@ -499,46 +499,46 @@ def fold(
     deny > defer > ask > allow > none over all answers; every reason of the winning decision is kept, and the last
     rewrite wins. `combine="first"` takes the first decision instead (the literal reading of seed 001's sample).
     """
-    said: list[Answer] = []
+    answers: list[Answer] = []
     open_passes = 0
     for raw in outcomes:
-        if type(raw) is tuple:  # it had nothing to say
+        if type(raw) is tuple:  # an empty answer
             continue
         open_passes += raw.failed_open  # type: ignore[union-attr]
         answer = raw.answer  # type: ignore[union-attr]
         if answer is not NOTHING and (answer.decision is not _NONE or answer.speaks):
-            said.append(answer)
-    if not said:
+            answers.append(answer)
+    if not answers:
         silent = Verdict(event, outcomes, failed_open=open_passes, duration_ms=duration_ms)
-        # What the properties would return, which costs more to compute there.
+        # The values of these properties, which would cost more to compute there.
         silent.__dict__.update(outcomes=tuple(map(to_outcome, outcomes)), speaks=False)
         return silent
-    if len(said) == 1:
-        return _only(event, outcomes, said[0], open_passes, duration_ms)
+    if len(answers) == 1:
+        return _only(event, outcomes, answers[0], open_passes, duration_ms)
 
-    stopped = any(answer.stop for answer in said)
-    stop_reason = _joined(answer.stop_reason for answer in said if answer.stop)
-    going = event.block is Block.KEEP_GOING and not stopped and any(answer.keep_going for answer in said)
-    decision = _decide(said, combine)
-    reason = _joined(answer.reason for answer in said if _counts(answer, decision, going))
+    stopped = any(answer.stop for answer in answers)
+    stop_reason = _joined(answer.stop_reason for answer in answers if answer.stop)
+    going = event.block is Block.KEEP_GOING and not stopped and any(answer.keep_going for answer in answers)
+    decision = _decide(answers, combine)
+    reason = _joined(answer.reason for answer in answers if _counts(answer, decision, going))
     if stopped and event.hook_event_name == "PreToolUse" and decision is not _DENY:
         decision, reason = _DENY, stop_reason
-    quiet = all(answer.quiet for answer in said)
+    quiet = all(answer.quiet for answer in answers)
     return Verdict(
         event,
         outcomes,
         decision=decision,
         reason=reason,
-        context=tuple(answer.context for answer in said if answer.context),
-        messages=tuple(answer.message for answer in said if answer.message and (quiet or not answer.quiet)),
-        tool_input=_last(answer.updated_input for answer in said if answer.updated_input is not None),
-        tool_output=_last((answer.updated_output for answer in said if answer.updated_output is not UNSET), UNSET),
+        context=tuple(answer.context for answer in answers if answer.context),
+        messages=tuple(answer.message for answer in answers if answer.message and (quiet or not answer.quiet)),
+        tool_input=_last(answer.updated_input for answer in answers if answer.updated_input is not None),
+        tool_output=_last((answer.updated_output for answer in answers if answer.updated_output is not UNSET), UNSET),
         keep_going=going,
         stop=stopped,
         stop_reason=stop_reason,
         failed_open=open_passes,
         duration_ms=duration_ms,
-        extras={key: value for answer in said for key, value in answer.extras.items()} or None,
+        extras={key: value for answer in answers for key, value in answer.extras.items()} or None,
         quiet=quiet,
     )
 
@@ -546,7 +546,7 @@ def fold(
 def _only(
     event: Event, outcomes: Sequence[RawOutcome], answer: Answer, open_passes: int, duration_ms: float
 ) -> Verdict:
-    """The same for one answer, which is the usual number."""
+    """The same for one answer, the usual case."""
     decision, reason, stopped = answer.decision, answer.reason, answer.stop
     going = answer.keep_going and not stopped and event.block is Block.KEEP_GOING
     if answer.keep_going and not _counts(answer, decision, going):
@@ -572,17 +572,17 @@ def _only(
     )
 
 
-def _decide(said: Iterable[Answer], combine: Combine) -> Decision:
-    decisions = [answer.decision for answer in said if answer.decision is not _NONE]
+def _decide(answers: Iterable[Answer], combine: Combine) -> Decision:
+    decisions = [answer.decision for answer in answers if answer.decision is not _NONE]
     if combine == "first":
-        # The sample looks for allow and deny only; "ask" is what it says when it has found neither.
+        # The sample looks for allow and deny only, and returns "ask" if it finds neither.
         settled = [decision for decision in decisions if decision in (Decision.ALLOW, _DENY)]
         decisions = settled[:1] or decisions[:1]
     return max(decisions, key=_RANK.__getitem__, default=_NONE)
 
 
 def _counts(answer: Answer, decision: Decision, going: bool) -> bool:
-    """Whether the answer's reason is one of the verdict's: it won, or it makes the agent go on."""
+    """Whether the answer's reason becomes part of the verdict's: it won, or it makes the agent continue."""
     if answer.keep_going and answer.decision is _NONE:
         return going
     return answer.decision is decision

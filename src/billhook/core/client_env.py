@@ -1,7 +1,7 @@
-"""Whom we serve: this process itself, or a caller whose environment and folder came over a socket.
+"""The caller: this process itself, or a client whose environment and folder came over a socket.
 
-Everything that depends on the user's variables or working directory asks here, so that one process can serve many
-callers at once: what is set holds for the task that set it, and for the tasks and threads that this starts.
+Everything that depends on the user's variables or working directory gets them here, so that one process can serve many
+callers at once: a caller is set for one task, and for the tasks and threads that it starts.
 """
 
 import os
@@ -15,7 +15,7 @@ else:
 
 
 class Caller(NamedTuple):
-    """Somebody else's environment and working directory. The directory is empty when it is gone."""
+    """The environment and working directory of a client. The directory is empty if it no longer exists."""
 
     environ: Mapping[str, str]
     cwd: str
@@ -25,7 +25,7 @@ _served: ContextVar[Caller | None] = ContextVar("billhook_caller", default=None)
 
 
 class Serving:
-    """A while in which somebody else is served."""
+    """Serves another caller, for the duration of a `with` block."""
 
     __slots__ = ("_caller", "_token")
 
@@ -40,28 +40,28 @@ class Serving:
 
 
 def served() -> Caller | None:
-    """Whom we serve; None: ourselves."""
+    """The current caller; None: this process itself."""
     return _served.get()
 
 
 def environ() -> Mapping[str, str]:
-    """The environment of whom we serve."""
+    """The caller's environment."""
     caller = _served.get()
     return os.environ if caller is None else caller.environ
 
 
 def getcwd() -> str:
-    """The working directory of whom we serve. Raises OSError when it is gone."""
+    """The caller's working directory. Raises OSError if it no longer exists."""
     caller = _served.get()
     if caller is None:
         return os.getcwd()
     if not caller.cwd:
-        raise FileNotFoundError("the caller's working directory is gone")
+        raise FileNotFoundError("the caller's working directory no longer exists")
     return caller.cwd
 
 
 def expanduser(path: str) -> str:
-    """The path with `~` as the caller has it."""
+    """The path with the caller's `~`."""
     caller = _served.get()
     if caller is None or not path.startswith("~"):
         return os.path.expanduser(path)
@@ -72,5 +72,6 @@ def expanduser(path: str) -> str:
 
 
 def abspath(path: str) -> str:
-    """The path from where the caller is. Raises OSError when that is gone and the path depends on it."""
+    """The path, relative to the caller's folder. Raises OSError if it depends on that folder, which no longer
+    exists."""
     return os.path.abspath(path if _served.get() is None or os.path.isabs(path) else os.path.join(getcwd(), path))

@@ -1,7 +1,7 @@
-"""What the same words mean in each dialect: one row each, and nothing but data.
+"""What the same words mean in each dialect: one row each, only data.
 
-The rows are vocabulary, so that matching, reading a callback's dict and folding can ask them without knowing how a
-dialect is spoken on a wire; the speaking is in `billhook.agents`.
+The rows are vocabulary: matching, reading a callback's dict and folding use them without the wire format of a dialect,
+which is in `billhook.agents`.
 """
 
 from collections.abc import Mapping
@@ -26,18 +26,18 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     can_undo: bool = False
     """A block after the tool has run turns its result into an error; else the text only goes to the model."""
     continue_false: Literal["stop", "deny"] = "stop"
-    continue_true_keeps_going: bool = False  # on Stop, `continue: true` makes the agent go on
-    context_keeps_going: bool = False  # on Stop, `additionalContext` makes the agent go on
+    continue_true_keeps_going: bool = False  # on Stop, `continue: true` makes the agent continue
+    context_keeps_going: bool = False  # on Stop, `additionalContext` makes the agent continue
     bare_block_denies: bool = False
-    """A block also denies a PermissionRequest, which wants its decision in JSON in the reference."""
+    """A block also denies a PermissionRequest, which needs its decision in JSON in the reference."""
     bare_reason_is_feedback: bool = False  # a `reason` without a decision is context for the model
-    hears_all: bool = False  # no event is deaf to a field; in the reference some are
-    flat_fields: bool = False  # what belongs in `hookSpecificOutput` may stand at the top, too
+    hears_all: bool = False  # no event ignores a field; in the reference some do
+    flat_fields: bool = False  # fields of `hookSpecificOutput` may be at the top level, too
     rewritten_output: str = "updatedMCPToolOutput"  # the field in which a tool's output is rewritten
-    async_per_second: int = 1  # units of `asyncTimeout` in one second
-    join: str = "\n"  # what stands between several contexts
+    async_per_second: int = 1  # units per second of `asyncTimeout`
+    join: str = "\n"  # the separator of several contexts
     feedback: str | None = None
-    """The label under which context is merged into the tool's result; None: it reaches the model on its own."""
+    """The label under which context is merged into the tool's result; None: it reaches the model separately."""
     denied: str = "{reason}"  # the result of a call that was denied
     timeout: float = 60.0
     timeouts: Mapping[str, float] = {}  # seconds, where an event has its own default
@@ -46,10 +46,10 @@ class Meanings(msgspec.Struct, frozen=True, kw_only=True):
     spaced_json: bool = False  # JSON is written as the seeds print it, with spaces; the coding agents write none
     hook_variables: bool = False
     """HOOK_EVENT, HOOK_TOOL_NAME ... are set. Elsewhere they are the hook's own: a guard may have such variables."""
-    error_flag: tuple[str, str] = ("0", "1")  # how HOOK_TOOL_IS_ERROR says no and yes
+    error_flag: tuple[str, str] = ("0", "1")  # the values of HOOK_TOOL_IS_ERROR for no and yes
     error_flag_before: bool = True  # HOOK_TOOL_IS_ERROR is set before the tool has run, too
 
-    time_per_second: int = 1  # units of a hook's `timeout` in this agent's settings in one second
+    time_per_second: int = 1  # units per second of a hook's `timeout` in this agent's settings
 
     def timeout_for(self, event_name: str) -> float:
         return self.timeouts.get(event_name, self.timeout)
@@ -123,11 +123,11 @@ MEANINGS: Mapping[str, Meanings] = LazyTable(
     lambda: ("claude", "spec", "claw", "claw-text", "lesson", *AGENTS, "universal"),
     lambda dialect: _OURS.get(dialect) or AGENTS[dialect].meanings,
 )
-"""By dialect. Those of coding agents are in their records."""
+"""By dialect. The rows of coding agents are in their records."""
 
 
 def meanings(dialect: str) -> Meanings:
-    """The row of a dialect, by name; UsageError names the ones that exist."""
+    """The row of a dialect, by name; UsageError lists the known names."""
     try:
         return MEANINGS[dialect]
     except KeyError:

@@ -1,7 +1,7 @@
-"""Drive a coroutine that has taken its first step, for as long as it may take and not longer.
+"""Drive a coroutine after its first step, until its deadline.
 
 Most hooks answer without waiting for anything. A timer and a task for each of them would cost ten times the hook, so
-the engine takes a coroutine's first step by hand, and comes here only if there is a rest.
+the engine takes a coroutine's first step itself, and calls this module only if the coroutine waits.
 """
 
 from collections.abc import Awaitable, Coroutine, Generator
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 GRACE = 0.5  # seconds that a coroutine has to clean up when its time is over, before it is left behind
 PATIENCE = 2.0
-"""Seconds for which a coroutine may go on when the task that drives it was cancelled, before it is left behind."""
+"""Seconds for which a coroutine may continue when the task that drives it was cancelled, before it is left behind."""
 
 
 async def awaiting(something: Awaitable[Any]) -> Any:
@@ -31,7 +31,7 @@ async def awaiting(something: Awaitable[Any]) -> Any:
 
 
 class ExpiredError(Exception):
-    """The time is over. `late` is what the coroutine returned all the same while it cleaned up."""
+    """The coroutine timed out. `late` is what it returned nevertheless, while it cleaned up."""
 
     def __init__(self, late: Any = None) -> None:
         super().__init__("the time is over")
@@ -39,7 +39,7 @@ class ExpiredError(Exception):
 
 
 class RaisedError(Exception):
-    """The coroutine raised `error`: of its own accord, even if that is CancelledError or GeneratorExit."""
+    """The coroutine itself raised `error`, even if that is CancelledError or GeneratorExit."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(type(error)))
@@ -48,7 +48,7 @@ class RaisedError(Exception):
 
 async def finish(coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float) -> Any:
     """The value of a coroutine that waits for `first`, within `seconds`. Raises ExpiredError and RaisedError; and
-    CancelledError only when the task was cancelled, whatever the coroutine made of it."""
+    CancelledError only if the task was cancelled, however the coroutine handled that."""
     rest = _Rest(coroutine, first, seconds)
     value = None
     try:
@@ -66,7 +66,7 @@ async def finish(coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run` that does not wait for what hooks leave behind: threads that hang, tasks that refuse to end."""
+    """`asyncio.run` that does not wait for leftovers of hooks: threads that hang, tasks that refuse to end."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(coroutine)
@@ -81,7 +81,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
-    """`run` in a thread of its own, for code that is called by a running loop and must not return before the end."""
+    """`run` in a new thread, for code that a running loop calls and that must not return before the end."""
     from concurrent.futures import Future
 
     ended: Future[T] = Future()
@@ -98,11 +98,11 @@ def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class _Rest:
-    """The rest of a coroutine. It goes on in the task that took its first step: code that remembered its task
-    (`asyncio.timeout`, task groups, cancel scopes) stays right.
+    """A coroutine after its first step. It continues in the task that took that step: code that remembered its task
+    (`asyncio.timeout`, task groups, cancel scopes) stays correct.
 
-    The task waits for an alarm of ours instead of for what the coroutine waits for. Otherwise a coroutine that waits
-    for a task that refuses to be cancelled could not be left behind.
+    The task waits for our alarm, not directly for the coroutine's future. Otherwise a coroutine that waits for a task
+    that refuses to be cancelled could not be left behind.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], first: Any, seconds: float) -> None:
@@ -112,15 +112,15 @@ class _Rest:
         self.task = asyncio.current_task()
         self.cancelled_before = self._cancellations()
         self.expired = False
-        self.over = False  # not even the grace is left
-        self.due = False  # a cancellation of ours is to be delivered
+        self.over = False  # the grace period is over, too
+        self.due = False  # our cancellation has to be delivered
         self.alarm: asyncio.Future[None] | None = None
         self.timer = self.loop.call_later(max(0.0, seconds), self._expire)
         self.patience: asyncio.TimerHandle | None = None
 
     @property
     def cancelled(self) -> bool:
-        """Somebody cancelled the task. A time-out inside the coroutine does so as well, but takes it back."""
+        """The task was cancelled. A timeout inside the coroutine does so as well, but reverts it."""
         return self._cancellations() > self.cancelled_before
 
     def _cancellations(self) -> int:
@@ -144,7 +144,7 @@ class _Rest:
         self._lose_patience(False)
 
     def _lose_patience(self, cancelled: bool) -> None:
-        """While the task is cancelled, the coroutine is waited for only so long."""
+        """Limit the wait for the coroutine while the task is cancelled."""
         if cancelled and self.patience is None:
             self.patience = self.loop.call_later(PATIENCE, self._give_up)
         elif not cancelled and self.patience is not None:
@@ -174,14 +174,14 @@ class _Rest:
             raise RaisedError(error) from None
 
     def _wait(self, awaited: Any) -> Generator[Any, Any, BaseException | None]:
-        """Wait until the coroutine can go on; what is to be thrown into it then."""
+        """Wait until the coroutine can continue; returns the exception to throw into it."""
         thrown: BaseException | None = None
         try:
             if self._is_future(awaited):
                 thrown = yield from self._wait_for(awaited)
             else:
                 yield awaited
-        except GeneratorExit:  # whoever drives us has gone
+        except GeneratorExit:  # the code that drives us has ended
             self.coroutine.close()
             raise
         except BaseException as error:
@@ -192,11 +192,11 @@ class _Rest:
         return thrown
 
     def _is_future(self, awaited: Any) -> bool:
-        """Anything else goes to the task, which knows what to say about it."""
+        """Anything else goes to the task, which reports it."""
         return getattr(awaited, "_asyncio_future_blocking", None) is True and awaited.get_loop() is self.loop
 
     def _wait_for(self, awaited: "asyncio.Future[Any]") -> Generator[Any, Any, BaseException | None]:
-        awaited._asyncio_future_blocking = False  # it is we who wait for it
+        awaited._asyncio_future_blocking = False  # we wait for it ourselves
         awaited.add_done_callback(self._wake)
         try:
             while not awaited.done() and not self.over:
@@ -211,7 +211,7 @@ class _Rest:
                     self._lose_patience(self.cancelled)
                 if (cancelled or self.due) and not self.over:
                     self.due = False
-                    # As a task does: what the coroutine waits for is cancelled, and tells it so itself.
+                    # As a task does: cancel the future that the coroutine waits for, which then raises in it.
                     if not awaited.cancel():
                         return cancelled or asyncio.CancelledError()
         finally:
@@ -221,7 +221,7 @@ class _Rest:
 
     def _abandon(self, waits_for: Any) -> None:
         if self._is_future(waits_for):
-            waits_for._asyncio_future_blocking = False  # nobody waits for it any more
+            waits_for._asyncio_future_blocking = False  # nothing waits for it any more
         try:
             self.coroutine.close()
         except RuntimeError:
@@ -230,7 +230,7 @@ class _Rest:
 
 def _group_failed(coroutine: Any) -> bool:
     """Whether it waits for a task group that has cancelled the task itself, because one of its tasks failed. Before
-    Python 3.13 the group does not take that back, and it would look as if somebody else had cancelled the task."""
+    Python 3.13 the group does not revert that, so it looks like a cancellation from outside."""
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None)
         group = None if frame is None else frame.f_locals.get("self")
@@ -241,8 +241,8 @@ def _group_failed(coroutine: Any) -> bool:
 
 
 def _keep_for_ever(coroutine: object) -> None:
-    """Never let go of a coroutine that ignores even GeneratorExit. When it is collected it is closed once more; without
-    a loop that it could wait for, it may then catch error after error, and the process would not end."""
+    """Keep a coroutine that ignores even GeneratorExit in memory. Garbage collection would close it again; without a
+    loop to wait for, it might catch error after error, and the process would not end."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))

@@ -1,9 +1,9 @@
-"""The exceptions. A message says what is wrong in the user's words, `place` where, `hint` the edit or command that
-repairs it."""
+"""The exceptions. `message` describes the problem in the user's words, `place` tells where it is, `hint` is the edit or
+command that fixes it."""
 
 
 class BillhookError(Exception):
-    """What every error of ours is. `str(error)` is the whole message, place and hint included."""
+    """The base of all our errors. `str(error)` is the whole message with place and hint."""
 
     def __init__(self, message: str, *, place: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class BillhookError(Exception):
 
 
 class EventError(BillhookError):
-    """An event that is not one. `path` is the JSON path of the fault, `$.tool_name` for example."""
+    """An invalid event. `path` is the JSON path of the error, for example `$.tool_name`."""
 
     def __init__(self, message: str, *, path: str = "$", place: str = "", hint: str = "") -> None:
         super().__init__(f"{message} at `{path}`", place=place, hint=hint)
@@ -25,7 +25,7 @@ class EventError(BillhookError):
 
 
 class ContradictionError(EventError):
-    """An event in which two spellings of one field differ. It is refused whether or not a gate would judge it."""
+    """An event in which two spellings of one field differ. It is refused even if no gate would judge it."""
 
 
 class StrictJSONError(BillhookError):
@@ -41,8 +41,8 @@ class PlanError(BillhookError):
 
 
 class UnrecordedError(BillhookError):
-    """A verdict that an observer had to record and could not. `hook` is who it counts for, `deny` whether the event is
-    refused for that; otherwise it goes on, and everybody can see that it was not recorded."""
+    """A verdict that an observer could not record. `hook` is the hook that fails for it. `deny`: the event is denied;
+    otherwise it continues, and the failure is shown."""
 
     def __init__(self, message: str, *, hook: str, deny: bool, place: str = "", hint: str = "") -> None:
         super().__init__(message, place=place, hint=hint)
@@ -51,4 +51,4 @@ class UnrecordedError(BillhookError):
 
 
 class UsageError(BillhookError):
-    """A command line that makes no sense."""
+    """Wrong use: a bad command line, or bad arguments."""

@@ -1,12 +1,12 @@
 """Every event as a typed record, tagged by `hook_event_name`.
 
-An event is frozen and keeps everything that it came with: `payload` is the whole object as received, unknown fields
-included. Large free-form fields (`tool_input`, `tool_response`) are decoded on first use, so an event that no hook
-looks into costs a scan and no more.
+An event is frozen and keeps everything that it came with: `payload` is the whole object as received, with unknown
+fields. Large free-form fields (`tool_input`, `tool_response`) are decoded on first use, so an event that no hook reads
+costs only a scan.
 
-Older agents and those of others leave fields out, or send null. An event is required to have only what a guard judges:
-a tool's name and input, a prompt, and in events that can be denied what their matchers look at. For the rest there are
-defaults, which are never put into a payload that was received.
+Older agents and other agents omit fields, or send null. Only the fields that a guard judges are required: a tool's name
+and input, a prompt, and in events that can be denied the field of their matchers. All other fields have defaults, which
+are never added to a received payload.
 """
 
 import enum
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Json = Any  # any JSON value
 else:
-    # Raw makes the decoder skip over the value; `_Lazy` below decodes it when somebody asks.
+    # Raw makes the decoder skip over the value; `_Lazy` below decodes it on first use.
     Json = Raw
 
 # Escapes that hide plain characters from a guard that greps the text: \u002d for a hyphen, \/ for a slash.
@@ -37,7 +37,7 @@ _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 
 def _one_line(data: bytes) -> bytes:
-    """JSON text on one line, otherwise as it is; empty when it hides characters or is not UTF-8."""
+    """JSON text on one line, otherwise unchanged; empty if it hides characters or is not UTF-8."""
     if _HIDING.search(data):
         return b""
     try:
@@ -48,19 +48,19 @@ def _one_line(data: bytes) -> bytes:
 
 
 class Block(enum.StrEnum):
-    """What becomes of an event when a hook blocks it (exit 2, `decision: "block"`)."""
+    """What happens when a hook blocks an event (exit 2, `decision: "block"`)."""
 
-    DENY = "deny"  # what was about to happen does not
-    KEEP_GOING = "keep_going"  # the agent goes on working
+    DENY = "deny"  # the action does not happen
+    KEEP_GOING = "keep_going"  # the agent continues to work
     STOP = "stop"  # the agent's loop ends
     MODEL = "model"  # too late to prevent; the text goes to the model
     USER = "user"  # too late to prevent; the text is shown to the user
     IGNORED = "ignored"  # nothing
-    NOT_HONOURED = "not honoured"  # this event wants its decision in JSON; a bare block is a mistake
+    NOT_HONOURED = "not honoured"  # this event needs its decision in JSON; a bare block is a mistake
 
 
 class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="hook_event_name", tag=True):
-    """One thing that happened in an agent. Lives as long as somebody holds it; never changes."""
+    """One thing that happened in an agent. It never changes."""
 
     session_id: str = ""
     transcript_path: str = ""
@@ -73,15 +73,15 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
     scratchpad_dir: str | None = None
 
     hook_event_name: ClassVar[str] = ""
-    match_field: ClassVar[str | None] = None  # the field that a matcher looks at; None: this event takes no matcher
+    match_field: ClassVar[str | None] = None  # the field that a matcher compares; None: this event has no matcher
     block: ClassVar[Block] = Block.IGNORED
     text_is_context: ClassVar[bool] = False  # plain text that a hook prints is context for the model
     takes_context: ClassVar[bool] = False  # the event's answer can carry `additionalContext`
     nullable: ClassVar[frozenset[str]] = frozenset()  # fields that are sent even when they are null
     can_block: ClassVar[bool] = False
-    """A hook can prevent something here, or keep the agent going, or end its loop. Follows from `block`."""
+    """A hook can prevent something here, make the agent continue, or end its loop. Follows from `block`."""
     gates: ClassVar[bool] = False
-    """Something waits for the answer: one that comes later comes too late. Follows from `block`."""
+    """The agent waits for the answer, so a later answer has no effect. Follows from `block`."""
 
     @property
     def target(self) -> str | None:
@@ -99,13 +99,13 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return kept
 
     def given(self, field: str) -> Any:
-        """A field that came with the event, whether its type knows it or not; None when there is none."""
+        """A field that came with the event, whether its type has it or not; None if it is missing."""
         own = self.__dict__
         return self.payload.get(field) if "payload" in own or "source" in own else getattr(self, field, None)
 
     @property
     def was_read(self) -> bool:
-        """It was read from JSON, so all of it can be written as JSON."""
+        """It was read from JSON, so it can be written as JSON completely."""
         return "source" in self.__dict__
 
     @property
@@ -114,20 +114,20 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return {key: value for key, value in self.payload.items() if key not in _KNOWN[type(self)]}
 
     def text_of(self, field: str, limit: int | None = None) -> str:
-        """A JSON field as text, or its first bytes: as the sender wrote it where that is known, else as we write it."""
+        """A JSON field as text, or its first bytes: as the sender wrote it if that is known, else as we write it."""
         sent = self.sent_text(field, limit)
         return self.json_of(field)[:limit].decode("utf-8", "ignore") if sent is None else sent
 
     def sent_text(self, field: str, limit: int | None = None) -> str | None:
-        """The sender's own text of a JSON field, where that is known. Text that hides plain characters behind escapes
-        does not count, or a guard that greps would be blind."""
+        """The sender's text of a JSON field, if it is known. Text that hides plain characters behind escapes does not
+        count, because a guard that greps would miss them."""
         value = self._raw(field)
         if value is None or _HIDING.search(value):
             return None
         return bytes(memoryview(value)[:limit]).decode("utf-8", "replace" if limit is None else "ignore")
 
     def json_of(self, field: str) -> bytes:
-        """The same on one line of UTF-8, made once: large inputs go to several places."""
+        """The same on one line of UTF-8, made once: large inputs have several readers."""
         kept = self.__dict__.get(f"json of {field}")
         if kept is None:
             raw = self._raw(field)
@@ -136,13 +136,13 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return cast("bytes", kept)
 
     def _raw(self, field: str) -> Raw | bytes | None:
-        """The sender's text of a JSON field, where that is known."""
+        """The sender's text of a JSON field, if it is known."""
         value = _member(type(self), field).__get__(self, type(self)) if field in _KNOWN[type(self)] else None
         return value if type(value) is Raw else cast("bytes | None", self.__dict__.get(f"text of {field}"))
 
     def sent_as(self, dialect: str) -> bytes:
-        """The text on one line in which an agent of that dialect sent this event. Empty when another agent sent it, or
-        it was changed since, or hides characters behind escapes."""
+        """The text in which an agent of that dialect sent this event, on one line. Empty if another agent sent it, if
+        it was changed since, or if it hides characters behind escapes."""
         sender, data = self.__dict__.get("sent", ("", b""))
         if sender != dialect:
             return b""
@@ -152,14 +152,14 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return cast("bytes", kept)
 
     def keep_sent_input(self, value: Any, text: str = "") -> None:
-        """Keep the tool's input as the model wrote it, where that has other names for its fields, or other text."""
+        """Keep the tool's input as the model wrote it, if its field names or its text differ."""
         if value == getattr(self, "tool_input", None):
             self.__dict__.update({"text of tool_input": text.encode("utf-8", "surrogatepass")} if text else {})
         else:
             self.__dict__["sent input"] = value, text
 
     def copy_sent_input(self, other: "Event") -> None:
-        """Keep what another event of the same call has of it."""
+        """Keep the same input from another event of the same call."""
         self.__dict__.update({key: other.__dict__[key] for key in _OF_SENT_INPUT if key in other.__dict__})
 
     @property
@@ -173,7 +173,7 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         return sent
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values for some fields; everything else, unknown fields included, stays."""
+        """A copy with other values for some fields; all other fields stay, unknown ones included."""
         copy = msgspec.structs.replace(self, **changes)
         copy.__dict__["payload"] = {**self.payload, **changes}
         return copy
@@ -182,7 +182,7 @@ class Event(Struct, frozen=True, kw_only=True, dict=True, eq=False, tag_field="h
         own = msgspec.structs.asdict(self)
         base = {name: value for name in _BASE if (value := own.pop(name)) is not None}
         rest = {
-            name: getattr(self, name) if name in JSON_FIELDS else value  # which may be undecoded
+            name: getattr(self, name) if name in JSON_FIELDS else value  # the value may be undecoded
             for name, value in own.items()
             if value is not None or name in JSON_FIELDS or name in self.nullable
         }
@@ -269,7 +269,7 @@ class PostToolBatch(Event, frozen=True, kw_only=True):
 
 # -- permission ----------------------------------------------------------------------------------------------------
 class PermissionRequest(_ToolEvent, frozen=True, kw_only=True):
-    """The person would be asked, or the call would be denied because nobody can be asked."""
+    """The agent is about to ask the user for permission, or to deny the call because it can't ask."""
 
     permission_suggestions: list[Any] | None = None
     mcp_server: dict[str, Any] | None = None
@@ -332,7 +332,7 @@ class MessageDisplay(Event, frozen=True, kw_only=True):
 
 # -- session -------------------------------------------------------------------------------------------------------
 class SessionStart(Event, frozen=True, kw_only=True):
-    """A session begins, resumes, or goes on after clear or compact."""
+    """A session begins, resumes, or continues after clear or compact."""
 
     source: str = "startup"
     model: str | None = None
@@ -472,7 +472,7 @@ class _ModelSwitch(Event, frozen=True, kw_only=True):
 
 
 class PreModelSwitch(_ModelSwitch, frozen=True, kw_only=True):
-    """Somebody asked for another model."""
+    """A switch to another model was requested."""
 
     to_model: str
     block = Block.DENY
@@ -579,10 +579,10 @@ class WorktreeRemove(Event, frozen=True, kw_only=True):
 
 
 class OtherEvent(Event, frozen=True, kw_only=True):
-    """An event that we have no type for: everything that it came with is in `payload`."""
+    """An event without a type: everything that it came with is in `payload`."""
 
     name: str
-    # What it is about is not known, so a block is taken for what it may be: a refusal.
+    # Its meaning is unknown, so a block counts as a refusal.
     block = Block.DENY
     can_block = True
 
@@ -610,7 +610,7 @@ JSON_FIELDS = ("tool_input", "tool_response")
 
 
 class _LazyField:
-    """A field that may hold undecoded JSON: decoded when somebody asks, then remembered."""
+    """A field that may contain undecoded JSON: decoded on first use, then remembered."""
 
     def __init__(self, member: Any, field: str) -> None:
         self.member = member
@@ -619,7 +619,7 @@ class _LazyField:
     def __get__(self, event: Event | None, kind: type[Event]) -> Any:
         if event is None:
             return self
-        kept = event.__dict__  # what is in it is found without us
+        kept = event.__dict__  # Python finds its entries without calling us
         value = self.member.__get__(event, kind)
         if type(value) is Raw:
             whole = kept.get("payload")
@@ -637,19 +637,19 @@ for _kind, _field in ((_ToolEvent, "tool_input"), (PostToolUse, "tool_response")
 
 
 def decode(data: bytes) -> Event:
-    """Read one event from its JSON. Raises EventError, which names the JSON path of the fault."""
+    """Read one event from its JSON. Raises EventError, which names the JSON path of the error."""
     try:
         event = _decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        # A name that we don't know, an escape that msgspec refuses (a lone \ud800), or a real fault: the slow way
-        # tells them apart. One odd escape in a command must not switch guards off.
+        # An unknown event, an escape that msgspec refuses (a lone \ud800), or a real error: the slow way tells them
+        # apart. One odd escape in a command must not switch guards off.
         return parse(read_object(data))
     event.__dict__["source"] = data
     return event
 
 
 def _decode_first(data: bytes) -> Event:
-    """One decoder for all kinds takes a while to make: a process that meets a single event does without."""
+    """One decoder for all kinds takes a while to make: a process with a single event does without."""
     global _decode  # noqa: PLW0603 - the first call chooses how all later ones are read
     _decode = _decode_second
     kind = EVENTS.get(msgspec.json.decode(data, type=_NamedEvent).hook_event_name)
@@ -670,12 +670,12 @@ class _NamedEvent(Struct):
 
 
 def parse(payload: Mapping[str, Any], *, tool_input: bytes | None = None) -> Event:
-    """Make an event from a dict in wire form; unknown fields are kept. `tool_input` is its text as sent."""
+    """Make an event from a dict in wire form; unknown fields are kept. `tool_input` is the input's text as sent."""
     if not isinstance(payload, Mapping):
         raise EventError(f"expected an object, got {_kind_of(payload)}")
     name = payload.get("hook_event_name")
     if not isinstance(name, str) or not name:
-        hint = 'every event names itself, for example "hook_event_name": "PreToolUse"'
+        hint = 'every event has a name, for example "hook_event_name": "PreToolUse"'
         what = "missing field" if name is None else f"expected a name, got {_kind_of(name)}"
         raise EventError(what, path="$.hook_event_name", hint=hint)
     kind = EVENTS.get(name, OtherEvent)
@@ -741,7 +741,7 @@ def _member(kind: type[Event], field: str) -> Any:
 
 @functools.cache
 def _checked(kind: type[Event]) -> type[Struct]:
-    """The same fields without the free-form ones: what `parse` checks a dict against."""
+    """The same fields without the free-form ones; `parse` checks a dict against them."""
     default: Any = msgspec.field  # its stub refuses NODEFAULT
     fields = [
         (field.name, field.type, default(default=field.default, default_factory=field.default_factory))
@@ -753,7 +753,7 @@ def _checked(kind: type[Event]) -> type[Struct]:
 
 @functools.cache
 def _null_is_absent(kind: type[Event]) -> frozenset[str]:
-    """The fields for which null says nothing: those that have a default, and have no null in their type."""
+    """The fields for which null means missing: those with a default, and without null in their type."""
     optional = (f for f in msgspec.structs.fields(kind) if not f.required and f.name not in JSON_FIELDS)
     return frozenset(f.name for f in optional if type(None) not in getattr(f.type, "__args__", ()))
 

@@ -13,7 +13,7 @@ _METADATA: Final = "pipx_metadata.json"  # so does pipx
 
 
 def install_command(extra: str, prefix: str = sys.prefix, program: str = sys.executable) -> str:
-    """What a person types to get the extra, such as `pipx inject billhook httpx`."""
+    """The command that installs the extra, such as `pipx inject billhook httpx`."""
     if (Path(prefix) / _RECEIPT).is_file():
         return f"uv tool install {shlex.quote(_for_uv(Path(prefix) / _RECEIPT, extra))}"
     if (Path(prefix) / _METADATA).is_file():
@@ -25,7 +25,7 @@ def install_command(extra: str, prefix: str = sys.prefix, program: str = sys.exe
 
 
 def packages_of(extra: str) -> list[str]:
-    """The packages that an extra consists of."""
+    """The packages of an extra."""
     try:
         needed = importlib.metadata.requires("billhook") or []
     except importlib.metadata.PackageNotFoundError:

@@ -33,15 +33,15 @@ else:
 
 T = TypeVar("T")
 
-_SEND = opcode.opmap["SEND"]  # what every `await`, `async for` and `async with` compiles to
+_SEND = opcode.opmap["SEND"]  # the opcode of every `await`, `async for` and `async with`
 
 
 def callback(function: Callable[..., Any], *, thread: bool = False) -> Handler:
     """A function of `(event)`, `(event, ctx)` or `(ctx)`, sync or async, as a handler. `thread=True` runs it in a
-    thread of its own, where it can't hold up the loop; it is left behind when its time is over.
+    separate thread, where it can't block the loop; it is left behind when it times out.
 
-    A single parameter is the event, unless it is called `ctx` or `context`. A second one is the context when it has no
-    default, or is called so. One that is called `options` gets what the hook's file says under that key.
+    A single parameter is the event, unless its name is `ctx` or `context`. A second parameter is the context if it has
+    no default, or one of these names. A parameter named `options` gets that key of the hook's file.
     """
     parameters = _positional(function)
     first, second = (*(one for one in parameters if one.name != "options"), None, None)[:2]
@@ -69,7 +69,7 @@ _CONTEXT = ("ctx", "context")
 
 
 class _OfEvent(msgspec.Struct, frozen=True):
-    """A function of the event. The engine may call `of_event` without making a detour over the context."""
+    """A function of the event. The engine may call `of_event` directly, without the context."""
 
     of_event: Callable[[Event], Any]
 
@@ -82,7 +82,7 @@ class _OfEvent(msgspec.Struct, frozen=True):
 
 
 def _never_waits(function: Callable[..., Any]) -> bool:
-    """Whether it is an async function without an `await`, as many are only because an interface wants them async."""
+    """Whether it is an async function without an `await`; many are async only because an interface requires it."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, types.CodeType) or not code.co_flags & inspect.CO_COROUTINE:
         return False
@@ -115,14 +115,14 @@ def on(
     """
 
     if any(inspect.isroutine(event) for event in events):
-        raise UsageError("@on is called with events, not with the function", hint="@on(PreToolUse), or @on()")
+        raise UsageError("@on takes events, not the function", hint="@on(PreToolUse), or @on()")
 
     def decorate(function: Callable[..., Any]) -> Hook:
         return Hook(
             name=name or _name_of(function).replace("_", "-"),
             title=title,
             run=callback(function, thread=thread),
-            events=events or _annotated(function),  # type: ignore[arg-type]  # a Hook knows them by name
+            events=events or _annotated(function),  # type: ignore[arg-type]  # a Hook converts them to names
             match=match,
             condition=condition,
             priority=priority,
@@ -143,9 +143,9 @@ def from_matchers(
     """Seed 001's map from event to matcher groups, whose callbacks take `(input, tool_use_id, context)`.
 
     A group is a dict or an object with `matcher`, `hooks`, `timeout` and `on_failure`, such as the Agent SDK's
-    HookMatcher. Only `continue: false` ends the run. `thread=True` runs synchronous callbacks in threads of their own.
-    In `spec` the hooks of a group share its timeout; in `claude` each has it, and a callback that is
-    late on PreToolUse or on a prompt blocks, as the SDK does.
+    HookMatcher. Only `continue: false` ends the run. `thread=True` runs each synchronous callback in a separate thread.
+    In `spec` the hooks of a group share its timeout; in `claude` each has it, and a callback that times out on
+    PreToolUse or on a prompt blocks, as in the SDK.
     """
     hooks = []
     shared = meanings(dialect).shared_timeout
@@ -180,7 +180,7 @@ def from_matchers(
 
 
 def _fields_of(group: Mapping[str, Any], place: str) -> Callable[[str, Any], Any]:
-    """The fields of a group; one that is misspelt must not switch a guard off."""
+    """The fields of a group; a misspelt field must not switch a guard off."""
     known = {"matcher": "matcher", "hooks": "hooks", "timeout": "timeout", "on_failure": "on_failure"}
     spelt = known | {"onFailure": "on_failure"}
     for key in group:
@@ -194,8 +194,8 @@ class _SdkCallback(msgspec.Struct, frozen=True):
 
     function: Callable[..., Any]
     event_name: str
-    sdk: bool  # the SDK's rules hold, not only its signature
-    blocks: bool  # `on_failure="block"`: then even None is not an answer, as the SDK has it
+    sdk: bool  # the SDK's rules apply, not only its signature
+    blocks: bool  # `on_failure="block"`: then even None is not an answer, as in the SDK
     blocks_when_late: ClassVar[frozenset[str]] = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion"})
 
     @property
@@ -211,8 +211,8 @@ class _SdkCallback(msgspec.Struct, frozen=True):
 
     def of_event(self, event: Event) -> Any:
         given = _copied(event.payload)
-        said = self.function(given, given.get("tool_use_id") or None, {"signal": None})
-        return _insisting(said) if self.sdk and self.blocks else said
+        returned = self.function(given, given.get("tool_use_id") or None, {"signal": None})
+        return _insisting(returned) if self.sdk and self.blocks else returned
 
 
 def _sdk_handler(function: Callable[..., Any], event: str, sdk: bool, blocks: bool, thread: bool) -> Handler:
@@ -222,13 +222,13 @@ def _sdk_handler(function: Callable[..., Any], event: str, sdk: bool, blocks: bo
     return _Threaded(handler, handler.when_late)
 
 
-async def _insisting(said: Any) -> Any:
-    value = await said if inspect.isawaitable(said) else said
+async def _insisting(returned: Any) -> Any:
+    value = await returned if inspect.isawaitable(returned) else returned
     return Reply(status=Status.FAILED, error="returned None; {} means no opinion") if value is None else value
 
 
 def _copied(value: Any) -> Any:
-    """A callback may write into what it is given; the event stays as it is."""
+    """A callback may change its arguments; the event stays unchanged."""
     if type(value) is dict:
         return {key: _copied(one) if type(one) in _NESTED else one for key, one in value.items()}
     return [_copied(one) for one in value] if type(value) is list else value
@@ -238,7 +238,7 @@ _NESTED = (dict, list)
 
 
 class _Threaded(msgspec.Struct, frozen=True):
-    """A function that runs in a thread of its own: one that hangs must not use up a pool that others wait for."""
+    """A function that runs in a separate thread: if it hangs, it must not occupy a pool that others wait for."""
 
     run: Handler
     when_late: OnFailure | None = None
@@ -252,13 +252,13 @@ class _Threaded(msgspec.Struct, frozen=True):
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """What a function returns that runs in a thread of its own, which is left behind when the caller is cancelled."""
+    """The return value of a function in a separate thread, which is left behind when the caller is cancelled."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
 
     def settle(result: Any, error: BaseException | None) -> None:
-        if not answered.done():  # its time may be over
+        if not answered.done():  # it may have timed out
             answered.set_result((result, error))
 
     def run() -> None:
@@ -270,7 +270,7 @@ async def in_thread(work: Callable[[], T]) -> T:
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:
-            pass  # the loop is gone, and with it whoever asked
+            pass  # the loop is closed, and its caller is gone
 
     threading.Thread(target=run, name="billhook-hook", daemon=True).start()
     result, error = await answered
@@ -280,7 +280,7 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function inside a partial, a wrapper or an object that can be called."""
+    """The function inside a partial, a wrapper or a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -296,7 +296,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 def _positional(function: Callable[..., Any]) -> "list[inspect.Parameter]":
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some functions written in C don't tell
+    except ValueError:  # some functions written in C have no signature
         return []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [one for one in parameters if one.kind in kinds]
@@ -311,15 +311,15 @@ def _annotated(function: Callable[..., Any]) -> tuple[type[Event] | str, ...]:
     found = tuple(one for one in options if isinstance(one, type) and issubclass(one, Event))
     if not found:
         name = _name_of(function)
-        raise UsageError(f"`{name}` does not say which event it wants", hint="@on(PreToolUse), or annotate its event")
+        raise UsageError(f"`{name}` names no event", hint="@on(PreToolUse), or annotate its event")
     return () if Event in found else found
 
 
 def _resolved(text: str, names: dict[str, Any]) -> Any:
-    """An annotation that is text, as `from __future__ import annotations` makes them."""
+    """The value of an annotation that is a string, as with `from __future__ import annotations`."""
     try:
         return typing.get_type_hints(types.SimpleNamespace(__annotations__={"event": text}), names)["event"]
-    except Exception:  # it names something that exists only inside a function: our events are known all the same
+    except Exception:  # it names something that exists only inside a function: look for our events in the text
         known = [EVENTS[word] for word in re.findall(r"\w+", text) if word in EVENTS]
         return typing.Union[tuple(known)] if known else None  # noqa: UP007 - made from a list
 

@@ -1,4 +1,4 @@
-"""A hook is one flat record: when it is asked, in which order, and what it does."""
+"""A hook is one flat record: when it runs, in which order, and what it does."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from billhook.engine.progress import Asking, Audience
 else:
     text = later("billhook.core.text")
-    Protocol = object  # at run time an interface is only a name
+    Protocol = object  # at run time the interface is not needed
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a hook came from, so that every message can say so."""
+    """Where a hook came from, for every message about it."""
 
     layer: str = ""
     file: str = ""
@@ -37,7 +37,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of an event's session beside what the event says."""
+    """Facts about an event's session that are not in the event."""
 
     session_name: str = ""
     turn_id: str = ""
@@ -45,7 +45,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class SessionInfo(Protocol):
-    """The same, looked up when it is asked for."""
+    """The same, looked up on first use."""
 
     @property
     def session_name(self) -> str: ...
@@ -56,7 +56,7 @@ class SessionInfo(Protocol):
 
 
 class Services(Protocol):
-    """What a hook in the background, or one that is listened to, needs of its engine."""
+    """What a hook in the background, or a hook with listeners, needs from its engine."""
 
     @property
     def background(self) -> "Background": ...
@@ -65,10 +65,10 @@ class Services(Protocol):
 
 
 class _Firing(msgspec.Struct):
-    """What the hooks of one firing share, made when the first of them asks for it."""
+    """What the hooks of one firing share, made when the first of them uses it."""
 
     env: dict[str, str]
-    id: str = ""  # the verdict's id, once somebody wanted to know it beforehand
+    id: str = ""  # the verdict's id, once it was reserved
     known: SessionInfo | None = None
     results: dict[str, Outcome] = {}
     written: int = 0  # how many outcomes are in the results
@@ -77,18 +77,18 @@ class _Firing(msgspec.Struct):
 
 
 class Context(msgspec.Struct):
-    """One firing, as its hooks see it. Lives from the first hook that is asked to the verdict."""
+    """One firing, as its hooks see it. Lives from the first hook to the verdict."""
 
     event: Event
     _outcomes: Sequence[RawOutcome]
     _env: Mapping[str, str] = {}
     _know: "Callable[[Event], SessionInfo] | None" = None
     _engine: "Services | None" = None
-    ends: float = float("inf")  # when the event's time is over, on the monotonic clock
-    deadline: float = float("inf")  # when the hook that runs now must have answered, on the same clock
+    ends: float = float("inf")  # the event's deadline, on the monotonic clock
+    deadline: float = float("inf")  # the deadline of the hook that runs now, on the same clock
     shared: _Firing | None = None  # most firings never need it
     asking: "Asking | None" = None  # tells listeners of the hook that runs now
-    options: dict[str, Any] = {}  # `options` of the hook that runs now, where its file has any
+    options: dict[str, Any] = {}  # `options` of the hook that runs now, if its file has any
 
     @property
     def results(self) -> dict[str, Outcome]:
@@ -102,7 +102,7 @@ class Context(msgspec.Struct):
 
     @property
     def earlier(self) -> list[Outcome]:
-        """What earlier hooks said or left; built-ins, and those that had nothing to say, aside."""
+        """The answers and data of earlier hooks, without built-ins and empty answers."""
         found = (raw for raw in self._outcomes if type(raw) is not tuple)
         return [one for one in found if not one.source.startswith("built-in")]  # type: ignore[union-attr,misc]
 
@@ -113,7 +113,7 @@ class Context(msgspec.Struct):
 
     @property
     def env(self) -> dict[str, str]:
-        """More environment for the hooks of this firing that are commands."""
+        """More environment variables for the commands among the hooks of this firing."""
         return self._firing.env
 
     @property
@@ -123,15 +123,15 @@ class Context(msgspec.Struct):
         return self.shared
 
     def within(self, budget: str, ends: float) -> float:
-        """When a budget that several hooks share is spent; its clock starts with the first of them."""
+        """The deadline of a budget that several hooks share; its clock starts with the first of them."""
         return self._firing.budgets.setdefault(budget, ends)
 
     def copy(self) -> "Context":
-        """The same firing for a hook that runs at the same time as others: its own deadline, the rest shared."""
+        """The same firing for a hook that runs in parallel with others: only the deadline is separate."""
         return Context(self.event, self._outcomes, self._env, self._know, self._engine, self.ends, shared=self._firing)
 
     def alone(self) -> "Context":
-        """A firing of its own for a hook in the background, which has all the time of its timeout."""
+        """A separate firing for a hook in the background, with the hook's full timeout."""
         return Context(self.event, list(self.results.values()), dict(self.env), self._know, self._engine)
 
     @property
@@ -146,14 +146,14 @@ class Context(msgspec.Struct):
 
     @property
     def id(self) -> str:
-        """The id that the verdict will have."""
+        """The id of the future verdict."""
         firing = self._firing
         firing.id = firing.id or new_id()
         return firing.id
 
     @property
     def reserved_id(self) -> str:
-        """That id, if somebody asked for it."""
+        """That id, if it was reserved."""
         return "" if self.shared is None else self.shared.id
 
     @property
@@ -166,13 +166,13 @@ class Context(msgspec.Struct):
 
     @property
     def session_name(self) -> str:
-        """The session's human name; nothing where sessions have none."""
+        """The session's human name; empty if sessions have none."""
         named = self._told_by("session-naming").get("sessionName")
         return str(named) if named else self._known.session_name
 
     @property
     def turn_id(self) -> str:
-        """`{session_id}:{sequence}` of the turn that the event belongs to; nothing where turns are not tracked."""
+        """`{session_id}:{sequence}` of the event's turn; empty if turns are not tracked."""
         told = self._told_by("turn-tracker")
         turn = told.get("turnId") or told.get("completedTurnId")
         return str(turn) if turn else self._known.turn_id
@@ -196,13 +196,13 @@ class Context(msgspec.Struct):
 
     @property
     def seen_effects(self) -> frozenset[str] | None:
-        """What earlier calls of the session would do, as `kind:scope`; recorded where a hook has `after_effect`. None:
-        not known, because the event names no session, or there is no configuration."""
+        """The effects of earlier calls of the session, as `kind:scope`; recorded if a hook has `after_effect`. None:
+        unknown, because the event has no session, or there is no configuration."""
         return self._known.effects
 
     @property
     def _known(self) -> SessionInfo:
-        """Looked up once in a firing, and only when no result tells."""
+        """Looked up once in a firing, and only if no result has it."""
         firing = self._firing
         if firing.known is None:
             firing.known = Known() if self._know is None else self._know(self.event)
@@ -222,23 +222,23 @@ class Context(msgspec.Struct):
         return self.deadline - time.monotonic()
 
     def find(self, prefix: str) -> Outcome | None:
-        """The result of the hook of that name, with or without the event's name at its end.
+        """The result of the hook with that name, with or without the event's name at its end.
 
-        Exact on purpose: a hook called `turn-tracker-evil` can't pose as `turn-tracker`, nor can one that is called
-        `turn-tracker-PreToolUse`.
+        The comparison is exact: neither a hook called `turn-tracker-evil` nor one called `turn-tracker-PreToolUse` can
+        pose as `turn-tracker`.
         """
         suffix = f"-{self.event_type}"
         return (self._last(prefix.removesuffix(suffix)) if prefix.endswith(suffix) else None) or self._last(prefix)
 
     def _last(self, name: str) -> Outcome | None:
-        for raw in reversed(self._outcomes):  # not in `results`, which most firings need not make
+        for raw in reversed(self._outcomes):  # without `results`, which most firings never need
             if name == (raw[0].name if type(raw) is tuple else raw.hook):  # type: ignore[union-attr]
                 return to_outcome(raw)
         return None
 
 
 Handler = Callable[[Context], "Answer | Reply | dict[str, Any] | Awaitable[Any] | None"]
-"""What a hook does: one callable from Context to Answer. All kinds of hooks differ only in how theirs was made."""
+"""What a hook does: one callable from Context to Answer. Kinds of hooks differ only in how it is made."""
 
 Condition = Callable[[Context], object]
 
@@ -248,25 +248,25 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     run: Handler
-    events: tuple[str, ...] = ()  # the names of the events it wants; none: every event
+    events: tuple[str, ...] = ()  # the names of its events; none: every event
     title: str = ""
     match: str | None = None
-    """A pattern for the tool's name, or for the field that the event gives instead; read as the dialect says."""
+    """A pattern for the tool's name, or for the event's `match_field`; the dialect defines how it is read."""
     condition: Condition | None = None
     priority: int = 100
     after: tuple[str, ...] = ()
     timeout: float | None = None  # seconds; None: the dialect's default for the event
     on_failure: OnFailure = "allow"
     background: bool = False
-    always: bool = False  # It also runs after a deny: a logger, an auditor. Nothing runs after a stop.
+    always: bool = False  # it also runs after a deny: a logger, an auditor; no hook runs after a stop
     dialect: str = "spec"
     source: Source = Source()
     budget: str = ""  # hooks that name the same budget share one timeout
 
     def __post_init__(self) -> None:
-        """Accept the spellings that are no doubt meant: one event for a tuple of one, `pre_tool_use`, `block`."""
+        """Accept spellings with a clear meaning: one event for a tuple of one, `pre_tool_use`, `block`."""
         if not isinstance(self.match, str | None):
-            raise UsageError(f"match is {self.match!r}", hint='one text: "Bash|Write"')
+            raise UsageError(f"match is {self.match!r}", hint='one string: "Bash|Write"')
         settled = {
             "events": _named(self.events),
             "after": tuple(_several(self.after)),
@@ -288,7 +288,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hears_failures(self) -> bool:
-        """It listens for PostToolUse, and is told of failed tools as of others."""
+        """It listens for PostToolUse, and also gets the events of failed tools."""
         return _hears_failures(self.events, self.dialect)
 
     def wants(self, event: str) -> bool:
@@ -302,7 +302,7 @@ def listens(events: Sequence[str], dialect: str, event: str) -> bool:
 
 
 def _hears_failures(events: Sequence[str], dialect: str) -> bool:
-    """Seeds 000, 003 and 004 know one event after the tool, with a flag for a tool that failed."""
+    """Seeds 000, 003 and 004 have one event after the tool, with a flag for a tool that failed."""
     one_event = meanings(dialect).feedback is not None
     return one_event and _AFTER in events and _FAILED not in events
 
@@ -311,7 +311,7 @@ _AFTER, _FAILED = "PostToolUse", "PostToolUseFailure"
 
 
 class ToldOfFailures(msgspec.Struct, frozen=True):
-    """A handler that is told of a failed tool as of any other: PostToolUse, with the error flag set."""
+    """A handler that gets a failed tool as PostToolUse, with the error flag set."""
 
     run: Handler
     meanings: Meanings
@@ -323,12 +323,12 @@ class ToldOfFailures(msgspec.Struct, frozen=True):
         flagged = {"tool_response": getattr(ctx.event, "error", ""), "tool_result_is_error": True}
         told.event = parse({**rest, "hook_event_name": _AFTER, **flagged})
         told.event.copy_sent_input(ctx.event)
-        said: Any = self.run(told)
-        return read_returned(told.event, await said if isinstance(said, Awaitable) else said, self.meanings)
+        value: Any = self.run(told)
+        return read_returned(told.event, await value if isinstance(value, Awaitable) else value, self.meanings)
 
 
 def event_name(event: type[Event] | str) -> str:
-    """The name of an event, given as its type or as text; UsageError when it is no doubt a slip."""
+    """The name of an event, given as its type or as a string; UsageError if it is clearly a typo."""
     if isinstance(event, type) and issubclass(event, Event):
         return event.__name__
     if not isinstance(event, str):
@@ -338,7 +338,7 @@ def event_name(event: type[Event] | str) -> str:
     near = text.nearest(event, EVENTS, 0.9)
     if near and text.folded(near) != text.folded(event):
         raise UsageError(f"no event `{event}`", hint=f"did you mean `{near}`?")
-    return near or event  # an event that we have no type for
+    return near or event  # an event without a type
 
 
 def _named(given: Any) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Modules that are imported, and patterns that are compiled, when they are first used: `billhook hook` starts at every
-tool call, and needs few of them.
+"""Modules that are imported, and patterns that are compiled, on first use: `billhook hook` starts at every tool call,
+and needs few of them.
 
-Where a module says `asyncio = later("asyncio")`, type checkers read the import beside it.
+Beside `asyncio = later("asyncio")` in a module, there is an import for type checkers.
 """
 
 import re
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def later(name: str) -> Any:
-    """A module that is imported as soon as somebody asks for anything in it. From then on it costs nothing more."""
+    """A module that is imported on first use of anything in it. From then on it has no extra cost."""
     _promised.append(name)
     return _Later(name)
 
@@ -25,7 +25,7 @@ _promised: list[str] = []
 
 
 def import_all() -> None:
-    """Import now what was to be imported later: before somebody can put a module of their own in its place."""
+    """Import now what was deferred, before other code can put its own module in that place."""
     while _promised:
         try:
             import_module(_promised.pop())
@@ -43,7 +43,7 @@ class _Later(ModuleType):
 
 
 def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """`re.compile`, done when the pattern is first asked."""
+    """`re.compile`, on first use of the pattern."""
     return cast("re.Pattern[AnyStr]", _LazyPattern(text, flags))
 
 
@@ -57,7 +57,7 @@ class _LazyPattern:
         return found
 
 
-# Tables whose values are made when they are used, and the table of agents.
+# Tables whose values are made on first use, and the table of agents.
 
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ _PROVIDER = "billhook.agents"
 
 
 class LazyTable(Mapping[str, T], Generic[T]):
-    """A table whose values are made when they are used; so are its names, where they are given by a function."""
+    """A table whose values are made on first use; so are its names, if a function returns them."""
 
     def __init__(self, names: Iterable[str] | Callable[[], Iterable[str]], make: Callable[[str], T]) -> None:
         self._given, self._make = names, make
@@ -95,7 +95,7 @@ _EFFECTS = "billhook.effects.analysis"
 
 
 def analysed(event: object) -> Any:
-    """What a tool call would do, as the room `effects` knows it."""
+    """The effects of a tool call, from the room `effects`."""
     return import_module(_EFFECTS).analysis_of(event)
 
 

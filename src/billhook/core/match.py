@@ -1,8 +1,8 @@
-"""Matchers: patterns for a tool's name, or for the field that an event gives instead, read as each dialect reads them.
+"""Matchers: patterns for a tool's name, or for another field of the event, as each dialect reads them.
 
-Every pattern becomes one of three things: it matches everything, a set of names, or one RE2 expression. So a plan can
-put a thousand of them into a dict and one RE2 set. RE2 takes linear time; with Python's `re` one bad pattern hangs the
-process and no watchdog can stop it.
+Every pattern matches everything, a set of names, or one RE2 expression. So a plan can put a thousand of them into a
+dict and one RE2 set. RE2 takes linear time; with Python's `re` one bad pattern hangs the process, and no watchdog can
+stop it.
 """
 
 import functools
@@ -20,28 +20,28 @@ _FEWER_NAMES_ONLY = pattern(r"[A-Za-z0-9_|]*")
 _GLOB = pattern(r"[*?\[]")
 
 LONGEST_NAME = 1024
-"""Characters. Nothing real is called by a longer name: it matches every expression, and none spends time on it."""
+"""Characters. No real tool has a longer name: such a name matches every expression without a comparison."""
 LARGEST_EXPRESSION = 256 << 10
-"""Bytes that RE2 may take for one. No pattern for names needs more, and those that do take long to compile: a file that
-nobody approved must not delay the hooks of others."""
+"""Bytes that RE2 may use for one pattern. No pattern for names needs more, and larger ones take long to compile: a file
+without approval must not delay other hooks."""
 NARROW = frozenset({"FileChanged", "StopFailure"})
-"""Events whose matchers count as plain names only when they hold letters, digits, `_` and `|`."""
+"""Events whose matchers count as plain names only if they consist of letters, digits, `_` and `|`."""
 
 
 class Matcher(msgspec.Struct, frozen=True):
-    """A compiled pattern. Neither names nor an expression: it matches everything."""
+    """A compiled pattern. Without names and expression, it matches everything."""
 
     names: frozenset[str] | None = None
     expression: str = ""
     problem: str = ""
-    """Why the pattern could not be read; it then matches everything, so that a guard is not switched off."""
+    """Why the pattern could not be read; then it matches everything, so that a guard is not switched off."""
 
     @property
     def everything(self) -> bool:
         return self.names is None and not self.expression
 
     def matches(self, *targets: str) -> bool:
-        """Whether one of the names that the same thing goes by matches."""
+        """Whether one of several names for the same thing matches."""
         if self.everything:
             return True
         if self.names is not None:
@@ -56,7 +56,7 @@ _NO_NAME = Matcher(problem="it is a list without a name")
 
 @functools.lru_cache(maxsize=4096)
 def compile_matcher(pattern: str | None, matching: Matching, event_name: str) -> Matcher:
-    """Read a pattern as the dialect does. Never raises: what can't be read matches everything and says why."""
+    """Read a pattern as the dialect does. Never raises: an invalid pattern matches everything and has a `problem`."""
     if pattern is None or pattern in ("", "*"):
         return EVERYTHING
     match matching:
@@ -117,13 +117,13 @@ def _glob_expression(pattern: str) -> str:
 
 
 def printable(name: str) -> str:
-    """A name that RE2 takes: names come from outside, and a lone surrogate must not become an error here."""
+    """A name that RE2 accepts: names come from outside, and a lone surrogate must not become an error here."""
     return name.encode("utf-8", "replace").decode("utf-8")
 
 
 @functools.lru_cache(maxsize=4096)
 def expression(text: str) -> Any:
-    """Compile with RE2, which is asked not to print."""
+    """Compile with RE2, without its log messages."""
     import re2
 
     options = _quiet()
@@ -156,7 +156,7 @@ class ExpressionSet:
         try:
             found.remove(len(self._texts))
         except ValueError:
-            # The last one matches everything. When it doesn't, the set has run out of memory, which it keeps to itself.
+            # The last one matches everything. If it doesn't, the set ran out of memory, which RE2 does not report.
             return [i for i, text in enumerate(self._texts) if expression(text).search(name)]
         return found
 

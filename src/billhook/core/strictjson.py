@@ -1,7 +1,7 @@
-"""The one reader for what hooks print, and the one writer for what they are sent.
+"""The only reader for the output of hooks, and the only writer for their input.
 
-Python's own reader lets the last duplicate key win, accepts NaN and infinities and dies on deep nesting; each of
-these has turned a deny into an allow somewhere. Here all of them are errors.
+In Python's reader the last duplicate key wins, NaN and infinities are accepted, and deep nesting is a crash; each of
+these has turned a deny into an allow somewhere. Here they are errors.
 """
 
 import functools
@@ -42,7 +42,7 @@ def loads(text: str | bytes, *, max_depth: int = MAX_DEPTH, max_bytes: int | Non
 
 
 def value_in(value: object, *, max_bytes: int | None = MAX_BYTES) -> Any:
-    """What a string says that is one JSON document; anything else as it is."""
+    """The value of a string that is one JSON document; any other value unchanged."""
     try:
         return loads(value, max_bytes=max_bytes) if isinstance(value, str) else value
     except StrictJSONError:
@@ -59,12 +59,12 @@ def _read(text: str, decoder: "json.JSONDecoder", max_depth: int) -> Any:
         what = "more text after the JSON document" if extra else error.msg[:1].lower() + error.msg[1:]
         raise StrictJSONError(f"{what} at line {error.lineno} column {error.colno}") from None
     except (ValueError, RecursionError) as error:
-        # Integers of more than 4,300 digits are a plain ValueError; a depth that we let through may still be too much.
+        # Integers of more than 4,300 digits are a plain ValueError; a depth that we allow may still be too deep.
         raise StrictJSONError(str(error) or type(error).__name__) from None
 
 
 def loads_own(data: bytes) -> Any:
-    """Read a document that we wrote ourselves: what is as we write it needs no closer look."""
+    """Read a document that we wrote ourselves: our own format needs no strict check."""
     try:
         made = msgspec.json.decode(data)
         if _ENCODER.encode(made) == data.rstrip(b"\n") and not too_deep(data.decode(), MAX_DEPTH):
@@ -75,21 +75,21 @@ def loads_own(data: bytes) -> Any:
 
 
 def loads_leniently(data: bytes, *, max_depth: int) -> Any:
-    """Read what an agent sent: odd numbers, keys or escapes must not switch guards off. Numbers beyond a float are
-    infinite, and of a key that is given twice the last counts. Still one document."""
+    """Read an agent's input: odd numbers, keys or escapes must not switch guards off. Numbers beyond a float are
+    infinite, and the last of two equal keys counts. Still exactly one document."""
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     return _read(text, _leniently(), max_depth)
 
 
 def encode(value: Any) -> bytes:
-    """One compact line of ASCII: any JSON value, lone surrogates included. What JSON has no word for becomes text or
-    null: a NaN in a tool's input must not keep the guard from being asked."""
+    """One compact line of ASCII: any JSON value, lone surrogates included. Values that JSON does not have become text
+    or null: a NaN in a tool's input must not switch the guard off."""
     try:
         data = _ENCODER.encode(value)
         if data.isascii():
             return data
     except (TypeError, ValueError, OverflowError):
-        pass  # a lone surrogate, an integer beyond 64 bits, a key that is no string
+        pass  # a lone surrogate, an integer beyond 64 bits, a key that is not a string
     encoder = _encoder(escapes=True)
     try:
         return encoder.encode(value).encode("ascii")
@@ -103,7 +103,7 @@ def dumps(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """One compact line with the characters as they are: for people and for `grep`."""
+    """One compact line without escapes for characters: for people and for `grep`."""
     return utf8(value).decode("utf-8", "surrogatepass")
 
 
@@ -116,8 +116,8 @@ def utf8(value: Any) -> bytes:
 
 
 def written(value: Any, *, spaced: bool = True) -> bytes:
-    """One line for a hook, with characters instead of escapes, so that `grep` finds what it is told to find. Lone
-    surrogates and what could end a line stay escapes. `spaced`: with a space after `:` and `,`."""
+    """One line for a hook, with characters instead of escapes, so that `grep` finds them. Lone surrogates and line ends
+    stay escapes. `spaced`: with a space after `:` and `,`."""
     try:
         data = _ENCODER.encode(value)
         if spaced:
@@ -146,7 +146,7 @@ def too_deep(text: str, max_depth: int = MAX_DEPTH) -> bool:
 
 
 def preview(text: str) -> str:
-    """The start of a text for an error message, on one line, control characters escaped."""
+    """The start of some text for an error message, on one line, with control characters escaped."""
     shown = text[:_MAX_PREVIEW].encode("unicode_escape").decode("ascii")
     return shown + ("..." if len(text) > _MAX_PREVIEW else "")
 
@@ -156,7 +156,7 @@ def _size(text: str | bytes) -> int:
 
 
 def _sayable(value: Any) -> Any:
-    """A copy without the keys and numbers that JSON can't say. A loop in it is a RecursionError."""
+    """A copy without the keys and numbers that JSON can't express. A cycle in it is a RecursionError."""
     if isinstance(value, dict):
         return {key if isinstance(key, str) else str(key): _sayable(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -174,7 +174,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def any_int(digits: str) -> int | float:
-    """An integer; one that is longer than Python reads becomes a float."""
+    """An integer; one that is too long for Python becomes a float."""
     return int(digits) if len(digits) <= 4300 else float(digits)  # Python's own limit
 
 

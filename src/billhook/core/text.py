@@ -1,4 +1,4 @@
-"""Text for people: harmless on a terminal, in one line, counted, and with the word that was probably meant."""
+"""Text for people: safe for a terminal, on one line, with counts and with suggestions for typos."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -25,12 +25,12 @@ def escape(char: str) -> str:
 
 
 def flat(text: str) -> str:
-    """A text in one line, harmless."""
+    """Text on one line, safe for a terminal."""
     return visible(" ".join(text.split()))
 
 
 def one_line(text: str, columns: int) -> str:
-    """A text in one line, harmless, and cut where it is too long."""
+    """Text on one line, safe for a terminal, and cut if it is too long."""
     shown = flat(text[: 20 * columns])
     return shown if len(shown) <= columns else shown[: max(0, columns - 3)] + "..."
 
@@ -41,7 +41,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the word that was probably meant, and else all of them."""
+    """A hint with the nearest known word, or else with all of them."""
     import difflib
 
     by_fold = {one.lower().replace("-", ""): one for one in known}
@@ -49,20 +49,20 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{by_fold[near[0]]}`?" if near else f"one of {', '.join(by_fold.values())}"
 
 
-# Lines for people who read what a hook says on stderr.
+# Lines for people who read a hook's stderr.
 
 
 def lines_for_people(lines: Iterable[str]) -> bytes:
-    """Lines that say who speaks; control characters are made visible."""
-    said = (line.replace("\n", " ").replace("\t", " ") for line in lines)
-    return "".join(f"billhook: {visible(line)}\n" for line in said).encode("utf-8", "replace")
+    """Lines with the prefix `billhook:`; control characters are made visible."""
+    flat = (line.replace("\n", " ").replace("\t", " ") for line in lines)
+    return "".join(f"billhook: {visible(line)}\n" for line in flat).encode("utf-8", "replace")
 
 
-# What is wrong with a configuration:
+# Problems of a configuration:
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that its author would want to know. Every code has a section in docs/codes.md."""
+    """One problem or note for the author. Every code has a section in docs/codes.md."""
 
     code: str
     message: str
@@ -70,9 +70,9 @@ class Finding(msgspec.Struct, frozen=True):
     line: int = 0
     column: int = 0
     hint: str = ""
-    hook: str = ""  # the name of the hook it is about, if it is about one
-    note: bool = False  # worth knowing, but nothing is wrong with the file: it does not fail a check
-    edit: str = ""  # what the field should say, where the hint proposes one value
+    hook: str = ""  # the name of the hook, if it is about one
+    note: bool = False  # useful, but not a problem of the file: it does not fail a check
+    edit: str = ""  # the new value of the field, if the hint proposes one
 
     @property
     def place(self) -> str:
@@ -84,19 +84,19 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known name that was most likely meant, or nothing."""
+    """The known name that was most likely meant, or an empty string."""
     by_fold = {folded(one): one for one in known}
     if folded(name) in by_fold:
         return by_fold[folded(name)]
     import difflib
 
     close = difflib.get_close_matches(folded(name), by_fold, 1, cutoff)
-    swapped = [one for one in by_fold if sorted(one) == sorted(folded(name))]  # `aks`: far apart, as short words are
+    swapped = [one for one in by_fold if sorted(one) == sorted(folded(name))]  # `aks`: short words are never close
     return by_fold[[*swapped, *close][0]] if close or swapped else ""
 
 
 def suggestion(word: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
-    """A hint for an unknown word: the nearest known one, else `otherwise`, else all that are known."""
+    """A hint for an unknown word: the nearest known word, else `otherwise`, else all known words."""
     near = nearest(word, known, cutoff)
     if near or otherwise is None:
         return f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"

@@ -1,8 +1,8 @@
-"""Canonical tool names and inputs, what each dialect calls them, and what the fields of an input mean.
+"""Canonical tool names and inputs, their names in each dialect, and what the fields of an input mean.
 
-Agents spell a file `file_path`, `filePath`, `path`, `absolute_path`. A call that says two different things in two
-spellings of one field could be judged by one and run by the other. So all of them are judged, and a call that
-contradicts itself is denied.
+Agents spell a file `file_path`, `filePath`, `path`, `absolute_path`. A call with different values in two spellings of
+one field could be judged by one and run by the other. So all of them are judged, and a call that contradicts itself is
+denied.
 """
 
 import functools
@@ -41,7 +41,7 @@ _MOST_VALUES: Final = 20_000
 
 
 def folded(name: str) -> str:
-    """A name without what spellings differ in: `onFailure`, `on_failure` and `on-failure` are one."""
+    """A name without the differences in spelling: `onFailure`, `on_failure` and `on-failure` are the same."""
     return name.replace("_", "").replace("-", "").lower()
 
 
@@ -51,7 +51,7 @@ def _word(key: str) -> str:
 
 
 def contradiction(tool: str, given: Mapping[str, Any], cwd: str = "") -> str:
-    """Which two fields of an input say different things of the same; "" when none do. `tool` is a canonical name."""
+    """The two fields of an input that contradict each other; "" if none do. `tool` is a canonical name."""
     alike = _alike(tuple(given), tool) if tool in _MEANINGS and len(given) > 1 else []
     return _contradiction(given, alike, cwd) if alike else ""
 
@@ -67,13 +67,13 @@ def _contradiction(given: Mapping[str, Any], alike: list[tuple[str, list[str]]],
         first, *others = [key for key in keys if given[key] is not None] or [""]
         for key in others:
             if not _same(meaning, given[first], given[key], cwd):
-                return f"`{first}` and `{key}` differ: which {meaning} is meant can't be told"
+                return f"`{first}` and `{key}` differ: it is unclear which {meaning} is meant"
     return ""
 
 
 @functools.lru_cache(maxsize=512)
 def _alike(keys: tuple[object, ...], tool: str) -> list[tuple[str, list[str]]]:
-    """The fields that mean the same, where there are several. An agent sends the same fields again and again."""
+    """Groups of several fields with the same meaning. Cached: an agent sends the same fields again and again."""
     meanings, found = _MEANINGS[tool] if tool else _EVENT, dict[str, list[str]]()
     for key in keys:
         if isinstance(key, str) and (meaning := meanings.get(_word(key))):
@@ -106,7 +106,7 @@ def _place(path: str, cwd: str) -> str:
 
 
 def paths(tool: str, given: Mapping[str, Any]) -> Iterator[str]:
-    """Every file that the input of a file tool names, also those in its lists: one call may edit several."""
+    """Every file that the input of a file tool names, lists included: one call may edit several files."""
     if tool not in FILE_TOOLS:
         return
     waiting: list[tuple[str, object]] = list(given.items())[::-1]
@@ -125,7 +125,7 @@ def paths(tool: str, given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def odd_paths(given: Mapping[str, Any]) -> bool:
-    """Whether a field that should name one path holds something else, such as a list of them."""
+    """Whether a field for one path contains something else, such as a list of paths."""
     return any(
         not isinstance(value, str) and isinstance(key, str) and _OF_FILE_TOOLS.get(_word(key)) == "file"
         for key, value in given.items()
@@ -133,7 +133,7 @@ def odd_paths(given: Mapping[str, Any]) -> bool:
 
 
 def lines(given: Mapping[str, Any]) -> list[str] | None:
-    """Every line that the input of a shell tool may run, its arguments included; None where one is no text."""
+    """Every line that the input of a shell tool may run, with its arguments; None if one is not a string."""
     line_keys, argument_keys = _keys_of_lines(tuple(given))
     found: list[str] = []
     for key in line_keys:
@@ -152,13 +152,13 @@ def lines(given: Mapping[str, Any]) -> list[str] | None:
 
 @functools.lru_cache(maxsize=512)
 def _keys_of_lines(keys: tuple[object, ...]) -> tuple[list[str], list[str]]:
-    """The fields that hold a line, and those that hold arguments."""
+    """The fields with a line, and the fields with arguments."""
     words = [(key, _word(key)) for key in keys if isinstance(key, str)]
     return [key for key, word in words if word in _LINE], [key for key, word in words if word in ARGUMENTS]
 
 
 def folders(given: Mapping[str, Any]) -> list[str]:
-    """Where a call says that its command runs."""
+    """The folder in which a call runs its command."""
     return [
         value
         for key, value in given.items()
@@ -166,7 +166,7 @@ def folders(given: Mapping[str, Any]) -> list[str]:
     ]
 
 
-# Canonical tool names and inputs, and what each dialect calls them.
+# Canonical tool names and inputs, and their names in each dialect.
 
 
 _SEED: Final = {"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit"}
@@ -175,27 +175,27 @@ NAMINGS: Final[Mapping[str, Mapping[str, str]]] = LazyTable(
     lambda: (*_OURS, *(name for name in AGENTS if name != "claude")),
     lambda naming: _OURS[naming] if naming in _OURS else AGENTS[naming].tools,
 )
-"""By naming (`seed`, or an agent): its own name of a tool, and the canonical one; the first of several is used."""
+"""By naming (`seed`, or an agent): its name for a tool, and the canonical one; the first of several is used."""
 
 
 def _reversed(names: Mapping[str, str]) -> dict[str, str]:
-    """By our names: those of an agent. Of several for the same, the first."""
+    """An agent's name for each canonical name; the first of several."""
     return {name: own for own, name in reversed(list(names.items()))}
 
 
 def _words(naming: str, tool: str) -> Mapping[str, str]:
-    """What an agent calls the fields of a tool; a field that is not listed passes unchanged."""
+    """An agent's names for the fields of a tool; a field that is not listed stays unchanged."""
     return AGENTS[naming].inputs.get(tool, {}) if naming in AGENTS else {}
 
 
 _CANONICAL: Final = _SEED
-"""Names that are understood wherever they come from. Those of agents only count in what that agent sends: `create` and
-`edit` are good names for tools of your own."""
+"""Names that are understood from every sender. An agent's names only count in its own events: `create` and `edit` are
+good names for tools of other programs."""
 _CALLED: Final = LazyTable(NAMINGS, lambda naming: _reversed(NAMINGS[naming]))
-ALSO_EDITS: Final = "write_may_edit"  # the field by which a dialect says so of a call
+ALSO_EDITS: Final = "write_may_edit"  # the field with which a dialect marks such a call
 _PATCHES: Final = frozenset({"apply_patch"})
 OTHER_NAMES: Final = {own: (name,) for own, name in _SEED.items()} | dict.fromkeys(_PATCHES, ("Write", "Edit"))
-"""What else a hook may call a tool that it guards: its canonical name, and tools that a call is as good as."""
+"""Other names by which a hook may match a tool: its canonical name, and equivalent tools."""
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*([^\n]+)"
 _PATCH_KEYS: Final = ("command", "patch", "input")
 
@@ -206,32 +206,32 @@ _FIRST_KEY: Final = {"NotebookEdit": "notebook_path", "NotebookRead": "notebook_
 
 
 def canonical(name: str, naming: str = "") -> str:
-    """The canonical name of a tool, as the dialects of `naming` call it; an unknown name is its own."""
+    """The canonical name of a tool, from its name in `naming`; an unknown name stays unchanged."""
     if naming:
         return NAMINGS[naming].get(name, name)
     return _CANONICAL.get(name, name)
 
 
 def called(name: str, naming: str = "canonical") -> str:
-    """What the dialects of `naming` call a tool, given by any of its names: `called("Bash", "seed")` is `bash`."""
+    """The name of a tool in `naming`, from any of its names: `called("Bash", "seed")` is `bash`."""
     name = canonical(name)
     return _CALLED[naming].get(name, name)
 
 
 def also_edits(payload: Mapping[str, Any]) -> bool:
-    """Whether a call of `Write` may just as well be an edit: the agent that sent it has one tool for both."""
+    """Whether a call of `Write` may also be an edit: the agent that sent it has one tool for both."""
     return payload.get(ALSO_EDITS) is True
 
 
 def also_called(name: str) -> tuple[str, ...]:
-    """Further tools that a call is as good as: whoever guards `Write` or `Edit` guards patches, too."""
+    """Further tools that a call is equivalent to: a hook for `Write` or `Edit` also gets patches."""
     return ("Write", "Edit") if name in _PATCHES else ()
 
 
 def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, str]]:
-    """What a tool is given, with canonical names for its fields; and, for those that had others, which.
+    """The input of a tool with canonical field names; and the original names of the renamed fields.
 
-    A tool that takes bare text (a patch) is given a `command`, whose own name is then "".
+    For a tool with bare text as input (a patch), the text becomes `command`, with "" as its original name.
     """
     if isinstance(given, str) and tool in _PATCHES:
         return {"command": given}, {"command": ""}
@@ -247,10 +247,10 @@ def canonical_input(tool: str, given: Any, naming: str) -> tuple[Any, dict[str, 
 
 
 def own_input(tool: str, given: Any, naming: str, renamed: Mapping[str, str] | None = None, sent: object = None) -> Any:
-    """The same in the words of `naming`; `renamed` tells which of them the agent used for this call.
+    """The input with the field names of `naming`; `renamed` has those that the agent used for this call.
 
-    `sent`, where it is known: the input that the agent itself sent, made canonical. What was called so there keeps its
-    name, and only what is new gets the agent's usual one.
+    `sent`, if it is known: the input that the agent sent, made canonical. Its fields keep their names, and only new
+    fields get the agent's usual names.
     """
     if not isinstance(given, Mapping):
         return given
@@ -270,18 +270,18 @@ def is_shell(tool_name: str) -> bool:
 
 
 def command_of(tool_name: str, tool_input: object) -> str | None:
-    """The shell command a call would run, or None when the tool is no shell or its input holds no such string."""
+    """The shell command that a call would run; None if the tool is not a shell or its input has no such string."""
     command = tool_input.get("command") if isinstance(tool_input, Mapping) else None
     return command if isinstance(command, str) and is_shell(tool_name) else None
 
 
 def path_of(tool_name: str, tool_input: object) -> str | None:
-    """The file or folder a call is about, or None when it names none: the first of `paths_of`."""
+    """The file or folder of a call: the first of `paths_of`, or None."""
     return next(iter(paths_of(tool_name, tool_input)), None)
 
 
 def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
-    """Every path a call names, in whatever spelling, the one that this tool reads first; of a patch, the files that it
+    """Every path in a call, in any spelling, first the one that this tool reads; for a patch, the files that it
     changes."""
     if not isinstance(tool_input, Mapping):
         return ()
@@ -289,7 +289,7 @@ def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
     also = paths(name, tool_input)
     if name in _PATCHES:
         texts = (tool_input.get(key) for key in _PATCH_KEYS)
-        # every one of them, however long the patch is: what is left out here no rule ever sees
+        # All of them, however long the patch is: rules see only these files.
         found = (name.strip() for text in texts if isinstance(text, str) for name in re.findall(_PATCHED, text))
         return tuple(dict.fromkeys(name for name in (*found, *also) if name))
     keys = dict.fromkeys((_FIRST_KEY.get(name, "file_path"), *_PATH_KEYS))

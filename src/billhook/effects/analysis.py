@@ -42,7 +42,7 @@ class Analysis(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()  # every text that was read as shell
     complete: bool = True  # False: a part could not be read; the effects may lack some
     why: str = ""
-    named: tuple[str, ...] = ()  # words that a tool which nothing is known of gets: it may write what they name
+    named: tuple[str, ...] = ()  # the words of an unknown tool's input: it may write the files that they name
     world: World | None = None  # where it happens, with what the call itself makes on top; None: it does nothing
 
 
@@ -61,7 +61,7 @@ def analysis_of(event: Event, fs: FileSystem = REAL) -> Analysis:
         return kept[2]
     try:
         found = _analysed(event, fs)
-    except Exception as error:  # a mistake of ours must neither open the guard nor stop the agent
+    except Exception as error:  # an internal error must neither open the guard nor stop the agent
         why = f"internal error: {type(error).__name__}"
         unread = Effect("run-opaque", certain=False, why=why, cause=str(getattr(event, "tool_name", "")))
         found = Analysis((unread,), complete=False, why=why)
@@ -85,7 +85,7 @@ def _analysed(event: Event, fs: FileSystem) -> Analysis:
 
 
 def _with_lookalikes(found: Analysis, said: ToolInput, world: World) -> Analysis:
-    """What the line would do as well if it is read as people read it, where that is something else."""
+    """What the line would do as people read it, if that differs."""
     from billhook.effects.lookalikes import plain_letters  # few lines have other letters
 
     lines = [plain_letters(line) for line in said.lines]
@@ -93,7 +93,7 @@ def _with_lookalikes(found: Analysis, said: ToolInput, world: World) -> Analysis
         return found
     known = {(effect.kind, effect.scope, effect.weight) for effect in found.effects}
     other = _of_input(msgspec.structs.replace(said, lines=lines), world).effects
-    why = "letters or blanks in it look like others"
+    why = "some of its letters or blanks look like others"
     new = [effect for effect in other if (effect.kind, effect.scope, effect.weight) not in known]
     more = (msgspec.structs.replace(effect, certain=False, why=why) for effect in new)
     return msgspec.structs.replace(found, effects=(*found.effects, *more))

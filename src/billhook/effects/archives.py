@@ -10,7 +10,7 @@ LARGEST: Final = 50_000_000
 
 
 def unpacked(path: str, strip: int | None = 0) -> list[str]:
-    """The members' names without their first `strip` folders (None: without any); none of what can't be read."""
+    """The members' names without their first `strip` folders (None: without any); empty if it can't be read."""
     found: list[str] = []
     try:
         for name in _members(path):
@@ -19,7 +19,7 @@ def unpacked(path: str, strip: int | None = 0) -> list[str]:
             if len(found) >= MAX_MEMBERS:
                 break
     except Exception:
-        return found  # broken archives raise whatever they like; what was read before still counts
+        return found  # broken archives raise any kind of error; names that were read before still count
     return found
 
 

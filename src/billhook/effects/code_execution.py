@@ -1,6 +1,6 @@
 """Code that a command runs: the script of a shell, the code behind `python -c`, what an interpreter reads.
 
-All of it goes through `run_code`, which judges a text by where it comes from and reads it as far as it is known.
+All of it goes through `run_code`, which judges code by its origin and reads it as far as it is known.
 """
 
 import posixpath
@@ -33,7 +33,7 @@ _MOST_LINES: Final = 16  # that a program in another language runs
 
 
 def run_interpreter(command: Command, fields: list[Value], run: Run) -> Value | None:
-    """Visit the code of a shell or another interpreter; None where the command is none, or something else as well."""
+    """Visit the code of a shell or another interpreter; None if the command is not one, or does something else, too."""
     name = command.name
     if name == "node" and command.args[:1] == ("--run",):  # a script of package.json
         return None
@@ -54,7 +54,7 @@ def run_interpreter(command: Command, fields: list[Value], run: Run) -> Value | 
 
 
 def run_code(language: str, value: Value, command: Command, run: Run, args: tuple[str, ...] = ()) -> Value:
-    """A text that a program runs: read as far as it is known, judged by where the rest comes from."""
+    """Code that a program runs: read as far as it is known; its unknown parts are judged by their origin."""
     interpreter = run.interpreter
     if "remote" in value.origins:  # the whole pipeline is what runs it
         whole = msgspec.structs.replace(command, text=run.pipeline or command.text)
@@ -122,7 +122,7 @@ def _eval(command: Command, fields: list[Value], run: Run) -> Value | None:
 
 
 def _source(command: Command, fields: list[Value], run: Run) -> Value | None:
-    """`. FILE`: its text is run by this very shell."""
+    """`. FILE`: this shell runs its text."""
     if not command.args:
         return None
     if command.args[0] == "/dev/stdin" and run.fed is not None:
@@ -132,7 +132,7 @@ def _source(command: Command, fields: list[Value], run: Run) -> Value | None:
 
 
 def _shell(command: Command, fields: list[Value], run: Run) -> Value | None:
-    """A shell: a text behind `-c`, a script, or what it reads."""
+    """A shell: the code after `-c`, a script, or its standard input."""
     if not _SHELL_HELP.isdisjoint(command.args[:1]):
         return EMPTY
     program = _program_of("bash", command.args)
@@ -162,7 +162,7 @@ _SHELL_PROGRAMS: Final[dict[str, Callable[[Command, list[Value], Run], Value | N
 
 
 def _interpreter(language: str, command: Command, fields: list[Value], run: Run) -> None:
-    """python, node, perl ...: code behind an option, a script, or what it reads."""
+    """python, node, perl ...: the code after an option, a script, or standard input."""
     path, code, module, args, decoded = _program_of(language, command.args)
     if module and language == "python":  # `python -m pip` is pip
         words = [Value(module), *map(Value, args)]

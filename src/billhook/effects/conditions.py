@@ -10,11 +10,11 @@ from billhook.core.text import suggestion
 from billhook.effects.effect import KINDS, SCOPES, Effect
 
 ABLE: Final = tuple(kind for kind in KINDS if kind != "disarm")
-"""What hooks can be about; `disarm` is the guard's own row, which no hook needs to repeat."""
+"""The effects that a hook can name; `disarm` is the guard's own row, which no hook needs to repeat."""
 
 
 class HasEffect(msgspec.Struct, frozen=True):
-    """True where a call would do one of these: `discard` anywhere, or `delete:outside`. Equal when these are."""
+    """True if a call has one of these effects: `discard` anywhere, or `delete:outside`. Equal if the effects are."""
 
     wanted: tuple[str, ...]
 
@@ -24,7 +24,7 @@ class HasEffect(msgspec.Struct, frozen=True):
 
 
 class AfterEffect(msgspec.Struct, frozen=True):
-    """True in sessions in which one of these was seen in an earlier call. Equal when these are."""
+    """True if an earlier call of the session had one of these effects. Equal if the effects are."""
 
     wanted: tuple[str, ...]
 
@@ -37,7 +37,7 @@ class AfterEffect(msgspec.Struct, frozen=True):
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """Several rules in one `if`: true where one of them is."""
+    """Several rules in one `if`: true if one of them is."""
 
     conditions: tuple[Callable[..., object], ...]
 
@@ -46,7 +46,7 @@ class AnyOf(msgspec.Struct, frozen=True):
 
 
 class All(msgspec.Struct, frozen=True):
-    """Several conditions of one hook: it runs where all of them are true. Equal when they are."""
+    """Several conditions of one hook: it runs if all of them are true. Equal if they are."""
 
     conditions: tuple[Callable[..., object], ...]
 
@@ -61,7 +61,7 @@ def all_of(conditions: Iterable[Callable[..., object]]) -> Callable[..., object]
 
 
 def single(condition: Callable[..., object]) -> tuple[Callable[..., object], ...]:
-    """The conditions that one is made of."""
+    """The parts of a condition."""
     return condition.conditions if isinstance(condition, All) else (condition,)
 
 

@@ -5,7 +5,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 UNKNOWN: Final = "\0"
-"""Stands inside a word for what only the shell will know: `a$X` reads as `a` + UNKNOWN. No argument can hold a NUL."""
+"""The part of a word that only the shell knows: `a$X` reads as `a` + UNKNOWN. No argument can contain a NUL."""
 
 Kind = Literal[
     "read", "write", "overwrite", "delete", "permissions", "device",

@@ -1,4 +1,4 @@
-"""What a command runs in its turn: a shell its script, Python its code, `make` its recipe, a wrapper its command."""
+"""What a command runs: a shell its script, Python its code, `make` its recipe, a wrapper its command."""
 
 import re
 import shlex
@@ -33,7 +33,7 @@ _MOST_ITEMS: Final = 16  # of a list, for each of which a command runs
 
 
 def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
-    """Visit what a command runs in its turn; what that prints, or None where it runs nothing."""
+    """Visit what a command runs; returns its output, or None if it runs nothing."""
     if command.name in wrappers.RUN_INPUT and run.fed is not None:
         lines = Value(wrappers.cron_lines(run.fed.text), run.fed.origins)
         return run_code("shell", lines, command, run.inside(command.name))
@@ -43,7 +43,7 @@ def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
 
 
 def _runner(command: Command, run: Run) -> Value | None:
-    """`uv run`, `npx` and their like: what they run is a command."""
+    """`uv run`, `npx` and similar programs: they run a command."""
     words = programs.run_by((command.program, *command.args))
     own = command.name in JAVASCRIPT and programs.INSTALLED.isdisjoint(words[:1])  # a script that it runs itself
     if not words or own:
@@ -57,7 +57,7 @@ def _runner(command: Command, run: Run) -> Value | None:
 
 
 def _other(command: Command, fields: list[Value], run: Run) -> Value | None:
-    """Any other program: files of the project that say what it runs, its own text, what it wraps."""
+    """Any other program: files of the project that define what it runs, its own text, the command that it wraps."""
     for label, value in recipes.texts(command, run):
         with run.interpreter.certain_only():
             run_code("shell", value, command, run.inside(label, state=run.state.copy()))
@@ -186,7 +186,7 @@ def _remote(command: Command, run: Run) -> Value | None:
 
 
 def _without_file(value: Value) -> Value:
-    """A text that was read from a file here, and is no file elsewhere."""
+    """Text that was read from a file here, which does not exist on the other machine."""
     if not value.known:
         return value
     return Value(value.text, frozenset(each for each in value.origins if not each.startswith("file:")))

@@ -10,7 +10,7 @@ _MOST_LINKS: Final = 8  # links that lead to links
 
 
 class FileSystem(Protocol):
-    """What effects may ask. No method raises, writes, or runs anything."""
+    """The queries that effects may use. No method raises, writes, or runs anything."""
 
     def kind(self, path: str) -> str:
         """`file`, `dir`, `link`, `other`, or "" where nothing is. A link is not followed."""
@@ -19,10 +19,10 @@ class FileSystem(Protocol):
         """The path with all links followed."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, at most MOST_NAMES; none where it is no folder."""
+        """The names in a folder, at most MOST_NAMES; empty if it is not a folder."""
 
     def read(self, path: str, limit: int = LARGEST_TEXT) -> str | None:
-        """The text of a regular file; None where it is none, too large, or not text."""
+        """The text of a regular file; None if it is not one, too large, or not text."""
 
 
 class RealFileSystem:

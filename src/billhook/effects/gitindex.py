@@ -18,7 +18,7 @@ _KIND, _EXECUTABLE = 0o170000, 0o100
 
 
 class UnreadableError(Exception):
-    """What the repository holds can't be told, or not in time."""
+    """The repository can't be read, or not in time."""
 
 
 BROKEN: Final = (UnreadableError, OSError, ValueError, IndexError, struct.error, OverflowError, MemoryError)
@@ -27,18 +27,18 @@ BROKEN: Final = (UnreadableError, OSError, ValueError, IndexError, struct.error,
 def check_time(end: float) -> None:
     """Raises after a moment of `time.monotonic`."""
     if time.monotonic() > end:
-        raise UnreadableError("the repository is too large to look at in time")
+        raise UnreadableError("the repository is too large to read in time")
 
 
 def read_file(path: str, limit: int = _LARGEST, flags: int = 0) -> bytes | None:
-    """The content of a regular file; None where there is none."""
+    """The content of a regular file; None if there is none."""
     try:
         descriptor = os.open(path, _OPENING | flags)
     except (FileNotFoundError, NotADirectoryError):
         return None
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnreadableError(f"{path} is no regular file")
+            raise UnreadableError(f"{path} is not a regular file")
         data = file.read(limit + 1)
     if len(data) > limit:
         raise UnreadableError(f"{path} is too large")

@@ -233,7 +233,7 @@ def uncommitted(
 
 
 def current_branch(root: str) -> str:
-    """The branch that is checked out; "" where it is none, or not known."""
+    """The branch that is checked out; "" if there is none, or it is unknown."""
     try:
         name = _opened(root).symbolic("HEAD")
     except BROKEN:
@@ -242,7 +242,7 @@ def current_branch(root: str) -> str:
 
 
 def default_branches(root: str) -> set[str]:
-    """The branches that others work on: the usual names, and those that the repository says."""
+    """The branches that other people work on: the usual names, and the default branches of the remotes."""
     found = {"main", "master"}
     try:
         repo = _opened(root)
@@ -254,7 +254,7 @@ def default_branches(root: str) -> set[str]:
 
 
 def has_commit(root: str) -> bool:
-    """Whether there is a first commit. True where that can't be told."""
+    """Whether there is a first commit. True if that is unknown."""
     try:
         return _opened(root).head() == "HEAD"
     except BROKEN:
@@ -262,7 +262,7 @@ def has_commit(root: str) -> bool:
 
 
 def has_stash(root: str) -> bool:
-    """Whether something is stashed. True where that can't be told: a stash is easily lost."""
+    """Whether something is stashed. True if that is unknown: a stash is easily lost."""
     try:
         return _opened(root).has_ref("refs/stash")
     except BROKEN:

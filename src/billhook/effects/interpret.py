@@ -102,7 +102,7 @@ class Interpreter:
         return self.give_up(why)
 
     def read_more(self, text: str) -> None:
-        """Add to the budget for a text from a file; all of them together have a bound."""
+        """Add the text of a file to the budget, which limits all files together."""
         steps, tokens = min(len(text) // 8, self.file_steps), min(len(text) // 2, self.file_tokens)
         self.steps, self.tokens = self.steps + steps, self.tokens + tokens
         self.file_steps, self.file_tokens = self.file_steps - steps, self.file_tokens - tokens
@@ -150,8 +150,14 @@ class Interpreter:
             self.effects += found
         for path in (*command.writes, *command.appends):
             self._record_write(path, command)
-        if any(path.startswith(_TCP) for path in command.reads):
+        for path in command.reads:
+            self._record_read(path, command)
+
+    def _record_read(self, path: str, command: Command) -> None:
+        if path.startswith(_TCP):
             self.add(command, "remote-shell", command.text, scope="remote")
+        elif path not in _NOWHERE and not path.startswith("/dev/fd/"):
+            self.effects += self.call(command).on_path("read", path)
 
     def _record_write(self, path: str, command: Command) -> None:
         if path.startswith(_TCP) and _is_shell(command):
@@ -167,7 +173,7 @@ class Interpreter:
     # texts and pipelines
 
     def run_text(self, line: str, run: Run) -> Value:
-        """Visit the commands of a text; what they print."""
+        """Visit the commands of some text; returns what they print."""
         if self.tokens <= 0 or run.depth > MOST_DEPTH:
             return self.end("it is too long or too deeply nested to be read")
         parsed = script.read(line, self.tokens)
@@ -259,7 +265,7 @@ class Interpreter:
         return joined([self.run_nodes(nodes, run) for _ in range(min(MOST_FIELDS, max(1, times)))])
 
     def _listed(self, block: ScriptBlock, run: Run) -> list[Value]:
-        """The values of a `for` loop, within bounds: one that is not known stands for the rest."""
+        """The values of a `for` loop, within bounds: one unknown value represents the remaining ones."""
         listed = block.head.words if block.head is not None else None
         if listed is None:
             return run.state.given[:MOST_FIELDS] or [UNKNOWN_VALUE]
@@ -429,9 +435,10 @@ class Interpreter:
 
     def _record_streams(self, streams: Redirections, line: str, run: Run) -> None:
         """Redirections of a block, or without a command."""
-        if streams.writes or streams.appends:
-            writes, appends = tuple(streams.writes), tuple(streams.appends)
-            self._record(Command("", cwd=run.state.cwd, via=run.via, text=line, writes=writes, appends=appends))
+        reads, writes, appends = tuple(streams.reads), tuple(streams.writes), tuple(streams.appends)
+        if reads or writes or appends:
+            cwd, via = run.state.cwd, run.via
+            self._record(Command("", cwd=cwd, via=via, text=line, reads=reads, writes=writes, appends=appends))
 
     def _written(self, streams: Redirections, printed: Value, run: Run) -> Value:
         """Write what was printed to the files it is redirected to; what remains to be printed."""

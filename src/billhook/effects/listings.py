@@ -32,7 +32,7 @@ def find_starts(words: Sequence[str]) -> list[str]:
 
 
 def find_names(tests: Sequence[str]) -> tuple[str, ...]:
-    """The names that every branch of the expression asks for; none: one of them takes whatever there is."""
+    """The names that every branch of the expression requires; empty: one of them accepts any name."""
     branches: list[list[str]] = [[]]
     negated, before = False, ""
     for word in tests:

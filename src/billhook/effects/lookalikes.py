@@ -1,6 +1,6 @@
-"""Letters that look like those of a command: `rm` with a Cyrillic letter, blanks that are none to a shell.
+"""Letters that look like those of a command: `rm` with a Cyrillic letter, blanks that a shell does not split at.
 
-A shell does not run such a line as it reads, but whoever wrote or approved it may mean what it looks like.
+A shell does not run such a line as people read it, but its author, or the user who approves it, may mean that.
 """
 
 import unicodedata
@@ -15,7 +15,7 @@ _KEPT: Final = frozenset("-./~_=")  # signs that may replace one; others would c
 
 
 def plain_letters(text: str) -> str:
-    """A text with plain letters, dashes and blanks in place of those that look like them."""
+    """Text with plain letters, dashes and blanks in place of those that look like them."""
     if len(text) > _LONGEST:
         return text
     return text.translate({ord(each): _plain(each) for each in set(text) if each in _SIGNS or not each.isascii()})

@@ -20,7 +20,7 @@ from billhook.effects.values import EMPTY, LONGEST_VALUE, MOST_FIELDS, NOTHING, 
 
 FILTERS: Final = READS.keys() - word_set("source . split cmp") | word_set("gunzip gzip sed tee uniq xxd zstd")
 """Programs that print what they read, more or less."""
-TEMPORARY: Final = "/tmp/billhook-mktemp"  # stands for what `mktemp` makes
+TEMPORARY: Final = "/tmp/billhook-mktemp"  # the path that represents the file of `mktemp`
 DOWNLOADS: Final = word_set("curl wget fetch http https xh aria2c lwp-request GET nc ncat")
 PACKERS: Final = frozenset({"tar", "zip", "7z", "gpg"})
 _COMPUTE: Final = word_set("python python3 node perl ruby php awk gawk lua deno bun eval sh bash")
@@ -114,7 +114,7 @@ def output(command: Command, fed: Value, run: Run) -> Value:
 
 
 def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
-    """A filter, a decoder, or a program that nothing is known of."""
+    """A filter, a decoder, or an unknown program."""
     name = words[0]
     if name == "tee" or words in (("cat",), ("xargs",)):
         return fed

@@ -1,6 +1,6 @@
 """What is known about the words of programs: their options, and which of the words are run, read or written.
 
-Two tables name the programs that run others: `INTERPRETERS` run a script or a text, `WRAPPERS` run a command.
+Two tables name the programs that run others: `INTERPRETERS` run a script or code, `WRAPPERS` run a command.
 """
 
 import itertools
@@ -72,13 +72,13 @@ class Wrapper(msgspec.Struct, frozen=True):
 
     valued: str = ""  # short options that take a value, attached or as the next word
     long: str = ""  # long options that take a value as the next word, separated by blanks; `bind:2` takes two
-    operands: int = 0  # how many words stand before the command: the duration of `timeout`
-    ends: str = ""  # options behind which something else than a command stands: `env -S`, `flock -c`, `python -c`
-    later: str = ""  # options with which a text follows behind all options: `sh -c -x TEXT`, `sudo -s -u me TEXT`
+    operands: int = 0  # how many words come before the command: the duration of `timeout`
+    ends: str = ""  # options that are followed by something other than a command: `env -S`, `flock -c`, `python -c`
+    later: str = ""  # options with which code follows after all options: `sh -c -x CODE`, `sudo -s -u me CODE`
     detached: bool = False  # values are never attached to a letter, and options may begin with `+`: shells
     flags: str = ""  # long options that take no value, where all others do
-    optional: bool = False  # one more word may stand before the command
-    assignments: bool = False  # `A=1` may stand before the command
+    optional: bool = False  # one more word may come before the command
+    assignments: bool = False  # `A=1` may come before the command
     fed: bool = False  # further arguments come from elsewhere
     joined: bool = False  # the words are joined and given to a shell
 
@@ -203,7 +203,7 @@ class Prefix:
         self.words, self.wrapper, self.name = words, wrapper, program(words)
         self.at, self.operands = 1, wrapper.operands
         self.assignments: list[str] = []
-        self.ending = ""  # the option behind which something else than a command stands
+        self.ending = ""  # the option that is followed by something other than a command
         self.value = ""  # of that option
         self.doubtful = False  # an option is not known: it may take the next word
         self.ended = False
@@ -307,7 +307,7 @@ RUNNERS: Final[dict[tuple[str, ...], Wrapper]] = {
     **{("nix", verb): Wrapper("f", _NIX, 8, ends="-c --command") for verb in ("develop", "shell")},
     ("dotenv",): Wrapper("efvp", "file export"),
 }
-"""Programs that run a command, or a file of the project, in an environment of their own."""
+"""Programs that run a command, or a file of the project, in a separate environment."""
 _RUNNER_NAMES: Final = frozenset(name for name, *_ in RUNNERS)
 _INSTALLED_WORDS: Final = """
 prisma drizzle-kit typeorm sequelize sequelize-cli knex mikro-orm supabase wrangler vercel netlify firebase sst cdk
@@ -342,7 +342,7 @@ echo printf [ test [[ : true false exit return kill type which cd pushd unset se
 """
 _READ_NOTHING: Final = DECLARES.union(_READ_NOTHING_WORDS.split())
 READS_PROGRAM: Final = frozenset({"awk", "gawk", "mawk", "sed", "jq", "make"})
-"""Programs that are told what to do by the file after `-f`."""
+"""Programs whose commands are in the file after `-f`."""
 RUNS_PROJECT: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
     "just": ("justfile", "Justfile", ".justfile"),
@@ -379,12 +379,12 @@ def program(words: tuple[str, ...]) -> str:
 
 
 def said(command: "SimpleCommand") -> tuple[str, ...]:
-    """The words of a command that may give variables their values: `X=1`, and what `export` and its like are told."""
+    """The words that may set variables: `X=1`, and the arguments of `export` and similar builtins."""
     return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 
 
 def runs_what_it_is_given(command: "SimpleCommand") -> bool:
-    """Whether a command runs a file or a text that only shows when it runs: `xargs sh`, `... | sh`, `"$f"`."""
+    """Whether a command runs a file or code that is unknown before it runs: `xargs sh`, `... | sh`, `"$f"`."""
     name = program(command.words)
     if not command.words or UNKNOWN in command.words[0] or name in ("run-parts", "parallel"):
         return bool(command.words)
@@ -413,7 +413,7 @@ def given_words(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def read_words(words: tuple[str, ...]) -> Iterator[str]:
-    """The words that may name a file which the command reads; what a wrapper runs has words of its own."""
+    """The words that may name a file that the command reads; the words of a wrapped command are separate."""
     name = program(words)
     if name in _READ_NOTHING or name in WRAPPERS:
         return
@@ -448,7 +448,7 @@ def language_of(name: str) -> str:
 def kind(path: str, shebang: str, told: str) -> str:
     """`python`, `shell` or something else: as told, by its name or by its first line.
 
-    Told that it is a `program`, one that says nothing else is run by the shell itself.
+    Told that it is a `program`: without another sign, the shell itself runs it.
     """
     if told in ("python", "shell", "module", "none"):
         return told

@@ -16,9 +16,9 @@ from billhook.effects.effect import UNKNOWN
 from billhook.effects.patterns import ANY_DEPTH, Glob, glob, path_matches
 
 EDITS: Final = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch"})
-"""`Edit` speaks for every tool that edits files."""
+"""A rule for `Edit` covers every tool that edits files."""
 READS: Final = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
-"""`Read` speaks for every tool that reads files; a search counts as reading the folder it searches."""
+"""A rule for `Read` covers every tool that reads files; a search counts as reading the folder that it searches."""
 FIELDS: Final = {"Task": "subagent_type", "Agent": "subagent_type", "Skill": "skill", "WebSearch": "query"}
 """Tools whose specifier is a pattern over one field of the input."""
 
@@ -94,12 +94,12 @@ def covers(rules: Iterable[Rule], tool_name: str, tool_input: object, cwd: str |
 
 
 class When(msgspec.Struct, frozen=True):
-    """A rule as a hook's condition: true where it strikes. Equal when the rules are."""
+    """A rule as a hook's condition: true if it matches. Equal if the rules are."""
 
     rule: Rule
 
     def __call__(self, ctx: object) -> bool:
-        """Whether the rule strikes `ctx.event`; an event without a tool is never struck."""
+        """Whether the rule matches `ctx.event`; an event without a tool never matches."""
         event = getattr(ctx, "event", None)
         name = getattr(event, "tool_name", None)
         if not isinstance(name, str) or not name:
@@ -119,7 +119,7 @@ def _parse(text: str) -> Rule:
     if not rule:
         raise RuleError("the rule is empty", hint="name a tool: `Bash` or `Bash(git push *)`")
     if UNKNOWN in rule:
-        raise RuleError(f"`{rule!r}` holds a NUL character", hint="remove it")
+        raise RuleError(f"`{rule!r}` contains a NUL character", hint="remove it")
     tool, opened, rest = rule.partition("(")
     tool = tool.strip()
     if not tool:
@@ -135,7 +135,7 @@ def _parse(text: str) -> Rule:
         raise RuleError(f"nothing between the parentheses in `{rule}`", hint=f"write `{tool}` for every call of it")
     tool = tools.canonical(tool)
     if tool == "WebFetch" and not specifier.startswith("domain:") and not _everything(specifier):
-        raise RuleError(f"`{specifier}` is no specifier of WebFetch", hint="write `WebFetch(domain:example.com)`")
+        raise RuleError(f"`{specifier}` is not a specifier of WebFetch", hint="write `WebFetch(domain:example.com)`")
     return Rule(tool, specifier)
 
 
@@ -231,7 +231,7 @@ def _path_strikes(specifier: str, name: str, tool_input: Mapping[str, object], c
     if paths is None:
         return True
     patterns = list(path_patterns(specifier, cwd, deny=True))
-    # a pattern that names a folder strikes what lies in it; without a folder to hang it on a pattern can't be told
+    # A pattern that names a folder matches everything in it; without a base folder a relative pattern is unknown.
     return not patterns or any(path_matches((*pattern, ANY_DEPTH), path) for pattern in patterns for path in paths)
 
 
@@ -244,10 +244,10 @@ def _path_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obje
 
 
 def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list[list[str]] | None:
-    """The paths of a call, as named and with symbolic links followed, in segments. None: one of them can't be told."""
+    """The paths of a call, as named and with symbolic links followed, in segments. None: one of them is unknown."""
     named = list(tools.paths_of(name, tool_input))
     if not named and tools.also_called(name):
-        return None  # a patch in which nobody finds a file
+        return None  # a patch without any file
     if len(named) > _MOST_PATHS:
         return None
     if not named and name in ("Grep", "Glob", "LS") and cwd:
@@ -270,7 +270,7 @@ def _paths(name: str, tool_input: Mapping[str, object], cwd: str | None) -> list
 
 
 def _searched(name: str, tool_input: Mapping[str, object]) -> str | None:
-    """The folder that a search's own pattern names: `../x` for `../x/*.py`. None: it can't be told."""
+    """The folder that a search's own pattern names: `../x` for `../x/*.py`. None: it is unknown."""
     pattern = tool_input.get({"Glob": "pattern", "Grep": "glob"}.get(name, ""))
     if not isinstance(pattern, str):
         return ""
@@ -345,7 +345,7 @@ def _literal(segment: str) -> str:
     return "".join("\\" + char if char in "*?[\\" else char for char in segment)
 
 
-# addresses and the rest
+# Addresses and other values
 
 
 def _value_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
@@ -359,7 +359,7 @@ def _value_covers(specifiers: list[str], name: str, tool_input: Mapping[str, obj
 
 
 def _value(name: str, tool_input: Mapping[str, object]) -> str | None:
-    """The one value of a call that its specifier is about; None where it can't be told."""
+    """The one value of a call that its specifier is about; None if it is unknown."""
     if name == "WebFetch":
         return _host(tool_input.get("url"))
     value = tool_input.get(FIELDS[name])
@@ -399,7 +399,7 @@ def _ascii(host: str) -> str | None:
 
 
 def _other_strikes(specifier: str, name: str, tool_input: Mapping[str, object], cwd: str | None) -> bool:
-    """For a tool we know nothing of: the pattern over its input as compact JSON, or over any string in it."""
+    """For an unknown tool: the pattern over its input as compact JSON, or over any string in it."""
     pattern = glob(specifier)
     try:
         if pattern.matches(msgspec.json.encode(tool_input).decode()):

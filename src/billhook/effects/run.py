@@ -15,7 +15,7 @@ _TERMINAL: Final = frozenset({"/dev/stderr", "/dev/tty", "/dev/stdout"})
 
 
 class State:
-    """What a shell knows at one point of the line."""
+    """The state of a shell at one point of the line."""
 
     def __init__(self, cwd: str) -> None:
         self.cwd = self.before = cwd
@@ -39,7 +39,7 @@ class State:
         return self.arguments if self.arguments is not None else [UNKNOWN_VALUE]
 
     def copy(self, arguments: list[Value] | None = None) -> "State":
-        """What a subshell knows; a script has arguments of its own."""
+        """The state of a subshell; a script has its own arguments."""
         other = State.__new__(State)
         known = other.__dict__
         known.update(self.__dict__)
@@ -67,7 +67,7 @@ class Run:
     def inside(
         self, *via: str, fed: Value | None = None, shown: bool | None = None, state: State | None = None
     ) -> "Run":
-        """The run of something that this one runs in its turn."""
+        """The run of something that this command runs."""
         run = Run(self.interpreter, state or self.state, (*self.via, *via) if via else self.via)
         run.depth, run.fed = self.depth + 1, fed
         run.shown = self.shown if shown is None else shown

@@ -1,6 +1,6 @@
 """Work that the line itself keeps: after `git stash -u &&` there is nothing left that a reset could discard.
 
-Only what runs after the success of the stash or commit counts, which is what `&&` stands for.
+Only commands after a successful stash or commit count: those behind `&&`.
 """
 
 from typing import Final
@@ -71,7 +71,7 @@ def _stashed(words: list[str], options: Options) -> frozenset[str]:
 
 
 def after_saving(effect: Effect, run: Run) -> Effect:
-    """An effect as it is after what the line has kept so far."""
+    """The remaining effect, without the work that the line has saved so far."""
     saved = run.state.saved
     if effect.kind == "drop-recovery" and saved and "stash" in effect.cause.split():
         return replace(effect, weight="heavy", certain=False, why="this line stashes work before")

@@ -14,7 +14,7 @@ import msgspec
 from billhook.effects.effect import UNKNOWN
 
 MAX_STEPS: Final = 100_000
-MAX_NESTING: Final = 10_000
+MAX_NESTING: Final = 5_500
 MAX_HEREDOC_DEPTH: Final = 8
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#\0]+")
@@ -92,7 +92,7 @@ class ScriptCommand(msgspec.Struct):
 
 
 class Keyword(msgspec.Struct):
-    """What stands between commands: a separator, a reserved word, the head of a loop or of a function."""
+    """An item between commands: a separator, a reserved word, the head of a loop or of a function."""
 
     word: str
     name: str = ""  # the variable of a loop, the name of a function
@@ -104,9 +104,9 @@ Item = ScriptCommand | Keyword
 
 
 class ParsedScript(msgspec.Struct):
-    """What one text says: its commands, the texts of its backticks, and whether it was all understood.
+    """One parsed text: its commands, the code in its backticks, and whether all of it was understood.
 
-    `items` has the same commands with what stands between them, substitutions inside the words that hold them.
+    `items` has the same commands with the items between them; substitutions are inside their words.
     """
 
     commands: list[ScriptCommand]
@@ -166,10 +166,10 @@ def ansi_c(text: str) -> str:
     parts: list[str] = []
     at = 0
     for found in _ESCAPE.finditer(text):
-        said = replace(found)
-        if said == "\0":  # bash ends the string there; one that is not escaped is UNKNOWN
+        letter = replace(found)
+        if letter == "\0":  # bash ends the string there; one that is not escaped is UNKNOWN
             return "".join((*parts, text[at : found.start()]))
-        parts += (text[at : found.start()], said)
+        parts += (text[at : found.start()], letter)
         at = found.end()
     return "".join((*parts, text[at:]))
 
@@ -232,7 +232,7 @@ class _Frame:
 
     @property
     def at_command(self) -> bool:
-        """Whether a reserved word would be one here: nothing was said yet, or only `time`."""
+        """Whether a reserved word counts as one here: at the start of a command, or after `time`."""
         if self.assignments:
             return False
         said = self.arguments
@@ -603,7 +603,7 @@ class _ScriptReader:
         if not frame.arguments and frame.globbed and text not in ("[", "*"):
             base = text.rfind("/") + 1
             places = [place for place in (text.find(char, base) for char in _GLOB) if place >= 0]
-            if places:  # a folder's pattern is left as written: the name is known all the same
+            if places:  # a pattern in the folder stays as written: the name is known nevertheless
                 text = text[: min(places)] + UNKNOWN
         frame.arguments.append(text)
         frame.raw.append(raw)
@@ -698,11 +698,18 @@ class _ScriptReader:
     def plain_heredoc(self, target: str, quoted: bool) -> str | None:
         """The lines up to the delimiter, where no backslash joins any; None where it has to be read line by line."""
         end = self.text.find(f"\n{target}\n", self.at - 1)
-        if end < 0 or (not quoted and self.text.find("\\\n", self.at, end + 1) >= 0):
+        last = self.end if end < 0 else end + 1
+        if not quoted and self.text.find("\\\n", self.at, last) >= 0:
             return None
-        body = self.text[self.at : end + 1]
-        self.at = end + len(target) + 2
-        return body
+        if end >= 0:
+            body = self.text[self.at : last]
+            self.at = last + len(target) + 1
+            return body
+        body = self.text[self.at : last]
+        if body == target or body.endswith(("\\", f"\n{target}")):
+            return None
+        self.at, self.complete = self.end, False
+        return body if not body or body.endswith("\n") else f"{body}\n"
 
     def heredoc_text(self, body: str, redirect: ScriptRedirect) -> str:
         redirect.raw = (body,)

@@ -42,7 +42,7 @@ class Redirect(msgspec.Struct, frozen=True):
 class SimpleCommand(msgspec.Struct, frozen=True):
     """One command that would run, its words after quote removal.
 
-    `UNKNOWN` stands inside a word for what only the shell will know: variables, substitutions, brace expansion, and
+    `UNKNOWN` inside a word is a part that only the shell knows: variables, substitutions, brace expansion, and
     patterns in the command word. Without words it is a line of assignments or redirections alone.
     """
 

@@ -27,7 +27,7 @@ _BETWEEN_PARTS = re.compile(r"[^a-z0-9]+")
 
 
 class ProgramCall:
-    """One command as it would run, and what the readers of a family need to say what it does."""
+    """One command as it would run, with everything that the readers of a family need."""
 
     __slots__ = ("command", "options", "scopes", "world")
 
@@ -167,14 +167,14 @@ class ProgramCall:
         )
 
 
-Call = ProgramCall  # what the tables call it; `billhook.session` has a `Call` of its own
+Call = ProgramCall  # the short name in the tables; `billhook.session` has another `Call`
 
 
 class Row(msgspec.Struct, frozen=True):
     """One program, or one subcommand of it, and the effect that it has.
 
     Where a field lists options or words, `--prune=now` is an option with that value, however it is spelled, and
-    `*` stands for any text: `--vacuum-*`, `docker://*`.
+    `*` matches any text: `--vacuum-*`, `docker://*`.
     """
 
     words: str
@@ -205,7 +205,7 @@ Reader = Callable[[Call], Iterator[Effect]]
 
 @functools.lru_cache(maxsize=4096)
 def word_set(words: str) -> frozenset[str]:
-    """The words of a text as a set."""
+    """The words of a string as a set."""
     return frozenset(words.split())
 
 
@@ -305,7 +305,7 @@ def _unless_help(reader: Reader) -> Reader:
 
 
 def parts_of(words: Iterable[str]) -> frozenset[str]:
-    """The parts of names: `db`, `prod` of `db-prod`. A word with blanks is a text, such as SQL, and no name."""
+    """The parts of names: `db`, `prod` of `db-prod`. A word with blanks, such as SQL, is not a name."""
     names = (word for word in words if word and not any(blank in word for blank in " \n\t"))
     return frozenset(part for name in names for part in _BETWEEN_PARTS.split(name.lower()))
 

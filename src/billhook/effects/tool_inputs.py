@@ -162,7 +162,7 @@ def _edit(name: str, given: Mapping[str, Any]) -> ToolInput:
 
 
 def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None) -> ToolInput:
-    """A tool that nothing is known of but its name and its input."""
+    """A tool of which only the name and the input are known."""
     line, folder = _git_line(name, given)
     if line and folder:
         return ToolInput(name, [line], folder)
@@ -197,7 +197,7 @@ def _changed(name: str, given: Mapping[str, Any], said: "NamedFiles") -> list[tu
 
 
 def _destroyed(name: str) -> Kind | None:
-    """`mcp__github__delete_repository`: what a name says that it destroys."""
+    """`mcp__github__delete_repository`: what it destroys, by its name."""
     words = set(_words(name.rpartition("__")[2]))
     if words & _EMPTIES or {"flush", "all"} <= words or {"flush", "db"} <= words:
         return "destroy-data"
@@ -211,17 +211,17 @@ def _destroyed(name: str) -> Kind | None:
 
 
 class NamedFiles(msgspec.Struct):
-    """What an input names. `sure` are files by the field they stand in; `bare` are words that may be anything."""
+    """What an input names. `sure` are files, by their field; `bare` are words that may be anything."""
 
     sure: list[str] = []
     bare: list[str] = []
     lines: list[str] = []
     code: list[str] = []
-    pairs: list[str] = []  # a folder and a name in fields of their own, each with each
+    pairs: list[str] = []  # a folder and a name in separate fields, in all combinations
 
 
 def writes_by_name(tool: str) -> bool:
-    """Whether the name of a tool speaks of writing files: `save_file`, but not `create_issue`."""
+    """Whether a tool writes files, by its name: `save_file`, but not `create_issue`."""
     words = _words(tool)
     return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= set(words)
 
@@ -266,7 +266,7 @@ def _words(name: str) -> list[str]:
 
 
 def _in_two_fields(tool: str, given: Mapping[str, object], found: NamedFiles) -> list[str]:
-    """A folder and a name, each in a field of its own."""
+    """A folder and a name, each in a separate field."""
     folders = [*found.sure, *found.bare]
     if not 1 < len(folders) <= 8:
         return []
@@ -276,7 +276,7 @@ def _in_two_fields(tool: str, given: Mapping[str, object], found: NamedFiles) ->
 
 
 def _strings(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Every string of an input with the key it stands under, at any depth."""
+    """Every string of an input with its key, at any depth."""
     yield from ((key, value) for key, value in _values(given) if isinstance(value, str))
 
 
@@ -297,7 +297,7 @@ def _values(given: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _argument_lists(given: Mapping[str, object]) -> Iterator[str]:
-    """Lists of words that are a command: by the field they stand in, or by the program they begin with."""
+    """Lists of words that are a command: by their field, or by the program that they begin with."""
     for key, value in _values(given):
         if isinstance(value, Mapping):
             yield from _with_arguments(value)
@@ -355,7 +355,7 @@ def _lines(name: str, given: Mapping[str, object]) -> list[str]:
 
 
 def _only_reads(name: str) -> bool:
-    """Whether the name of a tool says that it only reads: `mcp__files__read_file`, `mcp__git__git_diff`."""
+    """Whether a tool only reads, by its name: `mcp__files__read_file`, `mcp__git__git_diff`."""
     verbs = _words(name.rpartition("__")[2])
     first = verbs[1:2] if len(verbs) > 1 and f"__{verbs[0]}__" in name.lower() else verbs[:1]
     if "git" in verbs and verbs[-1] in _OF_THE_INDEX:
@@ -364,7 +364,7 @@ def _only_reads(name: str) -> bool:
 
 
 def _git_line(name: str, given: Mapping[str, object]) -> tuple[str, str]:
-    """The git command that a tool such as `mcp__git__git_checkout` stands for, and the folder it runs in."""
+    """The git command of a tool such as `mcp__git__git_checkout`, and the folder that it runs in."""
     verbs = _words(name)
     verb = next((word for word in verbs if word in _OF_THE_TREE), "")
     if "git" not in verbs or not verb:

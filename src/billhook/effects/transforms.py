@@ -1,4 +1,4 @@
-"""What filters make of a text: decoders, `tr`, `sed`, `rev` and their like."""
+"""The output of filters for known text: decoders, `tr`, `sed`, `rev` and similar programs."""
 
 import base64
 import binascii
@@ -23,7 +23,7 @@ _SET_RANGE = re.compile(r"([!-~])-([!-~])")
 
 
 def transformed(words: Sequence[str], text: str) -> str | None:
-    """What a filter makes of a text; None where it is no filter that is known, or the text is not its."""
+    """The output of a filter for some text; None if it is not a known filter, or the text is not its input."""
     transform = _TRANSFORMS.get(words[0])
     try:
         return transform(words, text) if transform else None

@@ -18,7 +18,7 @@ _RANGE = re.compile(r"(-?\d{1,6}|[a-zA-Z])\.\.(-?\d{1,6}|[a-zA-Z])")
 
 
 class Value(NamedTuple):
-    """A text as far as it is known, and where it comes from: "remote", "decoded", "secret", "computed", "file:PATH"."""
+    """Text as far as it is known, and where it comes from: "remote", "decoded", "secret", "computed", "file:PATH"."""
 
     text: str
     origins: frozenset[str] = NOTHING
@@ -94,7 +94,7 @@ def _cut(text: str, operator: str, word: str, rest: str) -> str | None:
 
 
 def _without(text: str, pattern: str, operator: str) -> str:
-    """A text without its shortest or longest beginning or end that a pattern matches."""
+    """Text without its shortest or longest beginning or end that a pattern matches."""
     ends = range(len(text) + 1) if operator in ("#", "%%") else range(len(text), -1, -1)
     if len(text) > 4096:
         return UNKNOWN
@@ -118,6 +118,8 @@ def braces(raw: RawWord) -> list[RawWord]:
         else:
             text += chr(0xE000 + min(len(parts), 0x1800))
             parts.append(part)
+    if len(text) > LONGEST_VALUE:
+        return [(Expansion("number"),)]  # too long to be expanded: its value is unknown
     words = [text]
     for _ in range(4):  # nested and repeated braces
         words = [word for each in words for word in _one_brace(each)][:MOST_FIELDS]

@@ -1,4 +1,4 @@
-"""What a command runs in its turn: `sudo git push` runs `git push`, `sh -c '...'` runs a text, `xargs rm` runs `rm`.
+"""What a command runs: `sudo git push` runs `git push`, `sh -c '...'` runs code, `xargs rm` runs `rm`.
 
 How the words of wrappers and interpreters are read is in `programs.py`. Where an option is not known the doubt is kept:
 both readings are returned.
@@ -55,7 +55,7 @@ def inside(command: ScriptCommand) -> InnerCommands:
 
 
 def _with_variables(found: InnerCommands, set_here: tuple[str, ...]) -> InnerCommands:
-    """What the values of variables say that other programs run: `GIT_EDITOR='...' git commit`."""
+    """Commands in the values of variables, which other programs run: `GIT_EDITOR='...' git commit`."""
     pairs = (word.partition("=") for word in set_here)
     texts = [value for name, _, value in pairs if _is_line(value) and _RUN_VARIABLES.fullmatch(name)]
     return InnerCommands(found.commands, [*found.texts, *texts], found.complete) if texts else found
@@ -134,7 +134,7 @@ def _fed(words: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
 
 
 def _mark(words: Sequence[str]) -> str:
-    """What stands for an argument: `xargs -I {}`, `xargs -i`."""
+    """The placeholder for an argument: `xargs -I {}`, `xargs -i`."""
     mark = ""
     for word, following in itertools.pairwise((*words, "")):
         if word[:2] in ("-I", "-J", "-i"):
@@ -150,14 +150,14 @@ def _parallel(found: InnerCommands) -> InnerCommands:
 
 
 def _split_string(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
-    """`env -S 'A=1 rm x'`: the words of a text."""
+    """`env -S 'A=1 rm x'`: the words of a string."""
     rest = prefix.rest if prefix.rest[:1] != (prefix.value,) else prefix.rest[1:]
     text = " ".join((prefix.value, *rest))
     return InnerCommands(texts=[f"env {text}"], complete="\\" not in text and "$" not in text)
 
 
 def _in_shell(command: ScriptCommand, prefix: Prefix) -> InnerCommands:
-    """`sudo -s ...`: the rest is a line for a shell; without one the shell reads its standard input."""
+    """`sudo -s ...`: the remaining words are a line for a shell; without them the shell reads its standard input."""
     if prefix.rest:
         inner = _like(command, prefix.rest, prefix.assignments)
         return InnerCommands([inner], [" ".join(prefix.rest)], prefix.known)
@@ -181,7 +181,7 @@ def _found(command: ScriptCommand) -> InnerCommands:
     """What find and fd run for each file that they find."""
     found: list[list[str]] = []
     inner, complete = False, True
-    before = "-"  # an unknown word is believed to be the first folder, or the value of a test
+    before = "-"  # an unknown word counts as the first folder, or as the value of a test
     for word in command.words[1:]:
         if inner and word not in (";", "+"):
             found[-1].append(word.replace("{}", UNKNOWN))
@@ -206,7 +206,7 @@ def _hides(word: str, before: str) -> bool:
 
 
 def _shell(command: ScriptCommand) -> InnerCommands:
-    """A shell: a text behind `-c`, what it reads, or a file that it reads by its name."""
+    """A shell: the code after `-c`, its standard input, or a script file."""
     prefix = Prefix(command.words, INTERPRETERS["sh"])
     own, first = prefix.words[1 : prefix.at], " ".join(prefix.rest[:1])
     if not _SHELL_HELP.isdisjoint(own):
@@ -223,7 +223,7 @@ def _shell(command: ScriptCommand) -> InnerCommands:
 
 _SHELL_HELP: Final = frozenset({"--version", "--help"})
 _RUNS_FIRST: Final = frozenset({"-C", "--init-command"})
-"""Options of fish whose value is a text that it runs first."""
+"""Options of fish whose value is code that it runs first."""
 
 
 def _eval(command: ScriptCommand) -> InnerCommands:
@@ -244,7 +244,7 @@ def _source(command: ScriptCommand) -> InnerCommands:
 _EVALUATES: Final = DECLARES.union(
     ("[", "test", "let", "read", "printf", "unset", "wait", "getopts", "mapfile", "readarray")
 )
-"""Builtins that take a word for a variable's name or a number, and run what its subscript says."""
+"""Builtins that read a word as a variable's name or a number, and run the code in its subscript."""
 
 
 def _evaluated(command: ScriptCommand) -> InnerCommands:
@@ -261,7 +261,7 @@ def _descriptor(path: str) -> bool:
 
 
 def _from_stdin(command: ScriptCommand) -> InnerCommands:
-    """The text a shell reads from its standard input, if the line itself says it."""
+    """The text that a shell reads from its standard input, if the line itself contains it."""
     if last := _stdin(command):
         if last.body is not None:
             return _text(last.body)
@@ -281,7 +281,7 @@ def _stdin(command: ScriptCommand) -> ScriptRedirect | None:
 
 
 def _printed(command: ScriptCommand) -> str | None:
-    """What a command prints, where the line itself says it: `echo`, plain `printf`, `cat` of a here-document."""
+    """What a command prints, if the line itself contains it: `echo`, plain `printf`, `cat` of a here-document."""
     name, words = program(command.words), command.words
     if name == "echo":
         text = " ".join(itertools.dropwhile(re.compile(r"-[neE]+").fullmatch, words[1:]))
@@ -326,7 +326,7 @@ _RUNUSER: Final = Wrapper("ugGsw", "user group supp-group shell whitelist-enviro
 
 
 def _other_user(command: ScriptCommand) -> InnerCommands:
-    """su, script, sg: a text behind `-c`, or a shell that reads what it is given; `runuser -u x` is a wrapper."""
+    """su, script, sg: the code after `-c`, or a shell that reads its input; `runuser -u x` is a wrapper."""
     name, words = program(command.words), command.words
     if name == "runuser" and any(word.startswith(("-u", "--user")) for word in words):
         return _commands(command, Prefix(words, _RUNUSER))
@@ -371,7 +371,7 @@ _CARRIERS_WORDS = (
 _CARRIERS: Final = frozenset(_CARRIERS_WORDS.split())
 """Multiplexers, terminals and the like: a word of theirs that has blanks in it is a line for a shell."""
 _MARKERS: Final = frozenset({"--", "-e", "-x", "--execute", "--command"})
-"""What stands before the command of a terminal."""
+"""The option before the command of a terminal."""
 _TYPES: Final = frozenset({"send-keys", "send", "write-chars", "write", "type", "send-text", "set-buffer", "setb"})
 _TMUX = re.compile(
     r"(?:new|neww|run|if|send|splitw|popup|display-popup|bind|setb"
@@ -509,7 +509,7 @@ def _container(command: ScriptCommand) -> InnerCommands:
 
 
 def _behind_dashes(words: tuple[str, ...], *, anywhere: bool) -> tuple[str, ...]:
-    """What follows `--`, which kubectl takes behind further options of its own."""
+    """The words after `--`, which kubectl accepts after further options."""
     if words[:1] == ("--",) or (anywhere and "--" in words):
         return words[words.index("--") + 1 :]
     return words

@@ -1,9 +1,8 @@
 """Answers that come later.
 
-A background job runs in a thread and loop of its own, so that nothing it does can hold up a firing and it does not
-depend on the loop that started it. When it ends, its answer waits for the next event of the same session that can
-carry context. Its own time-out bounds it. A session that ends waits for its jobs (`finish`); when the process ends,
-what still runs is ended.
+Each background job has a separate thread and loop, so that it can't block a firing and does not depend on the loop that
+started it. When it ends, its answer waits for the next event of the same session that can carry context. Its timeout
+limits it. A session that ends waits for its jobs (`finish`); when the process ends, running jobs are ended.
 """
 
 import atexit
@@ -35,16 +34,16 @@ class Background:
     """The jobs of one engine and the answers that wait. Lives as long as the engine."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        """`changed` is called when answers begin or cease to wait."""
+        """`changed` is called when answers begin or stop waiting."""
         self._changed = changed
         self.answers: dict[str, list[Outcome]] = {}  # answers that wait, by session
         self._running: dict[threading.Thread, _Running] = {}
         self._lock = allocate_lock()
-        self.finish_at_exit = False  # wait for jobs when the process ends, where no session does
+        self.finish_at_exit = False  # wait for jobs when the process ends, if no session does
 
     def start(self, event: Event, job: Job, *, name: str, seconds: float, keep: bool = True) -> None:
-        """Run a job of the hook `name`, which has so many seconds; `keep=False` drops its answer (it is only being
-        ended properly)."""
+        """Run a job of the hook `name`, with so many seconds; `keep=False` drops its answer (it runs only to end
+        properly)."""
         running = _Running(event.session_id, name, time.monotonic() + seconds + _GRACE)
 
         def work() -> None:
@@ -59,7 +58,7 @@ class Background:
                     self._running.pop(thread, None)
                 running.ended.set()
 
-        context = contextvars.copy_context()  # whom we serve is known there, too
+        context = contextvars.copy_context()  # the job needs the current caller, too
         thread = threading.Thread(target=context.run, args=(work,), name="billhook-background", daemon=True)
         with self._lock:
             self._running[thread] = running
@@ -67,7 +66,7 @@ class Background:
         thread.start()
 
     def collect(self, event: Event) -> list[Outcome]:
-        """The answers that this event can carry to the model; each is given once."""
+        """The answers that this event can carry to the model; each is returned once."""
         if not self.answers or not event.takes_context:
             return []
         with self._lock:
@@ -76,7 +75,7 @@ class Background:
             return given
 
     def hand_over(self, session_id: str, other: "Background") -> None:
-        """Let the other engine's next event of a session carry what waits for that session here."""
+        """Move the waiting answers of sessions to another engine, whose next event carries them."""
         with self._lock:
             late = self.answers.pop(session_id, [])
             self._changed()
@@ -86,21 +85,21 @@ class Background:
                 other._changed()
 
     def settle(self, seconds: float, sessions: Collection[str] | None = None) -> bool:
-        """Wait until all jobs (those of some sessions) have ended, for at most so long; says whether they have."""
+        """Wait until all jobs (of some sessions) have ended, for at most so long; returns whether they have."""
         end = time.monotonic() + seconds
         for running in self._of(sessions):
-            # Not Thread.join: before Python 3.13 a Ctrl-C in it marks the thread as ended, and it would be forgotten.
+            # Not Thread.join: before Python 3.13, Ctrl-C in it marks a running thread as ended.
             running.ended.wait(max(0.0, min(end, running.deadline) - time.monotonic()))
         return not self._of(sessions)
 
     async def finish(self, sessions: Collection[str]) -> None:
-        """Let the jobs of some sessions come to their end, each within its own time. An interrupt ends them."""
+        """Wait for the jobs of some sessions, each until its timeout. An interrupt ends them."""
         import asyncio
 
         try:
             while any(running.deadline > time.monotonic() for running in self._of(sessions)):  # noqa: ASYNC110 - threads
                 await asyncio.sleep(_LOOK)
-        finally:  # what is left was interrupted, or can't be: a function that does not come back
+        finally:  # remaining jobs were interrupted, or can't be: a function that does not return
             self.cancel(sessions)
 
     def names(self, sessions: Collection[str]) -> list[str]:
@@ -108,7 +107,7 @@ class Background:
         return list(dict.fromkeys(running.name for running in self._of(sessions)))
 
     def cancel(self, sessions: Collection[str] | None = None) -> None:
-        """End all jobs (those of some sessions): their processes are killed, their answers are lost."""
+        """End all jobs (of some sessions): their processes are killed, their answers are lost."""
         left = self._of(sessions)
         for running in left:
             running.cancel()
@@ -120,8 +119,8 @@ class Background:
         return running if sessions is None else [one for one in running if one.session_id in sessions]
 
 
-_GRACE = 3.0  # seconds after its time in which a job's processes are ended
-_LOOK = 0.02  # seconds between two looks at what still runs
+_GRACE = 3.0  # seconds after its timeout in which a job's processes are ended
+_LOOK = 0.02  # seconds between two checks of the running jobs
 
 
 class _Running:
@@ -141,7 +140,7 @@ class _Running:
 
         async def follow() -> Outcome:
             self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-            if self.cancelled:  # before there was a task to cancel; the job must still begin, to clean up
+            if self.cancelled:  # before there was a task to cancel; the job must still start, to clean up
                 self.cancel()
             return await job()
 
@@ -160,10 +159,10 @@ class _Running:
 
 
 def _as_context(outcome: Outcome) -> Outcome:
-    """A late answer can inform, not decide: the event that it was about is over."""
+    """A late answer can inform, but not decide: its event is over."""
     answer = outcome.answer
     told = Answer(context=answer.context, message=answer.message, data=answer.data)
-    outcome = replace(outcome, failed_open=False)  # it let nothing pass that waits for an answer
+    outcome = replace(outcome, failed_open=False)  # no event waited for this answer
     if answer.decision.value != "none" or answer.stop or answer.keep_going:
         note = f"it decided ({answer.decision}) after the event was over"
         told = replace(told, context=told.context or answer.reason)

@@ -39,25 +39,25 @@ else:
 
 Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
-becomes an outcome, so that a verdict which could not be recorded says so, and denies where its owner wants that."""
+becomes an outcome, so that a verdict that could not be recorded shows it, and denies if so configured."""
 
 
 class Notifier(Protocol):
-    """What the user should be told beside a verdict, each thing once in a session."""
+    """Notices for the user beside a verdict, each once in a session."""
 
     @property
     def told(self) -> Container[str]:
-        """The sessions that were told everything: there is nothing new until a hook fails."""
+        """The sessions that got every notice: there is nothing new until a hook fails."""
 
     def __call__(self, verdict: Verdict) -> tuple[str, ...]: ...
 
 
 _OBSERVING = 10.0
-"""Seconds after which an observer that does not come back is left behind; one, when the event's time is over."""
+"""Seconds after which an observer that does not return is left behind; one, if the event has timed out."""
 
 
 async def tell(observer: Observer, verdict: Verdict, ends: float) -> UnrecordedError | None:
-    """Let an observer know; what it says of a record that is missing. `ends` is when the event's time is over."""
+    """Call an observer; returns its UnrecordedError, if it raised one. `ends` is the event's deadline."""
     try:
         told = observer(verdict)
     except KeyboardInterrupt:
@@ -85,13 +85,13 @@ def _not_observed(error: BaseException, verdict: Verdict) -> UnrecordedError | N
 
 
 def noted(unrecorded: UnrecordedError, event: Event, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes with that of the hook which had to record them."""
+    """The outcomes, with the failure of the hook that had to record them."""
     place = next((i for i, outcome in enumerate(outcomes) if outcome.hook == unrecorded.hook), len(outcomes))
     before = outcomes[place] if place < len(outcomes) else Outcome(unrecorded.hook)
     denies = unrecorded.deny and event.block is not Block.KEEP_GOING
-    said = f"{unrecorded.place}: {unrecorded.message}" if unrecorded.place else unrecorded.message
-    answer = Answer(decision=Decision.DENY, reason=f"hook `{before.hook}` failed: {said}") if denies else NOTHING
-    failed = replace(before, status=Status.FAILED, answer=answer, error=said, failed_open=not denies)
+    error = f"{unrecorded.place}: {unrecorded.message}" if unrecorded.place else unrecorded.message
+    answer = Answer(decision=Decision.DENY, reason=f"hook `{before.hook}` failed: {error}") if denies else NOTHING
+    failed = replace(before, status=Status.FAILED, answer=answer, error=error, failed_open=not denies)
     return [*outcomes[:place], failed, *outcomes[place + 1 :]]
 
 
@@ -107,8 +107,8 @@ _DENY = Decision.DENY
 
 
 class Engine:
-    """Runs the hooks that want an event and folds their answers. Lives as long as its owner likes; may be fired from
-    many tasks and threads at once, because everything that belongs to one firing is in its Context."""
+    """Runs the hooks that listen for an event and folds their answers. Lives as long as its owner; many tasks and
+    threads may fire it at once, because everything that belongs to one firing is in its Context."""
 
     def __init__(
         self,
@@ -127,12 +127,12 @@ class Engine:
         self.parallel = parallel
         self.combine: Combine = combine
         self._observers = tuple(observers)
-        self._closes = bool(self._observers) or notices is not None  # there is something to do after each fold
+        self._closes = bool(self._observers) or notices is not None  # whether there is work after each fold
         self.background = Background(self._settle_idle)
         self._waiting = self.background.answers
         self._settle_idle()
         self.env = dict(env or {})
-        self._know = know  # tells the session's name and turn, for hooks that ask
+        self._know = know  # returns the session's name and turn, for hooks that use them
         self.audience = Audience(self._settle_plan)
         self._settle_plan()
         if listen is not None:
@@ -150,8 +150,8 @@ class Engine:
         """An engine from seed 001's map of event to matcher groups; callbacks take `(input, tool_use_id, context)`.
 
         Only `continue: false` ends the run: after a deny later callbacks still run. `thread=True` runs each synchronous
-        callback in a thread of its own, so that its time-out ends the wait for it. With `dialect="claude"` a file of
-        callbacks that was written for the Claude Agent SDK runs unchanged.
+        callback in a separate thread, so that its timeout ends the wait for it. With `dialect="claude"` callbacks for
+        the Claude Agent SDK run unchanged.
         """
         from billhook.core.functions import from_matchers
 
@@ -159,22 +159,22 @@ class Engine:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """The hooks in the order in which they are asked."""
+        """The hooks in the order in which they run."""
         return self.plan.hooks
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call a listener for each hook that runs and how that ends (`billhook.engine.progress`); returns what ends it.
+        """Call a listener when a hook starts and ends (`billhook.engine.progress`). Returns a function that removes it.
 
-        It is called at once and waited for. What it raises is logged and changes nothing.
+        The call is immediate, and the hook waits for it. What it raises is logged and changes nothing.
         """
         return self.audience.add(listener)
 
     async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """Run every hook that handles this event and fold the answers. Never raises for what a hook does.
 
-        `event` is an Event, or a dict in wire form; EventError names what is wrong with it. Each hook sees the results
-        before it and the input as rewritten so far. After a deny only hooks that `always` run do; after a stop none.
-        `deadline`: seconds for the whole event; a hook that is not reached in time is `timed_out`.
+        `event` is an Event, or a dict in wire form; EventError names the problem with it. Each hook sees the results
+        before it and the input as rewritten so far. After a deny only hooks with `always` run; after a stop, none.
+        `deadline`: seconds for the whole event; a hook that can't start in time is `timed_out`.
         """
         if type(event) in self._idle:
             return Verdict(event)
@@ -192,27 +192,27 @@ class Engine:
         for step in steps:
             asked = now
             if step.without_await is None or asked >= ends:
-                said = step.call(ctx, asked)
-                if said is not None and type(said) is not Outcome:
-                    said = await said
+                returned = step.call(ctx, asked)
+                if returned is not None and type(returned) is not Outcome:
+                    returned = await returned
                 now = _now()
             else:
                 try:
-                    said = await step.without_await(ctx.event)
-                except BaseException as error:  # it can't wait, so nobody but the hook itself can have raised it
-                    said = failure(error)
+                    returned = await step.without_await(ctx.event)
+                except BaseException as error:  # it can't wait, so only the hook itself can have raised it
+                    returned = failure(error)
                 now = _now()
-                if said is not None or now - asked > step.timeout or now > ends:
-                    said = step.settled(ctx, said, asked, now)
-            if said is None:  # nothing to say, which is what most hooks say
+                if returned is not None or now - asked > step.timeout or now > ends:
+                    returned = step.settled(ctx, returned, asked, now)
+            if returned is None:  # an empty answer, as from most hooks
                 outcomes.append((step, asked, now))
                 continue
-            outcomes.append(said)
+            outcomes.append(returned)
             silent = False
-            if said.answer.objects:
-                now = await self._end_run(steps[steps.index(step) + 1 :], ctx, outcomes, said)
+            if returned.answer.objects:
+                now = await self._end_run(steps[steps.index(step) + 1 :], ctx, outcomes, returned)
                 break
-            if said.answer.rewrites and _rewrite(ctx, said.answer):
+            if returned.answer.rewrites and _rewrite(ctx, returned.answer):
                 rewritten_by = steps.index(step)
         else:
             if rewritten_by:
@@ -234,21 +234,21 @@ class Engine:
         return drive.run_aside(self.fire(event, deadline=deadline))
 
     def _first_of_kind(self, given: Any) -> tuple[Event, EventList]:
-        """The event and its steps, for a dict and for an event of a kind that was not met before."""
+        """The event and its steps, for a dict and for the first event of its kind."""
         event = given if isinstance(given, Event) else parse(given)
         return event, self._plan.list_for(event)
 
     def _settle_idle(self) -> None:
-        """The events for which there is nothing to do at all: no hook, no observer, no answer that waits."""
+        """The events without any work: no hook, no observer, no waiting answer."""
         self._idle = frozenset() if self._closes or self._waiting else self.plan.idle
 
     def _settle_plan(self) -> None:
-        """Listeners cost nothing where there are none."""
+        """Without listeners, they cost nothing."""
         self._plan = self.plan.observed if self.audience else self.plan
         self._lists = self._plan.by_type
 
     async def _close(self, verdict: Verdict, ctx: Context) -> Verdict:
-        """Let the user and the observers know."""
+        """Add the notices for the user, and call the observers."""
         verdict = self._noticed(verdict)
         if ctx.reserved_id:
             verdict.with_id(ctx.reserved_id)
@@ -261,20 +261,20 @@ class Engine:
         return verdict
 
     def _noticed(self, verdict: Verdict) -> Verdict:
-        """The verdict with what the user should be told beside it."""
+        """The verdict with the notices for the user."""
         notices = self._notices
         if notices is None or (not verdict.failed_open and verdict.about.session_id in notices.told):
             return verdict
         texts = notices(verdict)
         if not texts:
             return verdict
-        hooks = () if verdict.quiet else verdict.messages  # what hooks want hidden stays so
+        hooks = () if verdict.quiet else verdict.messages  # messages that hooks hide stay hidden
         return replace(verdict, messages=(*hooks, *texts), quiet=False)
 
     async def _fire_in_waves(
         self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], began: float
     ) -> Verdict:
-        """Hooks with no dependency between them at once, on the original input; outcomes in configured order."""
+        """Run hooks without dependencies in parallel, on the original input; outcomes in configured order."""
         import asyncio
 
         event = ctx.event
@@ -283,12 +283,12 @@ class Engine:
         ran: dict[Step, Outcome] = {}
         for wave in self.plan.waves(steps):
             runs = [step for step in wave if over is None or (step.always and not stopped)]
-            said = await asyncio.gather(*(_run(step, ctx.copy()) for step in runs))
+            returned = await asyncio.gather(*(_run(step, ctx.copy()) for step in runs))
             ran |= {step: step.skipped(over) for step in wave if over is not None and step not in runs}
-            ran |= zip(runs, said, strict=True)
+            ran |= zip(runs, returned, strict=True)
             outcomes.extend(ran[step] for step in wave)
-            over = over or next((_ended_by(outcome) for outcome in said if outcome.answer.objects), None)
-            stopped = stopped or any(outcome.answer.stop for outcome in said)
+            over = over or next((_ended_by(outcome) for outcome in returned if outcome.answer.objects), None)
+            stopped = stopped or any(outcome.answer.stop for outcome in returned)
         outcomes[before:] = [ran[step] for step in steps]
         rewriters = [step for step in steps if _rewrite(ctx, ran[step].answer)]
         if rewriters and over is None:
@@ -298,7 +298,7 @@ class Engine:
     async def _end_run(
         self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
     ) -> float:
-        """After a deny only the hooks that `always` run do, after a stop none. Returns when that was done."""
+        """After a deny run only the hooks with `always`; after a stop, none. Returns the time of the end."""
         why, stopped = _ended_by(objection), objection.answer.stop
         for step in rest:
             runs = step.always and not stopped
@@ -308,14 +308,14 @@ class Engine:
         return _now()
 
     async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
-        """A gate that judged an input which a later hook then rewrote judges the final one, too. When that was done."""
+        """Run gates again if a later hook rewrote the input that they judged. Returns the time of the end."""
         final, gates = ctx.event, [step for step in steps if step.hook.gate]
         _withdraw({step.name for step in gates}, outcomes)
         for step in gates:
             outcome = await _run(step, ctx)
             again = outcome.answer.updated_input
             if again is not None and again != getattr(final, "tool_input", None):
-                error = "asked again about the final input, it rewrote that input once more"
+                error = "it ran again on the final input, and rewrote that input once more"
                 outcome = step.judge(final, Reply(status=Status.FAILED, error=error), outcome.duration_ms)
             outcomes.append(outcome)
             if outcome.answer.objects:
@@ -326,10 +326,10 @@ class Engine:
 async def _run(step: Step, ctx: Context) -> Outcome:
     """Run one hook to its end."""
     began = _now()
-    said = step.call(ctx, began)
-    if said is not None and type(said) is not Outcome:
-        said = await said
-    return to_outcome(said or (step, began, _now()))
+    returned = step.call(ctx, began)
+    if returned is not None and type(returned) is not Outcome:
+        returned = await returned
+    return to_outcome(returned or (step, began, _now()))
 
 
 def _ended_by(outcome: Outcome) -> Skipped:
@@ -338,7 +338,7 @@ def _ended_by(outcome: Outcome) -> Skipped:
 
 
 def _rewrite(ctx: Context, answer: Answer) -> bool:
-    """Let later hooks see the input (or output) as rewritten; True when there is a new input."""
+    """Show later hooks the rewritten input or output; returns whether there is a new input."""
     if answer.updated_output is not UNSET and hasattr(ctx.event, "tool_response"):
         ctx.event = ctx.event.replace(tool_response=answer.updated_output)
     if answer.updated_input is None or answer.updated_input == getattr(ctx.event, "tool_input", None):
@@ -350,9 +350,9 @@ def _rewrite(ctx: Context, answer: Answer) -> bool:
 
 
 def _withdraw(gates: set[str], outcomes: list[RawOutcome]) -> None:
-    """An allow of a gate was about an input that was rewritten since: only what it says of the final one counts."""
+    """Drop the allow of a gate for an input that was rewritten since: only its answer on the final input counts."""
     for i, raw in enumerate(outcomes):
         if isinstance(raw, Outcome) and raw.hook in gates and raw.answer.decision is Decision.ALLOW:
-            lost = "it allowed an input that was rewritten later, and was asked again"
+            lost = "it allowed an input that was rewritten later, and ran again"
             answer = replace(raw.answer, decision=Decision.NONE, reason="")
             outcomes[i] = replace(raw, answer=answer, lost=(*raw.lost, lost))

@@ -1,7 +1,7 @@
 """Which hooks an event gets, and in which order: compiled once, looked up in a dict.
 
-Order: priority ascending, then `after`, then the order in which the hooks were given. Stable. A hook whose `run` has
-`runs_last` comes after all that don't wait for it, whatever their priority.
+Order: priority ascending, then `after`, then the given order. Stable. A hook whose `run` has `runs_last` comes after
+all hooks that don't wait for it, whatever their priority.
 """
 
 from collections import Counter, defaultdict
@@ -29,13 +29,13 @@ else:
 
 _STRICTNESS: dict[OnFailure, int] = {"allow": 0, "ask": 1, "deny": 2}
 _CACHE_LIMIT = 1024
-_WRITE_OR_EDIT = "Write\0Edit"  # stands for the name of a tool that may be either; no tool is called so
+_WRITE_OR_EDIT = "Write\0Edit"  # the name of a tool that may be either; no real tool has this name
 
 
 class Steps(tuple[Step, ...]):
     """The hooks that handle an event, in order."""
 
-    waits: bool  # one of them may have to be waited for
+    waits: bool  # at least one of them may wait
 
     def __new__(cls, steps: Iterable[Step]) -> "Steps":
         made = super().__new__(cls, steps)
@@ -50,14 +50,14 @@ class Plan:
         self.hooks = tuple(_order(*_distinct(list(hooks))))
         self.names = _shown_names(self.hooks)
         self.idle = frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in self.hooks))
-        """The events that no hook wants, whatever they are about."""
+        """The events that no hook listens for, whatever their matcher field is."""
         self._observed = False
-        self.by_type: dict[Any, EventList] = {}  # the events that were met and that have a type of their own
+        self.by_type: dict[Any, EventList] = {}  # the typed events that occurred so far
         self._by_name: dict[str, EventList] = {}
 
     @cached_property
     def observed(self) -> "Plan":
-        """The same for an engine with listeners, which are told of every call."""
+        """The same for an engine with listeners, which get every call."""
         made = object.__new__(Plan)
         made.__dict__.update(self.__dict__)
         made._observed, made.by_type, made._by_name = True, {}, {}
@@ -65,12 +65,12 @@ class Plan:
 
     @cached_property
     def at_once(self) -> frozenset[type[Event]]:
-        """The events whose hooks never have to be waited for, whatever they are about."""
+        """The events whose hooks never wait, whatever their matcher field is."""
         slow = [hook for hook in self.hooks if hook.background or hook.hears_failures or is_async(hook.run)]
         return frozenset(kind for name, kind in EVENTS.items() if not any(hook.wants(name) for hook in slow))
 
     def steps(self, event: Event) -> Steps:
-        """The hooks that want this event, in order."""
+        """The hooks that listen for this event, in order."""
         return (self.by_type.get(type(event)) or self.list_for(event)).steps(event)
 
     def list_for(self, event: Event) -> "EventList":
@@ -85,7 +85,7 @@ class Plan:
         return made
 
     def waves(self, steps: Sequence[Step]) -> list[list[Step]]:
-        """The same steps as groups that may run at once: each after the groups that its hooks depend on."""
+        """The same steps as groups that may run in parallel: each after the groups that its hooks depend on."""
         level: dict[str, int] = {}
         groups: list[list[Step]] = []
         for step in steps:
@@ -137,7 +137,7 @@ class EventList:
             self.target_of = _tool_in_doubt
 
     def steps(self, event: Event) -> Steps:
-        """The steps for what this event is about: compared once, then looked up in `known`."""
+        """The steps for this event's matcher field: compared once, then looked up in `known`."""
         target = self.target_of(event)
         found = self.known.get(target)
         if found is None:
@@ -153,7 +153,7 @@ class EventList:
             if target == _WRITE_OR_EDIT:
                 found = [*self._wanting("Write"), *self._wanting("Edit")]
         elif field is None:
-            # The event takes no matcher: none is looked at, unless the hook is for all events that match.
+            # The event has no matcher field: matchers are ignored, unless the hook is for all events that match.
             return Steps(step for step in self.all if step.hook.events or step.matcher.everything)
         else:
             found = self._places(target)
@@ -168,16 +168,15 @@ class EventList:
         return made
 
     def _places(self, name: str) -> list[int]:
-        """The steps that want this name; each is in one index only, so none is there twice."""
+        """The steps that match this name; each is in one index only, so none appears twice."""
         found = self.always + self.by_name.get(name, [])
         if self._set is not None and (matching := self._set.matching(name)):
             found += [self._patterns[i] for i in matching]
         return found
 
     def _wanting(self, tool: str) -> list[int]:
-        """The steps that want a tool by the name that it has in the event, by its canonical name, by the name that
-        their own dialect has for it, or by that of a tool which it is as good as: whoever guards `Write` guards
-        patches, too. A step may be there twice."""
+        """The steps that match a tool by its name in the event, by its canonical name, by its name in their dialect, or
+        by the name of an equivalent tool: a hook for `Write` also gets patches. A step may appear twice."""
         found = self._places(tool)
         for name in tools.OTHER_NAMES.get(tool, ()):
             found += self._places(name)
@@ -193,20 +192,20 @@ class EventList:
 
 
 def _tool_in_doubt(event: Event) -> str | None:
-    """The name of the tool; both names of one that may be either, so that whoever guards `Edit` is asked."""
+    """The name of the tool; both names of a tool that may be either, so that hooks for `Edit` run."""
     name: str = getattr(event, "tool_name", "")
     return _WRITE_OR_EDIT if name == "Write" and tools.also_edits(event.payload) else name
 
 
 def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
-    """Identical hooks from several layers run once, with the strictest `on_failure` among them; and by which name
-    those that are left out are known now."""
+    """Identical hooks from several layers run once, with the strictest `on_failure` among them. Also returns the new
+    names of the omitted ones."""
     kept: dict[Any, int] = {}
     distinct: list[Hook] = []
     renamed: dict[str, str] = {}
     for hook in hooks:
         if not isinstance(hook, Hook):
-            raise PlanError(f"{hook!r} is not a hook", hint="make one of a function with @on(PreToolUse)")
+            raise PlanError(f"{hook!r} is not a hook", hint="make a hook from a function with @on(PreToolUse)")
         if not isinstance(hook.priority, int | float):
             raise PlanError(f"hook `{hook.name}` has the priority {hook.priority!r}; it must be a number")
         if hook.timeout is not None and not (isinstance(hook.timeout, int | float) and hook.timeout > 0):
@@ -215,7 +214,7 @@ def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
         key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background, hook.always)
         try:
             at = kept.setdefault(key, len(distinct))
-        except TypeError:  # a callable that can't be hashed is like no other
+        except TypeError:  # a callable that can't be hashed equals no other
             at = len(distinct)
         if at == len(distinct) or distinct[at].source.layer == hook.source.layer:
             distinct.append(hook)

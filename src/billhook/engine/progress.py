@@ -1,7 +1,7 @@
-"""What hooks are doing right now, as typed events to whoever listens: started, and then one end.
+"""The progress of hooks, as typed events for listeners: one start, then one end.
 
-A hook that is not asked (its condition is false, it is skipped, its time was over before) is not heard of. What is told
-is what the hook itself came to; what the engine makes of it for the verdict is in the verdict.
+A hook that does not run (its condition is false, it is skipped, the event has timed out) has no progress. Progress
+shows the hook's own result; the verdict shows its effect.
 """
 
 import itertools
@@ -23,24 +23,24 @@ else:
 
 
 class HookProgress(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Which hook, and what it was asked about."""
+    """The hook, and the event that it runs for."""
 
     hook: str
     event: str  # the event's name
     session_id: str = ""
     tool_use_id: str | None = None
     agent_id: str | None = None
-    asking: int = 0  # a number for each time that a hook is asked in this process; the end has that of the start
+    asking: int = 0  # a number for each run of a hook in this process; start and end have the same
 
 
 class HookStarted(HookProgress, frozen=True, kw_only=True, tag="hook_started"):
-    """A hook was asked. Exactly one of the others follows for it."""
+    """A hook was started. Exactly one of the other events follows for it."""
 
-    timeout: float  # seconds that it has
+    timeout: float  # in seconds
 
 
 class HookEnded(HookProgress, frozen=True, kw_only=True):
-    """How asking it went, in the words of its outcome."""
+    """How it ended, with the fields of its outcome."""
 
     status: str
     decision: str
@@ -52,32 +52,32 @@ class HookEnded(HookProgress, frozen=True, kw_only=True):
 
 
 class HookFinished(HookEnded, frozen=True, kw_only=True, tag="hook_finished"):
-    """It answered, or failed; one that runs in the background, when its answer came."""
+    """It answered, or failed. For a hook in the background: when its answer came."""
 
 
 class HookTimedOut(HookEnded, frozen=True, kw_only=True, tag="hook_timed_out"):
-    """It did not answer in its time."""
+    """It did not answer in time."""
 
 
 class HookCancelled(HookProgress, frozen=True, kw_only=True, tag="hook_cancelled"):
-    """Whoever fired the event gave up while the hook was running."""
+    """The caller that fired the event was cancelled while the hook was running."""
 
     duration_ms: float
 
 
 Progress = HookStarted | HookFinished | HookTimedOut | HookCancelled
 Listener = Callable[[Progress], object]
-"""Called where the hook is asked, which for hooks in the background is another thread; the hook waits for it. What it
+"""Called in the thread of the hook, which for hooks in the background is another thread; the hook waits for it. What it
 raises is logged and changes nothing."""
 
 _numbers: Final = itertools.count(1)
 
 
 class Audience:
-    """Who listens to the hooks of one engine. Lives as long as the engine; threads may share it."""
+    """The listeners of one engine. Lives as long as the engine; threads may share it."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        """`changed` is called when somebody comes or goes."""
+        """`changed` is called when a listener is added or removed."""
         self._changed = changed
         self._listeners: dict[object, Listener] = {}
         self._lock = allocate_lock()
@@ -86,8 +86,8 @@ class Audience:
         return bool(self._listeners)
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Tell it everything from now on, until what is returned is called."""
-        seat = object()  # the same listener may come twice
+        """Add a listener. Returns a function that removes it."""
+        seat = object()  # the same listener may be added twice
         with self._lock:
             self._listeners[seat] = listener
             self._changed()
@@ -102,9 +102,9 @@ class Audience:
     def tell(self, progress: Progress) -> None:
         for listener in tuple(self._listeners.values()):
             try:
-                said = listener(progress)
-                if inspect.iscoroutine(said):
-                    said.close()
+                returned = listener(progress)
+                if inspect.iscoroutine(returned):
+                    returned.close()
                     raise TypeError("a listener can't be async")
             except KeyboardInterrupt:
                 raise
@@ -113,12 +113,12 @@ class Audience:
 
 
 class Asking:
-    """One hook that is being asked, as the audience hears of it. Whatever happens, it hears of one end."""
+    """One run of a hook, reported to the audience. Whatever happens, it reports one end."""
 
     def __init__(self, audience: Audience, hook: AskedHook, event: Event, began: float) -> None:
         self._audience, self._hook, self._began = audience, hook, began
         self._ended = False
-        self.goes_on = False  # its answer comes later: who waits for that tells the end
+        self.goes_on = False  # its answer comes later: the code that waits for it reports the end
         self._about: dict[str, Any] = {
             "hook": hook.name,
             "event": event.hook_event_name,
@@ -131,24 +131,24 @@ class Asking:
     def started(self, seconds: float) -> None:
         self._audience.tell(HookStarted(**self._about, timeout=round(seconds, 3)))
 
-    def answered(self, said: Outcome | None) -> Outcome:
-        """The hook came to this; None: it had nothing to say. Not an end when its answer comes later."""
-        outcome = said or to_outcome((self._hook, self._began, time.monotonic()))
+    def answered(self, given: Outcome | None) -> Outcome:
+        """The hook has this outcome; None: an empty answer. It is no end if its answer comes later."""
+        outcome = given or to_outcome((self._hook, self._began, time.monotonic()))
         if not self.goes_on:
             self.ended(outcome)
         return outcome
 
     async def followed(self, rest: Awaitable[Outcome | None]) -> Outcome:
-        """What the rest of it comes to."""
+        """Wait for the outcome of the hook."""
         try:
-            said = await rest
-        except BaseException:  # it was cancelled, or interrupted: what a hook raises is an outcome
+            outcome = await rest
+        except BaseException:  # a cancellation or an interrupt: an error of the hook is an outcome
             self.cancelled()
             raise
-        return self.answered(said)
+        return self.answered(outcome)
 
     def to_be_told_later(self, answer: Callable[[], Awaitable[Outcome]]) -> Callable[[], Awaitable[Outcome]]:
-        """The job that waits for an answer which the hook promised; its end is that of the hook."""
+        """The job that waits for a promised answer; its end is the end of the hook."""
         self.goes_on = True
 
         async def job() -> Outcome:
@@ -167,8 +167,8 @@ class Asking:
             return
         self._ended = True
         kind = HookTimedOut if outcome.status is Status.TIMED_OUT else HookFinished
-        said = outcome.to_dict()
-        self._audience.tell(kind(**self._about, **{field: said[field] for field in _SAID}))
+        fields = outcome.to_dict()
+        self._audience.tell(kind(**self._about, **{field: fields[field] for field in _FIELDS}))
 
     def cancelled(self) -> None:
         if self._ended:
@@ -178,14 +178,14 @@ class Asking:
         self._audience.tell(HookCancelled(**self._about, duration_ms=elapsed))
 
 
-_SAID: Final = tuple(field for field in HookEnded.__struct_fields__ if field not in HookProgress.__struct_fields__)
+_FIELDS: Final = tuple(field for field in HookEnded.__struct_fields__ if field not in HookProgress.__struct_fields__)
 
 
 def _log(error: BaseException, progress: Progress) -> None:
     import logging
 
-    said = "a listener failed on the progress of hook `%s`"
-    logging.getLogger("billhook").error(said, progress.hook, exc_info=error)
+    message = "a listener failed on the progress of hook `%s`"
+    logging.getLogger("billhook").error(message, progress.hook, exc_info=error)
 
 
 __all__ = ["HookCancelled", "HookFinished", "HookStarted", "HookTimedOut", "Listener", "Progress"]

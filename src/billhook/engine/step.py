@@ -1,6 +1,6 @@
 """How one hook is called: compiled into a single callable when the plan is made, not decided by flags at every call.
 
-A call takes the context and the time at which it began. It returns None (nothing to say, the usual case), an Outcome,
+A call takes the context and the time at which it began. It returns None (an empty answer, the usual case), an Outcome,
 or an awaitable of either. Condition, budget, background and listeners are wrappers around the call of the function.
 """
 
@@ -48,10 +48,10 @@ _WORDS = {Status.FAILED: "failed", Status.TIMED_OUT: "timed out", Status.COULD_N
 
 
 class Step:
-    """One hook as one kind of event sees it, with everything looked up that can be looked up beforehand."""
+    """One hook for one kind of event, with everything that can be looked up in advance."""
 
     def __init__(self, hook: Hook, name: str, event_name: str, *, observed: bool = False) -> None:
-        """`observed`: listeners are told of every call (`billhook.engine.progress`)."""
+        """`observed`: listeners get every call (`billhook.engine.progress`)."""
         row, run = meanings(hook.dialect), hook.run
         self.hook, self.name, self.event_name = hook, name, event_name
         self.source, self.dialect, self.meanings = str(hook.source), hook.dialect, row
@@ -59,13 +59,13 @@ class Step:
         self.run = ToldOfFailures(run, row) if event_name == "PostToolUseFailure" and hook.hears_failures else run
         self.timeout = row.timeout_for(event_name) if hook.timeout is None else hook.timeout
         self.matcher = compile_matcher(hook.match, row.matching, event_name)
-        self.waits = hook.background or is_async(self.run)  # it may have to be waited for
+        self.waits = hook.background or is_async(self.run)  # it may wait
         keeps_time = getattr(run, "keeps_time", False)  # its `run` keeps `ctx.deadline` itself
         self.may_answer_later = hook.background or (keeps_time and hook.dialect == "spec")
         self.when_late: OnFailure | None = getattr(run, "when_late", None)
-        """The rule of its protocol for an answer that is late, when it is stricter than `on_failure`."""
+        """The rule of its protocol for a timeout, if that is stricter than `on_failure`."""
         self.without_await: Callable[[Event], Awaitable[Any]] | None = None
-        """Its function, when it is async and has no `await`: the engine awaits it without any wrapper."""
+        """Its function, if it is async and has no `await`: the engine awaits it without any wrapper."""
         self.call = self._compiled(observed, keeps_time)
 
     def _compiled(self, observed: bool, keeps_time: bool) -> Call:
@@ -96,11 +96,11 @@ class Step:
         return self.judge(event, Reply(status=Status.TIMED_OUT, error=why, on_failure=self.when_late), duration_ms)
 
     def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
-        """An outcome from what was read. A failure is never an opinion: what it does is what the hook's owner chose."""
+        """An outcome from a reply. A failure is never an answer: the hook's `on_failure` decides."""
         answer, status, failed_open = reply.answer, reply.status, False
         if status in FAILURES:
             rule = reply.on_failure or self.on_failure
-            # A failure never makes an agent go on that wants to stop.
+            # A failure never keeps an agent from stopping.
             failed_open = rule == "allow" or event.block is _KEEP_GOING
             reason = f"hook `{self.name}` {_WORDS[status]}: {reply.error}"
             answer = NOTHING if failed_open else Answer(decision=Decision(rule), reason=reason)
@@ -119,44 +119,44 @@ class Step:
             reply.output_bytes,
         )
 
-    def read(self, ctx: Context, said: Any, began: float) -> Outcome:
-        """The outcome of what the hook returned in time."""
+    def read(self, ctx: Context, returned: Any, began: float) -> Outcome:
+        """The outcome of a value that the hook returned in time."""
         event = ctx.event
-        if type(said) is Answer and said.plain and event.block is not _KEEP_GOING:
-            return Outcome(self.name, self.source, self.dialect, _OK, said, (_now() - began) * 1e3)
-        reply = self._reply(event, said)
+        if type(returned) is Answer and returned.plain and event.block is not _KEEP_GOING:
+            return Outcome(self.name, self.source, self.dialect, _OK, returned, (_now() - began) * 1e3)
+        reply = self._reply(event, returned)
         if reply.later is not None or (reply.answer.background and reply.status is _OK):
             reply = self._adopt(ctx, reply)
         return self.judge(event, reply, (_now() - began) * 1e3)
 
-    def settled(self, ctx: Context, said: Any, began: float, now: float) -> Outcome:
-        """The outcome of a function without `await`, which returned something, or too late."""
+    def settled(self, ctx: Context, returned: Any, began: float, now: float) -> Outcome:
+        """The outcome of a function without `await` that returned a value, or timed out."""
         if now - began > self.timeout or now > ctx.ends:
-            return self.overran(ctx, said, began, min(began + self.timeout, ctx.ends))
-        if type(said) is Answer and said.plain and ctx.event.block is not _KEEP_GOING:
-            return Outcome(self.name, self.source, self.dialect, _OK, said, (now - began) * 1e3)
-        return self.read(ctx, said, began)
+            return self.overran(ctx, returned, began, min(began + self.timeout, ctx.ends))
+        if type(returned) is Answer and returned.plain and ctx.event.block is not _KEEP_GOING:
+            return Outcome(self.name, self.source, self.dialect, _OK, returned, (now - began) * 1e3)
+        return self.read(ctx, returned, began)
 
-    def read_late(self, ctx: Context, said: Any, why: str, began: float) -> Outcome:
-        """The same after its time. It timed out, but a deny is still a deny."""
-        reply, took = self._reply(ctx.event, said), (_now() - began) * 1e3
+    def read_late(self, ctx: Context, returned: Any, why: str, began: float) -> Outcome:
+        """The same after the deadline. It timed out, but a deny is still a deny."""
+        reply, took = self._reply(ctx.event, returned), (_now() - began) * 1e3
         return self.judge(ctx.event, reply, took) if reply.answer.objects else self.late(ctx.event, why, took)
 
-    def overran(self, ctx: Context, said: Any, began: float, deadline: float) -> Outcome:
-        """A function that can't be interrupted came back after its time."""
+    def overran(self, ctx: Context, returned: Any, began: float, deadline: float) -> Outcome:
+        """A function that can't be interrupted returned after its deadline."""
         times = f"it took {_now() - began:.3g} s and had {deadline - began:.3g} s"
-        return self.read_late(ctx, said, f"{times} (`thread=True` ends the wait)", began)
+        return self.read_late(ctx, returned, f"{times} (`thread=True` ends the wait)", began)
 
-    def _reply(self, event: Event, said: Any) -> Reply:
-        """What a hook returned, read; whatever it is, it can't hurt us."""
+    def _reply(self, event: Event, returned: Any) -> Reply:
+        """Read a hook's return value; no value can make this raise."""
         try:
-            reply = read_returned(event, said, self.meanings)
+            reply = read_returned(event, returned, self.meanings)
             return reply if reply.answer.plain else replace(reply, answer=reply.answer.tidy())
         except Exception as error:
             return failure(error)
 
     def _adopt(self, ctx: Context, reply: Reply) -> Reply:
-        """The hook said that its answer comes later. Of a gate that is too late: something waits for it."""
+        """The hook promised an answer for later. A gate can't do that: the agent waits for its answer."""
         event, later, promised = ctx.event, reply.later, reply.answer.background
         objects, unjudged = reply.answer.objects, event.gates and self.hook.gate
         dropped = unjudged or objects
@@ -170,7 +170,7 @@ class Step:
 
             job = answer if ctx.asking is None or dropped else ctx.asking.to_be_told_later(answer)
             ctx.background.start(event, job, name=self.name, seconds=seconds, keep=not dropped)
-        if objects:  # whoever has a deny in hand need not be waited for
+        if objects:  # after a deny there is nothing to wait for
             return replace(reply, later=None)
         if unjudged:
             return _too_late(event)
@@ -181,7 +181,7 @@ class Step:
 
 
 def _of_event(step: Step, function: Callable[[Event], Any]) -> Call:
-    """The short way to a function that takes only the event: nobody sees `ctx.deadline`, so it is not set."""
+    """The short way to a function that takes only the event: it can't see `ctx.deadline`, so that is not set."""
     timeout = step.timeout
 
     def call(ctx: Context, began: float) -> Any:
@@ -189,79 +189,79 @@ def _of_event(step: Step, function: Callable[[Event], Any]) -> Call:
         if began >= ends:
             return _not_reached(step, ctx)
         try:
-            said = function(ctx.event)
-            if said is not None and type(said) not in _ANSWERS:
-                said, rest = _first_step(said)
+            returned = function(ctx.event)
+            if returned is not None and type(returned) not in _ANSWERS:
+                returned, rest = _first_step(returned)
                 if rest is not None:
-                    return _finished(step, ctx, rest, said, began, min(began + timeout, ends))
-        except BaseException as error:  # nobody cancels or closes us here: whatever it is, the hook raised it
+                    return _finished(step, ctx, rest, returned, began, min(began + timeout, ends))
+        except BaseException as error:  # no code cancels or closes us here: whatever it is, the hook raised it
             return step.failed(ctx.event, error, began)
         now = _now()
         if now - began > timeout or now > ends:
-            return step.overran(ctx, said, began, min(began + timeout, ends))
-        return None if said is None or said is NOTHING else step.read(ctx, said, began)
+            return step.overran(ctx, returned, began, min(began + timeout, ends))
+        return None if returned is None or returned is NOTHING else step.read(ctx, returned, began)
 
     return call
 
 
 def _of_context(step: Step) -> Call:
-    """The way to any other function. One that answers at once is not late, whenever it is called."""
+    """The way to any other function. A function that answers at once does not time out, whenever it is called."""
     run, at_once = step.run, getattr(step.hook.run, "at_once", False)
 
     def call(ctx: Context, began: float) -> Any:
         try:
-            said: Any = run(ctx)
-            if said is not None and type(said) not in _ANSWERS:
-                said, rest = _first_step(said)
+            returned: Any = run(ctx)
+            if returned is not None and type(returned) not in _ANSWERS:
+                returned, rest = _first_step(returned)
                 if rest is not None:
-                    return _finished(step, ctx, rest, said, began, ctx.deadline)
+                    return _finished(step, ctx, rest, returned, began, ctx.deadline)
         except BaseException as error:
             return step.failed(ctx.event, error, began)
         if not at_once and _now() > ctx.deadline:
-            return step.overran(ctx, said, began, ctx.deadline)
-        return None if said is None or said is NOTHING else step.read(ctx, said, began)
+            return step.overran(ctx, returned, began, ctx.deadline)
+        return None if returned is None or returned is NOTHING else step.read(ctx, returned, began)
 
     return call
 
 
-def _first_step(said: Any) -> tuple[Any, Coroutine[Any, Any, Any] | None]:
-    """What a function returned, and None; or what its coroutine waits for, and that coroutine. Raises what it does."""
-    if type(said) is CoroutineType:
+def _first_step(returned: Any) -> tuple[Any, Coroutine[Any, Any, Any] | None]:
+    """A function's return value, and None; or the future of its coroutine, and that coroutine. Raises its errors."""
+    if type(returned) is CoroutineType:
         try:
-            return said.send(None), said
+            return returned.send(None), returned
         except StopIteration as end:
             return end.value, None
-    if not inspect.isawaitable(said):
-        return said, None
+    if not inspect.isawaitable(returned):
+        return returned, None
     from billhook.core.drive import awaiting
 
-    return None, awaiting(said)
+    return None, awaiting(returned)
 
 
 async def _finished(
     step: Step, ctx: Context, coroutine: Coroutine[Any, Any, Any], first: Any, began: float, deadline: float
 ) -> Outcome | None:
-    """The rest of a hook that waits for something, for as long as it may take."""
+    """Wait for a hook after its first step, until its deadline."""
     from billhook.core.drive import ExpiredError, RaisedError, finish
 
     try:
-        said = await finish(coroutine, first, deadline - _now())
+        returned = await finish(coroutine, first, deadline - _now())
     except RaisedError as raised:
         return step.failed(ctx.event, raised.error, began)
     except ExpiredError as expired:
         return step.read_late(ctx, expired.late, f"no answer within {deadline - began:.3g} s", began)
-    return None if said is None else step.read(ctx, said, began)
+    return None if returned is None else step.read(ctx, returned, began)
 
 
 def _keeping_time(step: Step) -> Call:
-    """The way to a hook that keeps `ctx.deadline` itself: nobody needs to stand beside it with a watch."""
+    """The way to a hook that keeps `ctx.deadline` itself: it needs no timer."""
 
     async def call(ctx: Context, began: float) -> Outcome | None:
         try:
-            said: Any = await step.run(ctx)  # type: ignore[misc]  # what keeps its time is async
+            returned: Any = await step.run(ctx)  # type: ignore[misc]  # a run that keeps its deadline is async
         except Exception as error:
             return step.failed(ctx.event, error, began)
-        return step.read(ctx, said, began)
+        return step.read(ctx, returned, began)
 
     return call
 
@@ -283,7 +283,7 @@ def _with_deadline(step: Step, call: Call) -> Call:
 
 
 def _with_deadline_kept(step: Step, call: Call) -> Call:
-    """For a hook that looks and says, without waiting for anybody: it is called even when the event's time is over."""
+    """For a hook that never waits: it runs even after the event's deadline."""
 
     def timed(ctx: Context, began: float) -> Any:
         ctx.deadline = began + step.timeout
@@ -298,14 +298,14 @@ def _with_budget(step: Step, budget: str, call: Call) -> Call:
             return _not_reached(step, ctx)
         ctx.deadline = min(ctx.within(budget, began + step.timeout), ctx.ends)
         if ctx.deadline <= began:
-            return step.late(ctx.event, "the time that it shares with others was over")
+            return step.late(ctx.event, "the timeout that it shares with other hooks was over")
         return call(ctx, began)
 
     return budgeted
 
 
 def _conditional(step: Step, condition: Condition, call: Call) -> Call:
-    """Seed 002: a condition that raises means skipped. But a gate that can't tell whether it applies does not pass."""
+    """Seed 002: a condition that raises means skipped. But a gate whose condition is unknown fails closed."""
 
     unwanted = step.skipped(Skipped(SkipReason.CONDITION_FALSE))
 
@@ -335,10 +335,10 @@ def _in_background(step: Step, call: Call) -> Call:
 
         async def job() -> Outcome:
             began = _now()
-            said = call(own, began)
-            if said is not None and type(said) is not Outcome:
-                said = await said
-            return to_outcome(said or (step, began, _now()))
+            returned = call(own, began)
+            if returned is not None and type(returned) is not Outcome:
+                returned = await returned
+            return to_outcome(returned or (step, began, _now()))
 
         ctx.background.start(ctx.event, job, name=step.name, seconds=step.timeout)
         return Outcome(step.name, step.source, step.dialect, Status.BACKGROUND)
@@ -347,23 +347,23 @@ def _in_background(step: Step, call: Call) -> Call:
 
 
 def _observed(step: Step, call: Call) -> Call:
-    """Tells those who listen that the hook is called, and how that ends."""
+    """Reports the start and the end of the hook to listeners."""
 
     def observed(ctx: Context, began: float) -> Any:
         asking = ctx.asking = Asking(ctx.audience, step, ctx.event, began)
         try:
             asking.started(ctx.deadline - began)
-            said = call(ctx, began)
-        except BaseException:  # an interrupt: what a hook raises is an outcome
+            result = call(ctx, began)
+        except BaseException:  # an interrupt: an error of the hook is an outcome
             asking.cancelled()
             raise
-        return asking.answered(said) if said is None or isinstance(said, Outcome) else asking.followed(said)
+        return asking.answered(result) if result is None or isinstance(result, Outcome) else asking.followed(result)
 
     return observed
 
 
 def _not_reached(step: Step, ctx: Context) -> Outcome:
-    return step.late(ctx.event, "its time was over before it could be asked")
+    return step.late(ctx.event, "the deadline passed before it could start")
 
 
 def _too_late(event: Event) -> Reply:
@@ -378,17 +378,17 @@ def is_async(run: Handler) -> bool:
 
 
 def failure(error: BaseException) -> Reply:
-    """What a hook raised. An interrupt is not the hook's."""
+    """The failure for an error that a hook raised. An interrupt is not the hook's error."""
     if isinstance(error, KeyboardInterrupt):
         raise error
     return Reply(status=Status.FAILED, error=_shown(error))
 
 
 def _shown(error: BaseException) -> str:
-    """An error in one line."""
+    """An error on one line."""
     if isinstance(error, BillhookError):  # it is for people already
-        said = f"{error.place}: {error.message}" if error.place else error.message
-        return f"{said} ({error.hint})" if error.hint else said
+        text = f"{error.place}: {error.message}" if error.place else error.message
+        return f"{text} ({error.hint})" if error.hint else text
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:  # its own __str__ is broken, too

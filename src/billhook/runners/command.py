@@ -1,7 +1,7 @@
-"""The factories of `run` for what is outside: a command, a program, a literal answer.
+"""Factories of `run`: for a shell command, a program, a fixed answer.
 
-The engine sees only the callables they make. A handler is a frozen record with a `__call__`, so that two hooks that
-do the same compare equal. Functions become handlers in `billhook.core.functions`.
+The engine sees only the callables that they make. A handler is a frozen record with a `__call__`, so that two hooks
+that do the same compare equal. Functions become handlers in `billhook.core.functions`.
 """
 
 import functools
@@ -40,24 +40,25 @@ Login = Literal["auto", "exact", "no"]
 
 
 class CommandRunner(msgspec.Struct, frozen=True):
-    """Run a command and read its exit as the dialect says. It keeps `ctx.deadline` itself: what a hook printed before
-    it was ended still counts."""
+    """Run a command and read its exit by the rules of the dialect. It keeps `ctx.deadline` itself: what a hook printed
+    before it was ended still counts."""
 
     argv: tuple[str, ...]
     dialect: str = "claude"
     login: Login = "auto"
-    """`auto`: a login environment where the dialect wants one; `exact`: a real login shell; `no`: never."""
-    cwd: str = ""  # the project that it belongs to, and where it runs; empty: in the event's own folder
-    variables: tuple[tuple[str, str], ...] = ()  # of its environment, each with what `fill` makes its value from
-    fill: Callable[[str, Context], str] | None = None
-    """Puts what an event says into a text: into variables, and without variables into arguments."""
+    """`auto`: a login environment if the dialect has one; `exact`: a real login shell; `no`: never."""
+    cwd: str = ""  # its project's folder, in which it runs; empty: the event's folder
+    variables: tuple[tuple[str, str], ...] = ()  # environment variables with their templates, for `fill`
+    fill: Callable[[str, Context], Sequence[str]] | None = None
+    """Puts values of the event into variables and positional parameters; into `argv` where it has neither."""
+    parameters: tuple[str, ...] = ()  # of a shell: what follows its text
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
         return await self.ended(ctx)
 
     async def ended(self, ctx: Context, read: Callable[[Exit, Context], Reply | None] | None = None) -> Reply:
-        """Run it. `read` may make something of how it ended; where it does not, the dialect does."""
+        """Run it. `read` may turn its exit into a reply; if it returns none, the dialect does."""
         speech, event = dialect(self.dialect), ctx.event
         call = speech.write_call(ctx)
         base: Mapping[str, str] = inherited(hook_variables=not speech.meanings.hook_variables)
@@ -66,10 +67,11 @@ class CommandRunner(msgspec.Struct, frozen=True):
         argv = _fitted(self.argv)
         results = _results_file(ctx)
         env = {**base, **call.env, **self._told(ctx), "BILLHOOK_RESULTS": results or _NO_RESULTS}
-        if self.fill is not None and not self.variables:
-            argv = tuple(fit(self.fill(word, ctx))[0] for word in argv)
+        if self.fill is not None:
+            plain, filled = (argv, self.parameters) if self.variables else ((), argv)
+            argv = (*plain, *(fit(each)[0] for word in filled for each in self.fill(word, ctx)))
         cwd = self.cwd or event.cwd or _folder_of_caller()
-        if self.cwd:  # its project, whatever project is open: what was approved was looked up from there
+        if self.cwd:  # its project, whatever project is open: its approved files are relative to it
             env["CLAUDE_PROJECT_DIR"] = self.cwd
             env["BILLHOOK_DEPTH"] = str(_depth() + 1)
         child = process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
@@ -85,18 +87,20 @@ class CommandRunner(msgspec.Struct, frozen=True):
             late = await child.wait(seconds)
             _remove(results)
             assert late is not None
-            # The promise was the first line; the answer is what follows it.
+            # The first line was the promise; the answer follows it.
             _, _, after = late.stdout.partition(b"\n")
             return speech.read_exit(event, msgspec.structs.replace(late, stdout=after))
 
         return msgspec.structs.replace(read_output(event, promises[0], speech.meanings), later=rest)
 
     def _told(self, ctx: Context) -> dict[str, str]:
-        """The variables that tell of the event."""
-        return {} if self.fill is None else {name: self.fill(text, ctx) for name, text in self.variables}
+        """The variables with the event's fields."""
+        if self.fill is None:
+            return {}
+        return {name: fit("\n".join(self.fill(text, ctx)))[0] for name, text in self.variables}
 
     def _explained(self, reply: Reply, env: Mapping[str, str], cwd: str) -> Reply:
-        """A shell says "not found" of a script with a bad interpreter, too: look at what it could not start."""
+        """A shell prints "not found" for a script with a bad interpreter, too: check the file that did not start."""
         named = _NAMED.search(reply.error)
         if named is None or reply.exit_code is None:
             return reply
@@ -108,7 +112,7 @@ _NO_RESULTS: Final = os.path.join(os.path.dirname(__file__), "no_results.json") 
 
 
 def _results_file(ctx: Context) -> str:
-    """A file with what earlier hooks of this event left, by name; "" where none of the configured ones did."""
+    """A file with the results of earlier hooks of this event, by name; "" if no configured hook has one."""
     found = {one.hook: one.to_dict() for one in ctx.earlier}
     if not found:
         return ""
@@ -127,19 +131,19 @@ def _remove(path: str) -> None:
 
 
 def _folder_of_caller() -> str:
-    """Where somebody else is, whom we serve; we ourselves are where we are."""
+    """The folder of a caller that we serve; empty: our own working directory."""
     served = client_env.served()
     return "" if served is None else served.cwd
 
 
 def _depth() -> int:
-    """How many hooks deep we are: one that asks billhook again must not do so for ever."""
-    said = client_env.environ().get("BILLHOOK_DEPTH", "")
-    return int(said) if said.isdecimal() and len(said) < 4 else 0
+    """How many hooks deep we are: a hook that calls billhook again must not recurse for ever."""
+    depth = client_env.environ().get("BILLHOOK_DEPTH", "")
+    return int(depth) if depth.isdecimal() and len(depth) < 4 else 0
 
 
 async def _login_environment(base: Mapping[str, str], seconds: float) -> Mapping[str, str]:
-    """The login environment, if it is to be had in time: a profile that hangs must not take the hook's time, too."""
+    """The login environment, if it is available in time: a profile that hangs must not use up the hook's timeout."""
     try:
         async with asyncio.timeout(seconds):
             return await login.environment(base)
@@ -147,21 +151,21 @@ async def _login_environment(base: Mapping[str, str], seconds: float) -> Mapping
         return base
 
 
-_PROMISING = ("claude", "spec")  # dialects in which a command may print `{"async": true}` and go on working
+_PROMISING = ("claude", "spec")  # dialects in which a command may print `{"async": true}` and continue
 _NAMED = re.compile(r": ([^:]+): (?:command not found|not found|permission denied|no such file|cannot execute)", re.I)
 """`/bin/sh: 1: ./guard.sh: not found`."""
 
 
 @functools.lru_cache(256)
 def _fitted(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Arguments that execve takes; too long is an error of its own and stays."""
+    """Arguments that execve accepts; that they are too long is a separate error."""
     return tuple(word if cut else fitted for word in argv for fitted, cut in (fit(word),))
 
 
 def command(
     text: str, *, dialect: str = "claude", login: Login = "auto", shell: str = "", cwd: str = ""
 ) -> CommandRunner:
-    """A shell command: `sh -c`, or `cmd /C` on Windows, or for the shell that is named: `bash`, `powershell`."""
+    """A shell command: `sh -c`, or `cmd /C` on Windows, or a named shell: `bash`, `powershell`."""
     if shell:
         return CommandRunner(_SHELLS[shell] + (text,), dialect, login, cwd)
     if login == "exact" and sys.platform != "win32":
@@ -184,7 +188,7 @@ def execute(argv: Sequence[str] | str, *, dialect: str = "claude", cwd: str = ""
 
 
 class Literally(msgspec.Struct, frozen=True):
-    """Always the same answer: a plain line of config."""
+    """Always the same answer: a fixed value in the configuration."""
 
     answer: Answer
 

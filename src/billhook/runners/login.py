@@ -1,8 +1,8 @@
-"""The environment of a login shell, from a snapshot: what `sh -lc` would give to a command, without its cost each time.
+"""The environment of a login shell, from a snapshot: the same variables as with `sh -lc`, without its cost each time.
 
-Only variables are in a snapshot. Functions, the umask, limits and side effects of a profile are not; a hook that needs
-them asks for the real login shell. A profile that prints, exits or hangs can't break a command either: then the
-environment is the one that was given, and `problem` says why.
+A snapshot has only variables. It has no functions, umask, limits or side effects of a profile; a hook that needs them
+uses the real login shell. A profile that prints, exits or hangs can't break a command: then the environment stays as
+given, and `problem` has the reason.
 """
 
 import os
@@ -28,13 +28,13 @@ else:
 _SHELLS_OWN = ("_", "SHLVL", "PWD", "OLDPWD", MARKER)
 _SCRIPT = 'printf "\\n%s\\n" "$0"; exec /usr/bin/env -0'
 _FOLDER = "/etc/profile.d"
-_SETTLED = 2.0  # seconds: a change in the same tick of the clock as the listing would go unseen
+_SETTLED = 2.0  # seconds: a change in the same clock tick as the listing would be missed
 _KEPT = 16
-_RETRY = 60.0  # seconds after which a snapshot that failed is tried again, though no profile changed
+_RETRY = 60.0  # seconds after which a failed snapshot is tried again, even if no profile changed
 
 
 class LoginEnvironment(msgspec.Struct, frozen=True):
-    """What a login shell made of one environment; kept until a profile changes. `problem` is empty when it worked."""
+    """The login environment for one base environment; kept until a profile changes. `problem` is empty on success."""
 
     variables: dict[str, str]
     problem: str
@@ -45,26 +45,26 @@ _Key = tuple[object, ...]
 _listed: dict[_Key, list[str]] = {}
 _lock = threading.Lock()
 _snapshots: dict[_Key, "LoginEnvironment | Future[LoginEnvironment]"] = {}
-"""Those that were taken, and those that are being taken."""
+"""Snapshots that are complete, and those in progress."""
 
 
 async def environment(base: Mapping[str, str], *, seconds: float = 10) -> Mapping[str, str]:
-    """The environment that `sh -lc` would give to a command when it is started with `base`.
+    """The environment of a command under `sh -lc`, when that is started with `base`.
 
-    The login shell runs at the first call and again when a profile changed; callers at the same time, in whatever
-    loop or thread, share one run. Files that a profile reads in turn are not watched. Don't change the result.
+    The login shell runs at the first call, and again when a profile changed; concurrent callers, in any loop or
+    thread, share one run. Files that a profile reads are not watched. Don't change the result.
     """
     return (await _snapshot(base, seconds)).variables
 
 
 def problem(base: Mapping[str, str]) -> str:
-    """Why `environment(base)` is only `base`; empty when it is not, or was never asked for."""
+    """Why `environment(base)` is only `base`; empty if it is not, or was never used."""
     snapshot = _taken(base)
     return snapshot.problem if snapshot else ""
 
 
 def known(base: Mapping[str, str]) -> Mapping[str, str] | None:
-    """What `environment(base)` gives, where that takes no waiting."""
+    """The value of `environment(base)`, if it is available without waiting."""
     snapshot = _taken(base)
     return None if snapshot is None or _is_stale(snapshot) else snapshot.variables
 
@@ -85,18 +85,18 @@ async def _snapshot(base: Mapping[str, str], seconds: float) -> LoginEnvironment
         if mine:
             return await _fill(key, found, base, seconds)
         try:
-            # Cancelling one waiter does not reach the others: the future counts as running.
+            # A cancelled waiter does not cancel the others: the future counts as running.
             return await asyncio.wrap_future(found)
         except _AbandonedError:
             continue
 
 
 class _AbandonedError(Exception):
-    """Whoever took the snapshot was cancelled: the next one takes it."""
+    """The caller that took the snapshot was cancelled: the next caller takes it."""
 
 
 def _claim(key: _Key) -> tuple["LoginEnvironment | Future[LoginEnvironment]", bool]:
-    """The snapshot for a key, and whether the caller is the one to take it."""
+    """The snapshot for a key, and whether the caller has to take it."""
     with _lock:
         found = _snapshots.get(key)
         if found is not None and not (isinstance(found, LoginEnvironment) and _is_stale(found)):
@@ -132,7 +132,7 @@ async def _fill(
 
 
 async def _take(base: Mapping[str, str], seconds: float) -> LoginEnvironment:
-    # The marker parts what a profile prints from what we ask for.
+    # The marker separates the output of a profile from the variables.
     marker = os.urandom(8).hex()
     ended = await process.run(("/bin/sh", "-lc", _SCRIPT, marker), stdin=b"", env=base, cwd="/", seconds=seconds)
     _, found, output = ended.stdout.partition(f"\n{marker}\n".encode())
@@ -152,9 +152,9 @@ def _why(ended: Exit, began: bool, seconds: float) -> str:
     if ended.truncated:
         return "the login shell printed too much"
     how = f"exit code {ended.code}" if ended.code is not None else f"signal {ended.signal}"
-    said = ended.stderr_text.strip().splitlines()
+    printed = ended.stderr_text.strip().splitlines()
     place = "`/usr/bin/env -0` failed" if began else "a profile ended the login shell before its command"
-    return f"{place} ({how}{': ' + said[-1] if said else ''})"
+    return f"{place} ({how}{': ' + printed[-1] if printed else ''})"
 
 
 def _key(base: Mapping[str, str]) -> _Key:
@@ -165,7 +165,7 @@ def _key(base: Mapping[str, str]) -> _Key:
 
 
 def _variables(base: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """All of an environment. The same object as for the call before when nothing changed: that compares at once."""
+    """A whole environment. If nothing changed, the same object as in the last call, which makes comparing fast."""
     global _last  # noqa: PLW0603
     before, made = _last
     if base != before:
@@ -178,7 +178,7 @@ _last: tuple[dict[str, str], frozenset[tuple[str, str]]] = {}, frozenset()
 
 
 def _profiles(folder: _Key) -> list[str]:
-    """The files in /etc/profile.d, listed again only when the folder changed: listing takes longest."""
+    """The files in /etc/profile.d, listed again only if the folder changed: listing takes longest."""
     found = _listed.get(folder)
     if found is None:
         try:

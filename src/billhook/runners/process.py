@@ -1,17 +1,17 @@
-"""Run one command: standard input, environment, deadline, and the end of everything it started. Knows no hooks.
+"""Run one command: standard input, environment, deadline, and the end of everything it started. Independent of hooks.
 
     ended = await run(["./check.sh"], stdin=b"{}", env=os.environ, seconds=10)
 
 What a caller may rely on:
 
-- The exit status decides, not the end of the output: a background process that holds stdout delays a result by 0.1 s.
-- A command that ended leaves nothing behind: what remains of its process group, and whatever still holds its output,
-  gets TERM at once and KILL 0.5 s later. A process that left the group and closed the output is a daemon on purpose,
-  and is spared.
+- The exit status decides, not the end of the output: a background process that keeps stdout open delays a result by
+  0.1 s.
+- A command that ended leaves nothing behind: other members of its process group, and processes that still have its
+  output open, get TERM at once and KILL 0.5 s later. A process that left the group and closed the output is a daemon
+  on purpose, and is spared.
 - At the deadline, or when the waiting task is cancelled, the whole tree (see `tree`) gets TERM and CONT, then KILL:
-  0.1 s after the deadline, for whoever waits has one, too; 0.5 s after a cancellation. What a command said until then
-  counts.
-- Output is kept up to a cap, the first bytes of it, and drained beyond.
+  0.1 s after the deadline, because the caller has one, too; 0.5 s after a cancellation. The output up to then counts.
+- Only the first bytes of the output are kept; the remaining output is read and dropped.
 - Nothing process-wide changes: no signal handler, no child watcher, and only children that were started here are ever
   collected. So it works in any event loop of any thread.
 """
@@ -49,9 +49,9 @@ __all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sw
 STDOUT_CAP = 1 << 20
 STDERR_CAP = 1 << 16
 HEAD_START = 0.005
-"""Seconds for which a command is left alone: most print little and end soon, and each wake-up would slow them down."""
+"""Seconds without any check at the start: most commands print little and end soon, and each wake-up slows them down."""
 LAST_WORDS = 0.1
-"""Seconds for which a command that is late is still listened to while it ends: whoever waits has a deadline, too."""
+"""Seconds for which output is still read after a timeout, while the command ends: the caller has a deadline, too."""
 LINGER = 0.1  # seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing
 
 _CHUNK = 1 << 16
@@ -87,10 +87,10 @@ def start(
 ) -> "Child":
     """Start a command in its own process group, with the payload on its standard input.
 
-    `keep` is what standard output is added to; without it the first bytes are kept.
+    Standard output is appended to `keep`; without it the first bytes are kept.
 
     Never raises for a command that can't be started: then `wait` returns an `Exit` with `start_error` at once.
-    The child must be waited for until it gave an `Exit`; `wait(0)` ends it now.
+    The caller must wait until there is an `Exit`; `wait(0)` ends the child now.
     """
     if sys.platform == "win32":
         from billhook.runners import process_windows
@@ -117,7 +117,7 @@ def launch(
     env: Mapping[str, str],
     cwd: str | bytes | os.PathLike[str] | None,
 ) -> tuple[_Child, tuple[int, int], memoryview] | str:
-    """A command that runs, both ends of its standard input, and what did not fit into that; or why there is none."""
+    """A running command, both ends of its standard input, and the input that did not fit; or why it can't run."""
     marker, pipes, pid = os.urandom(8).hex(), list[int](), 0
     env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
     with starting():
@@ -125,7 +125,7 @@ def launch(
             for _ in range(3):
                 pipes += pipe()
             in_read, in_write, out_read, out_write, err_read, err_write = pipes
-            widen(out_write, len(stdin))  # an echo of the payload must not have to wait for us
+            widen(out_write, len(stdin))  # a command that echoes the payload must not wait for us
             rest = prefill(in_write, stdin)
             pid = spawn(argv, (in_read, out_write, err_write), env, cwd)
             child = kind(pid, marker, out_read, err_read)
@@ -143,7 +143,7 @@ def launch(
 class Child:
     """One running command; lives until `wait` has returned its `Exit`.
 
-    It holds descriptors, a process number and buffers, but nothing of an event loop: a `wait` may go on in another
+    It has descriptors, a process number and buffers, but nothing of an event loop: a `wait` may continue in another
     loop of another thread. One `wait` at a time.
     """
 
@@ -159,8 +159,8 @@ class Child:
         self._payload = memoryview(b"")
         self._exited = False
         self._ended: Exit | None = None
-        # A loop watches a single descriptor, and a wait moves between loops by that one: the exit, and once there is
-        # more to watch a poll for all of it. That is made now, while a lack of descriptors can still be reported.
+        # A loop watches a single descriptor, so that a wait can move between loops: the exit, or a poll for all
+        # descriptors. It is made now, while a lack of descriptors can still be reported.
         self._watch, self._id = watch_exit(pid)
         try:
             self._poll = Poll()
@@ -178,8 +178,8 @@ class Child:
         return child
 
     def feed(self, write: int, read: int, payload: memoryview) -> None:
-        """Send the rest of a payload while waiting."""
-        # Our copy of the reading end stays open meanwhile: a child that closes its stdin can't give us SIGPIPE then.
+        """Send the remaining payload while waiting."""
+        # Our copy of the reading end stays open meanwhile: otherwise a child that closes its stdin causes SIGPIPE.
         self._pipe, self._payload = (write, read), payload
         self._listen()
         self._poll.register(write, select.POLLOUT)
@@ -187,8 +187,8 @@ class Child:
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
         """Wait for the end, at most for `seconds`, then kill the tree.
 
-        `until` sees the stdout so far whenever there is more of it; when it returns True, `wait` returns None and the
-        command goes on running, for a later `wait` to collect. A cancelled wait kills the tree before it raises.
+        `until` gets the stdout so far whenever there is more of it; when it returns True, `wait` returns None and the
+        command keeps running, for a later `wait`. A cancelled wait kills the tree before it raises.
         """
         if self._ended is not None:
             return self._ended
@@ -212,7 +212,7 @@ class Child:
             finally:
                 self._finish(timed_out=True)
             raise
-        except BaseException:  # the coroutine was thrown away: nothing can be awaited any more
+        except BaseException:  # the coroutine was closed: it can't await any more
             self._tree.kill_now()
             self._tree.doubt()
             self._finish(timed_out=True)
@@ -223,7 +223,7 @@ class Child:
         return self._exited
 
     def _enough(self, stdout: bytearray, until: Callable[[bytes], bool] | None) -> Callable[[], bool]:
-        """Whether there is nothing more to wait for: the exit, or an `until` that is content with the new output."""
+        """Whether the wait is over: the command ended, or `until` accepts the new output."""
         if until is None:
             return self._has_exited
         seen = 0
@@ -238,7 +238,7 @@ class Child:
         return enough
 
     async def _pump(self, enough: Callable[[], bool], seconds: float) -> bool:
-        """Move bytes until there is `enough` or the time is over; says whether there was."""
+        """Move bytes until there is `enough` or the time is over; returns whether there was."""
         if enough():
             return True
         loop = asyncio.get_running_loop()
@@ -254,7 +254,7 @@ class Child:
                 stop(False, error)
 
         def stop(in_time: bool, error: Exception | None = None) -> None:
-            loop.remove_reader(fd)  # now, or the loop reports it once more before the waiter goes on
+            loop.remove_reader(fd)  # now, or the loop reports it once more before the waiter continues
             if not done.done():
                 done.set_result(in_time) if error is None else done.set_exception(error)
 
@@ -288,7 +288,7 @@ class Child:
             self._drain()
 
     def _read(self, fd: int) -> int:
-        """Read once; how much there was."""
+        """Read once; returns how much there was."""
         try:
             chunk = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -303,7 +303,7 @@ class Child:
         return len(chunk)
 
     def _drain(self) -> None:
-        """Read what is in the pipes now, which is no more than pipes hold, however fast somebody writes."""
+        """Read what is in the pipes now. That is limited by their size, however fast a process writes."""
         for fd in tuple(self._open):
             left = PIPE_MAX
             while left > 0 and (count := self._read(fd)):
@@ -331,7 +331,7 @@ class Child:
         os.close(fd)
 
     async def _end_tree(self, grace: float = GRACE) -> None:
-        """TERM and CONT, a grace, KILL. When it is cancelled meanwhile, KILL comes at once."""
+        """TERM and CONT, a grace period, KILL. If it is cancelled meanwhile, KILL comes at once."""
         dead = False
         try:
             await self._ask_to_end(grace)
@@ -344,7 +344,7 @@ class Child:
             self._tree.doubt()
 
     async def _ask_to_end(self, seconds: float) -> bool:
-        """TERM and CONT; whether all are dead within so long."""
+        """TERM and CONT; returns whether all are dead within so long."""
         self._tree.signal(signal.SIGTERM, signal.SIGCONT)
         end, pause = time.monotonic() + seconds, 0.005
         await self._pump(self._has_exited, seconds)
@@ -358,7 +358,7 @@ class Child:
         return True
 
     def _finish(self, *, timed_out: bool) -> Exit:
-        """See to what the leader left, collect the leader, and let go of everything."""
+        """Handle the processes that the leader left, collect the leader, and close everything."""
         self._stop_feeding()
         if timed_out:
             self._drain()
@@ -387,7 +387,7 @@ class Child:
         return self._ended
 
     def _is_lost(self) -> bool:
-        """Whether somebody else collected the leader: the host ignores SIGCHLD or waits for any child."""
+        """Whether other code collected the leader: the host ignores SIGCHLD or waits for any child."""
         try:
             if hasattr(os, "waitid"):
                 os.waitid(*self._id, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -396,7 +396,7 @@ class Child:
         return False
 
     def _collect(self) -> int | None:
-        """The exit code, or minus the number of the signal; None when it can't be known."""
+        """The exit code, or minus the number of the signal; None if it is unknown."""
         try:
             if not hasattr(os, "waitid"):
                 pid, status = os.waitpid(self._pid, os.WNOHANG)

@@ -1,8 +1,8 @@
 """Everything that one command started: found through /proc, ended by signals.
 
-On Linux a process belongs to the tree when it is in the leader's process group, descends from a member, or carries the
-tree's marker in its environment; so one that left by `setsid` or by a double fork is found too. Elsewhere the process
-group is all there is. Nothing here changes a setting of the host process, except `adopt_orphans`.
+On Linux a process belongs to the tree if it is in the leader's process group, descends from a member, or has the tree's
+marker in its environment; so a process that left by `setsid` or by a double fork is found, too. Elsewhere the tree is
+the process group. Nothing here changes a setting of the host process, except `adopt_orphans`.
 """
 
 import os
@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
 MARKER = "BILLHOOK_CHILD"
-"""The variable that carries the markers of a command: its own, after those of the commands it runs in."""
+"""The variable with the markers of a command: its own, after those of the commands that it runs in."""
 GRACE = 0.5  # seconds between TERM and KILL
-PATIENCE = 30.0  # seconds after which a process that even KILL can't end (a dead network file system) is given up
+GIVE_UP = 30.0  # seconds after which we stop waiting for a process that even KILL can't end (a dead network disk)
 
 
 class Process(NamedTuple):
@@ -38,13 +38,13 @@ class Process(NamedTuple):
 class Tree:
     """The processes of one command; lives until a scan finds none of them.
 
-    `reserved` says that the leader has not been collected yet, so that its number names nobody else's group.
+    `reserved`: the leader has not been collected yet, so that no other group can have its number.
     """
 
     def __init__(self, leader: int, marker: str) -> None:
         self.leader = leader
         self.reserved = True
-        self.resting = False  # it waits to be asked again: what appears meanwhile is not its doing
+        self.resting = False  # it waits for its next request: processes that appear meanwhile are not its own
         self._marker = marker.encode()
         self._start = next((process.start for process in processes([str(leader)])), 0) if _adopting else 0
         self._known: dict[int, int] = {}
@@ -52,12 +52,12 @@ class Tree:
         _live[leader] = self
 
     def close(self) -> None:
-        """Say that the command has ended, whatever it left."""
+        """Note that the command has ended, whatever it left."""
         _live.pop(self.leader, None)
         _end_doubts()
 
     def abandon(self) -> None:
-        """Kill and collect a command that was started in vain."""
+        """Kill and collect a command that is not needed."""
         self.kill_now()
         _collect(self.leader)
         self.close()
@@ -88,7 +88,7 @@ class Tree:
     def _owns(self, process: Process, trusted: bool, leaders: set[int]) -> bool:
         if self._known.get(process.pid) == process.start or (trusted and self.leader in (process.pid, process.group)):
             return True
-        # The start time spares reading the environment of everything that was there before.
+        # Older processes are skipped by their start time, without reading their environment.
         if not process.alive or process.start < self._start:
             return False
         if self._marker in _marker_of(process):
@@ -101,13 +101,13 @@ class Tree:
         return owners == [self]
 
     def doubt(self) -> None:
-        """Say that the command had to be ended: orphans that may be its own die as soon as no other can own them."""
+        """Note that the command had to be ended: orphans that may be its own die as soon as no other can own them."""
         if self._doubtful:
             with _lock:
                 _doubted.append(self)
 
     def resolve(self, *, now: bool) -> bool:
-        """Kill the orphans in doubt that nobody else can own, or all of them `now`; whether no doubt is left."""
+        """Kill the uncertain orphans that no other command can own, or all `now`; returns whether none is left."""
         there = [p for p in processes(map(str, self._doubtful)) if p.alive and self._doubtful[p.pid] == p.start]
         sure = {p.pid: p.start for p in there if now or not _owners(p)}
         if sure:
@@ -123,13 +123,13 @@ class Tree:
                 _collect(pid)
 
     def signal(self, *signals: int, group: bool | None = None) -> bool:
-        """Send the signals to every member; False when there was none."""
+        """Send the signals to every member; False if there was none."""
         if sys.platform != "linux":
             return [_send_group(self.leader, number) for number in signals or (0,)][-1]
         members = self.members(group=group)
         for number in signals:
             if self.reserved:
-                # One atomic call for the whole group: nobody in it can fork its way out.
+                # One atomic call for the whole group: no member can escape by a fork.
                 _send_group(self.leader, number)
             for pid, process in members.items():
                 if not (self.reserved and process.group == self.leader):
@@ -137,10 +137,10 @@ class Tree:
         return bool(members)
 
     def dismiss(self, *, thorough: bool) -> bool:
-        """TERM and CONT to what an ended leader left; whether anything was found.
+        """TERM and CONT to the processes that an ended leader left; returns whether there were any.
 
-        Looking through /proc after each command would cost more than the command: without `thorough` only the group
-        gets them, unseen, and `remains` tells after the leader was collected.
+        A scan of /proc after each command would cost more than the command: without `thorough` only the group gets the
+        signals, without a scan, and `remains` tells the result after the leader was collected.
         """
         if thorough:
             return self.signal(signal.SIGTERM, signal.SIGCONT)
@@ -149,27 +149,27 @@ class Tree:
         return False
 
     def remains(self) -> bool:
-        """Whether the group outlives the leader. Ask at once after the leader was collected: its number is free now."""
+        """Whether the group outlives the leader. Call it right after the leader was collected: its number is free."""
         return _send_group(self.leader, 0) and (sys.platform != "linux" or bool(self.members(group=True)))
 
     def kill(self, passes: int = 60) -> Iterator[float]:
-        """KILL until a scan finds nothing. Yields the pauses (about 1 s in all) that the caller must make."""
+        """KILL until a scan finds nothing. Yields the pauses (about 1 s in total) that the caller must make."""
         for number in range(passes):
             if not self.signal(signal.SIGKILL):
                 return
             yield min(0.001 * 2**number, 0.02)
 
     def kill_now(self) -> None:
-        """The same for a caller that can't wait otherwise."""
+        """The same with blocking pauses."""
         for pause in self.kill():
             time.sleep(pause)
 
 
 def processes(names: Iterable[str] | None = None) -> Iterator[Process]:
-    """What /proc says about these processes, or all."""
+    """The data of /proc about these processes, or all."""
     for name in os.listdir("/proc") if names is None else names:
         if name.isdigit():
-            # The name of the program may hold blanks and parentheses: the fields begin after the last one.
+            # The name of the program may contain blanks and parentheses: the fields begin after the last one.
             fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
             if len(fields) > 19:
                 yield Process(int(name), fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
@@ -179,17 +179,17 @@ _markers: dict[tuple[int, int], bytes] = {}
 
 
 def _marker_of(process: Process) -> bytes:
-    """The markers that a process carries.
+    """The markers of a process.
 
-    It has them from its birth, as a copy of its parent: so it is asked once, and keeps them when it later starts
-    another program with an empty environment.
+    It has them from its start, as a copy of its parent. They are read once, and kept if it later runs another program
+    with an empty environment.
     """
     key = process.pid, process.start
     found = _markers.get(key)
     if found is None:
         environment = _environment(process.pid)
         found = (b"\0" + environment).partition(b"\0" + MARKER.encode() + b"=")[2].partition(b"\0")[0]
-        if environment:  # in the midst of starting a program it is empty for a moment
+        if environment:  # while a program starts, it is empty for a moment
             _markers[key] = found
     return found
 
@@ -202,7 +202,7 @@ def _environment(pid: int) -> bytes:
 
 
 def forget_markers() -> None:
-    """Look at every process anew."""
+    """Scan all processes again."""
     _markers.clear()
 
 
@@ -241,27 +241,27 @@ def _collect(pid: int) -> None:
 
 
 _live: dict[int, Tree] = {}  # the commands that have not ended, by their leaders
-_doubted: list[Tree] = []  # commands that had to be ended while orphans were there that another command may have left
+_doubted: list[Tree] = []  # commands that had to be ended while there were orphans that another command may have left
 _adopting = False
 _start_lock = threading.RLock()
 _NO_LOCK = nullcontext()
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of everything its commands leave behind, so that no escape goes unseen.
+    """Make this process the parent of everything that its commands leave behind, so that no process escapes.
 
-    It is a setting of the whole process, which from now on starts children through `process` only: any other child
-    that appears while a command runs counts as an orphan of that command, to be killed and collected with it. So it is
-    for a process of our own, such as the command line or the daemon. Does nothing outside Linux.
+    It is a setting of the whole process, which from now on must start children only through `process`: any other child
+    that appears while a command runs counts as an orphan of that command, and is killed and collected with it. So it is
+    only for billhook's own processes, such as the command line or the daemon. Does nothing outside Linux.
     """
     global _adopting  # noqa: PLW0603
     _adopting = _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with(parent: int) -> bool:
-    """Let TERM come when the parent ends, however it ends; False when it has ended already.
+    """Get TERM when the parent ends, however it ends; False if it has ended already.
 
-    Who is not our parent, because somebody stands between us, is only looked at now. Does no more outside Linux."""
+    A process that is not our direct parent is only checked now; so is every process outside Linux."""
     if os.getppid() != parent:
         return _exists(parent)
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)
@@ -295,7 +295,7 @@ def _exists(pid: int) -> bool:
 
 
 def starting() -> AbstractContextManager[object]:
-    """Held while a command is started and its tree made: a scan meanwhile would take the leader for an orphan."""
+    """Held while a command is started and its tree made: a scan meanwhile would mistake the leader for an orphan."""
     return _start_lock if _adopting else _NO_LOCK
 
 
@@ -312,14 +312,14 @@ def reap_orphans() -> None:
 
 
 def sweep() -> None:
-    """Collect orphans that have ended, and kill those in doubt that nobody can own any more. Commands do that at their
-    end; it is for a process that lives on without any."""
+    """Collect orphans that have ended, and kill the uncertain ones that no command can own any more. Commands do that
+    at their end; this is for a process that keeps running without commands."""
     reap_orphans()
     _end_doubts()
 
 
 def _leaders() -> set[int]:
-    """The children that we started ourselves and have not collected. Taken before a scan: then none is missing."""
+    """The children that we started ourselves and have not collected. Read before a scan, so that none is missing."""
     return {*list(_live), *(tree.leader for tree in list(_left))}
 
 
@@ -328,7 +328,7 @@ def _is_adopted(process: Process, leaders: set[int]) -> bool:
 
 
 def _owners(orphan: Process) -> list[Tree]:
-    """The running commands that may have left it: the one whose marker it carries, or all that are older."""
+    """The running commands that may have left it: the one whose marker it has, or all that are older."""
     running = list(_live.values())
     marked = [tree for tree in running if tree._marker in _marker_of(orphan)]
     return marked or [tree for tree in running if tree._start <= orphan.start and not tree.resting]
@@ -341,21 +341,22 @@ def _end_doubts(*, now: bool = False) -> None:
 
 
 def _children() -> list[str] | None:
-    """Our children, or None for a kernel that keeps no list."""
+    """Our children, or None if the kernel has no list of them."""
     folder = "/proc/self/task"
     tasks = [f"{folder}/{task}/children" for task in os.listdir(folder)]
     return b" ".join(_read(task) for task in tasks).decode().split() if os.path.exists(tasks[0]) else None
 
 
-# What a command left behind is killed by one thread, which lives only while there is something to do: the event loop
-# that ran the command may be gone by then.
+# One thread kills the processes that commands left behind. It lives only while there is work: the event loop that ran
+# the command may be closed by then.
 _lock = threading.Condition()
 _left: dict[Tree, float] = {}
 _thread: threading.Thread | None = None
 
 
 def bury(tree: Tree, grace: float = GRACE) -> None:
-    """See to it that nothing of the tree, which has had its TERM, is alive after the grace. Returns at once."""
+    """Make sure that no process of the tree, which already got TERM, lives longer than the grace period. Returns at
+    once."""
     global _thread  # noqa: PLW0603
     with _lock:
         _left[tree] = time.monotonic() + grace
@@ -371,9 +372,9 @@ def bury(tree: Tree, grace: float = GRACE) -> None:
 
 
 def settle(timeout: float = 2 * GRACE, *, grace: float = GRACE) -> bool:
-    """Wait until what ended commands left behind is dead too; False when the time was too short.
+    """Wait until the processes that ended commands left behind are dead, too; False if the time was too short.
 
-    For a short-lived process, which would take the thread that kills the leftovers with it. `grace`: KILL comes after
+    For a short-lived process, whose end would also end the thread that kills the leftovers. `grace`: KILL comes after
     so many seconds at the latest.
     """
     _end_doubts(now=True)
@@ -381,7 +382,7 @@ def settle(timeout: float = 2 * GRACE, *, grace: float = GRACE) -> bool:
     with _lock:
         _left.update((tree, min(moment, soon)) for tree, moment in _left.items())
         settled = _lock.wait_for(lambda: not _left, timeout)
-    _end_doubts(now=True)  # those of commands that were buried just now
+    _end_doubts(now=True)  # of commands that ended just now
     with _lock:
         settled = _lock.wait_for(lambda: not _left, timeout) and settled
         thread = _thread
@@ -402,7 +403,7 @@ def _undertake() -> None:
             if not _gone(tree, time.monotonic() - moment):
                 continue
             with _lock:
-                if _left[tree] == moment:  # else it was given more to bury meanwhile
+                if _left[tree] == moment:  # else its processes were handed over again meanwhile
                     del _left[tree]
                 _lock.notify_all()
         if _left:
@@ -415,7 +416,7 @@ def _gone(tree: Tree, late: float) -> bool:
     if tree.reserved and not alive:
         _collect(tree.leader)
         tree.reserved = False
-    return not alive or late > PATIENCE
+    return not alive or late > GIVE_UP
 
 
 def _after_fork() -> None:

@@ -1,7 +1,8 @@
 """`process` for Windows, where a loop can't watch pipes and there are no process groups: threads and `taskkill`.
 
-Not run on Windows so far. What differs: what a command that ended left behind is not found (that needs job objects),
-and at the deadline the tree is ended at once, without a grace, because a parent that ends first hides its children.
+Not tested on Windows so far. Differences: processes that an ended command left behind are not found (that needs job
+objects), and at the deadline the tree is ended at once, without a grace period, because a parent that ends first hides
+its children.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ def start(
 
 
 def command_line(argv: Sequence[str]) -> str | Sequence[str]:
-    """A text for `cmd /C`, which has its own rules for quotes: the command between two of them, as it stands."""
+    """The command line for `cmd /C`, which has its own rules for quotes: the command unchanged between two of them."""
     if len(argv) == 3 and tuple(argv[:2]) == ("cmd", "/C"):
         return f'cmd /d /s /c "{argv[2]}"'
     return argv
@@ -104,7 +105,7 @@ class ThreadedChild(Child):
         return True
 
     def _send(self, pipe: IO[bytes], payload: bytes) -> None:
-        with suppress(OSError), pipe:  # it need not read
+        with suppress(OSError), pipe:  # it may not read it
             pipe.write(payload)
 
     def _keep(self, pipe: IO[bytes], kept: bytearray, room: int) -> None:
@@ -124,5 +125,5 @@ class ThreadedChild(Child):
 
 
 def _tell(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
-    with suppress(RuntimeError):  # that loop is closed; a later wait looks for itself
+    with suppress(RuntimeError):  # that loop is closed; a later wait checks itself
         loop.call_soon_threadsafe(changed.set)

@@ -1,4 +1,4 @@
-"""Start one process, and say in plain words why that did not work. POSIX only."""
+"""Start one process, and explain in plain words why that failed. POSIX only."""
 
 import errno
 import functools
@@ -27,22 +27,22 @@ if sys.platform != "win32":
 
 Folder = str | bytes | os.PathLike[str] | None
 
-# Python ignores PIPE and XFSZ itself, and Popen gives them back their default action; glibc's posix_spawn ignores 32
-# and 33, which are its own and which nobody can reset.
+# Python ignores PIPE and XFSZ itself, and Popen restores their default action; glibc's posix_spawn ignores 32 and 33,
+# which it uses internally and which can't be reset.
 _HARMLESS = 1 << 12 | 1 << 24 | 1 << 31 | 1 << 32
 _ALL_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP} if sys.platform != "win32" else set()
 PIPE_MAX = 1 << 20  # the largest pipe that a user may have without privileges
-_PIPE = 1 << 16  # what a pipe holds unasked
-_HEAD = 256  # how much of a script the kernel looks at for the name of its interpreter
+_PIPE = 1 << 16  # the default size of a pipe
+_HEAD = 256  # how much of a script the kernel reads for the name of its interpreter
 _CLOSE_FROM: int = getattr(os, "POSIX_SPAWN_CLOSEFROM", 0)
 _IN_CWD = 'cd -- "$0" && exec "$@"'
 
 
 def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], cwd: Folder) -> int:
-    """Start a process in its own group with `fds` as its standard streams; its number, which the caller collects.
+    """Start a process in its own group with `fds` as its standard streams. Returns its number; the caller collects it.
 
-    Its signals have their default actions and are not blocked. It gets an own session only when we have a terminal:
-    then it can neither read from it nor be stopped by it. (A session for each command costs twice the time on a busy
+    Its signals have their default actions and are not blocked. It gets a separate session only if we have a terminal:
+    then it can neither read from it nor be stopped by it. (A session for each command takes twice the time on a busy
     machine.) Raises OSError or ValueError.
     """
     if not argv:
@@ -59,7 +59,7 @@ def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str]
             folder = folder if os.path.isabs(folder) else os.path.join(os.getcwd(), folder)
             return _posix_spawn("/bin/sh", ("/bin/sh", "-c", _IN_CWD, folder, *argv), fds, env, session)
     except OSError as error:
-        # posix_spawn refuses to close what the host inherited from a time with a higher `ulimit -n`; Popen does not.
+        # posix_spawn can't close a descriptor above the current `ulimit -n`, which the host may have; Popen can.
         if error.errno != errno.EBADF:
             raise
     popen = subprocess.Popen(
@@ -72,7 +72,7 @@ def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str]
         start_new_session=session,
         process_group=None if session else 0,
     )
-    # Popen must not collect it: it takes "somebody else did" for exit code 0.
+    # Popen must not collect it: if other code did, Popen reports exit code 0.
     popen.returncode = 0
     return popen.pid
 
@@ -80,11 +80,11 @@ def spawn(argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str]
 def _posix_spawn(
     path: str, argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], session: bool
 ) -> int:
-    """The quickest way, and the only one that resets signals; but it can't change the directory."""
+    """The fastest way, and the only one that resets signals; but it can't change the directory."""
     actions: list[tuple[int, int, int] | tuple[int, int]] = [
         (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)
     ]
-    # Popen closes what the host left inheritable. Here it has to be named before Python 3.13, which takes time.
+    # Popen closes descriptors that the host left inheritable. Here they must be listed before Python 3.13: slow.
     actions += [(_CLOSE_FROM, 3)] if _CLOSE_FROM else [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
     group = {"setsid": True} if session else {"setpgroup": 0}
     return os.posix_spawn(path, tuple(argv), env, file_actions=actions, setsigmask=(), setsigdef=_ALL_SIGNALS, **group)
@@ -99,7 +99,7 @@ def _is_here(cwd: Folder) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _has_terminal(session: int) -> bool:
-    """Whether this session has a controlling terminal; it can lose one later, which does no harm."""
+    """Whether this session has a controlling terminal; it may lose it later, which is harmless."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
@@ -124,8 +124,8 @@ def _signals_are_odd() -> bool:
 def _inheritable() -> list[int]:
     """The descriptors that a child would inherit.
 
-    Listing the open ones takes longest. Linux tells their number as the size of the folder (from 6.2 on, before it is
-    0): when it is the same as before, and each that was open then still is, they are the same.
+    Listing them takes longest. On Linux the size of the folder is their number (since 6.2; 0 before): if it is the same
+    as before, and each descriptor from then is still open, they are the same.
     """
     global _open_before  # noqa: PLW0603
     folder, before = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd", _open_before
@@ -146,12 +146,12 @@ _open_before: tuple[int, ...] = ()
 
 
 def watch_exit(pid: int) -> tuple[int, tuple[int, int]]:
-    """A descriptor that becomes readable when the process ends, and what `waitid` calls the process."""
+    """A descriptor that becomes readable when the process ends, and the id of the process for `waitid`."""
     try:
         pidfd = os.pidfd_open(pid)
         return pidfd, (os.P_PIDFD, pidfd)
     except (AttributeError, OSError):
-        # No such call here (macOS, an old kernel, a container that forbids it), or the process is gone already.
+        # No such call here (macOS, an old kernel, a container that forbids it), or the process has ended already.
         read, write = pipe()
         try:
             threading.Thread(target=_close_at_exit, args=(pid, write), name="billhook-watch", daemon=True).start()
@@ -177,14 +177,14 @@ def _close_at_exit(pid: int, write: int) -> None:
 
 
 def widen(fd: int, size: int) -> None:
-    """Let a pipe hold so much, if it may."""
+    """Enlarge a pipe, if that is allowed."""
     if size > _PIPE and sys.platform == "linux":
-        with suppress(OSError):  # the user has too many large pipes: then it takes more steps
+        with suppress(OSError):  # the user has too many large pipes: then writing takes more steps
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, min(PIPE_MAX, size))
 
 
 def prefill(write: int, payload: bytes) -> memoryview:
-    """Put as much into the pipe as it holds, before anybody reads; what did not fit."""
+    """Fill the pipe before its reader starts; returns what did not fit."""
     os.set_blocking(write, False)
     widen(write, len(payload))
     rest = memoryview(payload)
@@ -201,7 +201,7 @@ if sys.platform == "linux":
 else:
 
     class Poll:
-        """What `select.epoll` does, for other systems."""
+        """A replacement for `select.epoll` on other systems."""
 
         def __init__(self) -> None:
             self._selector = selectors.DefaultSelector()
@@ -216,7 +216,7 @@ else:
 
 
 def pipe() -> tuple[int, int]:
-    """A pipe above the standard streams, which a host may have closed."""
+    """A pipe with numbers above the standard streams, which a host may have closed."""
     ends = os.pipe()
     if min(ends) > 2:
         return ends
@@ -227,7 +227,7 @@ def pipe() -> tuple[int, int]:
 
 
 def explain(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Folder) -> str:
-    """Why a command could not be started: the name of the errno, what is wrong, and what to do."""
+    """Why a command could not be started: the name of the errno, the problem, and the fix."""
     if not isinstance(error, OSError):
         what = "a character that can't be encoded" if isinstance(error, UnicodeError) else str(error)
         return f"EINVAL: {what} in the command, its directory or its environment; remove it there"
@@ -240,13 +240,13 @@ def explain(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: 
 
 
 def why_not(argv: Sequence[str], env: Mapping[str, str], cwd: Folder) -> str:
-    """Why a command can't be started, as far as looking can tell; empty when nothing is wrong with it."""
+    """Why a command can't be started, as far as its files show; empty if there is no problem."""
     found = diagnose(argv, env, cwd)
     return f"{errno.errorcode.get(found[0], 'EIO')}: {found[1]}" if found else ""
 
 
 _ADVICE = {
-    errno.ENOEXEC: "{} has no `#!` line and is no program; write `#!/bin/sh` as its first line",
+    errno.ENOEXEC: "{} has no `#!` line and is not a program; write `#!/bin/sh` as its first line",
     errno.E2BIG: "the arguments and environment of {} are too long; pass the data on standard input",
     errno.EMFILE: "too many open files to start {}; raise `ulimit -n` or run fewer at once",
     errno.ENFILE: "the system has too many open files to start {}; run fewer at once",
@@ -256,7 +256,7 @@ _ADVICE = {
 
 
 def diagnose(argv: Sequence[str], env: Mapping[str, str], cwd: Folder) -> tuple[int, str] | None:
-    """What would stop this command from starting, as far as looking can tell: an errno and the words for it."""
+    """Why this command would not start, as far as its files show: an errno and a message."""
     if cwd is not None and (bad := _bad_cwd(cwd)):
         return bad
     path, name = _find(argv[0], env, cwd), _quoted(argv)
@@ -266,7 +266,7 @@ def diagnose(argv: Sequence[str], env: Mapping[str, str], cwd: Folder) -> tuple[
     if os.path.isdir(path):
         return errno.EACCES, f"{name} is a directory; name a program in it"
     if not os.path.exists(path):
-        return errno.ENOENT, f"{name} is a link to nothing; repair or remove the link"
+        return errno.ENOENT, f"{name} is a link to a missing file; fix or remove the link"
     if not os.access(path, os.X_OK):
         return errno.EACCES, f"{name} is not executable; run `chmod +x {shlex.quote(_printable(path))}`"
     return _bad_script(path, name, cwd)
@@ -277,9 +277,9 @@ def _bad_cwd(cwd: str | bytes | os.PathLike[str]) -> tuple[int, str] | None:
     try:
         os.stat(cwd)
     except OSError as error:
-        return error.errno or errno.ENOENT, f"{name} can't be entered: {error.strerror}; start in one that exists"
+        return error.errno or errno.ENOENT, f"{name} can't be entered: {error.strerror}; use one that exists"
     if not os.path.isdir(cwd):
-        return errno.ENOTDIR, f"{name} is not a directory; start in one that is"
+        return errno.ENOTDIR, f"{name} is not a directory; use a directory"
     if not os.access(cwd, os.X_OK):
         return errno.EACCES, f"{name} may not be entered; run `chmod u+x` on it"
     return None
@@ -290,7 +290,7 @@ def _bad_script(path: str, name: str, cwd: Folder) -> tuple[int, str] | None:
         with open(path, "rb") as file:
             head = file.read(_HEAD)
     except OSError:
-        return None  # a program may be executable and not readable
+        return None  # a program may be executable but not readable
     if not head.startswith(b"#!"):
         text = not head.strip() or b"\0" not in head
         return (errno.ENOEXEC, _ADVICE[errno.ENOEXEC].format(name)) if text else None
@@ -308,7 +308,7 @@ def _bad_script(path: str, name: str, cwd: Folder) -> tuple[int, str] | None:
 
 
 def _find(name: str, env: Mapping[str, str], cwd: Folder) -> str:
-    """The file that would be run; for a name in no directory of PATH the name itself."""
+    """The file that would run; a name that is not in PATH stays unchanged."""
     if "/" in name and not cwd:
         return name
     if b"\0" in os.fsencode(name):

@@ -1,7 +1,7 @@
-"""`run` for an HTTP endpoint: POST the event, read the answer like what a command prints.
+"""`run` for an HTTP endpoint: POST the event, read the answer like the output of a command.
 
-httpx is imported when a request is made, and not before. The request goes through httpx's transport and not through its
-client: a client would log the whole address, follow redirects, and take proxies and passwords from the environment.
+httpx is imported with the first request. The request uses httpx's transport, not its client: a client would log the
+whole address, follow redirects, and take proxies and passwords from the environment.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """POST the event to an address and read the answer as the dialect says. It keeps `ctx.deadline` itself, from the
-    look-up of the name to the last byte of the body.
+    """POST the event to an address and read the answer by the rules of the dialect. It keeps `ctx.deadline` itself,
+    from the look-up of the name to the last byte of the body.
 
-    A status code alone never blocks; a whole deny in the body does, whatever else went wrong. When nothing was sent the
-    status is `could_not_start`. No error shows a header's value or the address's query.
+    A status code alone never blocks; a complete deny in the body does, whatever else went wrong. If nothing was sent,
+    the status is `could_not_start`. No error shows a header's value or the address's query.
     """
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     allowed_env: tuple[str, ...] = ()  # the variables that header values may name; all others are empty
-    allowed_urls: tuple[str, ...] | None = None  # patterns with `*`; None: any address, none at all: no address
+    allowed_urls: tuple[str, ...] | None = None  # patterns with `*`; None: any address; empty: no address
     dialect: str = "claude"
     keeps_time: ClassVar[bool] = True
 
     def __repr__(self) -> str:
-        """Without what may be secret: headers, path and query."""
+        """Without possible secrets: headers, path and query."""
         return f"Webhook({_origin(self.url)!r}, dialect={self.dialect!r})"
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -65,7 +65,7 @@ class Webhook(msgspec.Struct, frozen=True):
         if problem:
             raise _RefusedError(f"the address can't be used: {problem}")
         if self.allowed_urls is not None and not address_allowed(self.url, self.allowed_urls):
-            raise _RefusedError(f"{_origin(self.url)} with this path is none of the allowed addresses")
+            raise _RefusedError(f"{_origin(self.url)} with this path is not an allowed address")
         headers = self._headers(ctx)
         try:
             import httpx
@@ -76,11 +76,11 @@ class Webhook(msgspec.Struct, frozen=True):
         try:
             url = httpx.URL(self.url).copy_with(fragment=None)
             return httpx.Request("POST", url, headers=headers, content=body)
-        except (httpx.InvalidURL, ValueError):  # their texts quote the address
+        except (httpx.InvalidURL, ValueError):  # their messages quote the address
             raise _RefusedError("the address can't be used: it is not a URL") from None
 
     def _headers(self, ctx: Context) -> list[tuple[bytes, bytes]]:
-        """What is sent: ours, unless the hook has its own of that name."""
+        """The headers: ours, unless the hook sets one with the same name."""
 
         def variable(found: re.Match[str]) -> str:
             return self._variable(found[1] or found[2], ctx)
@@ -93,7 +93,7 @@ class Webhook(msgspec.Struct, frozen=True):
         return ctx.env.get(name, client_env.environ().get(name, "")) if name in self.allowed_env else ""
 
     def _missing(self, ctx: Context) -> str:
-        """Why the endpoint may not know the caller: a variable in a header that is empty."""
+        """Why the endpoint may not recognize the caller: an empty variable in a header."""
         names = [found[1] or found[2] for _, value in self.headers for found in _VARIABLE.finditer(value)]
         for name in names:
             if name not in self.allowed_env:
@@ -124,20 +124,20 @@ def webhook(
 
 
 class _RefusedError(Exception):
-    """Nothing was sent, and this is why."""
+    """Why nothing was sent."""
 
 
 # -- addresses -----------------------------------------------------------------------------------------------------
 
 
 def address_problem(url: str) -> str:
-    """Why an address is no good for a hook; empty: it is fine. Shows nothing of the address."""
+    """Why an address can't be used for a hook; empty: it can. Shows nothing of the address."""
     problem = _unusable(url)
     if problem:
         return problem
     parts = urlsplit(url)
     if parts.scheme == "http" and not loopback(parts.hostname or ""):
-        return "it sends events to another machine in the clear; use https"
+        return "it sends events to another machine without encryption; use https"
     return ""
 
 
@@ -148,21 +148,21 @@ _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(?:%[a-z0-9._-]+)?")
 
 
 def _unusable(url: str) -> str:
-    # Readers of URLs disagree about these characters, and then about the host.
+    # URL parsers disagree about these characters, and then about the host.
     if _NEVER_IN_A_URL.search(url):
-        return "it has a space, a control character or a backslash in it"
+        return "it contains a space, a control character or a backslash"
     try:
         parts = urlsplit(url)
         host = parts.hostname
-        parts.port  # noqa: B018 - raises for what is no port
+        parts.port  # noqa: B018 - raises for an invalid port
     except ValueError:
         return "it is not a URL"
     if parts.scheme not in ("http", "https"):
         return "it does not begin with http:// or https://"
     if "@" in parts.netloc:
-        return "it holds a user name or a password; put them into a header, as variables that the hook may use"
+        return "it contains a user name or a password; put them into a header, as variables that the hook may use"
     if not host:
-        return "it names no host"
+        return "it has no host"
     return "" if _HOST.fullmatch(host) else "its host is neither a name in ASCII (`xn--...`) nor an IP address"
 
 
@@ -187,12 +187,12 @@ def _origin(url: str) -> str:
 
 
 def address_allowed(url: str, patterns: Sequence[str]) -> bool:
-    """Whether one of the patterns covers an address; never one that can't be used, or goes up with `..`."""
+    """Whether one of the patterns covers an address; never an unusable one, or one with `..`."""
     if _unusable(url):
         return False
     parts = urlsplit(url)
     if any(segment in (".", "..") for segment in re.split(r"[/\\]", unquote(unquote(parts.path)))):
-        return False  # the server may go up where the pattern does not
+        return False  # the server may resolve `..`, the pattern does not
     asked = parts._replace(netloc=parts.netloc.lower(), fragment="").geturl()
     return any(pattern == "*" or _pattern(pattern).fullmatch(asked) for pattern in patterns)
 
@@ -224,23 +224,23 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_ITS_OWN = frozenset(
     ["connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"]
 )
-"""They say where a request ends and whom it is for."""
+"""They define where a request ends and which host it is for."""
 _OURS = (
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json"),
-    (b"Accept-Encoding", b"identity"),  # so that a small answer can't be a large one in disguise
+    (b"Accept-Encoding", b"identity"),  # so that a small answer can't expand to a large one
     (b"User-Agent", b"billhook"),
 )
 
 
 def _header(name: str, value: str) -> tuple[bytes, bytes]:
-    """A header as it goes out. What could end it and begin another one is refused; the error never shows a value."""
+    """A header as bytes. Characters that could start another header are refused; the error never shows a value."""
     if not _NAME.fullmatch(name):
-        raise _RefusedError(f"{preview(name)!r} can't be the name of a header")
+        raise _RefusedError(f"{preview(name)!r} is not a valid name of a header")
     if name.lower() in _NOT_ITS_OWN:
-        raise _RefusedError(f"the header {name} is not for a hook to set")
+        raise _RefusedError(f"the header {name} can't be set by a hook")
     if _CONTROL.search(value):
-        raise _RefusedError(f"the value of the header {name} has a line break or another control character in it")
+        raise _RefusedError(f"the value of the header {name} contains a line break or another control character")
     try:
         return name.encode("ascii"), value.strip(" \t").encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -251,17 +251,17 @@ def _header(name: str, value: str) -> tuple[bytes, bytes]:
 
 
 class _Heard:
-    """What has come back so far: it counts even when the rest never comes."""
+    """The response so far: it counts even if the remaining part never comes."""
 
     def __init__(self, secrets: set[bytes]) -> None:
-        self.secrets = secrets  # what no note of ours may repeat
+        self.secrets = secrets  # our notes must not repeat these
         self.status = 0
         self.location = ""
         self.body = bytearray()
 
 
 async def _exchange(request: "httpx.Request", heard: _Heard, seconds: float) -> Reply | None:
-    """Send the request and listen. A failure is returned; the connection is closed in any case."""
+    """Send the request and read the response. A failure is returned; the connection is closed in any case."""
     import httpx
 
     try:
@@ -274,11 +274,11 @@ async def _exchange(request: "httpx.Request", heard: _Heard, seconds: float) -> 
                 return await _listen(await transport.handle_async_request(request), heard, request)
     except TimeoutError as error:
         if clock.expired():
-            return Reply(status=Status.TIMED_OUT, error="no whole answer in time; the connection was closed")
+            return Reply(status=Status.TIMED_OUT, error="no complete answer in time; the connection was closed")
         return _no_connection(request, error)
     except (OSError, UnicodeError, httpx.ConnectError, httpx.ConnectTimeout) as error:
         return _no_connection(request, error)
-    except httpx.HTTPError:  # its text may quote what was sent
+    except httpx.HTTPError:  # its message may quote the request
         began = "the answer broke off" if heard.status else "the connection ended without an answer in HTTP"
         return Reply(status=Status.FAILED, error=began)
     except Exception as error:
@@ -287,7 +287,7 @@ async def _exchange(request: "httpx.Request", heard: _Heard, seconds: float) -> 
 
 @contextlib.asynccontextmanager
 async def _closing(request: "httpx.Request") -> AsyncIterator[None]:
-    """Closes the connection of a request at the end; the library forgets one whose TLS handshake is cancelled."""
+    """Closes the connection of a request at the end; the library leaks one whose TLS handshake is cancelled."""
     opened: list[Any] = []
 
     async def trace(step: str, details: Mapping[str, Any]) -> None:
@@ -307,7 +307,7 @@ async def _listen(response: "httpx.Response", heard: _Heard, request: "httpx.Req
         heard.status = response.status_code
         heard.location = _target(request.url, response.headers.get("location", ""), heard.secrets)
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-            return Reply(status=Status.FAILED, error="the body is compressed, which was not asked for")
+            return Reply(status=Status.FAILED, error="the body is compressed, although the request does not allow it")
         async for part in response.aiter_raw():
             heard.body += part[: MAX_BYTES + 1 - len(heard.body)]
             if len(heard.body) > MAX_BYTES:
@@ -319,12 +319,12 @@ async def _listen(response: "httpx.Response", heard: _Heard, request: "httpx.Req
 
 
 def _target(url: "httpx.URL", location: str, secrets: set[bytes]) -> str:
-    """Where a redirect points to, without what may be secret."""
+    """The target of a redirect, without possible secrets."""
     if not location:
         return ""
     try:
         target = str(url.join(location).copy_with(userinfo=b"", query=None, fragment=None))
-    except Exception:  # whatever a server writes there
+    except Exception:  # a server may write anything there
         return "an address that can't be read"
     return (
         "an address that is not shown" if any(word.decode("latin-1") in target for word in secrets) else preview(target)
@@ -332,8 +332,8 @@ def _target(url: "httpx.URL", location: str, secrets: set[bytes]) -> str:
 
 
 async def _resolved(host: str, port: int | None) -> None:
-    """Look the name up in a thread that nobody has to wait for; what asyncio itself uses is joined when a program
-    ends, and a name server that hangs would hold it up beyond the deadline."""
+    """Look the name up in a daemon thread. A program that ends waits for asyncio's own threads, and a name server that
+    hangs would block it beyond the deadline."""
     if loopback(host) or ":" in host or host.replace(".", "").isdigit():
         return
     import concurrent.futures
@@ -341,7 +341,7 @@ async def _resolved(host: str, port: int | None) -> None:
     import threading
 
     found: concurrent.futures.Future[None] = concurrent.futures.Future()
-    found.set_running_or_notify_cancel()  # from here on nobody can cancel it, and the thread may settle it at any time
+    found.set_running_or_notify_cancel()  # from here on it can't be cancelled, and the thread may settle it at any time
 
     def look_up() -> None:
         try:
@@ -356,7 +356,7 @@ async def _resolved(host: str, port: int | None) -> None:
 
 
 def _tls(scheme: str) -> ssl.SSLContext:
-    """Plain http gets one that trusts nobody: to load the authorities takes longer than the request."""
+    """For plain http, a context without authorities: loading them takes longer than the request."""
     if scheme != "https":
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return _authorities(client_env.environ().get("SSL_CERT_FILE", ""), client_env.environ().get("SSL_CERT_DIR", ""))
@@ -364,7 +364,7 @@ def _tls(scheme: str) -> ssl.SSLContext:
 
 @functools.lru_cache(4)
 def _authorities(file: str, folder: str) -> ssl.SSLContext:
-    """The authorities of certifi, or those that SSL_CERT_FILE or SSL_CERT_DIR names instead."""
+    """The authorities of certifi, or of SSL_CERT_FILE or SSL_CERT_DIR."""
     import httpx
 
     return httpx.create_ssl_context()
@@ -376,7 +376,7 @@ def _no_connection(request: "httpx.Request", error: BaseException) -> Reply:
 
 
 def _why(error: BaseException) -> str:
-    """The cause in plain words, from the errors beneath: the texts on top quote too much or say too little."""
+    """The cause in plain words, from the inner errors: the outer messages quote too much or are too vague."""
     import socket
 
     for cause in _causes(error):
@@ -388,7 +388,7 @@ def _why(error: BaseException) -> str:
             return "its name can't be resolved"
         if isinstance(cause, OSError) and cause.errno:
             return os.strerror(cause.errno).lower()
-    return "it ended before it stood"
+    return "it ended before it was established"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -404,12 +404,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _read(reader: JsonDialect, event: Event, heard: _Heard, trouble: Reply | None) -> Reply:
-    """The answer. A deny that came whole stands, even if the rest of the body never came."""
+    """The answer. A complete deny counts, even if the remaining body never came."""
     reply = reader.read_response(event, heard.status, bytes(heard.body)) if heard.status else Reply()
     if 200 <= heard.status < 300 or reply.status is Status.OK:
         reply = _discreet(reply, heard)
     if reply.status is Status.OK and reply.answer.objects:
-        return msgspec.structs.replace(reply, error=f"it said this, but {trouble.error}") if trouble else reply
+        return msgspec.structs.replace(reply, error=f"it answered, but {trouble.error}") if trouble else reply
     if trouble is not None:
         return trouble
     if reply.status is not Status.OK and 300 <= heard.status < 400 and heard.location:
@@ -419,7 +419,7 @@ def _read(reader: JsonDialect, event: Event, heard: _Heard, trouble: Reply | Non
 
 
 def _strict(reader: JsonDialect, event: Event, reply: Reply) -> Reply:
-    """Some failures never let pass what they were asked about; the dialect says which, for a command as for us."""
+    """Some failures never allow the event; the dialect decides which, for a command and for us."""
     if reply.status not in FAILURES:
         return reply
     ended = {Status.TIMED_OUT: Exit(timed_out=True), Status.COULD_NOT_START: Exit(start_error="-")}
@@ -428,16 +428,16 @@ def _strict(reader: JsonDialect, event: Event, reply: Reply) -> Reply:
 
 
 def _discreet(reply: Reply, heard: _Heard) -> Reply:
-    """Our notes on a body quote it: not when it repeats what it was sent in confidence."""
+    """Our notes quote the body, but not if it repeats secrets of the request."""
     told = "\n".join((reply.error, *reply.lost)).encode("utf-8", "replace")
     if not any(secret in heard.body or secret in told for secret in heard.secrets):
         return reply
-    unsaid = "it is not shown, because it repeats a header or the query"
+    hidden = "it is not shown, because it repeats a header or the query"
     failed = reply.status is not Status.OK
     return msgspec.structs.replace(
         reply,
-        error=f"the body is no answer; {unsaid}" if failed else reply.error,
-        lost=(f"parts of the body had no effect; {unsaid}",) if reply.lost else (),
+        error=f"the body is not an answer; {hidden}" if failed else reply.error,
+        lost=(f"parts of the body had no effect; {hidden}",) if reply.lost else (),
     )
 
 

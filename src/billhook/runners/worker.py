@@ -1,7 +1,7 @@
 """Python functions of a project as hooks (`python:`): worker processes, and the protocol between them and their owner.
 
-Frames over two pipes, JSON inside, and nothing that can run. The owner sends a request for each event; the worker sends
-a greeting once, and then one answer for each request.
+Frames over two pipes contain JSON, never code. The owner sends a request for each event; the worker sends a greeting
+once, and then one answer for each request.
 """
 
 import atexit
@@ -30,32 +30,32 @@ from billhook.runners.process import Child, launch
 from billhook.runners.process_tree import GRACE
 from billhook.runners.spawn import prefill
 
-PROTOCOL = 2  # changes whenever one end could misread what the other says
+PROTOCOL = 2  # changes whenever one end could misread the other
 LARGEST_REQUEST = 64 << 20
 LARGEST_ANSWER = 1 << 20
 HEADER = struct.Struct(">4sI")
 MAGIC = b"bhw\n"
 
 _Kind = TypeVar("_Kind")
-File = tuple[str, int, int, int, int]  # a file and what tells that it changed: path, size, mtime_ns, ctime_ns, inode
+File = tuple[str, int, int, int, int]  # a file with its state, to detect changes: path, size, mtime_ns, ctime_ns, inode
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """The first thing that a worker says."""
+    """The first message of a worker."""
 
     protocol: int
     billhook: str = ""
 
 
 class WorkerRequest(msgspec.Struct, frozen=True):
-    """One event for one function; the event itself follows on the second line, as it would be sent to any hook."""
+    """One event for one function; the event itself follows on the second line, as for any hook."""
 
     number: int
-    """Comes back with the answer: one that a hook left in the pipe can't be taken for that of the next event."""
+    """The answer repeats it: an answer that a hook left in the pipe can't count for the next event."""
     target: str
     folder: str
     dialect: str
-    seconds: float | None  # none: for ever
+    seconds: float | None  # None: without a limit
     options: str = ""  # of the hook, as JSON
     results: list[Outcome] = []
     state: dict[str, Any] = {}
@@ -64,14 +64,14 @@ class WorkerRequest(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a hook did to a dict of the firing."""
+    """The changes that a hook made to a dict of the firing."""
 
     made: dict[str, Any] = {}
     gone: list[str] = []
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker answers."""
+    """A worker's answer."""
 
     number: int = -1
     status: Status = Status.OK
@@ -82,12 +82,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: OnFailure | None = None
     state: Changes = Changes()
     env: Changes = Changes()
-    files: list[File] = []  # what it loaded since its last answer, as it was when it was loaded
-    reusable: bool = True  # nothing of the hook is still running: no thread, no process
+    files: list[File] = []  # files that it loaded since its last answer, with their state at that time
+    reusable: bool = True  # the hook left no running thread or process
 
 
 class WorkerProtocolError(Exception):
-    """The other end does not keep to the protocol."""
+    """The other end violates the protocol."""
 
 
 def framed(body: bytes) -> bytes:
@@ -95,7 +95,7 @@ def framed(body: bytes) -> bytes:
 
 
 def unframed(data: bytes, *, limit: int = LARGEST_ANSWER, noise: bool = False) -> tuple[bytes, bytes] | None:
-    """The first frame and what follows it; None: there is not enough yet. `noise`: something may stand before it."""
+    """The first frame and the bytes after it; None: it is not complete yet. `noise`: other bytes may precede it."""
     if noise:
         start = data.find(MAGIC)
         data = data[start:] if start >= 0 else b""
@@ -120,7 +120,7 @@ def _read(body: bytes, kind: type[_Kind], what: str) -> _Kind:
 
 
 def as_file(path: str) -> File | None:
-    """How a file looks now; None: it is not there."""
+    """The state of a file now; None: it does not exist."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -131,25 +131,25 @@ def as_file(path: str) -> File | None:
 # The workers of this process:
 
 
-MOST_IDLE = 8  # workers that wait for an event; when there are more, the one that waits longest is ended
+MOST_IDLE = 8  # idle workers; if there are more, the one that waited longest is ended
 
 
 class Key(NamedTuple):
-    """Whom a worker works for."""
+    """The project and interpreter of a worker."""
 
     folder: str
     program: str
 
 
 class StrangerError(WorkerProtocolError):
-    """The billhook at the other end speaks another protocol."""
+    """The billhook at the other end has another version of the protocol."""
 
     def __init__(self, greeting: Greeting) -> None:
-        super().__init__(f"billhook {greeting.billhook} there speaks protocol {greeting.protocol}, not {PROTOCOL}")
+        super().__init__(f"its billhook {greeting.billhook} uses protocol {greeting.protocol}, not {PROTOCOL}")
 
 
 class Worker(Child):
-    """One Python process of one project. It is asked one thing at a time, by whoever took it from the pool."""
+    """One Python process of one project. It handles one request at a time, for the caller that has taken it."""
 
     def __init__(self, pid: int, marker: str, out: int, err: int) -> None:
         super().__init__(pid, marker, out, err)
@@ -157,21 +157,21 @@ class Worker(Child):
         self.env: Mapping[str, str] = {}
         self.closings = 0
         self.greeting: Greeting | None = None
-        self.usable = False  # it has answered, and nothing of that is left
+        self.usable = False  # it has answered, and left nothing behind
         self._requests: tuple[int, ...] = ()
         self._greeted = False
         self._files: dict[str, File] = {}
-        # Stdout is cut where nobody could mistake it for a whole answer.
+        # Stdout is cut where it can't be mistaken for a complete answer.
         self._room[out] = LARGEST_ANSWER + (1 << 17) + 2 * HEADER.size
 
     @property
     def stderr(self) -> str:
-        """The first of what was printed since the last request."""
+        """The start of what was printed since the last request."""
         return bytes(self._kept[self._err]).decode("utf-8", "replace")
 
     async def ask(self, request: bytes, number: int, seconds: float) -> Told | Exit:
-        """The answer to the framed request of that number, or how the worker ended without one. What a late worker said
-        counts only if it objects. Raises GarbageError, and OSError when there are no descriptors left."""
+        """The answer to the framed request of that number, or how the worker ended without one. A late answer counts
+        only if it objects. Raises WorkerProtocolError, and OSError if there are no descriptors left."""
         self.usable = False
         self._clear()
         self._send(request)
@@ -179,7 +179,7 @@ class Worker(Child):
         body = self._answer(bytes(self._kept[self._out]))
         told = None if body is None else _read(body, Told, "answer")
         if told is not None and told.number != number:
-            raise WorkerProtocolError("it answered something that it was not asked")
+            raise WorkerProtocolError("it answered another request")
         if told is None or (ended is not None and ended.timed_out and not told.answer.objects):
             assert ended is not None
             return ended
@@ -190,19 +190,19 @@ class Worker(Child):
         return told
 
     def is_fit(self) -> bool:
-        """Whether it can be asked again: it is alive and quiet, and nothing that it was made from has changed."""
+        """Whether it can be used again: it is alive and quiet, and none of its files has changed."""
         self._move()
         if self._exited or self._kept[self._out] or self._out not in self._open:
             return False
         return all((as_file(path) or (path, -1, 0, 0, 0)) == file for path, file in self._files.items())
 
     def rest(self, resting: bool) -> None:
-        """Say whether it waits for an event: an orphan that appears then is none of its."""
+        """Note whether it waits for an event: an orphan that appears then is not its own."""
         self._tree.resting = resting
 
     def end_now(self) -> None:
-        """End it, unless it has ended already. What it started is dismissed as after any command: only a process that
-        left the group and let go of the output is spared."""
+        """End it, unless it has ended already. Its processes are ended as after any command: only a process that left
+        the group and closed the output is spared."""
         if self._ended is not None:
             return
         if not self._is_lost():
@@ -215,22 +215,22 @@ class Worker(Child):
         self._finish(timed_out=False)
 
     def forget(self) -> None:
-        """Let go of it in a copy of this process, made by fork: it belongs to the original."""
+        """Forget it in a forked copy of this process: it belongs to the original."""
         for fd in (*self._requests, *self._pipe, *self._open, self._watch, self._poll.fileno()):
             try:
                 os.close(fd)
-            except OSError:  # pragma: no cover - whoever forked has closed it
+            except OSError:  # pragma: no cover - the code that forked has closed it
                 pass
         self._requests = ()
 
     def adopt(self, key: Key, env: Mapping[str, str], requests: tuple[int, int]) -> None:
-        """Know whom it works for, and both ends of the pipe with its requests. Our copy of the reading end stays open:
-        a worker that closes its own can't give us SIGPIPE then."""
+        """Set its key, and both ends of the pipe with its requests. Our copy of the reading end stays open: otherwise a
+        worker that closes its own causes SIGPIPE."""
         self.key, self.env, self._requests = key, env, requests
         self._listen()
 
     def _clear(self) -> None:
-        """Forget what belongs to the last request."""
+        """Forget the last request."""
         for kept in self._kept.values():
             kept.clear()
         self._truncated = False
@@ -246,7 +246,7 @@ class Worker(Child):
                 for fd in ends:
                     os.close(fd)
                 raise
-            self.feed(ends[0], ends[1], rest)  # which closes them after the last byte
+            self.feed(ends[0], ends[1], rest)  # it closes them after the last byte
 
     def _is_enough(self, stdout: bytes) -> bool:
         try:
@@ -255,9 +255,9 @@ class Worker(Child):
             return True
 
     def _answer(self, stdout: bytes) -> bytes | None:
-        """The answer in what was printed, if it is whole; before the first one stands the greeting."""
+        """The answer in the output, if it is complete; the greeting precedes the first one."""
         if not self._greeted:
-            # What the interpreter's own start printed (`sitecustomize`) stands before that.
+            # Output from the start of the interpreter (`sitecustomize`) precedes that.
             first = unframed(stdout, noise=True)
             if first is None:
                 return None
@@ -266,7 +266,7 @@ class Worker(Child):
                 raise StrangerError(self.greeting)
         found = unframed(stdout)
         if found is not None and found[1]:
-            raise WorkerProtocolError("it said more than one answer")
+            raise WorkerProtocolError("it sent more than one answer")
         return found and found[0]
 
     def _finish(self, *, timed_out: bool) -> Exit:
@@ -279,9 +279,9 @@ class Worker(Child):
 
 def start(key: Key, env: Mapping[str, str]) -> Worker | str:
     """A new worker, or why it could not be started."""
-    # `-P`: what lies in the working directory can't stand in for our modules.
+    # `-P`: files in the working directory can't replace our modules.
     argv = [key.program, "-P", "-m", "billhook.runners.worker_main"]
-    # Not in the project: a relative PYTHONPATH means what it means for us. The worker goes there itself.
+    # Not in the project: a relative PYTHONPATH means the same as for us. The worker changes its folder itself.
     started = launch(Worker, argv, b"", env, None)
     if isinstance(started, str):
         return started
@@ -291,7 +291,7 @@ def start(key: Key, env: Mapping[str, str]) -> Worker | str:
 
 
 class Workers:
-    """The workers that wait for an event, the one that was asked last at the end. Safe for any number of threads."""
+    """The idle workers, the last used one at the end. Safe for any number of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -300,7 +300,7 @@ class Workers:
         self._in_use = False
 
     def take(self, key: Key, env: Mapping[str, str]) -> Worker | str:
-        """A worker for one event, or why there is none. Whoever takes it gives it back or ends it."""
+        """A worker for one event, or why there is none. The caller returns it to the pool or ends it."""
         while (worker := self._pop(key, env)) is not None:
             if worker.is_fit():
                 worker.rest(False)
@@ -325,7 +325,7 @@ class Workers:
         surplus.end_now()
 
     def close(self) -> None:
-        """End those that wait. The busy ones end when they are given back."""
+        """End the idle workers. Busy ones end when they are returned."""
         with self._lock:
             idle, self._idle = self._idle, []
             self._closings += 1
@@ -333,14 +333,14 @@ class Workers:
             worker.end_now()
 
     def forget(self) -> None:
-        """Start anew in a copy of this process, made by fork."""
+        """Start with an empty pool in a forked copy of this process."""
         idle, self._idle = self._idle, []
         self._lock, self._in_use = threading.Lock(), False
         for worker in idle:
             worker.forget()
 
     def _pop(self, key: Key, env: Mapping[str, str]) -> Worker | None:
-        """The one that was last asked of those with this environment. Others may be there for other callers."""
+        """The last used worker with this environment. There may be others for other callers."""
         with self._lock:
             if not self._in_use:
                 self._in_use = True
@@ -360,12 +360,12 @@ if hasattr(os, "register_at_fork"):
 # `python:
 
 
-_TOLD = 160  # how much of the end of a worker's stderr goes into an error
+_TOLD = 160  # how much of the end of a worker's stderr an error shows
 
 
 def python(target: str, *, folder: str, interpreter: str = "", dialect: str = "spec") -> "PythonHook":
     """`module:function` of the project in `folder`, run by `interpreter`: a path (a relative one starts from the
-    folder), a name on PATH, or empty for our own. Raises UsageError for what can't be meant."""
+    folder), a name on PATH, or empty for our own. Raises UsageError for an invalid target."""
     problem = problem_with(target)
     if problem:
         raise UsageError(problem, hint="python: module:function")
@@ -392,12 +392,12 @@ def problem_with(target: str) -> str:
 
 
 def close() -> None:
-    """End all workers that wait for an event; those that are busy end after it. The next event starts new ones."""
+    """End all idle workers; busy ones end after their event. The next event starts new ones."""
     WORKERS.close()
 
 
 class PythonHook(msgspec.Struct, frozen=True):
-    """Ask a function in a worker. It keeps `ctx.deadline` itself."""
+    """Run a function in a worker. It keeps `ctx.deadline` itself."""
 
     target: str
     folder: str
@@ -409,13 +409,13 @@ class PythonHook(msgspec.Struct, frozen=True):
     async def __call__(self, ctx: Context) -> Reply:
         program = self._program()
         if not program or sys.platform == "win32":
-            return _not_started("there is no Python here that could be started as a worker; name one as `interpreter:`")
+            return _not_started("there is no Python that could be started as a worker; set `interpreter:`")
         number = int.from_bytes(os.urandom(6))
         request = framed(_request(self, ctx, number))
         if len(request) > LARGEST_REQUEST:
             return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
         if ctx.seconds_left <= 0:
-            return Reply(status=Status.TIMED_OUT, error="its time was over before it could be asked")
+            return Reply(status=Status.TIMED_OUT, error="the deadline passed before it could start")
         worker = WORKERS.take(
             Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
         )
@@ -436,7 +436,7 @@ async def _ask(worker: Worker, request: bytes, number: int, ctx: Context) -> Rep
     except WorkerProtocolError as error:
         return Reply(status=Status.FAILED, error=f"{error}{_printed(worker)}")
     except OSError as error:
-        return _not_started(f"the worker could not be asked: {error.strerror}")
+        return _not_started(f"the worker could not be called: {error.strerror}")
     finally:
         WORKERS.give_back(worker)
     if isinstance(told, Exit):
@@ -453,7 +453,7 @@ async def _ask(worker: Worker, request: bytes, number: int, ctx: Context) -> Rep
     )
 
 
-# -- what a worker is told -------------------------------------------------------------------------------------------
+# -- requests -------------------------------------------------------------------------------------------
 
 
 def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
@@ -474,7 +474,7 @@ def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
 
 
 def _seen_effects(ctx: Context) -> list[str] | None:
-    """What was seen in the session; None where that is not known, or its record can't be read."""
+    """The effects seen in the session; None if they are unknown, or their record can't be read."""
     try:
         return None if ctx.seen_effects is None else sorted(ctx.seen_effects)
     except BillhookError:
@@ -482,8 +482,8 @@ def _seen_effects(ctx: Context) -> list[str] | None:
 
 
 def _plain_outcome(outcome: Outcome) -> bytes:
-    """An earlier result as JSON; what that has no word for is text. Each hook tells the next ones of all before it, so
-    those that had nothing to say are written once."""
+    """An earlier result as JSON; values that JSON does not have become text. Each hook gets all earlier results, so
+    empty ones are cached."""
     if outcome.answer is not NOTHING:
         return _written(outcome)
     kept = _silent.get(id(outcome))
@@ -501,13 +501,13 @@ _MOST_SILENT = 1024
 def _written(outcome: Outcome) -> bytes:
     try:
         return strictjson.encode(msgspec.to_builtins(outcome, enc_hook=str))
-    except Exception:  # its data is an object of somebody else's, which may do anything when it is looked at
+    except Exception:  # its data is a foreign object, which may run any code when it is read
         answer = msgspec.structs.replace(outcome.answer, data=None, updated_input=None, updated_output=None, extras={})
         return strictjson.encode(msgspec.to_builtins(msgspec.structs.replace(outcome, answer=answer)))
 
 
 def _plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the state is plain data; the rest is for hooks in this process only."""
+    """The part of the state that is plain data; other values are only for hooks in this process."""
     plain = {}
     for key, value in state.items():
         try:
@@ -519,7 +519,7 @@ def _plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-# -- what it says ----------------------------------------------------------------------------------------------------
+# -- answers ----------------------------------------------------------------------------------------------------
 
 
 def _bring_back(ours: MutableMapping[str, Any], changes: Changes, kind: type = object) -> None:
@@ -529,23 +529,23 @@ def _bring_back(ours: MutableMapping[str, Any], changes: Changes, kind: type = o
 
 
 def _ended(how: Exit, worker: Worker) -> Reply:
-    """The failure that the end of a worker is."""
+    """The failure for a worker that ended."""
     if how.timed_out:
-        error = "no answer in time; the worker and all that it started were ended"
+        error = "no answer in time; the worker and all its processes were ended"
         return Reply(status=Status.TIMED_OUT, error=error + _printed(worker))
     if how.lost:
-        return Reply(status=Status.FAILED, error="its worker ended, and somebody else collected the exit status")
+        return Reply(status=Status.FAILED, error="its worker ended, and other code collected the exit status")
     if how.signal is not None:
         error = f"its worker was killed by {_signal_name(how.signal)}{_printed(worker)}"
         return Reply(status=Status.FAILED, error=error, signal=how.signal)
     if worker.greeting is None:
         return msgspec.structs.replace(_not_started(_why_no_worker(worker, how.code)), exit_code=how.code)
-    error = f"its worker ended with exit code {how.code} before there was an answer{_printed(worker)}"
+    error = f"its worker ended with exit code {how.code} without an answer{_printed(worker)}"
     return Reply(status=Status.FAILED, error=error, exit_code=how.code)
 
 
 def _why_no_worker(worker: Worker, code: int | None) -> str:
-    """Why an interpreter did not become a worker, from what it printed."""
+    """Why an interpreter could not start as a worker, from its output."""
     program, missing = worker.key.program, _MISSING.search(worker.stderr)
     install = f"install it: {shlex.quote(program)} -m pip install billhook"
     if missing is not None and missing[1] == "billhook":
@@ -554,7 +554,7 @@ def _why_no_worker(worker: Worker, code: int | None) -> str:
         return f"`{program}` has a billhook that is too old; {install.replace('install b', 'install -U b')}"
     if "Unknown option: -P" in worker.stderr:
         return f"`{program}` is too old; billhook needs Python 3.11 or later"
-    return f"`{program}` did not become a worker: exit code {code}{_printed(worker)}"
+    return f"`{program}` could not start as a worker: exit code {code}{_printed(worker)}"
 
 
 _MISSING = re.compile(r"No module named '?([\w.]+)")

@@ -1,4 +1,4 @@
-"""The program inside a worker: runs functions, and tells its owner which files it was loaded from."""
+"""The program inside a worker: runs functions, and reports to its owner which files it loaded."""
 
 import difflib
 import faulthandler
@@ -56,8 +56,8 @@ _INSTALLED = tuple(
 
 
 class LoadedFiles:
-    """The files that were loaded and may change: modules that are not installed, and what they read in the project
-    while they are imported. Each is looked at before it is read, so that no edit falls between."""
+    """The loaded files that may change: modules that are not installed, and files of the project that they read during
+    import. The state of each is taken before it is read, so that no edit is missed."""
 
     def __init__(self) -> None:
         self.folder = ""
@@ -84,7 +84,7 @@ class LoadedFiles:
         path, _, flags = arguments
         if not isinstance(path, str | bytes) or flags & (os.O_WRONLY | os.O_RDWR):
             return
-        with suppress(OSError, ValueError):  # what is raised here would be raised by the module's own `open`
+        with suppress(OSError, ValueError):  # the module's own `open` raises the same error
             full = os.path.abspath(os.fsdecode(path))
             if full.startswith(self.folder) and not full.startswith(_INSTALLED) and "__pycache__" not in full:
                 self._note(full)
@@ -93,19 +93,19 @@ class LoadedFiles:
         full = os.path.abspath(path)
         if full not in self._seen:
             self._seen.add(full)
-            # One that is not there when it is looked for may appear.
+            # A missing file may appear later.
             self._new[full] = as_file(full) or (full, -1, 0, 0, 0)
 
 
 # The program inside a worker:
 
 
-_HIGH = 100  # where the pipes go: a hook that closes what it did not open seldom gets so far
+_HIGH = 100  # the pipes' numbers: a hook that closes foreign descriptors seldom goes so far
 _LONGEST_TEXT = 1 << 16
 _MOST_FILES = 2000  # files that are watched for changes; a worker that loaded more at once is not used again
-_WATCHED = 1e6  # seconds; a deadline beyond that is none
+_WATCHED = 1e6  # seconds; a longer deadline counts as no deadline
 _THREAD_GRACE = 0.05
-"""Seconds that the threads of a hook have to end after its answer, before the worker counts as used up."""
+"""Seconds for the threads of a hook to end after its answer; after that the worker is not used again."""
 
 
 def main() -> None:
@@ -132,7 +132,7 @@ def main() -> None:
 
 
 def _import_billhook() -> None:
-    """All of it, with what it is made of: much of that is otherwise imported when it is first used."""
+    """Import all modules now that would otherwise be imported on first use."""
     for name in billhook.__all__:
         getattr(billhook, name)
     lazy.import_all()
@@ -153,7 +153,7 @@ class _OwnerPipes:
         threading.Thread(target=self._listen, name="billhook-owner", daemon=True).start()
 
     def say(self, body: bytes) -> None:
-        if os.getpid() != self._pid:  # a copy that a hook made of us by fork: it has nothing to say
+        if os.getpid() != self._pid:  # a copy that a hook made by fork: it must not answer
             os._exit(0)
         try:
             if _node(self._out) != self._pipe:
@@ -205,16 +205,16 @@ def _read_request(body: bytes) -> tuple[WorkerRequest, bytes]:
     return msgspec.convert(strictjson.loads_leniently(head, max_depth=400), WorkerRequest), event
 
 
-# -- asking ----------------------------------------------------------------------------------------------------------
+# -- running ----------------------------------------------------------------------------------------------------------
 
 
 class _CannotLoadError(Exception):
-    """There is no such function, and why."""
+    """Why the function can't be loaded."""
 
 
 def _read_sources_only(folder: str) -> None:
-    """Import the project's modules from their sources: compiled ones could say something else than what was approved.
-    What is installed into an environment there is not read by anybody, and stays quick."""
+    """Import the project's modules from their sources: compiled files could differ from the approved sources. Modules
+    that are installed in an environment there are not approved file by file, and stay fast."""
     inside = folder + os.sep
     finder = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_FromSource, SOURCE_SUFFIXES))
 
@@ -229,20 +229,20 @@ def _read_sources_only(folder: str) -> None:
 
 class _FromSource(SourceFileLoader):
     def path_stats(self, path: Any) -> Any:
-        """Without them there is no saying whether a compiled file fits, so none is looked for."""
-        super().path_stats(path)  # where `Files` notes what is read
+        """Raise, so that Python does not look for a compiled file."""
+        super().path_stats(path)  # `Files` notes there what is read
         raise OSError
 
 
 class _Project:
-    """The project that this worker belongs to: its folder comes first on `sys.path`, and is where hooks run."""
+    """The project of this worker: its folder comes first on `sys.path`, and hooks run in it."""
 
     def __init__(self, folder: str, files: "LoadedFiles") -> None:
         self.folder, self._files = folder, files
         self._handlers: dict[str, Handler] = {}
         homes = [os.path.join(folder, name) for name in (".billhook", ".claude")]
         sys.path[:0] = [folder, *(home for home in homes if os.path.isdir(home))]
-        # The cache of compiled modules tells whole seconds only: an edit could go unseen. And it is not our folder.
+        # The cache of compiled modules has whole seconds only: it could miss an edit. And the folder is not ours.
         sys.dont_write_bytecode = True
         _read_sources_only(folder)
         files.folder = folder + os.sep
@@ -268,7 +268,7 @@ class _Project:
         return msgspec.structs.replace(told, state=state_changes, env=env_changes, lost=[*told.lost, *lost])
 
     def _start_afresh(self) -> None:
-        """What an earlier event left must not reach this one."""
+        """Remove what an earlier event left, so that it does not reach this one."""
         os.umask(self._mask)
         os.chdir(self.folder)
         if dict(os.environ) != self._environment:
@@ -278,12 +278,12 @@ class _Project:
 
     def _run(self, handler: Handler, ctx: Context, dialect: str) -> Told:
         try:
-            said: Any = handler(ctx)
-            if inspect.isawaitable(said):
-                said = drive.run(drive.awaiting(said))
-            reply = read_returned(ctx.event, said, meanings(dialect))
+            returned: Any = handler(ctx)
+            if inspect.isawaitable(returned):
+                returned = drive.run(drive.awaiting(returned))
+            reply = read_returned(ctx.event, returned, meanings(dialect))
             if reply.later is not None:
-                error = "its answer comes later, which a function in a worker can't say; set `background: true`"
+                error = "a function in a worker can't promise a later answer; set `background: true`"
                 return Told(status=Status.FAILED, error=error)
             return _told(reply)
         except BaseException as error:
@@ -329,7 +329,7 @@ class _Project:
             raise _CannotLoadError(f"can't import `{name}`: {what}" + (f" ({place})" if place else "")) from None
 
     def _place(self, trace: TracebackType | None) -> str:
-        """The last line of the traceback that is the project's, or at least not ours."""
+        """The last line of the traceback in the project's code, or at least not in ours."""
         frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(trace)]
         others = [one for one in frames if not one[0].startswith((OURS, "<frozen"))]
         theirs = [one for one in others if self._near(one[0]) != one[0]] or others
@@ -369,7 +369,7 @@ def _text(error: BaseException) -> str:
         return type(error).__name__
 
 
-# -- what changed ----------------------------------------------------------------------------------------------------
+# -- changes ----------------------------------------------------------------------------------------------------
 
 
 def _spelt(values: Mapping[str, Any]) -> dict[str, str]:
@@ -377,7 +377,7 @@ def _spelt(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changes(name: str, now: Mapping[Any, Any], before: Mapping[str, str], lost: list[str]) -> Changes:
-    """What the hook changed, as far as JSON can say it; the rest is named as lost."""
+    """The hook's changes, as far as JSON can express them; other changes are listed as lost."""
     made = {}
     for key, value in now.items():
         try:
@@ -386,7 +386,7 @@ def _changes(name: str, now: Mapping[Any, Any], before: Mapping[str, str], lost:
         except (TypeError, ValueError, RecursionError):
             fits = False
         if not fits:
-            lost.append(f"`ctx.{name}[{str(key)[:60]!r}]` is not plain data, and stays in the worker")
+            lost.append(f"`ctx.{name}[{str(key)[:60]!r}]` is not plain data, and is lost")
         elif before.get(key) != text:
             made[key] = value
     return Changes(made, [key for key in before if key not in now])
@@ -417,7 +417,7 @@ def _nothing_runs(before: set[threading.Thread]) -> bool:
 
 
 def _fitted(told: Told) -> bytes:
-    """An answer that can be sent: plain data, and not too much of it. A deny stands, whatever else is wrong."""
+    """An answer that can be sent: plain data of limited size. A deny counts, whatever else is wrong."""
     body, why = _encoded(told)
     if body is not None:
         return body

@@ -1,10 +1,10 @@
-"""Start a daemon, query it and stop it from another process; and end what a daemon left.
+"""Start a daemon, query it and stop it from another process; and end the processes that a daemon left behind.
 
-What a daemon started must not outlive it, even when it is killed and can clean up nothing. A small process of its own
-waits for the daemon's end, and kills what that left, unless the daemon says goodbye. For one in the background it is
-the parent, which inherits all that the daemon leaves. One in the foreground keeps its own parent; there the daemon's
-marker (`billhook.runners.process_tree`) is looked for, which everything carries that did not empty its variables. Linux
-only: elsewhere processes can't be found.
+Processes that a daemon started must not outlive it, even if it is killed and can't clean up. A small watcher process
+waits for the daemon's end and kills what is left, unless the daemon signed off first. For a daemon in the background
+the watcher is its parent, which inherits its orphans. A daemon in the foreground keeps its parent; there the watcher
+looks for the daemon's marker (`billhook.runners.process_tree`), a variable that all its descendants inherit unless they
+clear their environment. Linux only: elsewhere processes can't be found.
 """
 
 import os
@@ -31,9 +31,9 @@ _GOODBYE = b"."
 
 @contextmanager
 def guarded(*, detached: bool = False) -> Iterator[None]:
-    """While the block runs, this process's death takes along what it started. Before there is any thread.
+    """While the block runs, everything that this process started ends with it. Call it before any thread starts.
 
-    One that is `detached` goes on as another process, a child of the one it was, which ends with the same code."""
+    With `detached` the block runs in a child process; the parent waits and exits with the same code."""
     marker = os.urandom(8).hex()
     os.environ[MARKER] = marker
     if sys.platform != "linux":
@@ -49,7 +49,7 @@ def guarded(*, detached: bool = False) -> Iterator[None]:
 
 
 def _go_on_as_child(marker: str) -> int:
-    """Where to say goodbye. Comes back in the child: the parent waits for its end."""
+    """The descriptor for signing off. Returns in the child: the parent waits for its end."""
     read, write = os.pipe()
     adopt_orphans()
     child = os.fork()
@@ -66,7 +66,7 @@ def _go_on_as_child(marker: str) -> int:
 
 
 def _have_another(marker: str) -> int:
-    """The same, where this process is somebody's child and has to stay that."""
+    """The same for a process that must stay the child of its parent."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -77,7 +77,7 @@ def _have_another(marker: str) -> int:
 
 
 def _leave_to_another(read: int, marker: str) -> None:
-    """In the child: another child waits, as nobody's child. Never returns."""
+    """In the child: a grandchild waits, detached from this process. Never returns."""
     try:
         os.setsid()
         if not os.fork():
@@ -93,7 +93,7 @@ def _wait(read: int, marker: str) -> None:
     _keep_only(read)
     if os.read(read, 1) == _GOODBYE:
         return
-    for _ in range(3):  # what was just being started has its marker a moment later
+    for _ in range(3):  # a process that is just starting gets its marker a moment later
         marked = Tree(-1, marker)
         marked.reserved = False  # there is no leader, only the marker
         marked.kill_now()
@@ -102,7 +102,7 @@ def _wait(read: int, marker: str) -> None:
 
 
 def _keep_only(descriptor: int) -> None:
-    """Let go of everything else: the daemon's lock is held by whoever has it open."""
+    """Close everything else: the daemon's lock is held by every process that has it open."""
     let_go_of_streams()
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != descriptor:
@@ -110,33 +110,33 @@ def _keep_only(descriptor: int) -> None:
                 os.close(int(name))
 
 
-# A process that depends on nobody:
+# A process that does not depend on the one that started it:
 
 _FILES: Final = 8192
-"""Open files that are enough. More are not asked for: hooks inherit the limit, and old programs close that many."""
+"""A sufficient limit of open files. Not higher: hooks inherit it, and old programs close that many descriptors."""
 _HANDED_DOWN: Final = (MARKER, "BILLHOOK_DEPTH")
-"""What tells a hook's child whose it is. A daemon that a hook's child happened to start is nobody's."""
+"""Variables that mark the children of a hook. A daemon that such a child started does not belong to the hook."""
 
 
 def stand_alone() -> None:
-    """Put right what this process inherited: streams, signals, limits, variables."""
+    """Reset what this process inherited: streams, signals, limits, variables."""
     for name in _HANDED_DOWN:
         os.environ.pop(name, None)
     for descriptor in range(3):  # a closed standard stream would be the next file that is opened
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    os.umask(os.umask(0o077) & 0o077)  # hooks inherit the rest of it; our own files say themselves who may read them
+    os.umask(os.umask(0o077) & 0o077)  # hooks inherit the user's part; billhook's files have explicit modes
     _raise_limit()
 
 
 def let_go_of_streams() -> None:
-    """From now on nobody reads what is printed."""
+    """Send standard streams to /dev/null from now on."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nowhere, descriptor)
@@ -155,25 +155,25 @@ def _raise_limit() -> None:
 
 
 def speak_utf8() -> None:
-    """Begin anew where Python takes file names and variables for anything but UTF-8: callers' bytes must come out as
-    they came in."""
+    """Restart Python in UTF-8 mode if it decodes file names and variables otherwise: callers' bytes must be passed on
+    unchanged."""
     if sys.getfilesystemencoding().lower().replace("-", "") != "utf8":
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-# Starting a daemon, asking how it is, and ending it, from another process.
+# Starting, querying and stopping a daemon from another process.
 
-ANSWERS: Final = 3.0  # seconds in which a daemon that is well says how it is, on a busy machine
-BEGINS: Final = 20.0  # seconds in which one that was started serves
-ENDS: Final = 40.0  # seconds in which one that was told to end has ended: it lets those who wait have their answers
-TAKEN: Final = 75  # the exit code of a daemon that found another one at work
+ANSWERS: Final = 3.0  # seconds in which a healthy daemon reports its status, even on a busy machine
+BEGINS: Final = 20.0  # seconds in which a new daemon is ready
+ENDS: Final = 40.0  # seconds in which a stopped daemon has ended: it finishes pending requests first
+TAKEN: Final = 75  # the exit code of a daemon if another one is already running
 
-Waiting = Callable[[], None]  # called again and again while something takes its time
+Waiting = Callable[[], None]  # called repeatedly while waiting
 
 
 class SilentError(BillhookError):
-    """There is a daemon, and it does not answer."""
+    """A daemon is running, but does not answer."""
 
     def __init__(self, folder: Path, pid: int) -> None:
         who = f"the daemon (process {pid})" if pid else "the daemon"
@@ -183,7 +183,7 @@ class SilentError(BillhookError):
 
 
 def ask(root: Path, seconds: float = ANSWERS) -> DaemonStatus | None:
-    """How the daemon is; None when none serves. Raises SilentError when there is one that does not say."""
+    """The daemon's status; None if no daemon is running. Raises SilentError if it does not answer."""
     folder = places.checked(places.folder_of(root))
     try:
         connection = places.connect(folder, seconds)
@@ -200,16 +200,16 @@ def ask(root: Path, seconds: float = ANSWERS) -> DaemonStatus | None:
         except TimeoutError:
             raise SilentError(folder, pid or places.holder(folder)) from None
         except (OSError, protocol.BadRequestError, msgspec.MsgspecError):
-            return None  # it ended just now, or is none of ours
+            return None  # it has just ended, or is not a billhook daemon
 
 
 def start(
     root: Path, options: list[str], waiting: Waiting, *, patient: bool = True
 ) -> tuple[DaemonStatus | None, bool]:
-    """See to it that a daemon serves; how it is, and whether it was started now. Raises StoreError, and SilentError.
+    """Make sure that a daemon is running: its status, and whether it was started now. Raises StoreError, SilentError.
 
-    `options` are those of `billhook daemon run`; without any it is as the last one was, unless that was meant to end.
-    Who is not `patient` leaves it to another who starts one just now.
+    `options` are those of `billhook daemon run`. Without options the daemon gets those of the last one, unless that was
+    stopped on purpose. If another process is starting a daemon, only a `patient` caller waits for it.
     """
     folder = places.made(root)
     found = ask(root)
@@ -227,9 +227,9 @@ def _as_before(folder: Path) -> list[str]:
 
 
 def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
-    """A daemon in a session of its own, which keeps nothing of ours but its standard error, until it serves."""
+    """A daemon in a new session. It inherits only standard error, until it is ready."""
     argv = [sys.executable, "-P", "-X", "utf8", "-m", "billhook", "daemon", "run", "--detached", *options]
-    # Where it is made no difference so far; from now on it does.
+    # Set the root: it may depend on the current folder, and the daemon runs in /.
     env = {**os.environ, "BILLHOOK_HOME": str(root)}
     try:
         return subprocess.Popen(
@@ -246,13 +246,13 @@ def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def _served(root: Path, options: list[str] | None, waiting: Waiting) -> DaemonStatus:
-    """Start one, with these options, and wait until one says how it is; without options another starts it."""
+    """Wait until a daemon reports its status. Starts one with these options; None: another process starts it."""
     folder = places.folder_of(root)
     end = time.monotonic() + BEGINS
     child: subprocess.Popen[bytes] | None = None
     try:
         while time.monotonic() < end:
-            if options is not None and child is None and not places.holder(folder):  # one that leaves may have it
+            if options is not None and child is None and not places.holder(folder):  # one that is stopping may hold it
                 child = _started(root, options)
             found = ask(root)
             if found is not None and not found.leaving:
@@ -265,12 +265,12 @@ def _served(root: Path, options: list[str] | None, waiting: Waiting) -> DaemonSt
     finally:
         if child is not None and child.stderr is not None:
             child.stderr.close()
-            child.returncode = 0  # nobody waits for it
+            child.returncode = 0  # no zombie warning: it keeps running
     raise SilentError(folder, places.holder(folder))
 
 
 def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
-    """StoreError with the words of a daemon that ended instead of serving, unless another one serves."""
+    """Raise StoreError with the message of a daemon that ended at start, unless another daemon is running."""
     assert child.stderr is not None
     with child.stderr:
         said = child.stderr.read(1 << 16).decode("utf-8", "replace").strip()
@@ -284,7 +284,7 @@ def _complain(child: "subprocess.Popen[bytes]", root: Path) -> None:
 
 @contextmanager
 def _only_one(folder: Path) -> Iterator[bool]:
-    """Whether nobody else starts a daemon here just now; then nobody does meanwhile."""
+    """Whether no other process is starting a daemon here. If so, none can during the block."""
     with ExitStack() as held:
         try:
             held.enter_context(locked(folder / "starting", root=folder, seconds=0.0))
@@ -295,7 +295,7 @@ def _only_one(folder: Path) -> Iterator[bool]:
 
 
 def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
-    """End the daemon, and wait for that; its number, 0 when there was none. Raises SilentError when it does not end."""
+    """Stop the daemon and wait for its end: its process id, 0 if none was running. Raises SilentError if it stays."""
     folder = places.checked(places.folder_of(root))
     places.forget(folder)
     pid = _pid_of(folder)
@@ -303,7 +303,7 @@ def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
         return 0
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL if force else signal.SIGTERM)
-        os.kill(pid, signal.SIGCONT)  # one that is stopped can't end
+        os.kill(pid, signal.SIGCONT)  # a suspended process can't end
     end = time.monotonic() + ENDS
     while _is_alive(pid):
         if time.monotonic() > end:
@@ -314,7 +314,7 @@ def stop(root: Path, waiting: Waiting, *, force: bool = False) -> int:
 
 
 def _pid_of(folder: Path) -> int:
-    """The daemon's process: the one that listens, or else the one that has the lock; 0 when there is none."""
+    """The daemon's process id: the process that listens, otherwise the one that holds the lock; 0 if there is none."""
     try:
         with places.connect(folder, 1.0) as connection:
             return places.peer_of(connection) or places.holder(folder)
@@ -323,7 +323,7 @@ def _pid_of(folder: Path) -> int:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether it runs. One that has ended and that nobody collects does not."""
+    """Whether it runs. A zombie does not."""
     if hasattr(os, "pidfd_open"):
         try:
             descriptor = os.pidfd_open(pid)

@@ -1,5 +1,4 @@
-"""The daemon itself: one for each user and state root, until it is told to end, nobody asks any more, or it is out of
-date."""
+"""The daemon: one for each user and state root. It runs until it is stopped, idle for too long, or out of date."""
 
 import asyncio
 import os
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["IDLE", "AlreadyError", "Daemon", "run"]
 
 IDLE: Final = 3600.0  # seconds without a request after which a daemon ends
-PATIENCE: Final = 30.0  # seconds that running requests have when the daemon ends
-_LOOKED: Final = 1.0  # seconds between two looks at what a daemon was made from
-_RESTS: Final = 600.0  # seconds without a request after which Python workers are let go: each is as large as a daemon
-_RETRIES: Final = 60.0  # seconds between two tries, at most, to listen at an address that is taken
+TIMEOUT: Final = 30.0  # seconds for running requests to finish when the daemon ends
+_LOOKED: Final = 1.0  # seconds between two checks of the daemon's source files
+_RESTS: Final = 600.0  # seconds without a request after which Python workers are closed: each is as large as a daemon
+_RETRIES: Final = 60.0  # seconds between two attempts, at most, to listen on an address that is in use
 _BACKLOG: Final = 512
 
 
@@ -45,8 +44,8 @@ class Daemon:
     """One run of the daemon."""
 
     def __init__(self, folder: Path, options: DaemonOptions, *, again: bool = False, detached: bool = False) -> None:
-        """The folder is one that `places.made` made; the options are those of another daemon if it is `again`, and
-        then it serves even if it can't listen for HTTP yet. Raises AlreadyError and StoreError."""
+        """`folder` comes from `places.made`. `again`: the options are those of the last daemon, and this one starts
+        even if it can't listen for HTTP yet. Raises AlreadyError and StoreError."""
         self.folder = folder
         self.options = options
         self.idle = options.idle_exit
@@ -67,7 +66,7 @@ class Daemon:
         self._ended = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> str:
-        """Serve until there is a reason not to; the reason. `ready` is called as soon as callers are served."""
+        """Serve until there is a reason to end: the reason. `ready` is called as soon as callers are served."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(server_log.unexpected)
         self.server.touched = loop.time()
@@ -89,8 +88,8 @@ class Daemon:
         return self.leaving
 
     async def _listen_for_http(self) -> None:
-        """Where it was asked for. Raises UsageError and StoreError, unless it was another daemon that was asked: that
-        one may be about to let go of the address."""
+        """Listen if the options contain an address. Raises UsageError and StoreError, except with `again`: the last
+        daemon may not have released the address yet."""
         now = time.monotonic()
         if not self.options.http or self.http is not None or now < self._http_next:
             return
@@ -113,7 +112,7 @@ class Daemon:
 
     def _remember(self) -> None:
         options = self.options
-        if self.http is not None:  # agents know the port that it has, not the 0 that stands for any
+        if self.http is not None:  # agents have the real port in their settings, not 0 for any port
             host = options.http.rpartition(":")[0]
             options = msgspec.structs.replace(options, http=f"{host}:{self.http.url.rpartition(':')[2]}")
         if options == DaemonOptions(IDLE):
@@ -124,21 +123,21 @@ class Daemon:
     # -- the end
 
     def leave(self, why: str) -> None:
-        """Take no more requests, and end when those that run have their answers. From now on another daemon may begin
-        here: the socket and the lock are given up at once."""
+        """Accept no more requests, and end once pending ones are answered. Another daemon may start from now on: the
+        socket and the lock are released at once."""
         if self.leaving:
             return
         self.server.leaving = why
-        server_log.log.info("leaving: %s; %d requests are being answered", why, self.server.busy)
+        server_log.log.info("stopping: %s; %d requests are pending", why, self.server.busy)
         self._remove_socket()
         self._lock.close()
         self._ended.set()
 
     def _told(self, number: int) -> None:
-        if self.leaving:  # told twice: those who wait get no answer
+        if self.leaving:  # the second signal: pending requests get no answer
             self._hurried = True
             self._cancel()
-        elif not self._detached:  # somebody ended it where they had started it
+        elif not self._detached:  # the user ended it in the terminal where it was started
             places.forget(self.folder)
         self.leave(f"signal {signal.Signals(number).name}")
 
@@ -147,16 +146,16 @@ class Daemon:
             connection.abort()  # which ends its hooks
 
     async def _finish(self) -> None:
-        """Let those who wait have their answers, and hooks in the background come to their end; but not for ever."""
-        end = time.monotonic() + PATIENCE
-        closing = None if self.http is None else asyncio.ensure_future(self.http.close(PATIENCE))
-        await self._until(lambda: not self.server.busy, PATIENCE)
+        """Let pending requests and hooks in the background finish, within a time limit."""
+        end = time.monotonic() + TIMEOUT
+        closing = None if self.http is None else asyncio.ensure_future(self.http.close(TIMEOUT))
+        await self._until(lambda: not self.server.busy, TIMEOUT)
         if self.server.busy:
-            server_log.log.warning("%d requests have had no answer and are cancelled", self.server.busy)
+            server_log.log.warning("%d requests did not finish in time and are cancelled", self.server.busy)
             self._cancel()
         for connection in list(self.server.connections):
             if connection.is_waited_for:
-                connection.abort()  # it has not asked yet, and is its own hook then
+                connection.abort()  # it has sent no request yet, so the client runs the hooks itself
         await self._until(lambda: not self.server.connections, 5.0)  # a long answer takes a while to write
         if closing is not None:
             await asyncio.wait([closing], timeout=max(5.0, end - time.monotonic()))
@@ -164,11 +163,11 @@ class Daemon:
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
         if self.served.later:
-            server_log.log.warning("hooks in the background have not come to their end and are killed")
+            server_log.log.warning("hooks in the background did not finish in time and are killed")
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
-        while not done() and time.monotonic() < end:  # noqa: ASYNC110 (the end is near, and nobody tells of it)
+        while not done() and time.monotonic() < end:  # noqa: ASYNC110 (a short wait, and there is no event to wait for)
             await asyncio.sleep(0.01)
 
     # -- the socket
@@ -176,7 +175,7 @@ class Daemon:
     def _listen(self) -> None:
         sock = socket.socket(socket.AF_UNIX)
         try:
-            with suppress(FileNotFoundError):  # what a daemon left that was killed: we have its lock
+            with suppress(FileNotFoundError):  # left by a daemon that was killed: we hold its lock
                 os.unlink(places.SOCKET, dir_fd=self._place)
             with places.reachable(self.folder) as path:
                 before = os.umask(0o177)
@@ -188,14 +187,14 @@ class Daemon:
             self.server.files[self._path] = stamp(self._path)
         except OSError as error:
             sock.close()
-            place, hint = str(self.folder / places.SOCKET), "move away what lies there, or set BILLHOOK_HOME"
+            place, hint = str(self.folder / places.SOCKET), "move the file at this path away, or set BILLHOOK_HOME"
             why = error.strerror or str(error)
-            raise StoreError(f"can't make the daemon's socket: {why}", place=place, hint=hint) from error
+            raise StoreError(f"can't create the daemon's socket: {why}", place=place, hint=hint) from error
         sock.listen(_BACKLOG)
         self.server.listen(sock)
 
     def _at_socket(self) -> tuple[int, ...]:
-        """What lies in our folder as the socket. As long as we listen, nothing else can have this identity."""
+        """The identity of the socket file in our folder. As long as we listen, no other file can have it."""
         try:
             found = os.stat(places.SOCKET, dir_fd=self._place, follow_symlinks=False)
         except OSError:
@@ -203,12 +202,12 @@ class Daemon:
         return found.st_dev, found.st_ino
 
     def _remove_socket(self) -> None:
-        """Remove it from the folder that was ours, wherever that is now, unless it is another daemon's."""
+        """Remove the socket file, even if the folder was moved; not if it is another daemon's."""
         if self._socket and self._at_socket() == self._socket:
             with suppress(OSError):
                 os.unlink(places.SOCKET, dir_fd=self._place)
 
-    # -- while it lives
+    # -- while it runs
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -228,7 +227,7 @@ class Daemon:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
                 places.forget(self.folder)
-                self.leave(f"nobody asked for {self.idle:g} s")
+                self.leave(f"no requests for {self.idle:g} s")
 
     @property
     def _busy(self) -> int:
@@ -267,7 +266,7 @@ class Daemon:
 
 
 def _changed(known: dict[str, tuple[int, ...]]) -> bool:
-    """Whether the interpreter or a module of ours is not the file any more that it was when it was first seen here."""
+    """Whether the file of the interpreter or of a billhook module has changed since it was first seen here."""
     files = [module.__file__ for name, module in list(sys.modules.items()) if name.startswith("billhook.")]
     files += known
     return any(known.setdefault(file, found) != found for file in files if file for found in [stamp(file)])
@@ -283,8 +282,8 @@ def run(
     detached: bool = False,
     ready: Callable[[], None] = lambda: None,
 ) -> str:
-    """Be the daemon, in this process, which is to be used for nothing else; why it ended. Raises AlreadyError,
-    StoreError, and UsageError for an address that can't be listened on, unless it listened there before (`again`)."""
+    """Run the daemon in this process, which must not do anything else: why it ended. Raises AlreadyError, StoreError,
+    and UsageError for an address that can't be used, unless it was used before (`again`)."""
     stand_alone()
     folder = places.made(root)
     options = DaemonOptions(idle, http, exposed)
@@ -304,14 +303,14 @@ def run(
         except (AlreadyError, BillhookError):
             raise
         except BaseException as error:
-            server_log.log.exception("ended by a fault of billhook's own: %s", type(error).__name__)
+            server_log.log.exception("ended by an internal error: %s", type(error).__name__)
             raise
         finally:
             process_tree.settle()
 
 
 def _loop_factory() -> Any:
-    """uvloop's, where that is installed."""
+    """The loop of uvloop, if that is installed."""
     try:
         import uvloop
     except ImportError:
@@ -323,7 +322,7 @@ def _loop_factory() -> Any:
 
 
 class HeadExports:
-    """When the head of each log was exported last. Lives as long as the daemon."""
+    """When the head of each log was last exported. Lives as long as the daemon."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, Path], float] = {}
@@ -331,7 +330,7 @@ class HeadExports:
         self._problems: dict[str, str] = {}
 
     def tick(self, configs: Iterable["Config"], *, now: bool = False) -> None:
-        """Begin what is due; with `now`, everything."""
+        """Begin the exports that are due; with `now`, all of them."""
         for config in configs:
             options = {} if config.recording is None else config.recording.options
             target, folder = options.get("export_head_to", ""), log_folder(Path(config.root), config.project)
@@ -354,11 +353,11 @@ class HeadExports:
         except OSError as error:
             problem = f"{target}: {error.strerror or error}"
         if problem and self._problems.get(target) != problem:
-            server_log.log.warning("no head was exported: %s", problem)
+            server_log.log.warning("the head of a log was not exported: %s", problem)
         self._problems[target] = problem
 
     def wait(self, seconds: float) -> None:
-        """Give those that run a moment to end."""
+        """Wait a moment for running exports."""
         end = time.monotonic() + seconds
         for thread in list(self._running.values()):
             thread.join(max(0.0, end - time.monotonic()))

@@ -1,8 +1,8 @@
-"""The same call through two files: judged once, answered twice alike.
+"""One call that arrives through several settings files: hooks run once, and each entry gets the same answer.
 
-Some agents read hooks from several files, Claude Code's among them, and run what stands in each.
-Whoever comes first judges the call; the other one gets the same answer, and says it in its own words. It waits for it
-no longer than it can afford: then, or when the first one died, it judges the call itself. Claude Code pays nothing here
+Some agents read hooks from several files, for example also from Claude Code's, and run the entries of each.
+The first process runs the hooks; the others wait, and write the same answer in their own dialect. They wait for a part
+of their time only: then, or if the first process died, they run the hooks themselves. Claude Code needs none of this
 unless billhook is in several of its files.
 """
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.config.sources import FileRead
 
-WINDOW: Final = 10.0  # seconds in which a call without an id that comes through another entry is taken for the same one
+WINDOW: Final = 10.0  # seconds in which an equal call without an id from another entry counts as the same call
 WINDOW_BY_ID: Final = 60.0
-PATIENCE: Final = 20.0  # seconds to wait for the first one, where nobody said how long the agent waits
-_SHARE: Final = 0.8  # of the time that hooks may take; in the rest the call can still be judged
+TIMEOUT: Final = 20.0  # seconds to wait for the first process if the agent's timeout is unknown
+_SHARE: Final = 0.8  # of the time for hooks; after that there is still time to run the hooks here
 _SHORTEST, _LONGEST = 0.002, 0.05
 _IDS: Final = ("tool_use_id", "toolUseId", "tool_call_id", "toolCallId")
 
 
 class SharedVerdict(msgspec.Struct, frozen=True):
-    """What the hooks said, whoever asked them."""
+    """The answer of the hooks, from this process or another one."""
 
     answer: Answer
     warnings: tuple[str, ...] = ()
@@ -44,29 +44,29 @@ class SharedVerdict(msgspec.Struct, frozen=True):
 Judge = Callable[[], Awaitable[SharedVerdict]]
 
 
-def call_of(agent: str, event: Event, stdin: bytes, config: "Config", said: Arguments) -> CallRecord | None:
-    """The call that an event is about; None when nobody could tell it from another session's. Another agent, other
-    hooks or another failure rule make another call of it; `--as`, `--from` and the event's name tell entries apart."""
+def call_of(agent: str, event: Event, stdin: bytes, config: "Config", arguments: Arguments) -> CallRecord | None:
+    """The call that an event is about; None if it can't be told from another session's. A different agent, different
+    hooks or another failure rule make it a different call; `--as`, `--from` and the event's name identify the entry."""
     if not event.session_id:
         return None
     given = _given_id(stdin)
     tool, held = getattr(event, "tool_name", None), getattr(event, "tool_input", None)
     about = [given] if given else [tool, held, *(event.payload.get(name) for name in ("prompt", "message"))]
     try:
-        whose = [agent, config.project, said.files, said.on_failure, *map(_as_it_is, config.sources)]
+        whose = [agent, config.project, arguments.files, arguments.on_failure, *map(_as_it_is, config.sources)]
         key = strictjson.encode([event.hook_event_name, *whose, *about])
     except (BillhookError, ValueError, TypeError):
         return None
     window = WINDOW_BY_ID if given else WINDOW
-    entry = f"{said.dialect} {said.event} {said.source}"
-    # entries that don't say whose they are have the same words, and Claude Code runs each of them
-    alike = given and said.dialect == "claude" and not said.source
+    entry = f"{arguments.dialect} {arguments.event} {arguments.source}"
+    # entries without --from have equal command lines, and Claude Code runs each of them
+    alike = given and arguments.dialect == "claude" and not arguments.source
     times = config.installed.get(event.hook_event_name, 0) if alike else 1
     return CallRecord(event.session_id, sha256(key).hexdigest(), entry, window, max(1, times))
 
 
 def _as_it_is(read: "FileRead") -> list[Any]:
-    """A file of hooks: what changed between two calls has to be asked anew."""
+    """The state of a file with hooks: if it changed between two calls, the hooks run again."""
     try:
         found = os.stat(read.source.path)
     except OSError:
@@ -75,7 +75,7 @@ def _as_it_is(read: "FileRead") -> list[Any]:
 
 
 def _given_id(stdin: bytes) -> str:
-    """The call's id as the agent gives it; nothing where one was made up, which two calls may share."""
+    """The call's id from the agent; empty if billhook made one up, because two calls may share that."""
     try:
         sent = strictjson.loads_leniently(stdin, max_depth=400)
     except BillhookError:
@@ -85,15 +85,16 @@ def _given_id(stdin: bytes) -> str:
 
 
 class Once:
-    """One call, from this process's side. Lives as long as that takes."""
+    """One call, as this process handles it. Lives as long as the call."""
 
     def __init__(self, root: str, call: CallRecord, seconds: float | None) -> None:
         self._calls = CallRecords(Path(root))
         self._call = call
-        self._ends = time.monotonic() + (PATIENCE if seconds is None else seconds * _SHARE)
+        self._ends = time.monotonic() + (TIMEOUT if seconds is None else seconds * _SHARE)
 
     async def judged(self, judge: Judge) -> SharedVerdict:
-        """What the hooks say: asked by us, or by whoever came first. Where nothing can be kept, everybody asks."""
+        """The answer of the hooks, run by this process or by the first one. Without a writable state every process runs
+        them."""
         try:
             taken = await self._taken()
         except StoreError:
@@ -105,7 +106,7 @@ class Once:
         return await self._ours(taken, judge)
 
     async def _taken(self) -> Taken | None:
-        """The call, with what was said of it, or as ours; None: nobody said anything in time."""
+        """The call, with its answer or claimed by this process; None: no answer in time."""
         taken = self._calls.take(self._call)
         pause = _SHORTEST
         while not taken.mine and not _is_readable(taken.said):
@@ -113,7 +114,7 @@ class Once:
                 return None
             await _sleep(pause)
             pause = min(pause * 1.5, _LONGEST)
-            # one that nobody judges any more is taken anew: by us, or by another who waits
+            # a call whose process died is claimed again: by this process, or by another that waits
             taken = self._calls.look(self._call, taken.id) or self._calls.take(self._call)
         return taken
 
@@ -129,7 +130,7 @@ class Once:
                 else:
                     self._calls.give_up(self._call, taken.id)
             except StoreError:
-                pass  # who waits sees that we are gone, or loses patience
+                pass  # the others see that this process ended, or their wait ends
         return judged
 
 
@@ -145,11 +146,11 @@ async def _sleep(seconds: float) -> None:
 
 
 def _kept(judged: SharedVerdict) -> dict[str, Any] | None:
-    """What is written down for the other one; None for what can't be, or should not: with a secret in it."""
+    """The record for the other processes; None if it can't be encoded, or contains a secret."""
     from billhook.store.redaction import Redactor
 
     if judged.answer.decision is Decision.DEFER:
-        return None  # the same call comes again, and is to be judged then
+        return None  # the same call comes again, and the hooks run then
     answer = msgspec.structs.replace(judged.answer, data=None, background=False)
     try:
         said: dict[str, Any] = {"answer": msgspec.to_builtins(answer), "warnings": list(judged.warnings)}

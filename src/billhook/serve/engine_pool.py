@@ -1,7 +1,7 @@
-"""Answers requests of many callers with engines that are kept warm.
+"""Answers requests of many callers with cached engines.
 
-An engine lives as long as the configuration it was made from is the same; `load_config` looks at every file for each
-request. What depends on a caller (variables, folder) is told to the task that serves it (`billhook.core.client_env`).
+An engine lives as long as its configuration is unchanged; `load_config` checks every file for each request. Variables
+and folder of the caller are set for the task that serves it (`billhook.core.client_env`).
 """
 
 import asyncio
@@ -28,44 +28,43 @@ if TYPE_CHECKING:
     from billhook.engine.engine import Engine
 
 _QUICK: Final = hashlib, re2
-"""Libraries that take long to load and are quick then: where they are loaded, digests and searches use them."""
+"""Libraries that load slowly but run fast: digests and searches use them if they are loaded."""
 _MOST_ENGINES: Final = 64
 _MOST_ENVIRONMENTS: Final = 512
 _LARGE: Final = 1 << 18  # bytes of an environment that is not kept
-_MOST_WAITING: Final = 256  # sessions of one engine whose late answers are kept: some never come back
+_MOST_WAITING: Final = 256  # sessions of one engine whose late answers are kept: some sessions never continue
 
 
 Observer = Callable[[Verdict, "Config", str], None]
-"""Hears of every verdict, of the configuration and of who was served. Must not raise."""
+"""Called with every verdict, its configuration and the host. Must not raise."""
 
 
 class _PendingLoad:
-    """Files that are being read for the callers from one place, who take turns afterwards in the order they came."""
+    """A configuration that is being loaded for the callers of one folder. They continue in the order of arrival."""
 
     def __init__(self, task: "asyncio.Task[HookResponse | None]") -> None:
         self.task = task
         self.callers = 1
 
     async def turn(self, number: int) -> bool:
-        """Wait for a caller's turn; whether it is the last so far. A caller that goes away ends nothing."""
+        """Wait for a caller's turn: whether it is the last so far. A caller that disconnects cancels nothing."""
         await asyncio.wait({self.task})
         return number == self.callers
 
 
 class Served:
-    """The engines and environments of a daemon. Lives as long as that."""
+    """The engines and environments of a daemon. Lives as long as the daemon."""
 
     def __init__(self) -> None:
         self._engines: dict[tuple[int, str, str], tuple[Config, Engine]] = {}
         self._environment = lru_cache(maxsize=_MOST_ENVIRONMENTS)(_environment)
-        """The same object for the same bytes: what is worked out from it is found again by that."""
+        """The same object for the same bytes, because caches use its identity."""
         self._loading: dict[tuple[bytes, str], _PendingLoad] = {}
-        """By environment and folder. It stays until the last caller has begun: a new one must not overtake."""
+        """By environment and folder. An entry stays until its last caller has begun: a new one must not overtake."""
         self.observers: list[Observer] = []
 
     def begin(self, asked: protocol.CallerRequest) -> HookResponse | Coroutine[Any, Any, HookResponse]:
-        """What the caller's hook says, if no hook of anybody's has to be run for that; else what is to be awaited for
-        it. Neither raises."""
+        """The response, if it needs no waiting; otherwise a coroutine that returns it. Neither raises."""
         if self._loading and (loading := self._loading.get((asked.environ, asked.cwd))):
             loading.callers += 1
             return self._in_turn(loading, loading.callers, asked)
@@ -97,7 +96,7 @@ class Served:
         return answering
 
     async def answer(self, asked: protocol.CallerRequest) -> HookResponse:
-        """The same, waited for."""
+        """The response, awaited."""
         return await _waited_for(self.begin(asked))
 
     async def _in_turn(self, loading: _PendingLoad, number: int, asked: protocol.CallerRequest) -> HookResponse:
@@ -107,7 +106,7 @@ class Served:
     async def _once_loaded(
         self, loading: _PendingLoad, answering: Answering, asked: protocol.CallerRequest
     ) -> HookResponse:
-        """The answer where files have to be read first. A project that makes that slow keeps no other one waiting."""
+        """The response if files have to be read first. A project whose files are slow does not delay others."""
         await self._wait(loading, 1, asked)
         return loading.task.result() or await answering.judge()
 
@@ -117,7 +116,7 @@ class Served:
             del self._loading[place]
 
     async def fire(self, answering: Answering, config: "Config", event: Event) -> Verdict:
-        """Ask the hooks of a configuration, for whom this is being answered."""
+        """Run the hooks of a configuration for the caller that is being answered."""
         engine = self._engine(config, answering.host)
         if engine.background.answers or len(self._engines) > 1:
             self._bring_late_answers(event.session_id, engine)
@@ -136,15 +135,15 @@ class Served:
         return kept[1]
 
     def _forget_engines(self) -> None:
-        """Make room: those go of which nobody expects an answer any more, or else the oldest."""
+        """Make room: remove engines without pending background answers, otherwise the oldest."""
         for key, (_, engine) in list(self._engines.items()):
             if not engine.background.answers and engine.background.settle(0.0):
                 del self._engines[key]
         for key in list(self._engines)[: max(0, len(self._engines) - _MOST_ENGINES // 2)]:
-            del self._engines[key]  # what still runs in it ends by itself
+            del self._engines[key]  # hooks that still run in it end by themselves
 
     def _bring_late_answers(self, session_id: str, to: "Engine") -> None:
-        """A file may have changed since a hook was asked, and then another engine asked it."""
+        """Move late answers to the current engine: after a change of a file, another engine started the hook."""
         for _, engine in self._engines.values():
             waiting = engine.background.answers
             if not waiting:
@@ -156,12 +155,12 @@ class Served:
 
     @property
     def configs(self) -> list["Config"]:
-        """The configurations that callers are served by."""
+        """The configurations in use."""
         return [config for config, _ in self._engines.values()]
 
     @property
     def later(self) -> int:
-        """How many engines have hooks that are still at work on a late answer."""
+        """How many engines have hooks in the background that are still running."""
         return sum(not engine.background.settle(0.0) for _, engine in self._engines.values())
 
 
@@ -178,7 +177,7 @@ async def _rest(answer: Callable[[], Awaitable[HookResponse]], answering: Answer
 
 
 def _environment(environ: bytes) -> dict[str, str]:
-    """A caller's variables, with the mark of everything that this daemon starts."""
+    """A caller's variables, with the marker of all processes that this daemon starts."""
     variables = protocol.variables(environ)
     marks = [variables.get(MARKER, ""), os.environ.get(MARKER, "")]
     return {**variables, MARKER: " ".join(filter(None, marks))} if marks[1] else variables

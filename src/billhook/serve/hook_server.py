@@ -1,4 +1,4 @@
-"""One event of an agent, from its bytes to the answer of its hook: for the daemon, HTTP and `billhook hook`."""
+"""One event of an agent, from its bytes to the response: for the daemon, HTTP and `billhook hook`."""
 
 import os
 import re
@@ -36,7 +36,7 @@ else:
 
 
 DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
-"""What `--as` takes."""
+"""The values of `--as`."""
 _MARGIN = 0.1
 _SHORTEST_MARGIN, _LONGEST_MARGIN = 0.2, 0.5
 _KNOWN = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}
@@ -45,27 +45,27 @@ _OPTIONS = ("--as", "--on-failure", "--config", "--deadline", "--from")
 
 
 class Arguments(msgspec.Struct):
-    """What an agent's hook was called with."""
+    """The command line of an agent's hook."""
 
     dialect: str = "claude"
     on_failure: str = ""
-    """What becomes of an event that could not be judged; nothing: it is denied where a gate is configured for it."""
+    """The decision for an event that can't be checked; empty: it is denied if a gate is configured for it."""
     files: list[str] = []
-    event: str = ""  # the event's name, where the agent gives it on the command line
+    event: str = ""  # the event's name, if the agent passes it on the command line
     seconds: float | None = None  # how long the agent waits for the answer
-    source: str = ""  # whose file the entry stands in, `user` or `project`; empty: it doesn't say
+    source: str = ""  # whose settings contain the entry, `user` or `project`; empty: unknown
 
     @property
     def seconds_for_hooks(self) -> float | None:
-        """How long hooks may take: somebody has to end those that are late, and to write down and carry what was said,
-        before the time is over."""
+        """How long hooks may take. The remaining time is for ending hooks that time out, and for writing the record and
+        the response."""
         if self.seconds is None:
             return None
         margin = min(max(self.seconds * _MARGIN, _SHORTEST_MARGIN), _LONGEST_MARGIN)
         return self.seconds - min(margin, self.seconds / 2)
 
     def take(self, argv: list[str]) -> None:
-        """Read a command line. Raises UsageError; what stands before the fault was read."""
+        """Read a command line. Raises UsageError; the arguments before the error are kept."""
         said = tuple(argv)
         known = _taken.get(said)
         if known is None:
@@ -83,12 +83,12 @@ class Arguments(msgspec.Struct):
             option, equals, value = word.partition("=")
             if not word.startswith("-"):
                 if self.event:
-                    raise UsageError(f"`{word}` is one argument too many", hint="give one event at most")
+                    raise UsageError(f"unexpected argument `{word}`", hint="pass at most one event")
                 self.event = word
             elif option not in _OPTIONS:
-                raise UsageError(f"no option `{word}`", hint=f"{', '.join(_OPTIONS)} are known")
+                raise UsageError(f"no option `{word}`", hint=f"the options are {', '.join(_OPTIONS)}")
             elif not equals and not words:
-                raise UsageError(f"`{option}` needs a value", hint="`billhook hook --help` shows how it is meant")
+                raise UsageError(f"`{option}` needs a value", hint="see `billhook hook --help`")
             else:
                 self._take_option(option, value if equals else words.pop(0))
 
@@ -105,13 +105,13 @@ class Arguments(msgspec.Struct):
 
 
 _taken: dict[tuple[str, ...], Arguments] = {}
-"""The command lines that were read last: an agent says the same again and again."""
+"""The last command lines: an agent uses the same one each time."""
 _MOST_TAKEN = 64
 
 
 def _seconds(text: str) -> float:
     if not text.isdecimal() or not text.isascii() or len(text) > 9 or int(text) < 1:
-        raise UsageError(f"--deadline is `{text}`", hint="a number of milliseconds, as in --deadline 5000")
+        raise UsageError(f"invalid --deadline `{text}`", hint="use a number of milliseconds, as in --deadline 5000")
     return int(text) / 1000
 
 
@@ -119,7 +119,7 @@ def _seconds(text: str) -> float:
 
 
 def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer:
-    """The answer with what waited for an event like this. Where it can't be carried either, it is held once more."""
+    """The answer with the context that waited for an event that can carry it. If this one can't, it waits again."""
     row = getattr(dialect, "row", None)
     if row is None or not event.session_id or answer.objects or not row(event).context:
         return answer
@@ -132,20 +132,20 @@ def brought(root: str, dialect: Dialect, event: Event, answer: Answer) -> Answer
 
 
 def hold(root: str, event: Event, text: str) -> str:
-    """Let a text wait for a later event of the session; why it can't, or what had to go for it, when that is so."""
+    """Keep context for a later event of the session: the problem, or an empty string."""
     if not event.session_id:
-        return "context can't wait for another event: this one names no session"
+        return "context can't be kept for a later event: this event has no session"
     if len(text) > LARGEST_HELD:
-        return f"context of more than {LARGEST_HELD:,} characters can't wait for another event"
+        return f"context of more than {LARGEST_HELD:,} characters can't be kept for a later event"
     from billhook.store.redaction import Redactor
 
     if Redactor().redacted(text).texts:
-        return "context with a secret in it is not written down to wait for another event"
+        return "context that contains a secret is not kept for a later event"
     try:
         gone = Held(FileState(Path(root))).keep(event.session_id, text)
     except StoreError as error:
-        return f"context can't wait for another event: {error.place}: {error.message}"
-    return f"{gone} older texts that waited for another event are gone" if gone else ""
+        return f"context can't be kept for a later event: {error.place}: {error.message}"
+    return f"{gone} older texts that were kept for a later event are lost" if gone else ""
 
 
 # The folder in which a session began:
@@ -156,7 +156,7 @@ _known: dict[tuple[str, str], str] = {}
 
 
 def began_in(session: str, folder: str) -> str:
-    """The folder in which the session began; this one, when it was not heard of before."""
+    """The folder in which the session began; this one for a new session."""
     if not session or not folder:
         return folder
     root = state_root()
@@ -173,21 +173,21 @@ def began_in(session: str, folder: str) -> str:
     return found
 
 
-# The event as an agent hands it to its hook, whatever its spelling of the event's name.
+# The event as an agent sends it, in any spelling of the event's name.
 
 _NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
 _LIKELY = 0.75
-"""How like a known name one has to be to count as a slip; configuration files are read by the same measure."""
+"""How similar a name must be to a known one to count as a typo; the same limit as in configuration files."""
 
 
 class MistypedError(BillhookError):
-    """The name is none that we know, and so like one that it is no doubt a slip."""
+    """The name is unknown, and so similar to a known one that it must be a typo."""
 
 
 def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
-    """The event on stdin, in the dialect of the agent that `--as` named; where that is Claude Code, of the one that
-    really calls: and which agent that is. Raises as `received` does."""
+    """The event on stdin, and the agent that sent it. For `--as claude` that may be another agent that reads Claude
+    Code's settings; its dialect is used then. Raises as `received` does."""
     dialect = agents.dialect(said)
     if said != "claude":
         return received(dialect, stdin, env, argument), said
@@ -196,7 +196,7 @@ def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str
         if event.hook_event_name in EVENTS and DOUBTFUL.isdisjoint(event.payload):
             return event, said
         agent = who_calls(said, event.payload, env)
-    except BillhookError:  # what Claude Code never sends another agent may well
+    except BillhookError:  # not valid for Claude Code, but maybe for another agent
         agent = who_calls(said, _object_in(stdin) or {}, env)
         if agent == said:
             raise
@@ -204,7 +204,7 @@ def received_from(said: str, stdin: bytes, env: Mapping[str, str], argument: str
 
 
 def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: str) -> tuple[Event, str]:
-    """The event of an agent that reads another one's settings."""
+    """The event of an agent that reads another agent's settings."""
     payload = _object_in(stdin) or {}
     record = agents.agent(agent)
     if record.payload_of is not None:
@@ -214,10 +214,10 @@ def _from_another(agent: str, stdin: bytes, env: Mapping[str, str], argument: st
 
 
 def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument: str) -> Event:
-    """The event on stdin, under its canonical name; `argument` names it where the JSON does not. It keeps the text of
-    its sender, for hooks of the same agent.
+    """The event on stdin, under its canonical name; `argument` is the name if the JSON has none. It keeps the original
+    text, for hooks in the same dialect.
 
-    EventError when it can't be read, and MistypedError when its name is nearly that of an event.
+    Raises EventError if it can't be read, and MistypedError if its name is nearly that of an event.
     """
     try:
         event = dialect.read_call(stdin, env)
@@ -226,7 +226,7 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
             raise
         sent, stdin = stdin, _with_name(stdin, argument, dialect.meanings.name)
         event = dialect.read_call(stdin, env)
-        if dialect.meanings.naming in ("canonical", "seed"):  # hooks of these look for the name in the JSON
+        if dialect.meanings.naming in ("canonical", "seed"):  # hooks in these dialects read the name from the JSON
             sent = stdin
     else:
         sent = stdin
@@ -243,27 +243,26 @@ def received(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], argument:
 
 
 def canonical(name: str, agent: str = "") -> str:
-    """The known event that any agent calls so, in whatever case and with or without `_` and `-`; nothing when none
-    does."""
+    """The known event with this name in any agent, ignoring case, `_` and `-`; empty if there is none."""
     if name in EVENTS:
         return name
     return canonical_event(name, agent)
 
 
 def probable(name: str) -> str:
-    """The known event that was probably meant; nothing when the name is like none."""
+    """The known event that was probably meant; empty if no name is similar."""
     return canonical(name) or nearest(name[:_LONGEST], EVENTS, _LIKELY)
 
 
 def _with_name(stdin: bytes, name: str, agent: str) -> bytes:
-    """Some agents' payload does not say which event it is."""
+    """Add the event's name: some agents don't put it into the payload."""
     rest = stdin.lstrip()[1:].lstrip()
     comma = b"" if rest.startswith(b"}") else b","
     return b'{"hook_event_name":' + strictjson.encode(canonical(name, agent) or name) + comma + rest
 
 
 def _respelt(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], name: str) -> Event:
-    """Read it again with its canonical name: that decides which fields it has."""
+    """Read it again with its canonical name, which determines its fields."""
     if not stdin.strip():
         return dialect.read_call(stdin, {**env, "HOOK_EVENT": name})
     whole = strictjson.loads_leniently(stdin, max_depth=400)
@@ -272,7 +271,7 @@ def _respelt(dialect: "Dialect", stdin: bytes, env: Mapping[str, str], name: str
 
 
 def guessed(stdin: bytes, argument: str) -> Event | None:
-    """An event of the kind that this probably is, with what of it can be read; None when nobody knows its kind."""
+    """An event of the probable kind, with its readable fields; None if the kind is unknown."""
     whole = _object_in(stdin)
     said = {_name_in(whole)} if whole is not None else {name.decode("ascii") for name in _NAME.findall(stdin)}
     said.discard("")
@@ -285,14 +284,13 @@ def guessed(stdin: bytes, argument: str) -> Event | None:
 
 
 def readable(stdin: bytes) -> Event:
-    """What can be read of an event whose kind nobody knows."""
+    """The readable fields of an event of unknown kind."""
     whole = _object_in(stdin) or {}
     return _likeness(_name_in(whole) or "unknown", whole)
 
 
 def _object_in(stdin: bytes) -> dict[str, Any] | None:
-    """The JSON object that was sent; None when the text is broken. In that the name of another event may stand, too: in
-    a tool's input."""
+    """The JSON object on stdin; None for invalid JSON, where a name may also come from a tool's input."""
     try:
         whole = strictjson.loads(stdin, max_depth=400, max_bytes=None)
     except StrictJSONError:
@@ -306,8 +304,7 @@ def _name_in(whole: Mapping[str, Any]) -> str:
 
 
 def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
-    """An event of that name: enough to word an answer to it. Its payload has the fields that are as they should be,
-    and nothing that was not sent."""
+    """An event of that name, sufficient to encode an answer. Its payload has only the valid fields that were sent."""
     required = [field.name for field in fields(EVENTS[name]) if field.required] if name in EVENTS else []
     blank = {field: None if field == "tool_input" else "" for field in required}
     sent = {**whole, "hook_event_name": name}
@@ -321,29 +318,29 @@ def _likeness(name: str, whole: Mapping[str, Any]) -> Event:
         return event
 
 
-# One event of an agent, from its bytes to the answer of its hook.
+# One event of an agent, from its bytes to the response.
 
-Fire = Callable[["Config", Event], Awaitable[Verdict]]  # asks the hooks of a configuration about an event
+Fire = Callable[["Config", Event], Awaitable[Verdict]]  # runs the hooks of a configuration for an event
 
-_BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)  # where a refusal has a reader
+_BLOCKS = (Block.DENY, Block.NOT_HONOURED, Block.STOP, Block.MODEL)  # where a refusal has an effect
 _HELD = (Decision.DENY, Decision.ASK, Decision.DEFER)
 _STARTS = ("SessionStart", "Setup")  # events that never come over HTTP
-_DEEPEST = 3  # hooks that call billhook, which calls hooks, that call billhook: from here on it is a circle
+_DEEPEST = 3  # nested calls: a hook that calls billhook, which runs hooks that call billhook. More is a loop
 
 
 class HookResponse(msgspec.Struct, frozen=True):
-    """What the agent gets: exit code, output, and lines for people."""
+    """What the agent gets: exit code, output, and lines for the user."""
 
     code: int = 0
     stdout: bytes = b""
     stderr: bytes = b""  # part of the answer in some dialects
-    lines: tuple[str, ...] = ()  # for people who read stderr: what went wrong, and what they ought to know
+    lines: tuple[str, ...] = ()  # for stderr: problems and notes for the user
     unheard: "HookResponse | None" = None
-    """What to say when stdout can't be written: a refusal that nobody reads must be in the exit code."""
+    """The response if stdout can't be written: then the exit code must refuse."""
 
     @property
     def all_of_stderr(self) -> bytes:
-        """What the dialect says there, and the lines for people."""
+        """The dialect's stderr, and the lines for the user."""
         if not self.lines:
             return self.stderr
         apart = b"\n" if self.stderr and not self.stderr.endswith(b"\n") and self.lines else b""
@@ -351,27 +348,27 @@ class HookResponse(msgspec.Struct, frozen=True):
 
 
 class Answering:
-    """One event. Lives as long as that takes; variables and folder are the caller's (`billhook.core.client_env`)."""
+    """Answers one event. Variables and folder are the caller's (`billhook.core.client_env`)."""
 
-    may_be_another: ClassVar[bool] = True  # whether agents that read Claude Code's settings come this way, too
+    may_be_another: ClassVar[bool] = True  # whether the caller may be another agent that reads Claude Code's settings
 
     def __init__(self, stdin: Callable[[], bytes], fire: Fire) -> None:
-        """`stdin` gives the bytes of the event, `fire` asks the hooks."""
+        """`stdin` returns the bytes of the event, `fire` runs the hooks."""
         self.arguments = Arguments()
-        self.agent = ""  # who really calls, once the event was read
-        self.over = ""  # how the event came, where it did not come to a command hook
+        self.agent = ""  # the calling agent, once the event was read
+        self.over = ""  # how the event arrived, if not through a command hook
         self._stdin, self._ask = stdin, fire
         self.stdin: bytes | None = None
         self.event: Event | None = None
-        self.remains: Event | None = None  # what can be read of an event that can't be read as a whole
+        self.remains: Event | None = None  # the readable part of an invalid event
         self.config: Config | None = None
         self.read_files = True
-        """False: `prepare` raises NotLoadedError where files have to be read, which may keep other callers waiting."""
+        """False: `prepare` raises NotLoadedError if files have to be read, because that may delay other callers."""
         self.ends: float | None = None
-        """When the agent stops waiting, on the monotonic clock. Who knows it earlier than the command line says so."""
+        """When the agent stops waiting, on the monotonic clock. A caller that knows it sets it before `prepare`."""
 
     async def answer(self, argv: list[str]) -> HookResponse:
-        """The answer to the event, whatever happens."""
+        """The response to the event. Never raises an Exception."""
         try:
             return await self._prepared(argv) or await self.judge()
         except Exception as error:
@@ -380,10 +377,10 @@ class Answering:
     async def _prepared(self, argv: list[str]) -> HookResponse | None:
         return self.prepare(argv)
 
-    # -- the usual way
+    # -- the usual path
 
     def prepare(self, argv: list[str]) -> HookResponse | None:
-        """Read command line, event and configuration. An answer means that the hooks can't be asked."""
+        """Read command line, event and configuration. Returns a response only if the hooks can't run."""
         began = time.monotonic()
         self._take(argv)
         if self.arguments.seconds is not None:
@@ -391,7 +388,7 @@ class Answering:
             self.ends = ends if self.ends is None else min(ends, self.ends)
         environ, here = client_env.environ(), _here()
         if "BILLHOOK_DEPTH" in environ and _depth(environ) >= _DEEPEST:
-            return self.fail("billhook hook is called by a hook of billhook's own, three deep")
+            return self.fail("billhook hook was called by one of its own hooks, three levels deep")
         try:
             self.event = self._read(environ, here)
         except MistypedError as error:
@@ -402,7 +399,7 @@ class Answering:
         folder = self._folder(environ) or here
         if not folder:
             return self.fail(
-                "the working directory is gone, and the event names none: nobody can tell whose hooks apply"
+                "can't determine the project: the working directory no longer exists and the event has no `cwd`"
             )
         self.config = self._load(folder, read_files=self.read_files)
         doubt = self._doubt()
@@ -428,7 +425,7 @@ class Answering:
         return any(step.may_answer_later for step in self.config.plan.steps(self.event))
 
     async def judge(self) -> HookResponse:
-        """Ask the hooks."""
+        """Run the hooks."""
         assert self.config is not None and self.event is not None
         if self.ends is not None:
             self._look_at_the_clock()
@@ -438,7 +435,7 @@ class Answering:
         return self._heard(self.event, judged.answer, judged.warnings, _notes(self.event, self.config, self.host))
 
     def judge_at_once(self) -> HookResponse:
-        """The same without a loop, where `nobody_waits`."""
+        """The same without a loop, if `nobody_waits`."""
         judging = self.judge()
         try:
             judging.send(None)
@@ -448,20 +445,20 @@ class Answering:
         raise AssertionError("a hook waits for something")
 
     def _look_at_the_clock(self) -> None:
-        """The hooks have what is left of the time."""
+        """Limit the hooks to the time that is left."""
         if self.arguments.seconds is not None and self.ends is not None:
             self.arguments.seconds = max(0.01, self.ends - time.monotonic())
 
     @property
     def _may_come_twice(self) -> bool:
-        """Whether the same call may be brought by several files. Claude Code runs the same command only once, but the
-        user's entry and the project's are not the same."""
+        """Whether the same call may arrive through several settings files. Claude Code runs equal commands once, but
+        the user's and the project's entry differ."""
         if self.agent != "claude" or self.config is None or self.event is None:
             return self.agent in OTHERS
         return self.config.installed.get(self.event.hook_event_name, 0) > 1
 
     async def _judged_once(self, config: "Config", event: Event) -> "SharedVerdict":
-        """What the hooks say, where the same call may come through several files."""
+        """The answer of the hooks, if the same call may arrive through several settings files."""
         from billhook.config.recorder import encoded
         from billhook.serve.dedupe import Once, SharedVerdict, call_of
 
@@ -469,7 +466,7 @@ class Answering:
             self._look_at_the_clock()
             verdict = await self._ask(config, event)
             answer = verdict.as_answer(self.dialect.meanings.join)
-            if answer.decision is Decision.ASK:  # for an agent that can't ask, it says how to allow the call
+            if answer.decision is Decision.ASK:  # if the agent can't ask, the answer explains how to allow the call
                 answer = encoded(verdict, self.dialect).answer
             answer = brought(config.root, self.dialect, event, answer)
             return SharedVerdict(answer, tuple(_discreet(verdict.warnings)))
@@ -480,12 +477,12 @@ class Answering:
 
     @property
     def host(self) -> str:
-        """Whom we serve, for the log."""
+        """The calling agent, for the log."""
         return self.over or self.agent or self.arguments.dialect
 
     @property
     def spoken(self) -> str:
-        """The name of the dialect that is spoken."""
+        """The name of the dialect in use."""
         return dialect_of(self.agent or self.arguments.dialect)
 
     @property
@@ -493,9 +490,9 @@ class Answering:
         return agents.dialect(self.spoken)
 
     def _read(self, env: Mapping[str, str], here: str) -> Event:
-        self.stdin = b""  # a signal that ends the reading must not make us begin again
+        self.stdin = b""  # after a signal during the read, stdin is not read again
         self.stdin = self._stdin()
-        if not here:  # what the shell called this folder is no news about one that is gone
+        if not here:  # PWD may name a folder that no longer exists
             env = {name: value for name, value in env.items() if name != "PWD"}
         said, name = self.arguments.dialect, self.arguments.event
         if not self.may_be_another:
@@ -504,7 +501,7 @@ class Answering:
         return event
 
     def _folder(self, environ: Mapping[str, str]) -> str:
-        """The folder that the agent is in, as far as it says so."""
+        """The agent's folder, if the event or the variables contain it."""
         event = self.event or self.remains
         project = environ.get("CLAUDE_PROJECT_DIR")
         if not project or not os.path.isdir(project):
@@ -525,7 +522,7 @@ class Answering:
         return _for_part(config, self.arguments.event, self.spoken) if self.arguments.event else config
 
     def _doubt(self) -> str:
-        """Why nobody can tell what is configured here; empty: it is known, or was chosen not to matter."""
+        """Why the configuration is unknown; empty: it is known, or failures are allowed."""
         assert self.config is not None and self.event is not None
         if self.arguments.on_failure == "allow" or not (self.config.unreadable or self.config.pending):
             return ""
@@ -552,7 +549,7 @@ class Answering:
         notes: Iterable[str] = (),
         written: "Written | None" = None,
     ) -> HookResponse:
-        """The answer in the agent's words. Where stderr is part of it, only what went wrong is added, and no notes."""
+        """The response in the agent's dialect. If stderr is part of it, only problems are added, not notes."""
         if answer.updated_input is not None and self.agent in OTHERS:
             renamed = with_sent_names(self.agent, self.stdin or b"", answer)
             answer, written = renamed, written if renamed is answer else None
@@ -562,7 +559,7 @@ class Answering:
         lines = list(warnings)
         if written.lost or written.held:
             unsaid = [*written.lost, *(self._hold(event, written.held) if written.held else ())]
-            lines += [f"the `{self.spoken}` dialect can't say everything: {lost}" for lost in unsaid]
+            lines += [f"the `{self.spoken}` dialect can't express everything: {lost}" for lost in unsaid]
         if spoken:
             lines = [line for line in lines if line.encode("utf-8", "replace") not in spoken]
         else:
@@ -570,33 +567,33 @@ class Answering:
         heard = HookResponse(written.exit.code or 0, written.exit.stdout, spoken, tuple(lines))
         if answer is NOTHING or not (answer.objects or answer.rewrites or answer.decision in _HELD):
             return heard
-        gone = f"the answer could not be written to stdout: {answer.reason or answer.decision.value}"
+        gone = f"can't write the answer to stdout: {answer.reason or answer.decision.value}"
         code = self.refusing_code if event.gates else heard.code
         unheard = replace(heard, code=code, stdout=b"", lines=(gone, *lines))
         return replace(heard, unheard=unheard)
 
     def _hold(self, event: Event, text: str) -> list[str]:
-        """Let context wait for an event that can carry it; what is lost of it."""
+        """Keep context for an event that can carry it: what is lost."""
         lost = hold(self.config.root, event, text) if self.config is not None else "context"
         return [lost] if lost else []
 
-    # -- when something is wrong
+    # -- failures
 
     def crashed(self, error: BaseException) -> HookResponse:
         """The failure answer for an error."""
         if isinstance(error, UsageError):
             return self.fail(f"{error.message} ({error.hint})", sure=True)
-        return self.fail(f"a fault of billhook's own: {type(error).__name__}: {error}")
+        return self.fail(f"internal error: {type(error).__name__}: {error}")
 
     def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> HookResponse:
-        """The failure answer. `sure`: nobody has to look whether there is a gate."""
+        """The failure answer. `sure`: deny without checking for a gate."""
         event = self.event or self._guessed()
         on_failure = self.arguments.on_failure
         denies = on_failure == "deny" or (not on_failure and (sure or self._gated(event)))
         unrecorded = self._record(event, why, denies)
-        lines = [why, *([f"this is not in the log: {_plainly(unrecorded)}"] if unrecorded is not None else [])]
+        lines = [why, *([f"this was not logged: {_plainly(unrecorded)}"] if unrecorded is not None else [])]
         if not denies and not getattr(unrecorded, "deny", False):
-            lines.append("the event passes without having been judged")
+            lines.append("the event continues without being checked")
             message = self._notice(event, why) if event is not None and not passing else ""
             if event is None or not message:
                 return HookResponse(passing, lines=tuple(lines))
@@ -607,7 +604,7 @@ class Answering:
         return self._heard(event, refused if self._can_refuse(event) else NOTHING, lines)
 
     def _notice(self, event: Event, why: str) -> str:
-        """What the user is told of an event that passes; nothing where that can't be shown, or was."""
+        """The message for the user about an unchecked event; empty if it can't be shown, or already was."""
         from billhook.config.notices import Notices
 
         try:
@@ -616,13 +613,12 @@ class Answering:
             return ""
 
     def _can_refuse(self, event: Event) -> bool:
-        """Whether a refusal of the event has an effect, and not that of keeping an agent going."""
-        row = getattr(self.dialect, "row", None)  # what an agent can be told stands in a table
+        """Whether a refusal of the event has an effect other than keeping the agent running."""
+        row = getattr(self.dialect, "row", None)  # agents have a table of their capabilities
         return event.block in _BLOCKS if row is None else bool(row(event).deny)
 
     def _record(self, event: Event | None, why: str, denies: bool) -> BaseException | None:
-        """An event that passed without having been judged, or was refused for that, is in the log as well; or why it
-        is not."""
+        """Log an event that continued or was refused without being checked: the error if that fails."""
         try:
             config = self.config or self._load()
             if config.recording is not None:
@@ -631,13 +627,13 @@ class Answering:
                 assert about is not None
                 unjudged = Verdict(about, decision=decision, reason=why, failed_open=int(not denies))
                 config.recording.observer(self.host)(unjudged)
-        except BaseException as error:  # nothing is left to fail with: the answer is what matters now
+        except BaseException as error:  # the answer must be given even if logging fails
             return error
         return None
 
     @property
     def last_code(self) -> int:
-        """The exit code when there is nothing else left to say it with."""
+        """The exit code if nothing else can be written."""
         return 0 if self.arguments.on_failure == "allow" else self.refusing_code
 
     @property
@@ -646,7 +642,7 @@ class Answering:
         return 1 if self.spoken == "lesson" else 2
 
     def _guessed(self) -> Event | None:
-        """An event of the kind that this probably is, with what of it can be read; None when nobody knows."""
+        """An event of the probable kind, with its readable fields; None if the kind is unknown."""
         if self.stdin is None:
             try:
                 self.stdin = self._stdin()
@@ -657,7 +653,7 @@ class Answering:
         return event
 
     def _gated(self, event: Event | None) -> bool:
-        """Whether a gate is configured for the event, or nobody can tell. A guard that is off does not count."""
+        """Whether a gate is configured for the event, or that is unknown. A guard that is off does not count."""
         from billhook.config.builtin_hooks import is_guard_off
         from billhook.config.declaration import Say
 
@@ -680,7 +676,7 @@ class Answering:
 
 
 def _in_workspace(event: Event) -> str:
-    """The folder of an event; outside the folders that an agent has open, the first of those."""
+    """The folder of an event; if it is outside the agent's workspace, the first folder of that."""
     said = event.payload.get("workspace_roots")
     roots = [root for root in said if isinstance(root, str) and os.path.isdir(root)] if isinstance(said, list) else []
     if not roots or any(f"{event.cwd}/".startswith(f"{root.rstrip('/')}/") for root in roots):
@@ -689,14 +685,14 @@ def _in_workspace(event: Event) -> str:
 
 
 def _lost_approvals(config: "Config", event: Event | None) -> str:
-    """Why approvals can't be read, where a gate for this event waits for one: it may have had it."""
+    """Why approvals can't be read, if a gate for this event has none: it may have been approved."""
     gates = [entry for entry in config.pending if entry.declared.gate and _about(entry.declared.events, event)]
     doubts = loader.doubts(config) if gates else []
     return f"approvals can't be read: {doubts[0]}" if doubts else ""
 
 
 def _about(events: tuple[str, ...], event: Event | None) -> bool:
-    """Whether a hook for these events is asked about this one; about an unknown one, whether it may be."""
+    """Whether a hook for these events runs for this one; for an unknown one, whether it may run."""
     if not events:
         return True
     if event is not None:
@@ -705,7 +701,7 @@ def _about(events: tuple[str, ...], event: Event | None) -> bool:
 
 
 def _discreet(warnings: list[str]) -> list[str]:
-    """What went wrong, without the secrets that a hook may have printed: an agent keeps what it reads here."""
+    """Warnings without the secrets that a hook may have printed: an agent stores what it reads here."""
     if not warnings:
         return warnings
     from billhook.store.redaction import Redactor
@@ -722,20 +718,20 @@ def _plainly(error: BaseException) -> str:
 
 
 def _notes(event: Event, config: "Config", host: str) -> list[str]:
-    """What people ought to know beside the answer."""
+    """Notes for the user beside the answer."""
     name = event.hook_event_name
     notes = []
     if name not in EVENTS and not any(name in entry.declared.events for entry in config.entries):
-        notes.append(f"billhook knows no event `{name[:_LONGEST]}`, and no configured hook names it")
+        notes.append(f"unknown event `{name[:_LONGEST]}`, and no configured hook listens for it")
     if config.pending or config.problems:
         notes += loader.notes(config, host)
     if config.recording is not None and config.recording.problem:
-        notes.append(f"secrets are taken out under a key of this process only: {config.recording.problem}")
+        notes.append(f"secrets are redacted with a key that only this process has: {config.recording.problem}")
     return notes
 
 
 def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
-    """The same configuration with some of its hooks alone."""
+    """The configuration with only some of its hooks."""
     from billhook.engine.plan import Plan
 
     kept = [hook for hook in config.hooks if keep(hook)]
@@ -745,18 +741,18 @@ def _with_hooks(config: "Config", keep: Callable[[Hook], object]) -> "Config":
 
 
 def _for_part(config: "Config", name: str, spoken: str) -> "Config":
-    """The hooks for a narrower event alone, where an entry is for just that: the others hear of the whole event."""
+    """Only the hooks for a narrower event, if an entry is for that event: the others listen for the whole event."""
     if whole_event(name, spoken) == name:
         return config
     from billhook.config.declaration import BUILTINS
     from billhook.config.entry import Part
 
-    always = {"unreadable-file", *BUILTINS} - {"rate-limit"}  # that counts each call once
+    always = {"unreadable-file", *BUILTINS} - {"rate-limit"}  # rate-limit counts each call once
     return _with_hooks(config, lambda hook: isinstance(hook.condition, Part) or hook.name in always)
 
 
 def _here() -> str:
-    """The caller's working directory; nothing when it is gone."""
+    """The caller's working directory; empty if it no longer exists."""
     try:
         return client_env.getcwd()
     except OSError:
@@ -764,7 +760,7 @@ def _here() -> str:
 
 
 def _depth(environ: Mapping[str, str]) -> int:
-    """How many hooks of billhook's stand between us and the agent."""
+    """How many billhook hooks are between this process and the agent."""
     try:
         return int(environ.get("BILLHOOK_DEPTH") or 0)
     except ValueError:

@@ -1,8 +1,8 @@
 """Where the daemon of a user and a state root is, and the options that it was started with.
 
-A daemon may end without anybody having asked for that: an upgrade, a kill, its folder was moved. It is a client then
-that starts the next one, and it knows of no options; but agents may have the HTTP address in their settings, and let
-events pass when nobody listens there.
+A daemon may end without `billhook daemon stop`: after an upgrade, a kill, or if its folder was moved. Then a client
+starts the next one, without options. But agents may have the HTTP address in their settings, and allow every action if
+nothing listens there.
 """
 
 import os
@@ -32,30 +32,30 @@ class DaemonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exposed: bool = False
 
     def words(self) -> list[str]:
-        """As they are given on a command line."""
+        """As command line arguments."""
         http = ["--http", self.http] if self.http else []
         return [*http, *(["--exposed"] if self.exposed else []), "--idle-exit", f"{self.idle_exit:g}"]
 
 
 def remember(folder: Path, options: DaemonOptions) -> None:
-    """Keep them in the daemon's folder. Where that is impossible it is no reason not to serve."""
+    """Save them in the daemon's folder. If that fails, the daemon still runs."""
     with suppress(StoreError):
         write_atomically(folder / FILE, msgspec.json.encode(options), root=folder, durable=False)
 
 
 def forget(folder: Path) -> None:
-    """What ends now was meant to end."""
+    """The daemon is stopped on purpose: don't restart it with these options."""
     with suppress(StoreError):
         remove(folder / FILE, root=folder)
 
 
 def recalled(folder: Path) -> DaemonOptions | None:
-    """The options of the last daemon here, unless it was meant to end."""
+    """The options of the last daemon here, unless it was stopped on purpose."""
     try:
         found = read_bytes(folder / FILE, _LARGEST, root=folder)
         return None if found is None else msgspec.json.decode(found, type=DaemonOptions)
     except (StoreError, msgspec.MsgspecError):
-        return None  # nobody can say what was meant
+        return None  # the file is unreadable
 
 
 def address(text: str) -> tuple[str, int]:
@@ -65,21 +65,21 @@ def address(text: str) -> tuple[str, int]:
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     sound = colon and bare and (":" not in bare or bare != host) and port.isascii() and port.isdecimal()
     if not sound or int(port) > 65535:
-        raise UsageError(f"`{text}` is no address", hint="HOST:PORT, as in 127.0.0.1:8123 or [::1]:8123")
+        raise UsageError(f"invalid address `{text}`", hint="use HOST:PORT, as in 127.0.0.1:8123 or [::1]:8123")
     return bare, int(port)
 
 
-# Where the daemon of a user and a state root lies:
+# The daemon's folder:
 
 SOCKET: Final = "s"
 LOCK: Final = "lock"
 LOG: Final = "log"
-_LONGEST: Final = 100  # bytes of a path that every system takes for a socket
-_LOOKS: Final = 0.1  # seconds that the lock is waited for: `holder` takes it for a moment
+_LONGEST: Final = 100  # bytes of a socket path that every system accepts
+_LOOKS: Final = 0.1  # seconds to wait for the lock: `holder` takes it for a moment
 
 
 class AlreadyError(Exception):
-    """There is a daemon already."""
+    """A daemon is already running."""
 
 
 def folder_of(root: Path) -> Path:
@@ -88,34 +88,34 @@ def folder_of(root: Path) -> Path:
 
 
 def made(root: Path) -> Path:
-    """The folder, made where it is missing: 0700, ours, no link. Raises StoreError."""
+    """The folder, created if it is missing: mode 0700, owned by this user, not a link. Raises StoreError."""
     folder = folder_of(root)
     private_folder(folder, root=root)
     return checked(folder)
 
 
 def checked(folder: Path) -> Path:
-    """The folder, if only we can have put anything into it, or nothing is there. Raises StoreError."""
+    """The folder, if it does not exist or only this user can write to it. Raises StoreError."""
     try:
         found = os.lstat(folder)
     except (FileNotFoundError, NotADirectoryError):
         return folder
     except OSError as error:
         hint = "set BILLHOOK_HOME to a folder of your own"
-        raise StoreError(f"can't look at it: {error.strerror}", place=str(folder), hint=hint) from error
+        raise StoreError(f"can't access the folder: {error.strerror}", place=str(folder), hint=hint) from error
     if not stat.S_ISDIR(found.st_mode):
-        raise StoreError("it is not a folder", place=str(folder), hint=f"move it away: {folder}")
+        raise StoreError("this is not a folder", place=str(folder), hint=f"move it away: {folder}")
     if found.st_uid != os.geteuid():
         hint = "set BILLHOOK_HOME to a folder of your own"
-        raise StoreError("it belongs to another user", place=str(folder), hint=hint)
+        raise StoreError("the folder belongs to another user", place=str(folder), hint=hint)
     if found.st_mode & 0o077:
-        raise StoreError("others may enter it", place=str(folder), hint=f"chmod 700 {folder}")
+        raise StoreError("other users can access the folder", place=str(folder), hint=f"chmod 700 {folder}")
     return folder
 
 
 @contextmanager
 def reachable(folder: Path) -> Iterator[str]:
-    """A path of the socket that the system takes, however long the folder's is."""
+    """A path for the socket that is short enough, even if the folder's path is too long."""
     path = str(folder / SOCKET)
     if len(os.fsencode(path)) <= _LONGEST or not os.path.isdir("/proc/self/fd"):
         yield path
@@ -128,7 +128,7 @@ def reachable(folder: Path) -> Iterator[str]:
 
 
 def connect(folder: Path, seconds: float) -> socket.socket:
-    """A connection to the daemon. Raises OSError when none answers."""
+    """A connection to the daemon. Raises OSError if none is running."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.settimeout(seconds)
@@ -141,7 +141,7 @@ def connect(folder: Path, seconds: float) -> socket.socket:
 
 
 def peer_of(connection: socket.socket) -> int:
-    """The process that listens at the other end; 0 when nobody can tell, or it is another user's."""
+    """The process at the other end of the connection; 0 if unknown, or if it is another user's."""
     if hasattr(socket, "SO_PEERCRED"):
         size = struct.calcsize("3i")
         pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
@@ -154,21 +154,21 @@ def peer_of(connection: socket.socket) -> int:
 
 
 def lock(folder: Path) -> LockFile:
-    """The lock that one daemon at a time holds, as long as its process lives or until it is closed. Raises
-    AlreadyError, and StoreError when there can be no lock here."""
+    """The lock that one daemon at a time holds, until it closes the file or its process ends. Raises AlreadyError, and
+    StoreError if the file system does not support locks."""
     file = LockFile(folder / LOCK, folder)
     try:
         file.acquire(_LOOKS)
     except LockedError:
         raise AlreadyError(str(folder)) from None
-    with suppress(OSError):  # only people who can't connect read it, and a full disk is no reason not to serve
+    with suppress(OSError):  # only a fallback for `holder`: a full disk must not stop the daemon
         os.truncate(file.fileno(), 0)
         os.write(file.fileno(), f"{os.getpid()}\n".encode())
     return file
 
 
 def holder(folder: Path) -> int:
-    """The process that holds the lock; 0 when there is none."""
+    """The process that holds the lock; 0 if there is none."""
     import fcntl
 
     try:
@@ -182,7 +182,7 @@ def holder(folder: Path) -> int:
     except BlockingIOError:
         return int(words[0]) if words and words[0].isdigit() else 0
     except OSError as error:  # some network file systems have no locks
-        hint = "set BILLHOOK_HOME to a folder on a disk of this machine"
-        raise StoreError(f"can't lock it: {error.strerror}", place=str(folder / LOCK), hint=hint) from error
+        hint = "set BILLHOOK_HOME to a folder on a local disk"
+        raise StoreError(f"can't lock the file: {error.strerror}", place=str(folder / LOCK), hint=hint) from error
     finally:
         os.close(file)

@@ -18,16 +18,16 @@ class DaemonStatus(msgspec.Struct, frozen=True):
     since: str  # when it began, in UTC
     requests: int  # how many it has taken
     busy: int  # how many it is answering
-    memory: int  # bytes of memory in use; 0 where nobody can tell
+    memory: int  # bytes of memory in use; 0 if unknown
     idle_exit: float  # seconds without a request after which it ends; 0: never
-    idle_left: float | None  # how many of them are left; None while it is busy, and where it never ends
-    http: str  # where it listens for HTTP; nothing where it does not
+    idle_left: float | None  # how many of them are left; None while it is busy, or if it never ends
+    http: str  # where it listens for HTTP; empty if it does not
     log: str
-    leaving: str  # why it takes no more requests; nothing: it does
+    leaving: str  # why it accepts no more requests; empty: it does
 
 
 def memory_in_use() -> int:
-    """Bytes of this process in memory; 0 where nobody can tell."""
+    """Bytes of this process in memory; 0 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -37,11 +37,11 @@ def memory_in_use() -> int:
         return most if sys.platform == "darwin" else 0
 
 
-# What client and daemon say to each other.
+# The messages between client and daemon.
 
 MAGIC: Final = b"bh\x00\x01"
 HEAD: Final = len(MAGIC) + 4
-ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"  # the question how the daemon is, whole: no agent's call begins like that
+ABOUT: Final = b"bh\x00?\x00\x00\x00\x00"  # a whole status request: no call begins with these bytes
 LARGEST: Final = 1 << 26  # bytes of a request
 MOST_ARGUMENTS: Final = 64
 MOST_VARIABLES: Final = 8192
@@ -52,7 +52,7 @@ STARTED: Final = b"S" + _NUMBER.pack(0)
 
 
 class BadRequestError(Exception):
-    """Bytes that are no request."""
+    """The bytes are not a valid request."""
 
 
 class CallerRequest(msgspec.Struct, frozen=True):
@@ -61,31 +61,31 @@ class CallerRequest(msgspec.Struct, frozen=True):
     version: str
     argv: list[str]
     cwd: str
-    environ: bytes  # the variables as they came: most callers send the same again and again
+    environ: bytes  # the variables, undecoded: most callers send the same ones each time
     stdin: bytes
 
 
 def length(head: bytes) -> int:
-    """How many bytes follow the head of a request; none is known of a part of one. Raises GarbageError."""
+    """How many bytes follow the head of a request; 0 for an incomplete head. Raises BadRequestError."""
     if not head.startswith(MAGIC[: len(head)]):
-        raise BadRequestError("the request is not in our protocol")
+        raise BadRequestError("the request does not follow the protocol")
     if len(head) < HEAD:
         return 0
     (size,) = _NUMBER.unpack_from(head, len(MAGIC))
     if size > LARGEST:
-        raise BadRequestError(f"a request of {size:,} bytes")
+        raise BadRequestError(f"the request is too large: {size:,} bytes")
     return int(size)
 
 
 def whole(room: memoryview, size: int) -> memoryview | None:
-    """The body of the request that these bytes are; None: it is not whole, or none. Then `length` tells more."""
+    """The body of a request; None if it is incomplete or invalid. Then `length` tells more."""
     said = (MAGIC, size - HEAD)
     return room[HEAD:size] if HEAD <= size <= LARGEST and _BEGIN.unpack_from(room) == said else None
 
 
 def read(body: bytes | memoryview) -> CallerRequest:
-    """The request after its head. Raises GarbageError."""
-    for who in _recent:  # of which nothing is copied
+    """The request after its head. Raises BadRequestError."""
+    for who in _recent:  # compared without copying
         if who.said.startswith(body[: who.size]) and len(body) > who.size:
             return _asked(who, body)
     who = _who(_RequestReader(bytes(body)))
@@ -102,12 +102,12 @@ def _asked(who: "_Who", body: bytes | memoryview) -> CallerRequest:
     if left < size:
         raise BadRequestError("the request is cut off")
     if left > size:
-        raise BadRequestError("bytes after the end of the request")
+        raise BadRequestError("there are bytes after the end of the request")
     return CallerRequest(who.version, who.argv, who.cwd, who.environ, bytes(body[at:]))
 
 
 class _Who(NamedTuple):
-    """Everything of a request but the event."""
+    """Everything in a request except for the event."""
 
     said: bytes
     size: int
@@ -117,9 +117,9 @@ class _Who(NamedTuple):
     environ: bytes
 
 
-_recent: list[_Who] = []  # who asked lately: an agent says the same of itself at every event, and much of it
+_recent: list[_Who] = []  # recent callers: an agent sends the same large head with every event
 _MOST_RECENT: Final = 8
-_LARGE: Final = 1 << 18  # bytes of somebody who is not remembered
+_LARGE: Final = 1 << 18  # bytes of a head that is not cached
 
 
 def _who(reader: "_RequestReader") -> _Who:
@@ -132,7 +132,7 @@ def _who(reader: "_RequestReader") -> _Who:
 
 
 def variables(environ: bytes) -> dict[str, str]:
-    """The variables of a request. What names nothing is left out, as a shell does."""
+    """The variables of a request. Entries without a name are skipped, as in a shell."""
     reader = _RequestReader(environ)
     found = {}
     for _ in range(reader.number(MOST_VARIABLES)):
@@ -151,24 +151,24 @@ def answer(code: int, stdout: bytes, stderr: bytes) -> bytes:
 
 
 def not_started(why: str) -> bytes:
-    """The frame that says: be your own hook."""
+    """The frame that rejects a request: the client runs the hooks itself."""
     return b"N" + _text(why.encode("utf-8", "replace"))
 
 
 def about(status: bytes) -> bytes:
-    """The frame that says how the daemon is."""
+    """The frame with the daemon's status."""
     return b"I" + _text(status)
 
 
 def read_about(reply: bytes) -> bytes:
-    """What such a frame says. Raises GarbageError."""
+    """The content of a status frame. Raises BadRequestError."""
     if len(reply) < 5 or reply[:1] != b"I" or _NUMBER.unpack_from(reply, 1)[0] != len(reply) - 5:
-        raise BadRequestError("the daemon did not say how it is")
+        raise BadRequestError("the daemon did not report its status")
     return reply[5:]
 
 
 def request(version: str, argv: list[str], cwd: str, environ: dict[str, str], stdin: bytes) -> bytes:
-    """A whole request, as the client makes it."""
+    """A whole request, as the client sends it."""
     parts = [_said(version), _NUMBER.pack(len(argv)), *map(_said, argv), _said(cwd), _NUMBER.pack(len(environ))]
     parts += [_said(f"{name}={value}") for name, value in environ.items()]
     body = b"".join([*parts, _text(stdin)])
@@ -183,7 +183,7 @@ def _text(data: bytes) -> bytes:
     return _NUMBER.pack(len(data)) + data
 
 
-_NOTHING: Final = b"A" + _NUMBER.pack(9) + bytes(9)  # the answer that objects to nothing
+_NOTHING: Final = b"A" + _NUMBER.pack(9) + bytes(9)  # the answer without an objection
 
 
 class _RequestReader:
@@ -197,12 +197,12 @@ class _RequestReader:
             raise BadRequestError("the request is cut off")
         (value,) = _NUMBER.unpack_from(self.data, self.at)
         if value > largest:
-            raise BadRequestError(f"{value:,} where {largest:,} is the most")
+            raise BadRequestError(f"{value:,} is more than the limit of {largest:,}")
         self.at += 4
         return int(value)
 
     def skip(self, texts: int) -> None:
-        """Go past so many texts; nobody looks at them here, and there are many."""
+        """Skip so many texts without decoding them: there are many."""
         at, data, unpack = self.at, self.data, _NUMBER.unpack_from
         try:
             for _ in range(texts):

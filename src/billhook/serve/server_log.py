@@ -1,5 +1,5 @@
-"""The daemon's own log: when it began and ended, whom it refused, and faults of ours. What callers send is never in it:
-not even in an error, which is written as its kind and the places in our code."""
+"""The daemon's log: start and end, rejected callers, and internal errors. Data of callers is never in it: an error is
+written as its type and the lines of billhook's code."""
 
 import logging
 import os
@@ -13,13 +13,13 @@ from billhook.serve import places
 
 _LARGEST: Final = 1_000_000
 _KEPT: Final = 3  # files of that size: the log and two before it
-_EVERY: Final = 1.0  # seconds between two lines of the same kind that anybody can cause
+_EVERY: Final = 1.0  # seconds between two lines of the same kind that a caller can cause
 
 log = logging.getLogger("billhook.serve")
 
 
 def begin(folder: Path) -> logging.Handler | None:
-    """Write to the folder's log from now on; None where that is impossible, which is no reason not to serve."""
+    """Write to the folder's log from now on; None if that is impossible, and the daemon runs without a log."""
     try:
         handler = _PrivateFile(folder / places.LOG, maxBytes=_LARGEST, backupCount=_KEPT - 1, encoding="utf-8")
     except OSError:
@@ -33,12 +33,12 @@ def begin(folder: Path) -> logging.Handler | None:
 
 
 def unexpected(loop: object, context: dict[str, Any]) -> None:
-    """An event loop's handler of exceptions that nobody caught."""
+    """An event loop's handler for uncaught exceptions."""
     log.error("%s", context.get("message") or "an exception", exc_info=context.get("exception"))
 
 
 class Seldom:
-    """Notes what may happen very often: one line a second, with how many there were since the last."""
+    """Logs something that may happen very often: at most one line per second, with a count."""
 
     def __init__(self, what: str) -> None:
         self._what, self._next, self._unsaid = what, 0.0, 0
@@ -55,7 +55,7 @@ class Seldom:
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A file that only we can read, and that is no link. A full disk is nobody's trouble."""
+    """A file that only this user can read and that is not a link. Write errors are ignored."""
 
     def _open(self) -> Any:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

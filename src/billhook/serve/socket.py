@@ -1,4 +1,4 @@
-"""The socket's side of the daemon: bytes in, frames out, one task for each caller."""
+"""The daemon's socket: bytes in, frames out, one task for each caller."""
 
 import _socket
 import asyncio
@@ -16,52 +16,52 @@ from billhook.serve.server_log import Seldom
 SLOWEST: Final = 30.0  # seconds for a caller to send its request
 
 Begin = Callable[[protocol.CallerRequest], HookResponse | Coroutine[Any, Any, HookResponse]]
-"""The answer to a request, or what is to be awaited for it. Neither raises."""
+"""The answer to a request, or a coroutine that returns it. Neither raises."""
 
 _SOON: Final = 0.01
 _PAUSE: Final = 0.1
-_EARLIER: Final = 32  # callers before one that are listened to once more
+_EARLIER: Final = 32  # earlier callers whose sockets are read once more before a new one
 _CHUNK: Final = 1 << 18
 _FAMILY, _STREAM, _AT_ONCE = int(socket.AF_UNIX), int(socket.SOCK_STREAM), int(socket.MSG_DONTWAIT)
 _PEER: Final[int | None] = getattr(socket, "SO_PEERCRED", None)
 _NOTHING: Final = memoryview(b"")
 _US: Final = os.geteuid().to_bytes(4, sys.byteorder)
-Socket = _socket.socket  # What `socket.socket` is made of, and all that is needed here: quicker to make, and to ask
-_stranger = Seldom("refused a caller that is another user")
-_garbage = Seldom("refused a request")
-_exhausted = Seldom("can't take a caller")
+Socket = _socket.socket  # the base class of `socket.socket`, which is faster and has everything that is needed here
+_stranger = Seldom("rejected a caller of another user")
+_garbage = Seldom("rejected a request")
+_exhausted = Seldom("can't accept a caller")
 
 
 class Server:
     """What all connections share. Lives as long as the daemon.
 
-    Sockets are read and written here, not by transports: a request is nearly always there as a whole when its
-    connection is, and the answer fits into the socket.
+    Sockets are read and written directly, without transports: a request is nearly always complete when its connection
+    arrives, and the answer fits into the socket's buffer.
     """
 
     def __init__(self, begin: Begin, *, about: Callable[[], bytes], changed: Callable[[str], None]) -> None:
-        """`about` says how the daemon is, as JSON; `changed` is called when a file is not what it was."""
+        """`about` returns the daemon's status as JSON; `changed` is called when one of `files` has changed."""
         self.begin, self.about, self.changed = begin, about, changed
-        self.files: dict[str, tuple[int, ...]] = {}  # what must stay as it is for requests to be taken
-        self.leaving = ""  # why no more requests are taken
+        self.files: dict[str, tuple[int, ...]] = {}  # files that must not change while requests are accepted
+        self.leaving = ""  # why no more requests are accepted
         self.room = memoryview(bytearray(_CHUNK))
-        """What all read into: a buffer of its own for each would cost more than to read."""
-        self.connections: set[Connection] = set()  # those that could not be answered at once
+        """The read buffer of all connections: one buffer for each would cost more than the reading."""
+        self.connections: set[Connection] = set()  # connections that could not be answered at once
         self.served = 0
-        self.touched = 0.0  # when somebody last asked, by the loop's clock
-        self.silent: dict[Connection, None] = {}  # those who have not asked yet, in the order in which they came
-        self.loop: asyncio.AbstractEventLoop  # known when it listens
+        self.touched = 0.0  # the time of the last request, by the loop's clock
+        self.silent: dict[Connection, None] = {}  # connections without a request so far, in order of arrival
+        self.loop: asyncio.AbstractEventLoop  # set when it listens
         self._listener: Socket | None = None
 
     def listen(self, listener: socket.socket) -> None:
-        """Take callers from a socket that listens, until `close`."""
+        """Accept callers from a listening socket, until `close`."""
         self.loop = asyncio.get_running_loop()
         listener.setblocking(False)
         self._listener = Socket(listener.family, listener.type, listener.proto, listener.detach())
         self.loop.add_reader(self._listener.fileno(), self._accept, self._listener)
 
     def close(self) -> None:
-        """Take no more callers."""
+        """Accept no more callers."""
         if self._listener is not None:
             self.loop.remove_reader(self._listener.fileno())
             self._listener.close()
@@ -73,7 +73,7 @@ class Server:
         return sum(connection.task is not None for connection in self.connections)
 
     def refuse(self) -> str:
-        """Why no new request is taken; nothing: it is."""
+        """Why no new request is accepted; empty: it is."""
         if not self.leaving:
             for file, known in self.files.items():
                 if stamp(file) != known:
@@ -85,13 +85,13 @@ class Server:
             file, _ = listener._accept()  # type: ignore[attr-defined]  # if there are more, we are called again
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError as error:  # no descriptors left: those who wait are taken when others have gone
+        except OSError as error:  # no descriptors left: callers wait until others have disconnected
             _exhausted.note(error)
             self.loop.remove_reader(listener.fileno())
             self.loop.call_later(_PAUSE, self._again)
             return
         for connection in list(self.silent)[-_EARLIER:]:
-            connection.read()  # those who came before, if they have asked by now: events of a session begin in order
+            connection.read()  # earlier callers first, if their request is here: events of a session begin in order
         Connection(self, Socket(_FAMILY, _STREAM, 0, file)).begin()
 
     def _again(self) -> None:
@@ -100,7 +100,7 @@ class Server:
 
 
 def stamp(path: str) -> tuple[int, ...]:
-    """What tells a file from another one, and from what it was; nothing where there is none."""
+    """The identity and state of a file; empty if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -109,26 +109,26 @@ def stamp(path: str) -> tuple[int, ...]:
 
 
 class Connection:
-    """One caller: one request, one answer. A caller that goes away takes its hooks along."""
+    """One caller: one request, one answer. If the caller disconnects, its hooks are ended."""
 
     def __init__(self, server: Server, sock: Socket) -> None:
         self.server, self._sock = server, sock
         self.task: asyncio.Task[None] | None = None
         self.is_closed = False
-        self._data: bytes | bytearray = b""  # what has come of the request
+        self._data: bytes | bytearray = b""  # the received part of the request
         self._wanted = -1
-        self._unsent = _NOTHING  # what is left of the answer
+        self._unsent = _NOTHING  # the unsent part of the answer
         self._reads = self._writes = False
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_waited_for(self) -> bool:
-        """It has not sent its request yet."""
+        """Whether it has not sent its request yet."""
         return self.task is None and not self._writes
 
     def begin(self) -> None:
-        """Look whether the request is there already, as it nearly always is, and its answer can be given at once."""
-        # What the other end is: the numbers of its process, user and group. Without it, the folder lets nobody else in.
+        """Answer at once if the request is already here, as it nearly always is, and needs no waiting."""
+        # Process, user and group of the other end. Where this is not supported, the folder's mode keeps others out.
         if _PEER is not None and self._sock.getsockopt(socket.SOL_SOCKET, _PEER, 12)[4:8] != _US:
             _stranger.note()
             self.abort()
@@ -144,7 +144,7 @@ class Connection:
             self._limit()
 
     def abort(self) -> None:
-        """Let go of it: its hooks are ended, and it gets no answer."""
+        """Disconnect: its hooks are ended, and it gets no answer."""
         if self.task is not None:
             self.task.cancel()
         self._close()
@@ -152,7 +152,7 @@ class Connection:
     # -- the request
 
     def read(self) -> None:
-        """Take what has come."""
+        """Read the bytes that have arrived."""
         room = self.server.room
         try:
             size = self._sock.recv_into(room, 0, _AT_ONCE)
@@ -161,7 +161,7 @@ class Connection:
         except OSError:
             size = 0
         if not size or self.task is not None:
-            self.abort()  # it has gone, or says something after its request
+            self.abort()  # it disconnected, or sent bytes after its request
             return
         try:
             if not self._data and (body := protocol.whole(room, size)) is not None:
@@ -176,14 +176,14 @@ class Connection:
             self._finish(protocol.not_started(str(error)))
 
     def _take_data(self) -> None:
-        """Take a request that comes in several pieces, or that is none."""
+        """Handle a request that arrives in several parts, or that is invalid."""
         data = self._data
-        if protocol.ABOUT.startswith(data):  # or what both begin with
+        if protocol.ABOUT.startswith(data):  # also a common prefix of both
             if len(data) == len(protocol.ABOUT):
                 self._finish(protocol.about(self.server.about()))
             return
         if self._wanted < 0:
-            size = protocol.length(bytes(data[: protocol.HEAD]))  # a wrong beginning is known at once
+            size = protocol.length(bytes(data[: protocol.HEAD]))  # a wrong head is rejected at once
             if len(data) < protocol.HEAD:
                 return
             self._wanted = protocol.HEAD + size
@@ -192,7 +192,7 @@ class Connection:
         if len(data) == self._wanted:
             self._take(protocol.read(bytes(memoryview(data)[protocol.HEAD :])))
         elif len(data) % _CHUNK == 0:
-            self.read()  # there may be more already
+            self.read()  # there may already be more
 
     def _take(self, asked: protocol.CallerRequest) -> None:
         self._data = b""
@@ -208,8 +208,8 @@ class Connection:
         except OSError:
             told = False
         if not told:
-            # It has gone, or may have seen that we began and may not: so we did not. It is its own hook, or it reports
-            # a failure.
+            # The caller disconnected, or may not have seen that we began: so nothing runs here. It runs the hooks
+            # itself, or reports a failure.
             self.abort()
             return
         server.served += 1
@@ -218,7 +218,7 @@ class Connection:
             self._finish(protocol.answer(said.code, said.stdout, said.all_of_stderr))
             return
         self.task = server.loop.create_task(self._serve(said))
-        # Whoever goes away takes its hooks along; most answers are there before anybody could.
+        # If the caller disconnects, its hooks are ended; most answers are ready before it could.
         self._timer = server.loop.call_later(_SOON, self._watch)
 
     def _watch(self) -> None:
@@ -257,7 +257,7 @@ class Connection:
     # -- the end
 
     def _limit(self) -> None:
-        """Nobody may take for ever to send a request, or to read an answer."""
+        """Limit the time for sending a request, and for reading an answer."""
         self._timer = self.server.loop.call_later(SLOWEST, self.abort)
 
     def _still(self) -> None:

@@ -1,8 +1,8 @@
 """One tool call, from PreToolUse to the result that the model gets.
 
-Seed 000's sample decides the order of the result's text: the tool's output, a blank line, what the hooks before it
-said, a blank line, what the hooks after it said. Which hooks speak inside the result is a matter of their dialect; the
-context of the others reaches the model on its own.
+The order of the result's text is that of seed 000's sample: the tool's output, a blank line, feedback of the hooks
+before it, a blank line, feedback of the hooks after it. Whether a hook's feedback is part of the result depends on its
+dialect; the context of other hooks is sent to the model separately.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Result(NamedTuple):
 
 
 def merge_feedback(output: str, before: Verdict | None, after: Verdict | None, *, is_error: bool = False) -> Result:
-    """The output with the feedback of the hooks before and after it. Without feedback it stays as it is."""
+    """The output with the feedback of the hooks before and after it. Without feedback it is unchanged."""
     sections: list[str] = []
     denied = False
     for verdict in (before, after):
@@ -53,19 +53,19 @@ def merge_feedback(output: str, before: Verdict | None, after: Verdict | None, *
 
 
 def denied_result(verdict: Verdict) -> Result:
-    """The result of a call that was denied, in the words of the dialect of the hook that denied it."""
+    """The result of a denied call, in the dialect of the hook that denied it."""
     for outcome in verdict.outcomes:
         if outcome.answer.objects:
             reason = verdict.reason or f"denied by hook `{outcome.hook}`"
             form = meanings(outcome.dialect).denied
             label = form.partition("{reason}")[0].rstrip(": ")
-            # A reason that begins with the label does not get it a second time: the hook wrote it, or said nothing.
+            # A reason that already begins with the label gets no second one.
             return Result(reason if label and reason.startswith(label) else form.format(reason=reason), True)
     return Result(verdict.reason or "denied", True)
 
 
 def _sections(outcomes: Sequence[Outcome], mark: str) -> list[str]:
-    """One section per label: all that hooks of that dialect said, line by line."""
+    """One section per label: the feedback of all hooks of that dialect, line by line."""
     by_label: dict[str, list[str]] = {}
     for outcome in outcomes:
         answer = outcome.answer
@@ -74,47 +74,47 @@ def _sections(outcomes: Sequence[Outcome], mark: str) -> list[str]:
     return [(f"{label}{mark}:\n" if label else "") + "\n".join(texts) for label, texts in by_label.items() if texts]
 
 
-# How long a session waits, and for what.
+# Time limits of a session.
 
 
-HURRY: Final = 5.0  # seconds for the hooks of an event that comes with an interrupt, and of the session's end
+HURRY: Final = 5.0  # seconds for the hooks after an interrupt, and at the session's end
 
 
 async def awaited(value: Any) -> Any:
-    """The value, or what it becomes: callers may give functions of either kind."""
+    """The value, awaited if necessary: callers may pass sync or async functions."""
     return await value if inspect.isawaitable(value) else value
 
 
-# Who may let a call run beside the hooks:
+# Permissions beside the hooks:
 
 
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto")
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """What the permissions say of a call: ALLOW, ASK or DENY."""
+    """The permissions' decision about a call: ALLOW, ASK or DENY."""
 
     decision: Decision
     reason: str = ""
     by: str = ""  # what decided: a rule, a mode
-    firm: bool = False  # it asks, and only the person may say yes: no hook answers in their place
-    rememberable: bool = True  # a yes may count for the rest of the session
+    firm: bool = False  # it asks, and only the user may allow it: no hook can answer instead
+    rememberable: bool = True  # the user may allow it for the whole session
 
 
 class Permissions(Protocol):
     """The rules beside the hooks."""
 
     def judge(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str, mode: str, hook: Decision) -> Ruling:
-        """Judge a call, its input as hooks have left it; `hook` is what they said: NONE, ALLOW or ASK."""
+        """Decide about a call, with its input as rewritten; `hook` is the decision of the hooks: NONE, ALLOW or ASK."""
         ...
 
     def remember(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str) -> None:
-        """The person said yes for the rest of the session."""
+        """The user allowed it for the whole session."""
         ...
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What the person is asked."""
+    """The question to the user."""
 
     tool_name: str
     tool_input: dict[str, Any]
@@ -125,11 +125,11 @@ class Question(msgspec.Struct, frozen=True):
 
 Reply = bool | str
 Ask = Callable[[Question], Reply | Awaitable[Reply]]
-"""Gets the person's answer: True or "once", "session" (and don't ask again), False or "no"."""
+"""Gets the user's answer: True or "once", "session" (and don't ask again), False or "no"."""
 
 
 class HookPermissions:
-    """The rules of a loop that has none of its own: what hooks say is all there is, and silence lets a call run."""
+    """For a loop without rules: only hooks decide, and a call without an objection runs."""
 
     def judge(self, tool_name: str, tool_input: dict[str, Any], *, cwd: str, mode: str, hook: Decision) -> Ruling:
         if hook is Decision.ASK:
@@ -140,11 +140,11 @@ class HookPermissions:
         pass
 
 
-# Rules that PermissionRequest hooks add for a session (`updatedPermissions`), and what they are offered.
+# Rules that PermissionRequest hooks add for a session (`updatedPermissions`), and the suggestions that they get.
 
 
 _UPDATES: Final = ("addRules", "replaceRules", "removeRules")
-_PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that make a rule about more than the one call
+_PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that would make a rule match other calls
 
 
 class GrantedRules:
@@ -154,7 +154,7 @@ class GrantedRules:
         self._rules: dict[str, list[Rule]] = {"allow": [], "ask": [], "deny": []}
 
     def update(self, updates: Any) -> str:
-        """Apply `updatedPermissions`, all or nothing; returns the new mode, or nothing. Raises RuleError."""
+        """Apply `updatedPermissions`, all or nothing: the new mode, or an empty string. Raises RuleError."""
         rules = {behavior: list(some) for behavior, some in self._rules.items()}
         mode = ""
         for one in updates if isinstance(updates, list) else [updates]:
@@ -170,7 +170,7 @@ class GrantedRules:
         return mode
 
     def applied(self, ruling: Ruling, name: str, tool_input: dict[str, Any], cwd: str) -> Ruling:
-        """A ruling with these rules beside it. An allow rule never overrides other rules, or a hook that asks."""
+        """A ruling combined with these rules. An allow rule never overrides other rules, or a hook that asks."""
         for rule in self._rules["deny"]:
             if rule.strikes(name, tool_input, cwd):
                 return Ruling(Decision.DENY, f"denied by `{rule}`, a rule that a hook added", _BY)
@@ -189,7 +189,7 @@ _BY: Final = "a hook, for this session"
 
 
 def suggestions(name: str, tool_input: dict[str, Any], cwd: str) -> list[dict[str, Any]]:
-    """What a hook may answer with so that this very call is not asked about again; nothing where no rule says that."""
+    """The suggestion that allows exactly this call without a question; empty if no rule can express that."""
     command, path = tools.command_of(name, tool_input), tools.path_of(name, tool_input)
     content = command if command is not None else path and "/" + os.path.join(cwd, path)
     if content is not None and (not content.strip() or _PATTERN & set(content)):
@@ -201,7 +201,7 @@ def suggestions(name: str, tool_input: dict[str, Any], cwd: str) -> list[dict[st
 def _change(rules: dict[str, list[Rule]], one: Mapping[str, Any]) -> None:
     kind, behavior, listed = one.get("type"), one.get("behavior"), one.get("rules")
     if kind not in _UPDATES or behavior not in rules or not isinstance(listed, list):
-        raise RuleError(f"`updatedPermissions` of type `{kind}` can't be acted on here")
+        raise RuleError(f"`updatedPermissions` of type `{kind}` is not supported here")
     meant = [_rule(each) for each in listed]
     kept = [] if kind == "replaceRules" else [rule for rule in rules[str(behavior)] if rule not in meant]
     rules[str(behavior)] = kept if kind == "removeRules" else kept + meant
@@ -209,7 +209,7 @@ def _change(rules: dict[str, list[Rule]], one: Mapping[str, Any]) -> None:
 
 def _rule(given: Any) -> Rule:
     if not isinstance(given, Mapping) or not isinstance(given.get("toolName"), str):
-        raise RuleError("a rule of `updatedPermissions` names no tool")
+        raise RuleError("a rule of `updatedPermissions` has no tool")
     content = given.get("ruleContent")
     return Rule.parse(f"{given['toolName']}({content})" if content else given["toolName"])
 
@@ -218,7 +218,7 @@ def _rule(given: Any) -> Rule:
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result"):
-    """What the model gets for a tool call: exactly one for each use, whatever happened."""
+    """What the model gets for a tool call: always exactly one for each use."""
 
     tool_use_id: str
     content: str
@@ -226,33 +226,33 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="type", tag="tool_result
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool call that was judged. Run it with `tool_input`, unless there is a `result` already."""
+    """A tool call after the hooks. Run it with `tool_input`, unless it already has a `result`."""
 
     tool_use_id: str
     tool_name: str
     tool_input: dict[str, Any]  # as rewritten
     before: Verdict
-    result: ToolResult | None = None  # set: it must not run, and this is what the model gets
+    result: ToolResult | None = None  # if set, it must not run, and the model gets this
     began: float = 0.0
     sent: tuple[Any, str] | None = None
-    """The input as the model wrote it, and its text; None when it was rewritten, or nobody told."""
+    """The input as the model wrote it, and its text; None if it was rewritten, or is unknown."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the events of a call have."""
+        """The common fields of a call's events."""
         return {"tool_name": self.tool_name, "tool_input": self.tool_input, "tool_use_id": self.tool_use_id}
 
 
-SentInput = str | dict[str, Any]  # a tool's input as the model wrote it: its JSON text, or what that says
+SentInput = str | dict[str, Any]  # a tool's input as the model wrote it: its JSON text, or the decoded object
 
 Execute = Callable[[dict[str, Any]], Any]
-"""Runs a tool with its input, and may be async: gives a text or what JSON can say, and raises when the tool failed."""
+"""Runs a tool with its input, and may be async: returns a string or a JSON value, and raises if the tool failed."""
 
-INTERRUPTS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)  # what ends more than the tool
+INTERRUPTS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)  # these end more than the tool
 
 
 class ToolCalls:
-    """The tool calls of one session. Lives as long as that."""
+    """The tool calls of one session. Lives as long as the session."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
@@ -268,9 +268,9 @@ class ToolCalls:
             raise UsageError("the session has ended", hint="call tools inside `async with Session(...)`")
         use = tool_use_id or f"toolu_{uuid.uuid4().hex[:24]}"
         if use in self._used:
-            raise UsageError(f"the tool use `{use}` was judged already", hint="give each call of a tool its own id")
+            raise UsageError(f"the tool use `{use}` was already checked", hint="use a new id for each tool call")
         self._used.add(use)
-        if self.session.stopped is not None:  # a run that a hook has ended runs no more tools, and no hooks for them
+        if self.session.stopped is not None:  # after a stop no more tools run, and no hooks for them
             event = self.session.event(PreToolUse, tool_name=name, tool_input=tool_input, tool_use_id=use)
             return self._refused(Call(use, name, tool_input, Verdict(event)), f"not run: {self.session.stopped}")
         call = await self._judged(use, name, tool_input, _as_sent(sent))
@@ -285,8 +285,8 @@ class ToolCalls:
     async def _judged(
         self, use: str, name: str, tool_input: dict[str, Any], sent: tuple[Any, str] | None = None
     ) -> Call:
-        """PreToolUse. A deny ends it here, and so does a defer."""
-        # Hooks get a copy: what one of them writes into it was judged by nobody.
+        """PreToolUse. A deny or a defer ends it here."""
+        # Hooks get a copy: changes that they make to it must not reach the tool.
         shown = copied(tool_input)
         verdict = await self.session.ask_hooks(
             PreToolUse, tool_name=name, tool_input=shown, tool_use_id=use, sent_input=sent
@@ -316,7 +316,7 @@ class ToolCalls:
                     return await self._asked(call, ruling)
                 case _:
                     return await self._denied(call, ruling.reason or f"{call.tool_name} is not permitted")
-        except Exception as error:  # rules that break let nothing pass
+        except Exception as error:  # broken rules deny
             return self._refused(call, f"the permissions failed: {shown(error)}")
 
     def _ruling(self, call: Call) -> Ruling:
@@ -333,7 +333,7 @@ class ToolCalls:
         return ruling
 
     async def _asked(self, call: Call, ruling: Ruling) -> Call:
-        """PermissionRequest hooks may answer in the person's place; else the person does."""
+        """PermissionRequest hooks may answer instead of the user; otherwise the user answers."""
         session = self.session
         name = tools.canonical(call.tool_name)
         offered = suggestions(name, call.tool_input, session.cwd) if ruling.rememberable else []
@@ -352,13 +352,13 @@ class ToolCalls:
             try:
                 mode = "" if updates is None else session.granted.update(updates)
                 session.permission_mode = mode or session.permission_mode
-            except RuleError as error:  # it may have been meant to deny something
+            except RuleError as error:  # the rule may have been meant to deny something
                 return await self._denied(call, f"a hook's `updatedPermissions` can't be used: {error.message}")
             rewritten = request.tool_input
             return call if rewritten in (None, call.tool_input) else await self._judged_again(call, rewritten)
         if session.ask is None:
             why = ruling.reason or f"{call.tool_name} needs permission"
-            return await self._denied(call, f"{why} (nobody can be asked) {call.before.how_to_allow}".rstrip())
+            return await self._denied(call, f"{why} (no user can be asked) {call.before.how_to_allow}".rstrip())
         await session.notify(f"{call.tool_name} needs your permission", type="permission_prompt", title="Permission")
         if session.stopped is not None:
             return self._refused(call, session.stopped)
@@ -371,21 +371,21 @@ class ToolCalls:
         try:
             answer = await awaited(session.ask(question))
         except Exception as error:
-            return await self._denied(call, f"the person could not be asked: {shown(error)}")
+            return await self._denied(call, f"the user could not be asked: {shown(error)}")
         if answer is True or answer in ("once", "yes", "session"):
             if answer == "session" and ruling.rememberable:
                 session.permissions.remember(tools.canonical(call.tool_name), call.tool_input, cwd=session.cwd)
             return call
         why = f" ({ruling.reason})" if ruling.reason else ""
-        return self._refused(call, f"The person was asked and said no{why}.")
+        return self._refused(call, f"The user was asked and declined{why}.")
 
     async def _judged_again(self, call: Call, rewritten: dict[str, Any]) -> Call:
-        """A hook allowed another input than the one that was judged: hooks and rules judge that one, too."""
+        """A hook allowed a rewritten input: hooks and rules check that one, too."""
         again = await self._judged(call.tool_use_id, call.tool_name, rewritten)
         if again.result is not None:
             return again
         if again.tool_input != rewritten:
-            return await self._denied(again, "an input that was allowed as rewritten was rewritten once more")
+            return await self._denied(again, "a hook rewrote an input again that was already allowed as rewritten")
         ruling = self._ruling(again)
         if ruling.decision is Decision.DENY or (ruling.decision is Decision.ASK and ruling.firm):
             return await self._denied(again, ruling.reason or f"{call.tool_name} is not permitted as rewritten")
@@ -394,18 +394,18 @@ class ToolCalls:
     async def _denied(self, call: Call, reason: str) -> Call:
         verdict = await self.session.fire(PermissionDenied, **call.fields, reason=reason)
         retry = (verdict.extras or {}).get("retry") is True
-        return self._refused(call, f"{reason}\nA hook says: you may try again." if retry else reason)
+        return self._refused(call, f"{reason}\nA hook allows you to try again." if retry else reason)
 
     # -- the tool
 
     async def run(self, call: Call, execute: Execute) -> ToolResult:
-        """Run a call that may run. An interrupt goes on its way when the hooks know of it."""
+        """Run an allowed call. An interrupt is raised again after its hooks have run."""
         cancelled = _cancellations()
         try:
             output = await awaited(execute(copied(call.tool_input)))
         except INTERRUPTS as error:
             if isinstance(error, asyncio.CancelledError) and _cancellations() == cancelled:
-                return await self.after(call, None, shown(error), False)  # it cancelled something of its own
+                return await self.after(call, None, shown(error), False)  # the tool cancelled something itself
             await self.after(call, None, interruption(error), True)
             raise
         except Exception as error:
@@ -417,8 +417,8 @@ class ToolCalls:
     async def after(self, call: Call, output: Any, error: str | None, is_interrupt: bool) -> ToolResult:
         if call.tool_use_id not in self._open:
             raise UsageError(
-                f"the tool use `{call.tool_use_id}` has its result already, or must not run",
-                hint="each `before_tool` without a result takes one `after_tool`",
+                f"the tool use `{call.tool_use_id}` already has its result, or must not run",
+                hint="call `after_tool` once for each `before_tool` without a result",
             )
         self._open.discard(call.tool_use_id)
         took = round((time.monotonic() - call.began) * 1e3, 3)
@@ -436,17 +436,17 @@ class ToolCalls:
         merged = merge_feedback(text, call.before, after, is_error=is_error)
         content, is_error = merged.text, merged.is_error
         for outcome in _alone(after.outcomes):
-            if outcome.answer.decision is Decision.DENY:  # too late to prevent it: the model is told that it was wrong
+            if outcome.answer.decision is Decision.DENY:  # after the action: the model gets the reason
                 content, is_error = "\n\n".join(filter(str.strip, (content, outcome.answer.reason))), True
         self.session.keep_context(_alone((*call.before.outcomes, *after.outcomes)))
         return ToolResult(call.tool_use_id, content, is_error)
 
 
 def _as_sent(sent: SentInput | None) -> tuple[Any, str] | None:
-    """What the model wrote, and its text. UsageError when that is not a JSON object."""
+    """The input as the model wrote it, and its text. Raises UsageError if it is not a JSON object."""
     if not isinstance(sent, str):
         return None if sent is None else (copied(sent), "")
-    hint = "the input's text as the model wrote it"
+    hint = "pass the input's text as the model wrote it"
     try:
         value = strictjson.loads(sent, max_bytes=None)
     except StrictJSONError as error:
@@ -457,17 +457,17 @@ def _as_sent(sent: SentInput | None) -> tuple[Any, str] | None:
 
 
 def copied(tool_input: dict[str, Any]) -> dict[str, Any]:
-    """An input for somebody who may write into it: everybody else has the one that was judged."""
+    """A copy of an input for code that may change it."""
     return copy.deepcopy(tool_input)
 
 
 def interruption(error: BaseException) -> str:
-    """What hooks are told of an interrupt."""
+    """The error text of an interrupt, for hooks."""
     return f"interrupted: {shown(error)}" if isinstance(error, SystemExit) else "interrupted"
 
 
 def shown(error: BaseException) -> str:
-    """An error in words; even one that does not like to be shown."""
+    """An error as text; also if its `str` raises."""
     try:
         return str(error) or type(error).__name__
     except Exception:
@@ -480,17 +480,17 @@ def _cancellations() -> int:
 
 
 def text_of(output: Any) -> str:
-    """An output as the model reads it."""
+    """An output as text for the model."""
     if isinstance(output, str):
         return output
     for write in (strictjson.compact, str):
         try:
             return "" if output is None else write(output)
-        except Exception:  # it holds itself, is deeper than anybody can write, or does not like to be shown
+        except Exception:  # it contains itself, is too deep, or its `str` raises
             continue
-    return f"[this {type(output).__name__} can't be written]"
+    return f"[this {type(output).__name__} can't be shown]"
 
 
 def _alone(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """The outcomes whose words are not part of the tool's result by their dialect."""
+    """The outcomes whose feedback is not part of the tool's result, by their dialect."""
     return tuple(outcome for outcome in outcomes if meanings(outcome.dialect).feedback is None)

@@ -1,4 +1,4 @@
-"""A session and its subagents: the events of their lives."""
+"""A session and its subagents: the events from start to end."""
 
 import asyncio
 import functools
@@ -17,13 +17,13 @@ from billhook.core.errors import UsageError
 from billhook.engine.engine import Engine
 from billhook.session import calls
 
-FORCED_AT_MOST: Final = 8  # how often in a row hooks may keep an agent going that wants to stop
+FORCED_AT_MOST: Final = 8  # how often in a row hooks may prevent an agent from stopping
 SOURCES: Final = ("startup", "resume", "clear", "compact", "fork")
 
 
 def _refuse_unknown(name: str, value: object, known: Sequence[str | None]) -> None:
     if value not in known:
-        raise UsageError(f"{name} is `{value}`", hint=f"one of {', '.join(word for word in known if word)}")
+        raise UsageError(f"invalid {name} `{value}`", hint=f"use one of {', '.join(word for word in known if word)}")
 
 
 class Session:
@@ -44,8 +44,8 @@ class Session:
         agent_type: str | None = None,
         setup: Literal["init", "maintenance"] | None = None,
     ) -> None:
-        """`ask` gets the person's answer; without it, what must be asked is denied. `permissions` are the rules beside
-        the hooks; without them a call that no hook objects to runs."""
+        """`ask` gets the user's answer; without it, `ask` decisions are denied. `permissions` are the rules beside the
+        hooks; without them a call without an objection runs."""
         _refuse_unknown("source", source, SOURCES)
         _refuse_unknown("permission_mode", permission_mode, calls.MODES)
         _refuse_unknown("setup", setup, (None, "init", "maintenance"))
@@ -61,9 +61,9 @@ class Session:
         self.model, self.agent_type = model, agent_type
         self.turn = 0  # how many prompts it has had
         self.stopped: str | None = None  # why a hook ended the run; None: none did
-        self.end_reason = "other"  # what SessionEnd will say
+        self.end_reason = "other"  # the reason in SessionEnd
         self.has_ended = False
-        self._ids = {self.id}  # its id, and those that it had before it was cleared
+        self._ids = {self.id}  # its id, and its ids before `/clear`
         self._prompt_id: str | None = None
         self._contexts: list[tuple[str, str]] = []
         self._forced = 0
@@ -92,7 +92,7 @@ class Session:
         return await self.fire(events.SessionStart, source=source, model=self.model, agent_type=self.agent_type)
 
     async def _end(self, error: BaseException | None) -> None:
-        """SessionEnd. Hooks in the background finish, each within its own time; an interrupt ends them."""
+        """SessionEnd. Hooks in the background finish within their time limits; an interrupt ends them."""
         if error is not None and not isinstance(error, Exception | SystemExit):
             self.end_background()
         try:
@@ -112,7 +112,7 @@ class Session:
         self.engine.background.cancel(self._ids)
 
     async def clear(self, *, session_id: str = "", transcript_path: str | os.PathLike[str] | None = None) -> None:
-        """Begin anew, as `/clear` does: this session ends, and another with a new id starts."""
+        """Start over, as `/clear` does: this session ends, and another with a new id starts."""
         await self.fire(events.SessionEnd, deadline=calls.HURRY, reason="clear")
         self.id, self._prompt_id, self.stopped = session_id or str(uuid.uuid4()), None, None
         self._ids.add(self.id)
@@ -132,7 +132,7 @@ class Session:
         return verdict
 
     async def ask_hooks(self, event: type[events.Event], *, deadline: float | None = None, **fields: Any) -> Verdict:
-        """Fire an event whose context is the caller's affair."""
+        """Fire an event; the caller handles its context."""
         verdict = await self.engine.fire(self.event(event, **fields), deadline=deadline)
         if verdict.stop and event is not events.SessionEnd:
             self.stop_run(verdict.stop_reason or f"a hook stopped the run at {verdict.event}")
@@ -156,42 +156,42 @@ class Session:
         }
 
     def stop_run(self, reason: str) -> None:
-        """The run is to end; the first reason stays."""
+        """End the run; the first reason is kept."""
         self.stopped = self.stopped or reason
 
     # -- context
 
     def keep_context(self, outcomes: Sequence[Outcome]) -> None:
-        """Keep what hooks want the model to know, joined as their dialects have it."""
+        """Keep the hooks' context for the model, joined as in their dialects."""
         for outcome in outcomes:
             if outcome.answer.context:
                 self.add_context(outcome.answer.context, join=meanings(outcome.dialect).join)
 
     def add_context(self, text: str, *, join: str = "\n\n") -> None:
-        """Let the next model call know something."""
+        """Add context to the next model call."""
         self._contexts.append((join, text))
 
     def take_context(self) -> str:
-        """What the model is to know, for the system message of its next call. Each text is given once."""
+        """The context for the system message of the next model call. Each text is returned once."""
         taken, self._contexts = self._contexts, []
         return "".join((join if i else "") + text for i, (join, text) in enumerate(taken))
 
     # -- prompts and the end of a turn
 
     async def prompt(self, text: str) -> Verdict:
-        """A prompt was submitted. `denied`: the model must not see it; the reason is for the person. A run that a hook
-        stopped goes on with the next prompt, but not one that was stopped at the session's very start."""
+        """A prompt was submitted. `denied`: the model must not see it; the reason is for the user. A run that a hook
+        stopped continues with the next prompt, unless it was stopped at the session's start."""
         self.stopped = self.stopped if self.turn == 0 else None
         self.turn += 1
         self._prompt_id, self._forced = str(uuid.uuid4()), 0
         verdict = await self.ask_hooks(events.UserPromptSubmit, prompt=text)
-        if not verdict.denied:  # what hooks said about a prompt that nobody sees concerns no later one
+        if not verdict.denied:  # context for a refused prompt must not reach a later one
             self.keep_context(verdict.outcomes)
         return verdict
 
     async def stop(self, last_message: str | None = None) -> Verdict:
-        """The agent has finished its reply. `keep_going`: a hook wants more, and the reason is what to do next. Hooks
-        may want that 8 times in a row; then the verdict says who did, and that it is enough."""
+        """The agent has finished its reply. `keep_going`: a hook asks for more, and the reason is the next task. Hooks
+        can do this 8 times in a row; then the verdict's message names them, and the agent stops."""
         return self._bounded(await self._fire_stop(last_message))
 
     async def _fire_stop(self, last_message: str | None) -> Verdict:
@@ -214,8 +214,8 @@ class Session:
             events.StopFailure, error=error, error_details=details, last_assistant_message=last_message
         )
 
-    async def notify(self, message: str, *, type: str, title: str | None = None) -> Verdict:  # noqa: A002 (its word)
-        """The person is notified of something: `permission_prompt`, `idle_prompt`, `agent_completed` ..."""
+    async def notify(self, message: str, *, type: str, title: str | None = None) -> Verdict:  # noqa: A002 (its name)
+        """The user gets a notification: `permission_prompt`, `idle_prompt`, `agent_completed` ..."""
         return await self.fire(events.Notification, message=message, notification_type=type, title=title)
 
     async def compact(
@@ -225,7 +225,7 @@ class Session:
         trigger: Literal["manual", "auto"] = "manual",
         instructions: str | None = None,
     ) -> str | None:
-        """Compact the conversation: PreCompact, summary, PostCompact, SessionStart. None: a hook was against it."""
+        """Compact the conversation: PreCompact, summary, PostCompact, SessionStart. None: a hook refused."""
         before = await self.fire(events.PreCompact, trigger=trigger, custom_instructions=instructions)
         if before.denied or self.stopped is not None:
             return None
@@ -242,8 +242,8 @@ class Session:
         transcript_path: str | os.PathLike[str] = "",
         detached: bool = False,
     ) -> "Subagent":
-        """A session for an agent that this one spawns: `async with session.subagent("reviewer") as nested`. A hook that
-        stops it stops this one, too, unless it is `detached`."""
+        """A session for a subagent: `async with session.subagent("reviewer") as nested`. A hook that stops it also
+        stops this one, unless it is `detached`."""
         return Subagent(self, agent_type, agent_id or uuid.uuid4().hex[:16], os.fspath(transcript_path or ""), detached)
 
     # -- tools
@@ -257,22 +257,22 @@ class Session:
         tool_use_id: str = "",
         sent: calls.SentInput | None = None,
     ) -> calls.ToolResult:
-        """Judge a call, run it with the input as rewritten, and let hooks see what came of it."""
+        """Run the hooks, the tool with the input as rewritten, and the hooks for its result."""
         call = await self.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent)
         return call.result or await self._calls.run(call, execute)
 
     async def before_tool(
         self, name: str, tool_input: dict[str, Any], *, tool_use_id: str = "", sent: calls.SentInput | None = None
     ) -> calls.Call:
-        """PreToolUse and permission. Run the tool with the `tool_input` of what comes back, then call `after_tool`;
-        unless it has a `result`: then it must not run. `sent` is the input as the model wrote it, for the hooks that
-        are given that: its JSON text, or the same with other names of fields."""
+        """PreToolUse and permission. Run the tool with the returned `tool_input`, then call `after_tool`; with a
+        `result` it must not run. `sent` is the input as the model wrote it, for hooks that read it: its JSON text, or
+        the same with other names of fields."""
         return await self._calls.before(name, tool_input, tool_use_id, sent)
 
     async def after_tool(
         self, call: calls.Call, output: Any = None, *, error: str | None = None, is_interrupt: bool = False
     ) -> calls.ToolResult:
-        """PostToolUse, or PostToolUseFailure when there is an `error`; the result with the feedback of all hooks."""
+        """PostToolUse, or PostToolUseFailure if there is an `error`: the result with the feedback of all hooks."""
         return await self._calls.after(call, output, error, is_interrupt)
 
     async def batch(self, calls: Sequence[Mapping[str, Any]]) -> Verdict:
@@ -284,8 +284,8 @@ class Session:
 
 
 class Subagent(Session):
-    """The session of an agent that another spawned: SubagentStart, SubagentStop. All its events carry `agent_id` and
-    `agent_type` and go to the same hooks; it asks the same person under the same rules."""
+    """The session of a subagent: SubagentStart, SubagentStop. All its events have `agent_id` and `agent_type`. Hooks,
+    rules and user are the parent's."""
 
     def __init__(self, parent: Session, agent_type: str, agent_id: str, transcript_path: str, detached: bool) -> None:
         super().__init__(
@@ -313,7 +313,7 @@ class Subagent(Session):
         await self.fire(events.SubagentStart)
 
     async def _end(self, error: BaseException | None) -> None:
-        if not self._has_stopped:  # it broke off: whoever counts starts and stops must not wait for ever
+        if not self._has_stopped:  # it failed: hooks that count starts and stops still need the stop
             await self.fire(events.SubagentStop, deadline=calls.HURRY, agent_transcript_path=self.agent_transcript_path)
 
     async def prompt(self, text: str) -> Verdict:
@@ -340,7 +340,7 @@ class Subagent(Session):
             self.parent.stop_run(reason)
 
 
-# The same session for loops that are not async:
+# The same session for synchronous loops:
 
 
 P = ParamSpec("P")
@@ -350,7 +350,7 @@ T = TypeVar("T")
 def _blocking(
     method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["SyncSession", P], T]:
-    """A method of Session, as the session's own class has it, that blocks until it is done."""
+    """A method of Session that blocks until it is done."""
 
     @functools.wraps(method)
     def blocking(self: "SyncSession", /, *args: P.args, **options: P.kwargs) -> T:
@@ -370,7 +370,7 @@ def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class _Attribute(Generic[T]):
-    """An attribute of the session, to be read."""
+    """A read-only attribute of the session."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -381,7 +381,7 @@ class _Attribute(Generic[T]):
 
 
 class SyncSession:
-    """A session whose calls block; `session` is the one behind it. Works inside a running loop too, which it blocks."""
+    """A session with blocking calls; `session` is the async one. Also works inside a running loop, which it blocks."""
 
     def __init__(self, engine: Engine | Session, **options: Any) -> None:
         self.session = engine if isinstance(engine, Session) else Session(engine, **options)
@@ -436,7 +436,7 @@ class SyncSession:
         tool_use_id: str = "",
         sent: calls.SentInput | None = None,
     ) -> calls.ToolResult:
-        """Here the tool runs in the caller's own thread, with no loop around it: it may start one."""
+        """The tool runs in the caller's thread without a running loop, so it may start one."""
         call = self.before_tool(name, tool_input, tool_use_id=tool_use_id, sent=sent)
         if call.result is not None:
             return call.result

@@ -1,8 +1,8 @@
-"""Our own files on disk: private, whole or absent, never reached through somebody else's link.
+"""billhook's files on disk: private, complete or absent, never reached through another user's link.
 
-Every function takes `root`, the folder the user chose for our state. The way to `root` is the user's own and may hold
-links (a home folder often does); below it each folder is opened by descriptor without following links, so that nobody
-can swap one in between a check and its use. Without `root` only the last component is guarded.
+Every function takes `root`, the folder the user chose for the state. The path of `root` may contain links (a home
+folder often does). Below it each folder is opened by descriptor without following links, so that another process can't
+replace one between a check and its use. Without `root` only the last component is protected.
 """
 
 import errno
@@ -23,8 +23,8 @@ from billhook.core import client_env
 from billhook.core.errors import BillhookError
 from billhook.core.lazy import pattern
 
-# The library behind `hashlib` takes longer to load than a hook takes to answer: a process that answers one event uses
-# the interpreter's own. A process with a loop serves many events, and there `hashlib` pays.
+# The library behind `hashlib` takes longer to load than a hook takes to answer, so a process for one event uses the
+# interpreter's built-in SHA-256. A process with a loop serves many events, and there `hashlib` is worth loading.
 if TYPE_CHECKING or "_hashlib" in sys.modules or "asyncio" in sys.modules:
     from hashlib import sha256 as sha256  # noqa: PLC0414 - other modules import it from here
 else:
@@ -37,22 +37,21 @@ else:
             from hashlib import sha256
 
 TEMPORARY = ".new-"
-"""How the names of files that are still being written begin. One that stays behind after a crash means nothing."""
+"""The prefix of temporary files. One that is left after a crash is ignored."""
 
-_NO_LINKS = "and billhook follows none here"
 _HAS_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EINVAL})
 
 
 class StoreError(BillhookError):
-    """A file of ours that can't be read, written or believed."""
+    """A file of billhook that can't be read, written or trusted."""
 
 
 class TooLargeError(StoreError):
-    """A file has more bytes than it may have."""
+    """A file is larger than its limit."""
 
 
 def state_root(home: str | os.PathLike[str] | None = None) -> Path:
-    """Where everything of ours lies: `home`, else `$BILLHOOK_HOME`, else `~/.claude`. Absolute; it need not exist."""
+    """The state root: `home`, otherwise `$BILLHOOK_HOME`, otherwise `~/.claude`. Absolute; it may not exist."""
     chosen = os.fspath(home) if home is not None else client_env.environ().get("BILLHOOK_HOME") or "~/.claude"
     return _as_path(client_env.abspath(client_env.expanduser(chosen)))
 
@@ -65,10 +64,10 @@ def _as_path(text: str) -> Path:
 def write_atomically(
     path: Path, data: bytes, *, root: Path | None = None, private: bool = False, durable: bool = True
 ) -> None:
-    """Replace or create `path`, 0600: whoever reads it sees the old content or all of the new, also after a crash.
+    """Replace or create `path`, mode 0600: a reader sees the old content or all of the new, even after a crash.
 
-    Folders that are missing are made, 0700; `private` refuses those below `root` that others may write. What is not
-    `durable` is not waited for: it survives the death of any process, but a power loss may take it back or damage it.
+    Missing folders are created, mode 0700; `private` rejects folders below `root` that other users can write to.
+    Without `durable` the content survives the death of any process, but a power loss may undo or damage it.
     Raises StoreError, and then nothing was changed.
     """
     with opened(path.parent, root, create=True, private=private) as folder:
@@ -86,7 +85,7 @@ def write_atomically(
 
 
 def create_once(path: Path, data: bytes, *, root: Path) -> None:
-    """Create `path`, 0600, with all of its content; nothing happens where it is there already. Raises StoreError."""
+    """Create `path`, mode 0600, with all of its content; does nothing if it already exists. Raises StoreError."""
     with opened(path.parent, root, create=True) as folder, explained("write", path):
         assert folder is not None
         temporary = _written(data, folder, True)
@@ -104,16 +103,16 @@ def create_once(path: Path, data: bytes, *, root: Path) -> None:
 
 
 def read_bytes(path: Path, limit: int, *, root: Path | None = None, private: bool = False) -> bytes | None:
-    """The content of a regular file that belongs to us or to root; None when there is none.
+    """The content of a regular file that belongs to this user or to root; None if it does not exist.
 
-    Never waits for a pipe. Raises StoreError for anything else than a file, or one of more than `limit` bytes.
+    Never waits for a pipe. Raises StoreError if it is not a regular file, or has more than `limit` bytes.
     """
     with opened(path.parent, root) as folder:
         return None if folder is None else read_in(folder, path, limit, private=private)
 
 
 def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> bytes | None:
-    """As `read_bytes`, in a folder that is open already. `private`: refused when others may write it."""
+    """As `read_bytes`, in an open folder. `private`: rejected if other users can write to the file."""
     with explained("read", path):
         try:
             file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -129,12 +128,12 @@ def read_in(folder: int, path: Path, limit: int, *, private: bool = False) -> by
         finally:
             os.close(file)
     if len(data) > limit:
-        raise TooLargeError(f"more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
+        raise TooLargeError(f"the file has more than {limit} bytes", place=str(path), hint=f"remove it: rm {path}")
     return data
 
 
 def remove(path: Path, *, root: Path | None = None) -> bool:
-    """Remove a file; a link is removed itself. False when there was none."""
+    """Remove a file, or a link itself. False if it did not exist."""
     with opened(path.parent, root) as folder:
         if folder is None:
             return False
@@ -148,7 +147,7 @@ def remove(path: Path, *, root: Path | None = None) -> bool:
 
 
 def private_folder(path: Path, *, root: Path | None = None) -> None:
-    """Make sure that `path` is a folder of our own, 0700 when it has to be made."""
+    """Make sure that `path` is a folder of this user; created with mode 0700 if it is missing."""
     with opened(path, root, create=True):
         pass
 
@@ -157,9 +156,9 @@ def private_folder(path: Path, *, root: Path | None = None) -> None:
 def opened(
     path: Path, root: Path | None = None, *, create: bool = False, private: bool = False
 ) -> Iterator[int | None]:
-    """A descriptor of a folder of ours; None when it is missing and `create` is false. Raises StoreError.
+    """A descriptor of a folder of this user; None if it is missing and `create` is false. Raises StoreError.
 
-    `private`: refused when others may write it, or a folder between `root` and it.
+    `private`: rejected if other users can write to it, or to a folder between `root` and it.
     """
     folder = _open_below(path, path if root is None else root, create, private)
     try:
@@ -177,7 +176,7 @@ def _open_below(path: Path, root: Path, create: bool, private: bool) -> int | No
         except ValueError:
             raise StoreError(f"not inside {root}", place=str(path)) from None
         if ".." in parts:
-            raise StoreError("`..` in a path of our own", place=str(path))
+            raise StoreError("the path contains `..`", place=str(path))
         if create:
             os.makedirs(root, 0o700, exist_ok=True)
         folder = _open_folder(os.fspath(root))
@@ -202,7 +201,7 @@ def _open_folder(name: str, within: int | None = None, flags: int = 0) -> int | 
 
 
 def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> int | None:
-    """Open one folder inside another, which must be a real one of ours."""
+    """Open one folder inside another. It must not be a link, and must belong to this user."""
     if create:
         try:
             os.mkdir(name, 0o700, dir_fd=within)
@@ -227,7 +226,7 @@ def _enter(name: str, within: int, path: Path, create: bool, private: bool) -> i
 
 
 def _written(data: bytes, folder: int, durable: bool, name: str = "") -> str:
-    """A new file with this content, if `durable` safely on disk; its name."""
+    """Write a new file with this content, synced to disk if `durable`: its name."""
     name = name or TEMPORARY + os.urandom(8).hex()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(name, flags, 0o600, dir_fd=folder)
@@ -250,8 +249,8 @@ def status(name: str, folder: int) -> os.stat_result | None:
         return None
 
 
-def refuse_strange(found: os.stat_result | None, path: Path, why: str = _NO_LINKS) -> None:
-    """Raise StoreError for what is not a regular file of ours."""
+def refuse_strange(found: os.stat_result | None, path: Path, why: str = "") -> None:
+    """Raise StoreError if it is not a regular file of this user."""
     if found is None:
         return
     if not stat.S_ISREG(found.st_mode):
@@ -261,23 +260,23 @@ def refuse_strange(found: os.stat_result | None, path: Path, why: str = _NO_LINK
 
 def _refuse_foreign(found: os.stat_result, path: Path) -> None:
     if found.st_uid not in (0, os.geteuid()):
-        hint = "set BILLHOOK_HOME to a folder of your own, or take it over"
-        raise StoreError("it belongs to another user", place=str(path), hint=hint)
+        hint = "set BILLHOOK_HOME to a folder of your own, or change the owner"
+        raise StoreError("the file belongs to another user", place=str(path), hint=hint)
 
 
 def _refuse_shared(found: os.stat_result, path: Path) -> None:
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise StoreError("others may write it, so it can't be believed", place=str(path), hint=f"chmod go-w {path}")
+        raise StoreError("it is not trusted: other users can write to it", place=str(path), hint=f"chmod go-w {path}")
 
 
-def _strange(found: os.stat_result, path: Path, wanted: str, why: str = _NO_LINKS) -> StoreError:
-    what = "a symbolic link" if stat.S_ISLNK(found.st_mode) else f"not {wanted}"
-    return StoreError(f"it is {what}, {why}", place=str(path), hint=f"move it away: {path}")
+def _strange(found: os.stat_result, path: Path, wanted: str, why: str = "") -> StoreError:
+    what = "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else f"it is not {wanted}"
+    return StoreError(f"{what}, {why}" if why else what, place=str(path), hint=f"move it away: {path}")
 
 
 @contextmanager
 def explained(doing: str, path: Path) -> Iterator[None]:
-    """Turn the system's errors into ours."""
+    """Turn system errors into StoreError."""
     try:
         yield
     except OSError as error:
@@ -287,33 +286,33 @@ def explained(doing: str, path: Path) -> Iterator[None]:
 
 
 def failed(doing: str, path: Path, error: OSError) -> StoreError:
-    """The system's error in our words."""
-    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write, on a disk of this machine")
+    """A system error as StoreError."""
+    hint = _HINTS.get(error.errno or 0, "set BILLHOOK_HOME to a folder that you can write to, on a local disk")
     message = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
     return StoreError(f"can't {doing} it: {message}", place=str(path), hint=hint)
 
 
 _HINTS = {
-    errno.ENOSPC: "make room on that disk",
-    errno.EDQUOT: "make room: your quota is used up",
-    errno.EFBIG: "the largest file that this process may write is smaller: see `ulimit -f`",
-    errno.ELOOP: "replace the link by the real thing; billhook follows none here",
-    errno.ENOTDIR: "a file or a link lies where a folder is needed: move it away",
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some space: your quota is used up",
+    errno.EFBIG: "the file is larger than this process may write: see `ulimit -f`",
+    errno.ELOOP: "replace the link with a real file or folder; billhook does not follow links here",
+    errno.ENOTDIR: "a file or a link is in the place of a folder: move it away",
 }
 
 
-# Where things lie below the state root.
+# Paths below the state root.
 
 _PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _RESERVED = pattern(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.I)
-_LONGEST = 200  # bytes of a folder's name: file systems take 255, and something is added to some
+_LONGEST = 200  # bytes of a folder's name: file systems allow 255, and some names get a suffix
 
 
 def file_name(key: str, folder: Path) -> str:
-    """A name in `folder` for any text, without its ending: never a path, never another text's name.
+    """A unique name in `folder` for any key, without an extension: never a path, never the name of another key.
 
-    A plain id is its own name. Anything else, and on a file system that takes `A` for `a` also an id with capitals, is
-    its harmless characters, a tilde, which no plain id has, and a digest.
+    A plain id is used as it is. Any other key, and on a case-insensitive file system also an id with capitals, becomes
+    its safe characters, a tilde, which no plain id has, and a digest.
     """
     if _PLAIN.fullmatch(key) and not _RESERVED.fullmatch(key) and (key == key.lower() or not _folds_case(folder)):
         return key
@@ -322,9 +321,9 @@ def file_name(key: str, folder: Path) -> str:
 
 
 def project_name(project: str) -> str:
-    """The name of a project's folder: its path, every character outside A-Z a-z 0-9 turned to `-`, as seed 002 has it.
+    """The name of a project's folder: its path, every character outside A-Z a-z 0-9 replaced with `-`, as in seed 002.
 
-    Two projects may share one (`/a-b` and `/a/b`): every record names its project.
+    Two projects may share one (`/a-b` and `/a/b`): every record contains its project.
     """
     name = re.sub(r"[^A-Za-z0-9]", "-", project)
     if len(name) <= _LONGEST:
@@ -338,7 +337,7 @@ def log_folder(root: Path, project: str) -> Path:
 
 
 def _folds_case(folder: Path) -> bool:
-    """Whether the file system takes capitals and small letters for the same."""
+    """Whether the file system is case-insensitive."""
     swapped = folder.with_name(folder.name.swapcase())
     try:
         return os.path.samefile(folder, swapped)
@@ -348,10 +347,10 @@ def _folds_case(folder: Path) -> bool:
 
 # Locks between processes:
 
-PATIENCE: Final = 5.0  # seconds for which a lock is waited for when nobody says otherwise
+TIMEOUT: Final = 5.0  # seconds to wait for a lock by default
 _SHORTEST, _LOCKS_LONGEST = 0.0002, 0.01
-"""Seconds between two looks at a lock that somebody else holds: the wait doubles from the first to the second."""
-_PATIENT: Final = 0.5  # seconds after which one who waits looks as often as at first
+"""Shortest and longest pause in seconds between two attempts to take a lock: the pause doubles each time."""
+_PATIENT: Final = 0.5  # seconds after which a waiting process uses the shortest pause again
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -360,11 +359,11 @@ class LockedError(StoreError):
 
 
 @contextmanager
-def locked(path: Path, *, root: Path, seconds: float = PATIENCE) -> Iterator[None]:
-    """Hold the lock file at `path` for as long as the block runs; no other process and no other thread does.
+def locked(path: Path, *, root: Path, seconds: float = TIMEOUT) -> Iterator[None]:
+    """Hold the lock file at `path` while the block runs; no other process or thread holds it then.
 
-    The file and folders below `root` are made when they are missing. Not reentrant. Raises StoreError when somebody
-    else still holds it after `seconds`, or when it can't be opened; the block doesn't run then.
+    The file and folders below `root` are created if they are missing. Not reentrant. Raises StoreError if the lock is
+    not free after `seconds`, or if the file can't be opened; then the block does not run.
     """
     lock = LockFile(path, root)
     try:
@@ -377,7 +376,7 @@ def locked(path: Path, *, root: Path, seconds: float = PATIENCE) -> Iterator[Non
 class LockFile:
     """A lock file that stays open between uses. Lives until `close`; threads may share it.
 
-    In a forked child it is as if it was new: not held, and opened again when it is next acquired.
+    In a forked child it is like a new one: not held, and opened again when it is next acquired.
     """
 
     def __init__(self, path: Path, root: Path) -> None:
@@ -394,15 +393,15 @@ class LockFile:
         return self._turn.locked()
 
     def fileno(self) -> int:
-        """The open file, for as long as it is held: for what is kept in the lock file itself."""
+        """The open file while the lock is held: for content of the lock file itself."""
         assert self._file is not None and self.held
         return self._file
 
-    def acquire(self, seconds: float = PATIENCE, *, check: bool = True) -> None:
+    def acquire(self, seconds: float = TIMEOUT, *, check: bool = True) -> None:
         """Take the lock, waiting for at most `seconds`. Raises StoreError, and then it is not held.
 
-        `check`: make sure that it is still the file at its path, and not one that somebody removed meanwhile, which
-        would exclude nobody. A caller that acquires often may leave this out now and then.
+        `check`: make sure that it is still the file at its path. A lock on a file that another process has removed
+        would exclude no one. A caller that acquires often may skip this sometimes.
         """
         ends = time.monotonic() + seconds
         if not self._turn.acquire(timeout=max(0.0, seconds)):
@@ -411,7 +410,7 @@ class LockFile:
             while not self._taken(ends, seconds, check):
                 self._forget()
                 if time.monotonic() >= ends:
-                    raise StoreError(f"it was not at its path for {seconds:.3g} s", place=str(self.path))
+                    raise StoreError(f"the lock file kept disappearing for {seconds:.3g} s", place=str(self.path))
         except BaseException:
             self._forget()
             self._turn.release()
@@ -425,25 +424,25 @@ class LockFile:
             return False
 
     def release(self) -> None:
-        """Give the lock back, by the thread that took it. Nothing happens when it is not held."""
+        """Release the lock, in the thread that took it. Does nothing if it is not held."""
         if not self._turn.locked():
             return
         if self._file is not None:
             import fcntl
 
-            # said aloud, and not left to a close: a child between fork and exec has the same open file
+            # an explicit unlock, because a child between fork and exec has the same open file
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._turn.release()
 
     def close(self) -> None:
-        """Give the lock back if it is held, and close the file. It may be acquired again."""
+        """Release the lock if it is held, and close the file. It may be acquired again."""
         try:
             self.release()
         finally:
             self._forget()
 
     def _taken(self, ends: float, seconds: float, check: bool) -> bool:
-        """Open and lock it. False: the file that was locked is not, or not any more, the one at the path."""
+        """Open and lock it. False: the locked file is not the one at the path (any more)."""
         if self._file is None:
             self._file = _opened(self.path, self.root)
             check = True
@@ -454,9 +453,9 @@ class LockFile:
             left = ends - now
             if left <= 0:
                 raise self._busy(seconds, _holder(self._file))
-            # each waits for a time of its own, or many that wait would all come at once, again and again
+            # random pauses, otherwise many waiting processes would try at the same moments
             time.sleep(min(left, pause * (0.5 + os.urandom(1)[0] / 255)))
-            # whoever has waited long comes more often than those who came after
+            # a process that has waited long tries more often than later ones
             pause = min(2 * pause, _LOCKS_LONGEST) if now < hurries else _SHORTEST
         return not check or _same(self._file, self.path)
 
@@ -466,24 +465,24 @@ class LockFile:
             os.close(file)
 
     def _busy(self, seconds: float, holder: str) -> LockedError:
-        hint = f"a process that was stopped or hangs may hold it: `fuser {self.path}` names it; end it, or let it go on"
+        hint = f"a suspended or hanging process may hold it: find it with `fuser {self.path}`, then end or resume it"
         return LockedError(f"still locked by {holder} after {seconds:.3g} s", place=str(self.path), hint=hint)
 
     def _after_fork(self) -> None:
-        """In the child: the open file is the parent's, too, so it is closed and never unlocked."""
+        """In the child: the parent shares the open file, so it is closed and never unlocked."""
         self._turn = allocate_lock()
         try:
             self._forget()
         except OSError:
-            pass  # closed already by somebody who closes everything
+            pass  # already closed by code that closes all descriptors
 
 
 def _opened(path: Path, root: Path) -> int:
-    """A lock file, made when it is missing. Nothing but a regular file of our own is believed to be one."""
+    """A lock file, created if it is missing. Only a regular file of this user is accepted."""
     with opened(path.parent, root, create=True) as folder, explained("lock", path):
         file = os.open(path.name, _OPEN, 0o600, dir_fd=folder)
     try:
-        refuse_strange(os.fstat(file), path, "so it is no lock")
+        refuse_strange(os.fstat(file), path, "so it can't be a lock file")
     except StoreError:
         os.close(file)
         raise
@@ -507,12 +506,12 @@ def _same(file: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False))
     except FileNotFoundError:
         return False
-    except OSError as error:  # nobody can tell, and to try again would not help
+    except OSError as error:  # the result is unknown, and another attempt would not help
         raise failed("lock", path, error) from error
 
 
 def _holder(file: int) -> str:
-    """Who holds a lock, as far as the system tells."""
+    """The process that holds a lock, if the system reports it."""
     try:
         found = os.fstat(file)
         ours = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"

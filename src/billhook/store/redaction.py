@@ -1,7 +1,7 @@
-"""Take secrets out of what the event log keeps; digests under a key take their place.
+"""Redact secrets in the event log: a keyed digest replaces each.
 
-A long text must not delay a verdict, so the work for one event is bounded. It is counted and not timed, so that the
-same event always comes out the same. What is beyond is taken out whole: nothing that was not searched is ever written.
+A long text must not delay a verdict, so the work for one event is limited. The work is counted, not timed, so that the
+same event always gives the same result. Text beyond the limit is redacted completely: nothing unsearched is written.
 """
 
 import functools
@@ -27,18 +27,18 @@ else:
 
 
 MOST_CHARACTERS: Final = 4_000_000  # of all texts of one event together
-MOST_SECRETS: Final = 2_000  # that are taken out one by one
+MOST_SECRETS: Final = 2_000  # that are redacted one by one
 MOST_ITEMS: Final = 50_000  # of all lists and objects together
 MOST_STEPS: Final = 200_000_000  # a step is a character that is compared with something: about a nanosecond
-NAME_STEPS: Final = 6_000  # what it costs to look at a word like `token`, and at what follows it
-PIECE_STEPS: Final = 3_000  # what it costs to look at a piece of text like `ghp_`
+NAME_STEPS: Final = 6_000  # the cost of checking a word like `token` and the text after it
+PIECE_STEPS: Final = 3_000  # the cost of checking a piece of text like `ghp_`
 _SHORT: Final = 4096
-"""A text of up to so many characters may have all that is left; what is longer leaves something for the others."""
+"""A string up to this length may use the whole budget; a longer one leaves some for the others."""
 _FEW: Final = 64
 
 
 class RedactionBudget:
-    """What is left for one event. Lives as long as one call of the redactor."""
+    """The remaining budget for one event. Lives as long as one call of the redactor."""
 
     def __init__(self) -> None:
         self.characters = MOST_CHARACTERS
@@ -47,9 +47,9 @@ class RedactionBudget:
         self.steps = MOST_STEPS
 
     def room(self, length: int) -> int:
-        """How many characters of a text of this length may be searched; they are used up.
+        """How many characters of a string of this length may be searched; they are subtracted.
 
-        Of a text that is too long less than there would be room for: redacted once more, it still fits.
+        Fewer than possible for a string that is too long, so that the result still fits if it is redacted again.
         """
         left = self.characters
         if length > (left if length <= _SHORT else left - left // 16):
@@ -58,106 +58,108 @@ class RedactionBudget:
         return length
 
     def take_items(self, count: int) -> bool:
-        """Whether a list or an object of so many items may be looked into."""
+        """Whether a list or an object of so many items may be searched."""
         if count > (self.items if count <= _FEW else self.items - self.items // 16):
             return False
         self.items -= count
         return True
 
     def take_steps(self, steps: int, *, most: bool = False) -> bool:
-        """Whether there is so much work left; `most`: an eighth of it stays for the other texts."""
+        """Whether so many steps are left; `most`: an eighth is reserved for the other texts."""
         if steps > (self.steps - self.steps // 8 if most else self.steps):
             return False
         self.steps -= steps
         return True
 
 
-# The key of the digests that stand for what was redacted:
+# The key of the digests:
 
 KEY_BYTES: Final = 32
 
 
 def kept_key(root: Path) -> bytes:
-    """The user's key, made if there is none: all who come at the same time get the same one. Raises StoreError."""
+    """The user's key, created if it is missing: concurrent processes get the same one. Raises StoreError."""
     path = root / "billhook" / "redaction.key"
     read = functools.partial(read_bytes, path, KEY_BYTES, root=root, private=True)
     found = read()
     if found is None:
         create_once(path, os.urandom(KEY_BYTES), root=root)
-    for _ in range(20):  # where there are no hard links, another process may be about to write it
+    for _ in range(20):  # without hard links, another process may be about to write it
         found = found or read()
         if found:
             break
         time.sleep(0.005)
     if found is None or len(found) != KEY_BYTES:
         size = 0 if found is None else len(found)
-        raise StoreError(f"it has {size} bytes and not {KEY_BYTES}", place=str(path), hint=f"remove it: rm {path}")
+        raise StoreError(
+            f"the key has {size} bytes instead of {KEY_BYTES}", place=str(path), hint=f"remove it: rm {path}"
+        )
     return found
 
 
 @functools.cache
 def own_key() -> bytes:
-    """A key that nobody but this process has."""
+    """A key that only this process has."""
     return os.urandom(KEY_BYTES)
 
 
-# Secrets are taken out of what the event log keeps:
+# Redaction:
 
-TOO_LONG: Final = ", too long to search"  # what the mark of a text says that was not searched
+TOO_LONG: Final = ", too long to search"  # in the mark of a string that was not searched
 _MARKS: Final = pattern(rf"\[redacted [0-9]{{1,12}} chars [0-9a-f]{{12}}(?:{TOO_LONG})?\]")
 _MARK_BEGINS: Final = "[redacted "
 _SCHEMA: Final = frozenset(
     {"type", "title", "description", "format", "minLength", "maxLength", "pattern", "nullable", "required"}
 )
-"""An object of these alone says what a secret has to look like, and holds none."""
+"""An object with only these keys is a schema: it describes a secret and contains none."""
 _NAME_FIELDS: Final = ("name", "key", "header", "field", "Name", "Key")
 _HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
-_ROUNDS: Final = 8  # more than any text has needed, hostile ones included
-_LONG: Final = 64 << 10  # characters of a text that gets two rounds only: hostile ones of a megabyte would take seconds
-_SHORTEST: Final = 16  # characters of a key of an object in which a secret could stand
-_LOOK: Final = 40  # steps for each character of a look at which rules could find something
+_ROUNDS: Final = 8  # more than any known text needs, including hostile ones
+_LONG: Final = 64 << 10  # characters of a string that gets only two rounds: a hostile megabyte would take seconds
+_SHORTEST: Final = 16  # characters of an object's key that could contain a secret
+_LOOK: Final = 40  # steps per character for finding the rules that may match
 _CALL: Final = 64  # steps of one comparison with a short text
 _ARGUMENT: Final = 12_000
-_MOST_FOUND: Final = 2 * MOST_SECRETS  # by one rule in one text: marks are found as well
+_MOST_FOUND: Final = 2 * MOST_SECRETS  # by one rule in one text, including marks
 _WORTH_LOADING: Final = 16 << 10
-"""Bytes in which looking for each hint in turn takes longer than loading the library that looks for all of them."""
+"""Bytes from which on a search for each hint takes longer than loading the library that finds all of them at once."""
 _LONGEST_WORD: Final = 512
-"""Characters by which a text is cut back to its last space, so that no half of a token is left."""
+"""Characters by which a string may be cut back to its last space, so that no part of a token is left."""
 
 
 class Redacted(msgspec.Struct, frozen=True):
-    """A value without its secrets, and how many texts were taken out."""
+    """A value without its secrets, and how many texts were redacted."""
 
     value: Any
     texts: int
 
 
 class Redactor:
-    """Takes secrets out. Lives as long as its maker likes; may be used by several threads.
+    """Redacts secrets. Several threads may use it.
 
-    Never raises, whatever the value is; a value that was redacted already stays as it is. The key is read when the
-    first secret is found.
+    Never raises for any value; a value that is already redacted is not changed. The key is read when the first secret
+    is found.
     """
 
     def __init__(self, key: bytes | None = None, *, root: Path | None = None, more_keys: Iterable[str] = ()) -> None:
         self._key = key
         self._root = root
         self._names = SecretNames(more_keys)
-        self.count = 0  # how many texts were taken out so far, by all calls
+        self.count = 0  # how many texts were redacted so far, by all calls
         self.problem: StoreError | None = None
-        """Why the user's key could not be had. Then a key of this process stands in: secrets are taken out all the
-        same, but equal ones look equal only within this process."""
+        """Why the user's key can't be used. Then a key of this process is used: secrets are still redacted, but equal
+        ones have equal digests only within this process."""
 
     def value(self, value: Any) -> Any:
-        """A copy without its secrets; the value itself where it has none. Tuples may come back as lists."""
+        """A copy without its secrets; the value itself if it has none. Tuples may become lists."""
         return self.redacted(value).value
 
     def text(self, text: str) -> str:
-        """A text without its secrets."""
+        """Text without its secrets."""
         return str(self.redacted(text).value)
 
     def redacted(self, value: Any) -> Redacted:
-        """As `value`, with the number of texts that were taken out."""
+        """As `value`, with the number of redacted texts."""
         data = _as_bytes(value)
         if data is not None and len(data) > MOST_CHARACTERS:
             data = None
@@ -183,14 +185,14 @@ class Redactor:
 
 
 def redactor(root: Path, *, more_keys: Iterable[str] = ()) -> Redactor:
-    """A redactor with the user's key, `billhook/redaction.key` below `root`, which is made when it is needed first."""
+    """A redactor with the user's key, `billhook/redaction.key` below `root`, which is created on first use."""
     return Redactor(root=root, more_keys=more_keys)
 
 
 def worth_trying(
     data: bytes | None, names: SecretNames, among: Sequence[SecretSearch] = RULES
 ) -> tuple[Sequence[SecretSearch], Sequence[str]]:
-    """The rules and triggers that could find something in a text; all of them if the text is not known."""
+    """The rules and triggers that may match some text; all of them if the text is unknown."""
     if data is None:
         return RULES, names.triggers
     if "re2" not in sys.modules and len(data) < _WORTH_LOADING:
@@ -200,14 +202,14 @@ def worth_trying(
     found = names.looks(data)
     if len(found) == 1:
         return (), ()
-    if not found:  # it had no room for so many at once
+    if not found:  # RE2 ran out of memory for so many at once
         return RULES, names.triggers
     rules = [RULES[number] for number in sorted(found) if number < len(RULES)]
     return rules, [trigger for number, trigger in enumerate(names.triggers, len(RULES)) if number in found]
 
 
 class _Pass:
-    """One value on its way through the rules that are worth trying on it."""
+    """The redaction of one value, with the rules that may match it."""
 
     def __init__(
         self, digest: Callable[[bytes], str], names: SecretNames, rules: Sequence[SecretSearch], triggers: Sequence[str]
@@ -225,7 +227,7 @@ class _Pass:
         self.count = 0
 
     def copied(self, top: Any) -> Any:
-        """The copy. Without recursion: how deep a value is makes no difference."""
+        """The copy. Without recursion, so any depth is possible."""
         todo: list[tuple[Any, Any, bool]] = []
         copy = self._placed(top, "", False, todo)
         while todo:
@@ -267,7 +269,7 @@ class _Pass:
             first, before = (one if first is None else first), one
 
     def _argument(self, text: str, before: str, first: Any) -> str:
-        """One of the words of a command that is a list: `["curl", "-u", "bob:x"]`."""
+        """One word of a command that is a list: `["curl", "-u", "bob:x"]`."""
         option = before.lstrip("-") if self._triggers and before[:1] == "-" and "=" not in before else ""
         if self._names_secret(option, text):
             return text if text[:1] == "-" else self._hidden(text, before)
@@ -284,7 +286,7 @@ class _Pass:
         return self._in_text(text)
 
     def _placed(self, value: Any, name: str, hidden: bool, todo: list[Any]) -> Any:
-        """What stands for a value in the copy; what it holds is put on the list of things to do."""
+        """The copy of a value; its items are added to the list of pending work."""
         if isinstance(value, str):
             return self._hidden(value, name) if hidden else self._in_text(value)
         if value is None or isinstance(value, bool):
@@ -314,19 +316,19 @@ class _Pass:
         return self._in_rules(text)
 
     def _in_rules(self, text: str) -> str:
-        """As far as one of the rules could find something in it."""
+        """Redact it, if one of the rules may match."""
         if not self._left.take_steps((len(text) + _CALL) * _LOOK):
             return self._mark(text, TOO_LONG)
         rules, triggers = worth_trying(text.encode("utf-8", "surrogatepass"), self._names, self._rules)
         return self._searched(text, rules, triggers) if rules or triggers else text
 
     def _searched(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> str:
-        """Again and again while something is found: what was hidden by a secret may be one itself."""
+        """Repeat while something is found: text that was hidden by a secret may be a secret itself."""
         for number in range(_ROUNDS if len(text) < _LONG else 2):
             room = self._affordable(text, rules, triggers)
             if room < len(text):
                 if number:
-                    break  # it was searched, if not once more
+                    break  # it was searched, but there is no budget for another round
                 room = _back_to_space(text, room)
                 text = text[:room] + self._mark(text[room:], TOO_LONG)
             clean = self._without(text, self._spans(text, rules, triggers)) if room else text
@@ -336,7 +338,7 @@ class _Pass:
         return text
 
     def _affordable(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> int:
-        """How many characters of a text one search is paid for."""
+        """How many characters of a string the budget for one search covers."""
         low = _lower(text) if triggers else ""
         pieces = [piece for rule in rules for piece in rule.pieces]
         room = len(text)
@@ -351,7 +353,7 @@ class _Pass:
         return room
 
     def _spans(self, text: str, rules: Sequence[SecretSearch], triggers: Sequence[str]) -> list[Span]:
-        """What is found, in order, and as the last one all that is beyond what one rule may find."""
+        """The matches in order. The last one is all text beyond the limit of one rule."""
         found = [rule.find(text) for rule in rules if any(hint in text for hint in rule.hints)]
         low = _lower(text) if triggers else ""
         found += [self._named(text, low, trigger, self._names) for trigger in triggers if trigger in low]
@@ -386,14 +388,14 @@ class _Pass:
 
 
 def _back_to_space(text: str, room: int) -> int:
-    """Where a text is cut that is searched up to `room`: not within a word, of which the half would be no secret."""
+    """Where to cut a string that is searched up to `room`: not within a word, because half a secret is not found."""
     floor = max(0, room - _LONGEST_WORD)
     cut = max(text.rfind(space, floor, room) for space in " \n\t")
     return cut + 1 if cut >= 0 else floor
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """In order, what overlaps as one."""
+    """In order, overlapping ones joined."""
     joined: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if joined and start < joined[-1][1]:
@@ -404,7 +406,7 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 
 def _outside(spans: list[Span], marks: list[Span], text: str) -> list[Span]:
-    """The parts of spans that are not redacted already, as far as they say anything."""
+    """The parts of spans that are not redacted yet, without parts that are only punctuation."""
     left: list[Span] = []
     at = 0
     for start, end in spans:
@@ -424,12 +426,12 @@ def _is_mark(text: str) -> bool:
 
 
 def _lower(text: str) -> str:
-    """In small letters and just as long: one capital of Turkish would become two characters."""
+    """In lower case with the same length: one Turkish capital would become two characters."""
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
 
 
 def _fields_of_secrets(source: dict[Any, Any]) -> tuple[str, ...]:
-    """The fields that are secret because of what the object is: a Secret of Kubernetes, a JSON web key."""
+    """The fields that are secret because of the kind of object: a Kubernetes Secret, a JSON web key."""
     if source.get("kind") == "Secret":
         return ("data", "stringData")
     return ("d", "p", "q", "dp", "dq", "qi", "k") if "kty" in source else ()
@@ -443,7 +445,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=str)
 
 
 def _as_bytes(value: Any) -> bytes | None:
-    """All of a value's texts in one, as JSON; None when that can't be had: too deep, a lone surrogate, no JSON."""
+    """The whole value as JSON text; None if it can't be encoded: too deep, a lone surrogate, not JSON."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     try:
@@ -465,7 +467,7 @@ def _number(value: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What the log would write for something that is not JSON."""
+    """The text that the log contains for a value that is not JSON."""
     try:
         made = msgspec.to_builtins(value, enc_hook=str)
         return made if isinstance(made, str | int | float | dict | list | None) else str(made)

@@ -1,4 +1,4 @@
-"""Sessions and their names, such as `jolly-squid`: short, easy to say, kind in every combination."""
+"""Sessions and their names, such as `jolly-squid`: short, easy to pronounce, friendly in every combination."""
 
 import itertools
 import time
@@ -38,7 +38,7 @@ ANIMALS: Final = tuple(
 
 
 def every() -> Iterator[str]:
-    """Each name that can be made."""
+    """Every possible name."""
     return (f"{adjective}-{animal}" for adjective in ADJECTIVES for animal in ANIMALS)
 
 
@@ -47,20 +47,20 @@ def every() -> Iterator[str]:
 KEPT: Final = 500  # how many recent sessions of a project are remembered by name
 _LONGEST: Final = 1 << 19  # characters of session ids in that list: ids may be of any length
 VERBS: Final = frozenset({"list", "search", "show", "files", "stats", "rename", "verify", "export"})
-"""The sub-commands of `billhook events`, which takes a session's name in the same place."""
+"""The sub-commands of `billhook events`, which also accepts a session's name in their place."""
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-_PREVIEWED: Final = 64  # characters beyond which a name that is none is cut off in a message
+_PREVIEWED: Final = 64  # characters of an invalid name that are shown in a message
 
 NameSource = Literal["generated", "existing", "user"]
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is called, and since when."""
+    """A session's name, and since when it has it."""
 
     session_id: str
     name: str
-    source: NameSource  # `generated`, `user` (somebody chose it), `existing` (kept from the session that was cleared)
+    source: NameSource  # `generated`, `user` (chosen by the user), `existing` (kept from the session that was cleared)
     project: str
     at: str  # When it got this name. UTC, ISO 8601 with microseconds and `Z`.
 
@@ -74,7 +74,7 @@ class RecentSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions:
-    """The sessions that a state knows. Keeps nothing itself. Every method raises StoreError when the state does."""
+    """The sessions in a state. Keeps nothing in memory. Every method raises StoreError if the state does."""
 
     def __init__(self, state: FileState) -> None:
         self.state = state
@@ -84,10 +84,10 @@ class Sessions:
         return self.state.value("sessions", session_id, recorded)
 
     def named(self, session_id: str, project: str, *, recover: bool = False) -> tuple[SessionRecord, bool]:
-        """The session, named if it was not; and whether the name is a new one. Meant for the start of a session.
+        """The session, with a name, and whether the name is new. For the start of a session.
 
-        A new name is none of the project's recent ones. With `recover` (after `/clear`, which goes on under a new id)
-        a session without a name takes over that of the project's newest one. It is the newest itself afterwards.
+        A new name differs from the project's recent ones. With `recover` (after `/clear`, which continues under a new
+        id) a session without a name takes over the name of the project's newest one. Afterwards it is the newest.
         """
         found, newest = self.get(session_id), self.recent(project)[:1]
         if found is not None and [(one.session_id, one.name) for one in newest] == [(session_id, found.name)]:
@@ -103,8 +103,8 @@ class Sessions:
         return self._enter(session_id, project, choose, last=True)
 
     def rename(self, session_id: str, name: str, project: str) -> SessionRecord:
-        """Call a session what somebody chose. Raises UsageError when it can't be called that: also when it is the id of
-        another session, which would not be found by it any more."""
+        """Set the name that the user chose. Raises UsageError if it is not allowed: also if it is the id of another
+        session, which could not be found by its id any more."""
         _check(name)
         is_other = name != session_id and self.get(name) is not None
 
@@ -114,7 +114,7 @@ class Sessions:
             for one in recent:
                 if one.name == name and one.session_id != session_id:
                     hint = f"choose another name, or rename that one first: billhook events rename {name} NAME"
-                    raise UsageError(f"another session is called `{name}`: {preview(one.session_id)}", hint=hint)
+                    raise UsageError(f"another session has the name `{name}`: {preview(one.session_id)}", hint=hint)
             session = _session(session_id, name, "user", project)
             self.state.update("sessions", session_id, lambda _: msgspec.to_builtins(session))
             return session, True
@@ -122,15 +122,15 @@ class Sessions:
         return self._enter(session_id, project, choose, last=False)[0]
 
     def recent(self, project: str) -> list[RecentSession]:
-        """The sessions of a project that are remembered by name, newest first."""
+        """The recent sessions of a project, newest first."""
         return _recent(self.state.read("names", project))[::-1]
 
     def ids_of(self, name: str, project: str) -> list[str]:
-        """The ids of the sessions of this name, newest first: several when one was cleared on the way."""
+        """The ids of the sessions of this name, newest first: several after a `/clear`."""
         return [one.session_id for one in self.recent(project) if one.name == name]
 
     def _settle(self, offered: SessionRecord) -> SessionRecord:
-        """The session as it is recorded: what is offered, unless it has a name already."""
+        """Record the session, unless it already has a name: the session as it is recorded."""
         key = offered.session_id
 
         def change(record: Value | None) -> Value | None:
@@ -146,9 +146,9 @@ class Sessions:
         *,
         last: bool,
     ) -> tuple[SessionRecord, bool]:
-        """Have a session in its project's list, by the name that `choose` gives it while nobody else chooses.
+        """Add a session to its project's list, with the name that `choose` returns under the lock of the list.
 
-        `last`: put it there, as the newest; otherwise it stays where it is, if it is in the list.
+        `last`: add it as the newest; otherwise its position does not change, and it is not added.
         """
         chosen: list[tuple[SessionRecord, bool]] = []
 
@@ -166,7 +166,7 @@ def _session(session_id: str, name: str, source: NameSource, project: str) -> Se
 
 
 def recorded(record: Value | None, session_id: str) -> SessionRecord | None:
-    """The session that a record is about; None for one that somebody edited until it was none."""
+    """The session of a record; None for an invalid record, for example after an edit."""
     try:
         session = msgspec.convert(record, SessionRecord)
     except msgspec.ValidationError:
@@ -189,7 +189,7 @@ def _with(recent: list[RecentSession], session_id: str, name: str, last: bool) -
 
 
 def _listed(recent: list[RecentSession]) -> Value:
-    """The list as it is kept: as many of the newest as there is room for."""
+    """The list as it is saved: as many of the newest as there is room for."""
     kept: list[RecentSession] = []
     room = _LONGEST
     for one in reversed(recent[-KEPT:]):
@@ -201,10 +201,10 @@ def _listed(recent: list[RecentSession]) -> Value:
 
 
 def _unused(taken: set[str]) -> str:
-    """A name at random that nobody has; with a number at its end when every name is taken."""
+    """A random unused name; with a number at its end if all names are in use."""
     import random
 
-    for _ in range(20):  # with a few hundred of many thousand taken, the first is as good as sure to be free
+    for _ in range(20):  # with a few hundred of many thousand in use, the first is almost certainly free
         name = f"{random.choice(ADJECTIVES)}-{random.choice(ANIMALS)}"
         if name not in taken:
             return name
@@ -216,20 +216,20 @@ def _unused(taken: set[str]) -> str:
 
 def _check(name: str) -> None:
     if not _NAME.fullmatch(name):
-        hint = "at most 64 characters of a-z A-Z 0-9 . _ - with a letter or a digit first"
-        raise UsageError(f"`{_shown(name)}` can't be a session's name", hint=hint)
+        hint = "use at most 64 characters of a-z A-Z 0-9 . _ - and begin with a letter or a digit"
+        raise UsageError(f"invalid session name `{_shown(name)}`", hint=hint)
     if name in VERBS:
         hint = f"choose another name: `billhook events {name}` is a command"
-        raise UsageError(f"a session can't be called `{name}`", hint=hint)
+        raise UsageError(f"`{name}` can't be used as a session name", hint=hint)
 
 
 def is_an_id(name: str) -> UsageError:
-    """What to say when a name is another session's id."""
+    """The error for a name that is another session's id."""
     return UsageError(f"`{_shown(name)}` is the id of another session", hint="choose another name")
 
 
 def _shown(name: str) -> str:
-    """A name as it was typed, unless a terminal would do something else with it than show it."""
+    """A name as it was typed, unless it contains control characters."""
     if not name.isprintable():
         return preview(name)
     return name if len(name) <= _PREVIEWED else f"{name[:_PREVIEWED]}..."

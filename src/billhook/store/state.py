@@ -1,7 +1,7 @@
-"""Small records that many processes change at once: one file for each, replaced whole, under a lock of its own.
+"""Small records that many processes change concurrently: one file for each, replaced as a whole, under a lock.
 
-What `update` returned for survives the death of any process. Nothing is synced to the disk, because that would be felt
-at every tool call: a power loss may take the last changes back, or leave a file empty, which is told from a record.
+After `update` has returned, the change survives the death of any process. Nothing is synced to disk, because that would
+slow down every tool call: a power loss may undo the last changes, or leave an empty file, which counts as damaged.
 """
 
 import os
@@ -16,7 +16,7 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store import files
-from billhook.store.files import PATIENCE, StoreError, file_name, locked, sha256
+from billhook.store.files import TIMEOUT, StoreError, file_name, locked, sha256
 
 T = TypeVar("T")
 Value = dict[str, Any]  # a record
@@ -34,23 +34,23 @@ FOLDERS: Final = {
     "effects": "billhook/effects",
     "runs": "billhook/runs",
 }
-"""Where the records of each kind lie below the root."""
+"""The folders of each kind of record, below the root."""
 COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs"})
-"""Kinds whose damaged records `update` takes for missing. A session must not stay without turns because of a power
-loss; other kinds hold what a person chose, or what a limit forbids, and wait for a person."""
+"""Kinds whose damaged records `update` treats as missing. A power loss must not disable the turns of a session; other
+kinds contain the user's choices or limits, and need the user."""
 
 
 _READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions", "effects"})
-"""Flat records that are remembered for as long as their files stay the same."""
+"""Flat records that are cached as long as their files are unchanged."""
 _REMEMBERED: Final = 1024
 _SETTLED_NS: Final = 1_000_000_000
-"""A file that was replaced just now may be replaced once more without a trace in its times."""
+"""A file that was just replaced may be replaced again with the same times."""
 
 _Mark = tuple[int, int, int, int]
 
 
 class _CachedRecord(NamedTuple):
-    """A record, the file that it was read from as it was then, and what was made of it."""
+    """A record, the state of its file at that time, and the value that was derived from it."""
 
     file: str
     mark: _Mark
@@ -61,16 +61,16 @@ class _CachedRecord(NamedTuple):
 class FileState:
     """State in files below one root. Keeps nothing open; threads and processes may share it."""
 
-    def __init__(self, root: Path, *, seconds: float = PATIENCE) -> None:
+    def __init__(self, root: Path, *, seconds: float = TIMEOUT) -> None:
         self.root = Path(root)
         self._folders = {kind: self.root / folder for kind, folder in FOLDERS.items()}
         self._locks = self.root / "billhook" / "locks"
-        self.seconds = seconds  # how long an update waits for another one of the same record
+        self.seconds = seconds  # how long an update waits for a concurrent one of the same record
         self._seen: dict[tuple[str, str], _CachedRecord] = {}
-        self._files: dict[tuple[str, str], str] = {}  # where records lie whose names don't depend on the file system
+        self._files: dict[tuple[str, str], str] = {}  # paths of records whose names don't depend on the file system
 
     def read(self, kind: str, key: str) -> Value | None:
-        """The record as it is now; None: there is none. Takes no lock, makes nothing. Raises StoreError."""
+        """The current record; None: there is none. Takes no lock, creates nothing. Raises StoreError."""
         seen = self._seen.get((kind, key))
         file = self._file(kind, key) if seen is None else seen.file
         try:
@@ -91,7 +91,7 @@ class FileState:
         return record
 
     def value(self, kind: str, key: str, make: Callable[[Value | None, str], T]) -> T:
-        """What `make` makes of a record and its key: made again only when the file has changed. Raises StoreError."""
+        """The result of `make` for a record and its key, cached until the file changes. Raises StoreError."""
         seen = self._seen.get((kind, key))
         if seen is not None and make in seen.made:
             try:
@@ -108,12 +108,12 @@ class FileState:
         return made
 
     def update(self, kind: str, key: str, change: Callable[[Value | None], Value | None]) -> Value | None:
-        """Replace a record by what `change` makes of it, with nobody else in between; returns the record as it is then.
+        """Replace a record with the result of `change`, under a lock; returns the new record.
 
-        `change` gets None where there is none, and returns None to leave everything as it is. It may update records of
-        other kinds, but none of its own. What it raises goes through, and nothing was changed; likewise StoreError.
+        `change` gets None if there is no record, and returns None to change nothing. It may update records of other
+        kinds, but not of the same kind. If it raises, or on StoreError, nothing was changed.
         """
-        if not self._folders[kind].is_dir():  # only a folder that is there tells whether it takes `A` for `a`
+        if not self._folders[kind].is_dir():  # only an existing folder shows whether names are case-insensitive
             files.private_folder(self._folders[kind], root=self.root)
         path = self.path(kind, key)
         with locked(self._lock(kind, path), root=self.root, seconds=self.seconds):
@@ -125,12 +125,12 @@ class FileState:
             return after
 
     def path(self, kind: str, key: str) -> Path:
-        """Where a record lies, whatever its key is."""
+        """The path of a record, for any key."""
         folder = self._folders[kind]
         return folder / f"{file_name(key, folder)}.json"
 
     def _file(self, kind: str, key: str) -> str:
-        """The same as text, remembered for as long as few are asked for."""
+        """The same as a string, from a small cache."""
         file = self._files.get((kind, key))
         if file is None:
             file = os.fspath(self.path(kind, key))
@@ -141,7 +141,7 @@ class FileState:
         return file
 
     def _lock(self, kind: str, path: Path) -> Path:
-        """256 lock files for each kind serve all its records: one for each record would stay behind for ever."""
+        """256 lock files for each kind serve all its records: one for each record would never be removed."""
         share = sha256(path.name.encode("ascii")).hexdigest()[:2]
         return self._locks / f"{kind}-{share}.lock"
 
@@ -154,7 +154,7 @@ class FileState:
         except StrictJSONError as error:
             raise _Damaged(str(error), path) from None
         if not isinstance(record, dict):
-            raise _Damaged("not an object", path)
+            raise _Damaged("it is not an object", path)
         return record
 
     def _before(self, kind: str, path: Path) -> Value | None:
@@ -168,7 +168,7 @@ class FileState:
     def _write(self, path: Path, record: Value) -> None:
         data = strictjson.encode(record) + b"\n"
         if len(data) > LARGEST:  # it could not be read again
-            raise StoreError(f"a record of more than {LARGEST} bytes", place=str(path))
+            raise StoreError(f"the record has more than {LARGEST} bytes", place=str(path))
         files.write_atomically(path, data, root=self.root, durable=False)
 
 
@@ -176,15 +176,15 @@ def _mark(found: os.stat_result) -> _Mark:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-class _Damaged(StoreError):  # noqa: N818 - a StoreError to everybody else
-    """A file that is no record: after a power loss, or because somebody edited it."""
+class _Damaged(StoreError):  # noqa: N818 - a StoreError outside of this module
+    """A file that is not a valid record: after a power loss, or after an edit."""
 
     def __init__(self, what: str, path: Path) -> None:
-        super().__init__(f"damaged, not a record of ours: {what}", place=str(path), hint=f"remove it: rm {path}")
+        super().__init__(f"the file is damaged: {what}", place=str(path), hint=f"remove it: rm {path}")
 
 
 def listed(record: Value | None, name: str, kind: type[T]) -> list[T]:
-    """The items of a list in a record. What somebody edited until it was none is left out."""
+    """The items of a list in a record. Invalid items, for example after an edit, are left out."""
     found = (record or {}).get(name)
     items: list[T] = []
     for item in found if isinstance(found, list) else ():
@@ -193,12 +193,12 @@ def listed(record: Value | None, name: str, kind: type[T]) -> list[T]:
     return items
 
 
-# Calls that are being judged, or were judged just now:
+# Calls whose hooks are running, or have just run:
 
-SHORT_PATIENCE: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
-LARGEST_CALL: Final = 256 << 10  # Bytes of what was said. Nobody keeps more: the other one then judges the call itself.
-_MOST: Final = 32  # calls of one session that are remembered
-_LONGEST: Final = 900.0  # seconds after which a call that nobody said anything about is nobody's
+SHORT_TIMEOUT: Final = 0.25  # seconds for a lock that is held for less than a thousandth of that
+LARGEST_CALL: Final = 256 << 10  # Bytes of an answer. A larger one is not saved, and other processes run the hooks.
+_MOST: Final = 32  # calls of one session that are saved
+_LONGEST: Final = 900.0  # seconds after which a call without an answer expires
 
 
 class CallRecord(NamedTuple):
@@ -207,19 +207,19 @@ class CallRecord(NamedTuple):
     session: str
     key: str  # what makes two calls the same one
     entry: str
-    """Through which entry of which file it came, as far as that can be told. No entry gets the same call twice: what
-    comes through it once more is another call, unless several entries have the same words."""
-    window: float  # seconds after the judgement in which it may still arrive through another entry
+    """The entry and file through which it arrived, if known. An entry never gets the same call twice: an equal call
+    through it is a new one, unless several entries have the same command line."""
+    window: float  # seconds after the answer in which it may still arrive through another entry
     times: int = 1
-    """How many entries of the same words there are, where a call has an id: then it may come through each of them."""
+    """How many entries have the same command line, if the call has an id: then it may arrive through each of them."""
 
 
 class Taken(NamedTuple):
     """A call that was looked up."""
 
     id: str
-    mine: bool  # it is ours to judge
-    said: Value | None = None  # what was said of it; None: nothing yet
+    mine: bool  # this process runs the hooks
+    said: Value | None = None  # its answer; None: there is none yet
 
 
 class _Judged(msgspec.Struct, omit_defaults=True):
@@ -229,7 +229,7 @@ class _Judged(msgspec.Struct, omit_defaults=True):
     key: str
     entries: list[str]
     began: float
-    by: int  # the process that judges it
+    by: int  # the process that runs the hooks
     window: float
     said: Value | None = None
     ended: float = 0.0
@@ -241,7 +241,7 @@ class _Judged(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_fresh(self) -> bool:
-        """Somebody may still ask about it."""
+        """Whether it may still arrive through another entry."""
         now = time.time()
         return -1 < now - self.began < _LONGEST if self.said is None else 0 <= now - self.ended < self.window
 
@@ -250,10 +250,10 @@ class CallRecords:
     """The calls of all sessions, below one root. Keeps nothing open; every method raises StoreError."""
 
     def __init__(self, root: Path) -> None:
-        self._state = FileState(root, seconds=SHORT_PATIENCE)
+        self._state = FileState(root, seconds=SHORT_TIMEOUT)
 
     def take(self, call: CallRecord) -> Taken:
-        """Join a call that another entry brought, or begin it."""
+        """Join a call that arrived through another entry, or begin it."""
         new = _Judged(os.urandom(8).hex(), call.key, [call.entry], time.time(), os.getpid(), call.window)
         found: list[Taken] = []
 
@@ -269,15 +269,15 @@ class CallRecords:
         self._update(call, change)
         return found[0]
 
-    def look(self, call: CallRecord, id: str) -> Taken | None:  # noqa: A002 (the word that the record has)
-        """What became of a call that somebody else judges; None: nobody judges it any more."""
+    def look(self, call: CallRecord, id: str) -> Taken | None:  # noqa: A002 (the name in the record)
+        """The state of a call that another process handles; None: no process handles it any more."""
         for one in _fresh(self._state.read("calls", call.session)):
             if one.id == id and (one.said is not None or _is_alive(one.by)):
                 return Taken(id, False, one.said)
         return None
 
     def say(self, call: CallRecord, id: str, said: Value) -> None:  # noqa: A002
-        """What we said of a call that is ours."""
+        """Save the answer of a call that this process handles."""
         if len(strictjson.encode(said)) > LARGEST_CALL:
             return self.give_up(call, id)
 
@@ -290,7 +290,7 @@ class CallRecords:
         return self._update(call, change)
 
     def give_up(self, call: CallRecord, id: str) -> None:  # noqa: A002
-        """Leave a call that is ours to whoever waits for it."""
+        """Leave a call of this process to another process that waits for it."""
         self._update(call, lambda calls: [one for one in calls if one.id != id])
 
     def _update(self, call: CallRecord, change: Callable[[list[_Judged]], list[_Judged]]) -> None:
@@ -312,7 +312,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-# Context that one event of a session could not carry to the model, and that waits for one which can.
+# Context that an event of a session could not carry to the model, and that waits for an event that can.
 
 KIND: Final = "held"
 MOST: Final = 16  # texts of one session
@@ -320,13 +320,13 @@ LARGEST_HELD: Final = 64 << 10  # characters of all of them
 
 
 class Held:
-    """What waits, by session. Keeps nothing open; every method raises StoreError."""
+    """Waiting context, by session. Keeps nothing open; every method raises StoreError."""
 
     def __init__(self, state: FileState) -> None:
         self._state = state
 
     def keep(self, session: str, text: str) -> int:
-        """Let a text wait; how many had to go for it. The same text waits once."""
+        """Save context: how many older texts were removed. An equal text is saved once."""
         gone: list[int] = [0]
 
         def change(record: Value | None) -> Value | None:
@@ -343,7 +343,7 @@ class Held:
         return gone[0]
 
     def take(self, session: str) -> list[str]:
-        """All that waits, oldest first; it waits no longer."""
+        """Remove and return all waiting context, oldest first."""
         if not listed(self._state.read(KIND, session), "texts", str):
             return []
         found: list[str] = []

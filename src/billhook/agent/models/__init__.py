@@ -1,4 +1,4 @@
-"""The models that the agent can use, by name; what the loop asks of a model, and what a service needs to know."""
+"""The models that the agent can use, by name; the interface of a model, and the settings of a service."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -11,38 +11,38 @@ from billhook.core.errors import BillhookError, UsageError
 
 
 def key_in(env: Mapping[str, str], *names: str) -> tuple[str, str]:
-    """The first of these variables that has a value, and the value. Raises UsageError if it can't be sent."""
+    """The first of these variables that is set, and its value. Raises UsageError if it can't be sent."""
     for name in names:
         if key := env.get(name, "").strip():
             if key.isascii() and key.isprintable():
                 return name, key
-            raise UsageError(f"{name} holds a character that no key has", hint="copy the key again")
+            raise UsageError(f"{name} contains a character that is not allowed in a key", hint="copy the key again")
     raise UsageError(f"no key: {names[0]} is not set", hint=f"set {' or '.join(names)}")
 
 
 def address_in(env: Mapping[str, str], name: str, otherwise: str) -> str:
-    """The address that a variable gives, or `otherwise`. Raises UsageError if it is none."""
+    """The address in a variable, or `otherwise`. Raises UsageError if it is not an address."""
     address = env.get(name, "").strip() or otherwise
     try:
         parts = urlsplit(address)
         if parts.scheme in ("http", "https") and parts.hostname:
             return address
     except ValueError:
-        pass  # a bracket without its other half
-    raise UsageError(f"{name} is no address of a service", hint=f"as in {name}={otherwise}")
+        pass  # an unbalanced bracket
+    raise UsageError(f"{name} is not the address of a service", hint=f"set it like {name}={otherwise}")
 
 
-# What the loop asks of a model:
+# The interface of a model:
 
 
 UNREADABLE: Final = "unreadable_tool_call"
-"""The name of a use whose input can't be read. No tool has it: it is refused like any use of a tool that isn't there,
-the model sees what it wrote and what is wrong with it, and nothing runs with an input that the model did not give. Its
-input tells the `tool`, the `arguments` as they came, and the `fault`."""
+"""The name of a tool use with invalid input. No tool has this name: it is refused like an unknown tool, the model sees
+its text and the error, and nothing runs with a wrong input. Its input contains the `tool`, the original `arguments`
+and the `fault`."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as the model is told of it. `schema` is the JSON Schema of its input."""
+    """The description of a tool for the model. `schema` is the JSON Schema of its input."""
 
     name: str
     description: str
@@ -50,24 +50,24 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
-    """Everything that a model is told in one call. Without `tools` a text is wanted: a summary, for example."""
+    """The input of one model call. Without `tools` only text is expected: a summary, for example."""
 
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
-    agent: str = "main"  # who asks: `main`, a subagent's type or a teammate's name
+    agent: str = "main"  # the caller: `main`, a subagent's type or a teammate's name
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """What the model answered."""
+    """The model's answer."""
 
     message: Message
     usage: Usage = Usage()
-    left_out: str = ""  # which part of the answer may not be used, for the person; nothing: none
+    left_out: str = ""  # the unusable part of the answer, for the user; empty: all of it can be used
 
 
 class ModelError(BillhookError):
-    """The model gave no answer. `kind` is one of the words that StopFailure knows: `rate_limit`, `overloaded`,
+    """The model gave no answer. `kind` is one of the values of StopFailure: `rate_limit`, `overloaded`,
     `authentication_failed`, `billing_error`, `invalid_request`, `model_not_found`, `server_error`, `max_output_tokens`,
     `unknown`."""
 
@@ -77,42 +77,42 @@ class ModelError(BillhookError):
         self.details = details
 
 
-Say = Callable[[str], None]  # gets the text of an answer piece by piece, while it comes
+Say = Callable[[str], None]  # gets the text of an answer in pieces, as it arrives
 
 
 class Model(Protocol):
-    """Answers. Lives as long as the agent; may be asked by several tasks of one loop at once."""
+    """A model. Lives as long as the agent; several tasks of one loop may call it at once."""
 
     @property
     def name(self) -> str: ...
 
     async def complete(self, request: ModelRequest, say: Say) -> Completion:
-        """The answer to a request. Raises ModelError, after what retries make sense."""
+        """The answer to a request. Raises ModelError, after retries where they make sense."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
-# The models that the agent can talk to, by name:
+# Models by name:
 
 
 SERVICES = ("scripted", "anthropic", "openai")
 DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
-"""Whom we ask when neither the name nor MODEL_ID says it."""
+"""The default models, without a name and MODEL_ID."""
 
 KEYS = {"anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "openai": ("OPENAI_API_KEY",)}
-_HOW = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or take `--model scripted:FILE`, which needs no key"
+_HOW = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use `--model scripted:FILE`, which needs no key"
 
 
 def open_model(name: str, env: Mapping[str, str]) -> Model:
-    """The model that a name stands for; without a name, of the service whose key is set. Raises UsageError. Only `env`
-    counts: a project's `.env` must not choose where a conversation is sent."""
+    """The model for a name; without a name, that of the service whose key is set. Raises UsageError. Only `env` counts:
+    a project's `.env` must not choose where a conversation is sent."""
     with_key = (service for service, keys in KEYS.items() if any(env.get(key) for key in keys))
     service, _, model = (name or next(with_key, "")).partition(":")
     if not service and not name:
-        raise UsageError("no model", hint=_HOW)
+        raise UsageError("no model is configured", hint=_HOW)
     if service == "scripted":
         from billhook.agent.models.script import Scripted
 
@@ -127,7 +127,7 @@ def open_model(name: str, env: Mapping[str, str]) -> Model:
 def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
     from billhook.agent.models.services import Anthropic, OpenAI
 
-    key_in(env, *KEYS[service])  # before the SDK, which takes its time
+    key_in(env, *KEYS[service])  # before the SDK, which loads slowly
     try:
         return Anthropic(model, env) if service == "anthropic" else OpenAI(model, env)
     except ModuleNotFoundError as error:
@@ -144,4 +144,4 @@ def _meant(name: str, service: str) -> str:
         if service.startswith(start):
             return f"did you mean `{real}:{name}`?"
     near = nearest(service, SERVICES)
-    return f"did you mean `{near}:`?" if near else "one of scripted:FILE, anthropic:MODEL, openai:MODEL"
+    return f"did you mean `{near}:`?" if near else "use one of scripted:FILE, anthropic:MODEL, openai:MODEL"

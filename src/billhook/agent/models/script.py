@@ -1,6 +1,6 @@
-"""The turns of a scripted model, read from a file or from Python's own lists.
+"""The turns of a scripted model, read from a file or from Python lists.
 
-    - text: I'll look.                                 # says something
+    - text: I'll look.                                 # text
     - tool: {name: Bash, input: {command: ls}}         # uses a tool
     - {tool: Bash, input: {command: ls}}               # the same
     - text: both at once
@@ -10,7 +10,7 @@
     - error: overloaded                                # the call of the model fails
     - error: {kind: rate_limit, message: slow down}
 
-Or a mapping: `turns` has such a list, `agents` one for each agent that has turns of its own.
+Or a mapping: `turns` has such a list, `agents` has one for each agent with separate turns.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _WHAT = "a script is a YAML or JSON list of turns, such as `- text: done`"
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One use of a tool. Without an `id` it gets one when it is played."""
+    """One use of a tool. Without an `id` it gets one when it is used."""
 
     name: str
     input: dict[str, Any] = {}
@@ -50,7 +50,7 @@ class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedTurn(msgspec.Struct, frozen=True):
-    """What the model answers once."""
+    """One answer of the model."""
 
     text: str = ""
     calls: tuple[ScriptedCall, ...] = ()
@@ -58,7 +58,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
 
 
 class ModelScript(msgspec.Struct, frozen=True):
-    """Everything that the model will answer. Agents that are not in `agents` share `turns`."""
+    """All answers of the model. Agents that are not in `agents` share `turns`."""
 
     turns: tuple[ScriptedTurn, ...]
     agents: dict[str, tuple[ScriptedTurn, ...]] = {}
@@ -79,7 +79,7 @@ class _WrittenScript(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_script(file: Path) -> ModelScript:
-    """The script in a YAML or JSON file. Raises UsageError with the place and what to write there."""
+    """The script in a YAML or JSON file. Raises UsageError with the place and a hint."""
     from billhook.config.nodes import read_text
 
     try:
@@ -101,7 +101,7 @@ def read_script(file: Path) -> ModelScript:
 
 
 def script_of(value: Any) -> ModelScript:
-    """The same from Python's lists and dicts. Raises UsageError, which names the JSON path of the fault."""
+    """The same from Python lists and dicts. Raises UsageError with the JSON path of the error."""
     try:
         if isinstance(value, Mapping):
             script = msgspec.convert(value, _WrittenScript)
@@ -122,7 +122,7 @@ def _turn(written: _WrittenTurn, path: str) -> ScriptedTurn:
     tool, error = written.tool, written.error
     if error is not None:
         if written != _WrittenTurn(error=error):
-            raise UsageError(f"{path}: an `error` is a turn of its own", hint="make two turns of it")
+            raise UsageError(f"{path}: an `error` must be a separate turn", hint="split it into two turns")
         return ScriptedTurn(error=_error(error, path))
     if isinstance(tool, str):
         tool = ScriptedCall(tool, written.input or {}, written.id)
@@ -130,7 +130,7 @@ def _turn(written: _WrittenTurn, path: str) -> ScriptedTurn:
         raise UsageError(f"{path}: `input` or `id` without a tool", hint="put it beside the tool's `name`")
     calls = (*([tool] if tool else []), *written.tools)
     if written.text is None and not calls:
-        raise UsageError(f"{path}: an empty turn", hint="give it a `text`, a `tool`, `tools` or an `error`")
+        raise UsageError(f"{path}: the turn is empty", hint="add a `text`, a `tool`, `tools` or an `error`")
     if not all(call.name for call in calls):
         raise UsageError(f"{path}: a tool has no `name`", hint="as in `{name: Bash, input: {command: ls}}`")
     return ScriptedTurn(written.text or "", calls)
@@ -140,7 +140,7 @@ def _error(error: str | Error, path: str) -> Error:
     given = Error(error) if isinstance(error, str) else error
     if given.kind not in KINDS:
         raise UsageError(f"{path}.error: unknown kind `{given.kind}`", hint=suggestion(given.kind, KINDS))
-    return Error(given.kind, given.message or f"the script says `{given.kind}`")
+    return Error(given.kind, given.message or f"the script returned the error `{given.kind}`")
 
 
 def _hint(error: str) -> str:
@@ -149,7 +149,7 @@ def _hint(error: str) -> str:
     return "put it in quotes" if error.startswith("Expected `str") else "as in `- text: done`"
 
 
-# A model that says what a file tells it to:
+# A model that plays a script:
 
 
 ENDED = ScriptedTurn(text="The script has ended.")
@@ -157,13 +157,13 @@ _PIECES = 3
 
 
 class Scripted:
-    """Plays its turns in order, one for each call with tools; an agent with turns of its own gets those. A call without
-    tools gets a summary made from the request. After the last turn it says that the script has ended."""
+    """Plays its turns in order, one for each call with tools; an agent with separate turns gets those. A call without
+    tools gets a summary of the request. After the last turn it answers that the script has ended."""
 
     def __init__(
         self, script: ModelScript | Sequence[Mapping[str, Any]] | Mapping[str, Any], *, name: str = "scripted"
     ) -> None:
-        """`script` says what a file would: turns, or a mapping with `turns` and `agents`. Raises UsageError."""
+        """`script` is like the content of a file: turns, or a mapping with `turns` and `agents`. Raises UsageError."""
         script = script if isinstance(script, ModelScript) else script_of(script)
         self.requests: list[ModelRequest] = []
         self._name = name
@@ -174,7 +174,7 @@ class Scripted:
 
     @classmethod
     def read(cls, file: str | Path) -> "Scripted":
-        """The model that plays a YAML or JSON file. Raises UsageError, with the place of the fault."""
+        """The model that plays a YAML or JSON file. Raises UsageError with the place of the error."""
         return cls(read_script(Path(file)), name=f"scripted:{file}")
 
     @property
@@ -182,12 +182,12 @@ class Scripted:
         return self._name
 
     async def complete(self, request: ModelRequest, say: Say) -> Completion:
-        """The next turn, without waiting for anything. Raises ModelError where the script says so."""
+        """The next turn, without waiting. Raises ModelError for an `error` in the script."""
         self.requests.append(request)
         turn = ScriptedTurn(text=_summary(request))
         if request.tools:
             turn = next(self._agents.get(request.agent, self._turns), ENDED)
-        await asyncio.sleep(0)  # a real model gives others their turn as well
+        await asyncio.sleep(0)  # a real model lets other tasks run as well
         if turn.error is not None:
             raise ModelError(turn.error.message, kind=turn.error.kind)
         size = max(1, -(-len(turn.text) // _PIECES))
@@ -206,13 +206,13 @@ class Scripted:
         return assistant(*blocks)
 
     def _new_id(self, wanted: str) -> str:
-        """An id that no conversation has had: a resumed one brings those of an earlier run."""
+        """An unused id: a resumed conversation has ids of an earlier run."""
         numbered = (f"toolu_{number:04}" for number in self._numbers)
         return unused_id(wanted or next(one for one in numbered if one not in self._ids), self._ids)
 
 
 def _summary(request: ModelRequest) -> str:
-    """What a summary says, and the same for the same conversation."""
+    """The text of a summary: always the same for the same conversation."""
     asked = next((message.text for message in request.messages if message.role == "user" and message.text), "nothing")
     used = dict.fromkeys(use.name for message in request.messages for use in message.tool_uses)
     return (
@@ -222,5 +222,5 @@ def _summary(request: ModelRequest) -> str:
 
 
 def _tokens(what: ModelRequest | Message) -> int:
-    """Roughly: four characters are a token."""
+    """An estimate: four characters are one token."""
     return len(strictjson.encode(msgspec.to_builtins(what))) // 4

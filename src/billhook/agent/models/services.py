@@ -1,4 +1,4 @@
-"""Models behind an SDK: Anthropic and OpenAI. What their wire formats share, their errors, and retries."""
+"""Models behind an SDK: Anthropic and OpenAI. The common parts of their wire formats, their errors, and retries."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.session.calls import ToolResult
 
-if TYPE_CHECKING:  # an SDK takes its time to load, and may not be installed
+if TYPE_CHECKING:  # an SDK loads slowly, and may not be installed
     from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
     from anthropic.types import Usage as UsageAtStart
     from openai.types.chat import ChatCompletionChunk
@@ -32,25 +32,25 @@ class _FailureKind(NamedTuple):
 
 _TABLE: Final = {
     "authentication_failed": _FailureKind(
-        "refused the key",
-        "check the key, and that it may use this model",
+        "rejected the key",
+        "check the key, and whether it may use this model",
         (401, 403),
         "authentication_error permission_error invalid_api_key",
     ),
     "billing_error": _FailureKind(
-        "wants to be paid first",
-        "look at the account's balance and limits",
+        "has a billing problem",
+        "check the account's balance and limits",
         (402,),
         "billing_error insufficient_quota billing_not_active billing_hard_limit_reached",
     ),
     "rate_limit": _FailureKind(
         "got too many requests",
-        "wait a while, or ask for a higher limit",
+        "wait a while, or request a higher limit",
         (429,),
         "rate_limit_error rate_limit_exceeded",
     ),
     "overloaded": _FailureKind("is overloaded", "try again later", (503, 529), "overloaded_error"),
-    "invalid_request": _FailureKind("refused the request", "", (400, 413, 422), "invalid_request_error"),
+    "invalid_request": _FailureKind("rejected the request", "", (400, 413, 422), "invalid_request_error"),
     "model_not_found": _FailureKind(
         "has no such model", "check the model's name and the base URL", (404,), "not_found_error model_not_found"
     ),
@@ -60,32 +60,32 @@ _TABLE: Final = {
 KINDS: Final = (*_TABLE, "max_output_tokens")
 _BY_WORD: Final = {word: name for name, kind in _TABLE.items() for word in kind.words.split()}
 _BY_STATUS: Final = {status: name for name, kind in _TABLE.items() for status in kind.statuses}
-_SHORTEST = 8  # characters of a secret that is looked for in an error
+_SHORTEST = 8  # characters of a secret that is searched for in an error
 
 
 def failure(error: Exception, service: str, secrets: Iterable[str]) -> ModelError:
-    """What an SDK's error means, in our words, without the `secrets` that the service may have repeated."""
+    """An SDK's error as a ModelError, without the `secrets` that the service may have repeated."""
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) and status >= 400 else None
-    said = _message(error)
-    kind = _kind(error, status, said)
+    message = _message(error)
+    kind = _kind(error, status, message)
     what, hint, *_ = _TABLE[kind]
     if kind == "server_error" and not status:
         what = _on_the_way(error)
     for secret in secrets:
         if len(secret) < _SHORTEST:
-            continue  # `k` stands in every other word
-        said = said.replace(secret, "***")
+            continue  # a short one is in many words
+        message = message.replace(secret, "***")
     number = f" ({status})" if status else ""
-    return ModelError(f"{service} {what}{number}: {said}", kind=kind, details=said, hint=hint)
+    return ModelError(f"{service} {what}{number}: {message}", kind=kind, details=message, hint=hint)
 
 
-def _kind(error: Exception, status: int | None, said: str) -> str:
-    if "credit balance" in said:
-        return "billing_error"  # Anthropic says it as an invalid request
+def _kind(error: Exception, status: int | None, message: str) -> str:
+    if "credit balance" in message:
+        return "billing_error"  # Anthropic reports it as an invalid request
     inner = _inner(error)
     for word in (inner.get("code"), inner.get("type")):
-        # OpenAI's type for all that a caller can do wrong; the status says more.
+        # OpenAI's type for all errors of a caller; the status is more specific.
         if isinstance(word, str) and word in _BY_WORD and not (status and word == "invalid_request_error"):
             return _BY_WORD[word]
     return _BY_STATUS.get(status, "server_error" if status >= 500 else "unknown") if status else "server_error"
@@ -95,11 +95,11 @@ def _on_the_way(error: Exception) -> str:
     name = type(error.__cause__ or error).__name__
     if "Timeout" in name:
         return "did not answer in time"
-    return "can't be reached" if "Connect" in name else "broke off"
+    return "can't be reached" if "Connect" in name else "closed the connection"
 
 
 def _inner(error: Exception) -> dict[str, object]:
-    """The part of an answer that describes the error. Both services nest it, and one SDK has unwrapped it already."""
+    """The part of an answer that describes the error. Both services nest it, and one SDK has already unwrapped it."""
     body = getattr(error, "body", None)
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
         body = body["error"]
@@ -115,16 +115,16 @@ def _message(error: Exception) -> str:
     return f"{name}: {text}" if text else name
 
 
-# What the wire formats of all services have in common:
+# Common parts of the wire formats:
 
 
-LONGEST_CONNECT = 10.0  # seconds to wait for a service that may not be there at all
+LONGEST_CONNECT = 10.0  # seconds to wait for a connection
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def merged(messages: Iterable[Message]) -> Iterator[Message]:
-    """The conversation as services want it: roles take turns, no text is empty, and results of tools come first."""
+    """The conversation as services need it: roles alternate, no text is empty, and results of tools come first."""
     said = (Message(one.role, tuple(filter(_says_something, one.content))) for one in messages)
     for role, group in groupby((one for one in said if one.content), lambda one: one.role):
         blocks = [block for message in group for block in message.content]
@@ -136,7 +136,7 @@ def _says_something(block: Block) -> bool:
 
 
 def sayable(value: Any) -> Any:
-    """A JSON value that can be sent as UTF-8: what a tool printed may have halves of characters in it."""
+    """A JSON value that can be sent as UTF-8: a tool's output may contain half characters."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):
@@ -156,14 +156,14 @@ End = Literal["", "complete", "cut", "refused"]
 
 
 class ReplyParts:
-    """What has come of one answer so far."""
+    """One answer as far as it has arrived."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.parts: list[Text | PartialToolUse] = []
-        self.calls: dict[int, PartialToolUse] = {}  # those among the parts, by the number that the service gave them
+        self.calls: dict[int, PartialToolUse] = {}  # tool uses among the parts, by the service's number
         self.usage = Usage()
-        self.end: End = ""  # How the service says that it ended. As long as it says nothing, nothing of it may be used.
-        self.begun = False  # the service has begun to answer: from now on its SDK does not try again
+        self.end: End = ""  # How the service ended it. Without an end, nothing of it may be used.
+        self.begun = False  # the service has begun to answer: from now on its SDK does not retry
         self._taken = {use.id for message in request.messages for use in message.tool_uses}
 
     def add_text(self, piece: str) -> str:
@@ -178,22 +178,24 @@ class ReplyParts:
         self.calls[number] = call
 
     def completion(self, service: str) -> Completion:
-        """The whole answer. Raises ModelError when there is none, or when what it wanted to do was lost."""
+        """The whole answer. Raises ModelError if there is none, or if its tool calls were lost."""
         if not self.end:
-            raise ModelError(f"{service} broke off in the middle of an answer", kind="server_error", hint="try again")
+            raise ModelError(
+                f"{service} closed the connection in the middle of an answer", kind="server_error", hint="try again"
+            )
         kept = self._kept()
         if self.end == "refused" and not kept:
             raise ModelError(f"{service} declined to answer")
         lost = len(kept) < len(self.parts) and not any(isinstance(part, PartialToolUse) for part in kept)
         if self.end == "cut" and (lost or not kept):
-            message = f"{service} reached its limit of output tokens before it had said what to do"
+            message = f"{service} reached its limit of output tokens before a complete answer"
             raise ModelError(message, kind="max_output_tokens", hint="ask for smaller steps")
         usable = assistant(*(self._tool_use(part) if isinstance(part, PartialToolUse) else part for part in kept))
         left_out = self._left_out(kept)
         return Completion(usable, self.usage, left_out=left_out and f"{service} {left_out}")
 
     def _left_out(self, kept: list[Text | PartialToolUse]) -> str:
-        """Which calls are not made, and why."""
+        """The calls that are not made, and the reason."""
         calls = [
             part.name
             for part in self.parts
@@ -201,47 +203,47 @@ class ReplyParts:
         ]
         if not calls:
             return ""
-        why = "declined to go on" if self.end == "refused" else "reached its limit of output tokens"
+        why = "declined to continue" if self.end == "refused" else "reached its limit of output tokens"
         return f"{why}: {', '.join(calls)} was not called"
 
     def _kept(self) -> list[Text | PartialToolUse]:
-        """What may be used. A call that the limit has cut off may not: half of a command can be another command."""
+        """The usable parts. A call that was cut off at the limit is not: half a command can be another command."""
         if self.end == "refused":
             return [part for part in self.parts if isinstance(part, Text)]
         in_a_call = self.end == "cut" and self.parts and isinstance(self.parts[-1], PartialToolUse)
         return self.parts[:-1] if in_a_call else self.parts
 
     def _tool_use(self, call: PartialToolUse) -> ToolUse:
-        use_id = unused_id(call.id, self._taken)  # some services give none, or the same in each answer
+        use_id = unused_id(call.id, self._taken)  # some services send none, or the same in each answer
         try:
             given = strictjson.loads(call.arguments, max_bytes=None) if call.arguments.strip() else {}
             fault = "" if isinstance(given, dict) else "the arguments are not a JSON object"
         except StrictJSONError as error:
             fault = f"the arguments are not JSON: {error.message}"
         if not _TOOL_NAME.fullmatch(call.name):
-            fault = "no tool can have this name"  # sent back, it would be refused with all that was said before
+            fault = "no tool can have this name"  # the service would reject a conversation that contains it
         if fault:
             return ToolUse(use_id, UNREADABLE, {"tool": call.name, "arguments": call.arguments, "fault": fault})
         return ToolUse(use_id, call.name, given, call.arguments if call.arguments.strip() else "")
 
 
-# Asking again for an answer that broke off.
+# Retrying an answer that was cut off.
 
 
-PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # faults that may be over in a moment
-AGAIN: Final = 3  # how often an answer is asked for again of which something was said
+PASSING: Final = frozenset({"overloaded", "rate_limit", "server_error"})  # temporary errors
+AGAIN: Final = 3  # how often an answer is requested again after a part of it was shown
 _FIRST, _LONGEST = 0.5, 8.0
 
 Stream = Callable[[ModelRequest, ReplyParts], AsyncGenerator[str, None]]
-"""Asks a service: gives the texts of its answer as they come, and puts all of it into an `Answer`."""
+"""Calls a service: yields the text of its answer as it arrives, and puts all of it into an `Answer`."""
 
 
 class BrokeOffError(ModelError):
-    """An answer broke off after a part of it was shown. It can be asked for again; the person has to be told."""
+    """An answer was cut off after a part of it was shown. It can be requested again, with a notice to the user."""
 
 
 async def answered(stream: Stream, request: ModelRequest, say: Say, *, service: str, retries: int) -> Completion:
-    """A service's answer, asked for again until something of it was said; raises BrokeOffError after that."""
+    """A service's answer, with retries until a part of it was shown; raises BrokeOffError after that."""
     for tried in count():
         answer, said = ReplyParts(request), False
         try:
@@ -260,8 +262,8 @@ async def answered(stream: Stream, request: ModelRequest, say: Say, *, service: 
 
 
 class Service:
-    """A model behind an SDK of its own. Calls that fail for a while are tried again: by the SDK, and by `answered` once
-    an answer has begun. A subclass gives `_open`, which starts a streamed call, and `_take`."""
+    """A model behind an SDK. Temporary failures are retried: by the SDK, and by `answered` once an answer has begun. A
+    subclass has `_open`, which starts a streamed call, and `_take`."""
 
     service: ClassVar[str]
 
@@ -279,7 +281,7 @@ class Service:
         await self._client.close()
 
     async def _pieces(self, request: ModelRequest, answer: ReplyParts) -> AsyncGenerator[str, None]:
-        """The texts of the answer as they come; the rest goes into `answer`."""
+        """The text of the answer as it arrives; the other parts go into `answer`."""
         try:
             async with await self._open(request) as events:
                 answer.begun = True
@@ -293,35 +295,35 @@ class Service:
         raise NotImplementedError
 
     def _take(self, event: Any, answer: ReplyParts) -> str:
-        """Put one event into the answer; gives the text that it brought."""
+        """Add one event to the answer: its text."""
         raise NotImplementedError
 
 
 async def completed(model: Model, request: ModelRequest, say: Say, tell: Callable[[str], None]) -> Completion:
-    """A model's answer, also when it broke off in the middle: then a person is told, and it is asked for again."""
+    """A model's answer. If it is cut off in the middle, it is requested again, with a notice to the user."""
     for tried in range(AGAIN):
         try:
             return await model.complete(request, say)
         except BrokeOffError as error:
-            tell(f"{error.message}; what it said so far does not count, and it is asked again")
+            tell(f"{error.message}; the answer so far is discarded and requested again")
         await asyncio.sleep(_pause(tried))
     return await model.complete(request, say)
 
 
 def _pause(tried: int) -> float:
-    """Seconds to wait, as the SDKs do: twice as long each time, and never all clients at once."""
+    """Seconds to wait, as in the SDKs: doubled each time, with a random part."""
     return float(min(_FIRST * 2**tried, _LONGEST) * (1 - 0.25 * random.random()))
 
 
-# Claude, through Anthropic's own SDK: the Messages API, streamed.
+# Claude, through Anthropic's SDK: the Messages API, streamed.
 
-MAX_TOKENS = 32_000  # the longest answer, thoughts included
+MAX_TOKENS = 32_000  # the longest answer, including thinking
 
 _CLAUDE_ENDS: dict[str, End] = {"max_tokens": "cut", "model_context_window_exceeded": "cut", "refusal": "refused"}
 
 
 class Anthropic(Service):
-    """One model of Anthropic's. Thoughts are neither shown nor sent back: a hook may change what they are bound to."""
+    """A model of Anthropic. Thinking is neither shown nor sent back: hooks may change the messages around it."""
 
     service = "anthropic"
 
@@ -334,8 +336,8 @@ class Anthropic(Service):
         timeout: float = 600,
         max_tokens: int = MAX_TOKENS,
     ) -> None:
-        """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer's. `timeout` is how many
-        seconds nothing may come. Raises UsageError for a key or an address that is none."""
+        """The key is ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN, which is sent as a bearer token. `timeout`: seconds
+        without any data. Raises UsageError for a bad key or URL."""
         from anthropic import AsyncAnthropic, Timeout
 
         name, key = key_in(env, "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -350,7 +352,7 @@ class Anthropic(Service):
         super().__init__(model, key, client, max_retries)
 
     def _open(self, request: ModelRequest) -> Any:
-        # Not the SDK's `stream`: that one reads half of a tool's input as if it were whole.
+        # Not the SDK's `stream`, which treats half of a tool's input as complete.
         return self._client.messages.create(**self._body(request), stream=True)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -399,25 +401,25 @@ def _block(block: Block) -> dict[str, Any]:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     if isinstance(block, ToolResult):
-        content = block.content or "(no output)"  # the service refuses an error that says nothing
+        content = block.content or "(no output)"  # the service rejects an empty error
         result = {"type": "tool_result", "tool_use_id": block.tool_use_id, "content": content}
         return {**result, "is_error": True} if block.is_error else result
     return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
 
 
 def _usage(said: "UsageAtStart | MessageDeltaUsage", before: Usage) -> Usage:
-    """What was counted so far. What came from a cache was sent as well."""
+    """The tokens so far, including those from a cache."""
     sent = (said.input_tokens, said.cache_creation_input_tokens, said.cache_read_input_tokens)
     return Usage(max(before.input_tokens, sum(tokens or 0 for tokens in sent)), said.output_tokens or 0)
 
 
-# Models of OpenAI, and of the many services that speak like it: Chat Completions, streamed, through OpenAI's SDK.
+# Models of OpenAI and compatible services: Chat Completions, streamed, through OpenAI's SDK.
 
 _ENDS: dict[str, End] = {"length": "cut", "content_filter": "refused"}
 
 
 class OpenAI(Service):
-    """One model of OpenAI's, or of the service at OPENAI_BASE_URL. OPENAI_ORG_ID and OPENAI_PROJECT_ID count, too."""
+    """A model of OpenAI, or of the service at OPENAI_BASE_URL. Also uses OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
 
     service = "openai"
 
@@ -470,7 +472,7 @@ class OpenAI(Service):
 
 
 def _messages(message: Message) -> Iterator[dict[str, Any]]:
-    """A message of ours as one or several of theirs: each result of a tool is one of its own."""
+    """A message as one or several of the service's: each result of a tool is a separate one."""
     for block in message.content:
         if isinstance(block, ToolResult):
             content = f"Error: {block.content}" if block.is_error else block.content
@@ -493,9 +495,9 @@ def _tool_calls(message: Message) -> list[dict[str, Any]]:
 
 
 def _take_call(part: "ChoiceDeltaToolCall", answer: ReplyParts) -> None:
-    """A part of a call: the first brings id and name, each the next piece of its arguments."""
+    """A part of a call: the first has id and name, each has the next piece of the arguments."""
     call = answer.calls.get(part.index)
-    if call is None or (part.id and part.id != call.id):  # some services give all calls the same number
+    if call is None or (part.id and part.id != call.id):  # some services use the same number for all calls
         call = PartialToolUse(part.id or "", "")
         answer.add_call(part.index, call)
     if part.function:

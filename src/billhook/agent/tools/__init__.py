@@ -16,11 +16,11 @@ Input = dict[str, Any]
 
 
 class ToolError(Exception):
-    """The tool ran and failed; the text is what the model and the hooks are told."""
+    """The tool ran and failed; the text is for the model and the hooks."""
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """One tool. `run` returns what hooks see as `tool_response`, a text or JSON value, or raises ToolError."""
+    """One tool. `run` returns the `tool_response` for hooks, a string or JSON value, or raises ToolError."""
 
     spec: ToolSpec
     run: Callable[[Input], Awaitable[Any]]
@@ -30,7 +30,7 @@ class Tool(msgspec.Struct, frozen=True):
         return self.spec.name
 
 
-# What a model gives a tool, checked against the tool's JSON Schema:
+# A tool's input, checked against its JSON Schema:
 
 
 ALIASES: dict[str, dict[str, str]] = {
@@ -38,23 +38,23 @@ ALIASES: dict[str, dict[str, str]] = {
     "Write": {"path": "file_path"},
     "Edit": {"path": "file_path", "old_text": "old_string", "new_text": "new_string"},
 }
-"""Other names of a tool's fields, which seed 004's tools have."""
+"""Other names of a tool's fields, from seed 004."""
 
 Schema = Mapping[str, Any]
 _KINDS: dict[str, tuple[Any, str]] = {
-    "string": (str, "a text"),
+    "string": (str, "a string"),
     "boolean": (bool, "true or false"),
     "integer": (int | float, "a whole number from 1 up"),
     "number": (int | float, "a number of seconds"),
     "array": (list, "a list"),
     "object": (dict, "an object"),
 }
-"""By JSON Schema's name of a type: Python's types, and what people call it."""
-_FOUND = {bool: "a boolean", dict: "an object", list: "a list", str: "a text"}
+"""By JSON Schema's name of a type: Python's types, and its name in messages."""
+_FOUND = {bool: "a boolean", dict: "an object", list: "a list", str: "a string"}
 
 
 def spec(name: str, description: str, required: str, /, **properties: Schema) -> ToolSpec:
-    """A tool as the model is told of it; `required` are names of fields, separated by spaces."""
+    """The description of a tool for the model; `required` are names of fields, separated by spaces."""
     return ToolSpec(name, description, fields(required, **properties))
 
 
@@ -65,7 +65,7 @@ def fields(required: str, /, **properties: Schema) -> dict[str, Any]:
 
 
 def tool(spec: ToolSpec, run: Callable[[Input], Awaitable[Any]]) -> Tool:
-    """A tool whose `run` gets the fields of its schema, each of the type that it says."""
+    """A tool whose `run` gets the fields of its schema, with their types checked."""
 
     async def run_checked(given: Input) -> Any:
         return await run(_object(canonical(spec.name, given), spec.schema))
@@ -74,7 +74,8 @@ def tool(spec: ToolSpec, run: Callable[[Input], Awaitable[Any]]) -> Tool:
 
 
 def canonical(tool: str, given: Input) -> Input:
-    """The input under the names that hooks and rules look at. Raises ToolError when two names of a field differ."""
+    """The input with the names that hooks and rules use. Raises ToolError if two names of a field have different
+    values."""
     aliases = ALIASES.get(tool, {})
     if not aliases.keys() & given.keys():
         return given
@@ -83,7 +84,7 @@ def canonical(tool: str, given: Input) -> Input:
         name = aliases.get(key, key)
         own = given.get(name)
         if None not in (own, value) and own != value:
-            raise ToolError(f"`{name}` and `{key}` are the same field, but they differ: give `{name}` only")
+            raise ToolError(f"`{name}` and `{key}` are the same field, but they differ: use `{name}` only")
         if value is not None or (key == name and name not in settled):
             settled[name] = value
     return settled
@@ -130,7 +131,7 @@ def _check_text(value: str, name: str, schema: Schema) -> None:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ToolError(f"`{name}` holds half a character (a lone surrogate) at position {error.start}") from None
+        raise ToolError(f"`{name}` contains half a character (a lone surrogate) at position {error.start}") from None
 
 
 def _mistyped(name: str, kind: str, value: object) -> ToolError:
@@ -166,8 +167,8 @@ _TODO = fields(
 )
 SPEC = spec(
     "TodoWrite",
-    "Keep a list of what there is to do, for work of several steps. Each call gives the whole list anew. Have one item "
-    "in progress at a time, and mark it completed as soon as it is.",
+    "Keep a list of tasks, for work of several steps. Each call replaces the whole list. Have one item in progress at "
+    "a time, and mark it completed as soon as it is.",
     "todos",
     todos={"type": "array", "items": _TODO},
 )
@@ -177,8 +178,8 @@ SPEC = spec(
 
 
 def standard_tools(workspace: "Workspace", *, background: "Background | None" = None) -> list[Tool]:
-    """The standard tools for one agent in one workspace. `background` starts a command as a task and returns what the
-    model is told; without it nothing runs in the background."""
+    """The standard tools for one agent in one workspace. `background` starts a command as a task and returns the text
+    for the model; without it nothing runs in the background."""
     from billhook.agent.tools import bash, files
 
     return [

@@ -1,4 +1,4 @@
-"""The tool Bash, and its output as far as a model should see it: the beginning, the end, and how much lies between."""
+"""The tool Bash, and its output for the model: the beginning, the end, and how much was left out between them."""
 
 import codecs
 import os
@@ -17,8 +17,8 @@ from billhook.runners import process
 
 
 class CappedOutput(bytearray):
-    """Takes any amount of bytes and keeps `cap` characters of them, both ends. `process` adds to a bytearray what a
-    command prints; as a bytearray this one stays empty."""
+    """Accepts any number of bytes and keeps `cap` characters of them, from both ends. `process` adds a command's output
+    to a bytearray; as a bytearray this one stays empty."""
 
     def __init__(self, cap: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class CappedOutput(bytearray):
         self._head = self._tail = ""
         self._count = 0
 
-    def __iadd__(self, chunk: bytes, /) -> Self:  # type: ignore[override,misc]  # nobody adds anything else
+    def __iadd__(self, chunk: bytes, /) -> Self:  # type: ignore[override,misc]  # only bytes are added
         self._keep(self._decoder.decode(chunk))
         return self
 
@@ -38,7 +38,7 @@ class CappedOutput(bytearray):
         self._count += len(text)
 
     def text(self) -> str:
-        """All of it, or both ends with a line between them. Final: call it when nothing more comes."""
+        """All of it, or both ends with a line between them. Call it once, at the end."""
         self._keep(self._decoder.decode(b"", final=True))
         if left_out := self._count - len(self._head) - len(self._tail):
             return f"{self._head}\n[... {left_out:,} characters left out ...]\n{self._tail}"
@@ -49,15 +49,15 @@ class CappedOutput(bytearray):
 
 
 Background = Callable[[str, str, Callable[[], Awaitable[str]]], Awaitable[str]]
-"""Makes a task of a job, from its subject and description; gives what the model is told about it."""
+"""Makes a task of a job, from its subject and description: the text for the model."""
 
 SECONDS = 120.0
 LONGEST = 600.0
 CAP = 30_000  # characters of output that the model gets
 CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 
-# The shell tells where it is in a file, whatever the command does to descriptors and variables: at its end, and in
-# bash also at each change (outside subshells), which no trap, `exec` or signal of the command's own can prevent.
+# The shell writes its folder to a file, independent of the command's descriptors and variables: at its end, and in bash
+# also at each change (outside subshells), so that no trap, `exec` or signal of the command can prevent it.
 _TELL = "{{ command pwd -P >|{file}; }} 2>/dev/null"
 _AT_END = "trap {tell} EXIT; "
 _AT_CHANGE = '{name}() {{ builtin {name} "$@" || return; ((BASH_SUBSHELL)) || {tell} || :; }}; '
@@ -69,11 +69,11 @@ async def bash(workspace: Workspace, background: Background | None, given: Input
     """Run a command. With `background` it can leave one running."""
     command = given["command"]
     if not command.strip() or "\0" in command:
-        raise ToolError("`command` must be a shell command: it is blank, or holds a NUL character")
+        raise ToolError("`command` must be a shell command: it is blank, or contains a NUL character")
     if not given.get("run_in_background"):
         return await _foreground(command, workspace, _seconds(given, SECONDS))
     if background is None:
-        raise ToolError("`run_in_background`: nothing can be run in the background here; run it without")
+        raise ToolError("`run_in_background` is not available here; run it without")
     cwd, seconds = workspace.cwd, _seconds(given, LONGEST)
     subject = given.get("description") or command.strip().splitlines()[0][:80]
     return await background(subject, command, lambda: _shell(command, cwd, seconds))
@@ -84,7 +84,7 @@ def _seconds(given: Input, default: float) -> float:
 
 
 async def _foreground(command: str, workspace: Workspace, seconds: float) -> str:
-    """Run it, then go where it went, also when it failed."""
+    """Run it, then change to its last folder, even if it failed."""
     cwd = workspace.cwd
     with tempfile.TemporaryDirectory(prefix=".billhook-", ignore_cleanup_errors=True) as folder:
         report = Path(folder, "cwd")
@@ -100,14 +100,14 @@ async def _foreground(command: str, workspace: Workspace, seconds: float) -> str
 
 
 async def _shell(command: str, cwd: Path, seconds: float, report: Path | None = None) -> str:
-    """Run a command to its end; its output. Raises ToolError, with the output, for every end but a good one."""
+    """Run a command to its end: its output. Raises ToolError, with the output, unless it succeeds."""
     output = CappedOutput(CAP)
-    # The model's keys pay for the agent, not for what a model makes of them: one `env` in a log would publish them.
+    # Commands don't get the agent's API keys: one `env` in a log would publish them.
     env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
     child = process.start(_argv(report), stdin=command.encode(), env=env, cwd=cwd, keep=output)
     ended = await child.wait(seconds)
     assert ended is not None
-    output += ended.stdout  # nothing, where `keep` is known
+    output += ended.stdout  # empty, if `keep` is supported
     text = output.text().rstrip("\n")
     if ended.code == 0:
         return text or "(no output)"
@@ -118,7 +118,7 @@ async def _shell(command: str, cwd: Path, seconds: float, report: Path | None = 
     elif ended.signal is not None:
         how = f"ended by signal {ended.signal} ({signal.strsignal(ended.signal)})"
     else:
-        how = "ended, nobody knows how" if ended.code is None else f"exit code {ended.code}"
+        how = "ended with an unknown exit code" if ended.code is None else f"exit code {ended.code}"
     raise ToolError(f"{how}\n{text}" if text else how)
 
 
@@ -135,9 +135,9 @@ def _argv(report: Path | None) -> tuple[str, ...]:
 
 
 def _reported(report: Path) -> str:
-    """Where the shell was last; empty when it did not say."""
+    """The last folder of the shell; empty if unknown."""
     try:
-        # The command could reach this file: neither a link nor a pipe in its place gets us anywhere.
+        # The command could replace this file: links and pipes are not followed.
         file = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(file, "rb") as stream:
             return os.fsdecode((stream.read(1 << 16) or b"").removesuffix(b"\n"))
@@ -146,29 +146,29 @@ def _reported(report: Path) -> str:
 
 
 def _move(workspace: Workspace, folder: str) -> str:
-    """Make it the current directory, or go back to the root and say so."""
+    """Make it the current directory, or return to the root with a note."""
     try:
         workspace.cwd = Path(folder)
     except ToolError:
         workspace.go_back()
         root = shown(workspace.root)
-        return f"(`{shown(folder)}` is no folder in the workspace: the next command starts in `{root}` again)"
+        return f"(`{shown(folder)}` is not a folder in the workspace: the next command starts in `{root}` again)"
     return ""
 
 
 SPEC = base.spec(
     "Bash",
     "Run a shell command in the workspace. `cd` lasts until the next call; variables and functions don't. Standard "
-    "input is empty. What the command leaves running is ended with it: give `run_in_background` for a server or a long "
-    f"job. Of a long output you get the beginning and the end, {CAP:,} characters in all.",
+    "input is empty. Processes that the command leaves running are ended: use `run_in_background` for a server or a "
+    f"long job. Of a long output you get the beginning and the end, {CAP:,} characters in total.",
     "command",
-    command={"type": "string", "minLength": 1, "description": "The command, or several lines of them"},
+    command={"type": "string", "minLength": 1, "description": "One or more lines of shell commands"},
     timeout={
         "type": "integer",
         "minimum": 1,
-        "description": f"Milliseconds after which it is ended: {SECONDS * 1000:.0f} when not given (in the "
+        "description": f"Time-out in milliseconds: {SECONDS * 1000:.0f} by default (in the "
         f"background {LONGEST * 1000:.0f}), at most {LONGEST * 1000:.0f}",
     },
-    run_in_background={"type": "boolean", "description": "Don't wait for its end"},
+    run_in_background={"type": "boolean", "description": "Don't wait for the end"},
     description={"type": "string", "description": "What it does, in five to ten words"},
 )

@@ -1,7 +1,7 @@
-"""Agents' own transcripts: the tool calls that a session made, as the agent itself wrote them down.
+"""Agents' transcripts: the tool calls of a session, as the agent recorded them.
 
-A transcript may be a hundred megabytes long, and is somebody else's: lines are read one by one, those without a call
-are passed over by their bytes, and what can't be read is counted.
+A transcript may be a hundred megabytes long, and its format is not billhook's: lines are read one by one, those without
+a call are skipped by their bytes, and invalid ones are counted.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeVar
 
 import msgspec
 
-LONGEST_LINE: Final = 16 << 20  # Bytes. Longer ones are passed over, and counted.
+LONGEST_LINE: Final = 16 << 20  # Bytes. Longer ones are skipped, and counted.
 _CHUNK: Final = 1 << 20
 T = TypeVar("T")
 
@@ -19,22 +19,22 @@ class TranscriptCall(msgspec.Struct, frozen=True, kw_only=True):
     """One tool call of a transcript."""
 
     id: str
-    tool: str  # in the agent's own words
+    tool: str  # the agent's name of it
     input: Mapping[str, Any] = {}
     time: str = ""  # UTC, ISO 8601
     session: str = ""
     agent: str = ""  # the subagent that made it; empty: the agent itself
     cwd: str = ""
-    elsewhere: bool = False  # it ran at the model's own service, where no hook is
+    elsewhere: bool = False  # it ran at the model's service, where no hooks run
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """What came of a call."""
+    """The result of a call."""
 
     id: str
     came: Literal["ran", "refused", "stopped"] = "ran"
-    """`refused`: by the agent itself, before any hook: a tool that it has not, or called wrongly. `stopped`: by the
-    person, before it began or while it ran."""
+    """`refused`: by the agent itself, before any hook: an unknown tool, or invalid arguments. `stopped`: by the user,
+    before it began or while it ran."""
 
 
 Found = TranscriptCall | CallResult
@@ -48,7 +48,7 @@ class TranscriptFile(msgspec.Struct, frozen=True):
 
 
 class TranscriptLines:
-    """The lines of one file that have any of some words in them, and what could not be read."""
+    """The lines of one file that contain any of some words, and the number of unreadable lines."""
 
     def __init__(self, path: str, words: Iterable[bytes] = ()) -> None:
         self.path, self.words = path, tuple(words)
@@ -56,7 +56,7 @@ class TranscriptLines:
         self.bytes = 0
 
     def having(self, *words: bytes) -> Iterator[bytes]:
-        """Those lines, in turn. A file that can't be read counts as one line that can't."""
+        """Those lines, in order. A file that can't be read counts as one unreadable line."""
         try:
             with open(self.path, "rb") as file:
                 for line in self._lines(file):
@@ -69,7 +69,7 @@ class TranscriptLines:
     def decoded(
         self, decoder: msgspec.json.Decoder[T], *words: bytes, counts: Callable[[bytes], bool] = bool
     ) -> Iterator[T]:
-        """Those lines, decoded. One that can't be is passed over, and counted where `counts` says so."""
+        """Those lines, decoded. An invalid one is skipped, and counted if `counts` is true for it."""
         for line in self.having(*words):
             try:
                 yield decoder.decode(line)
@@ -87,7 +87,7 @@ class TranscriptLines:
 
 
 def named(folder: str, ending: str, *, since: float = 0.0) -> Iterator[str]:
-    """Files below a folder that end so and were written since then, in a steady order. Links are not followed."""
+    """Files below a folder with this ending that were written since then, in a fixed order. Links are not followed."""
     for above, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):

@@ -12,7 +12,7 @@ from billhook.agents.transcripts import CallResult, Found, TranscriptCall, Trans
 
 _LONGEST_NAME: Final = 200
 _REFUSED: Final = "<tool_use_error>"
-_STOPPED: Final = "[Request interrupted by user"  # how a result begins that is none of the tool's
+_STOPPED: Final = "[Request interrupted by user"  # the beginning of a result that is not from the tool
 
 
 class _ContentBlock(msgspec.Struct):
@@ -53,7 +53,7 @@ _MESSAGES: Final = ("assistant", "user", "")
 
 
 def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[TranscriptFile]:
-    """The transcripts of sessions that began in this project. `is_here` says it of a folder."""
+    """The transcripts of sessions that began in this project. `is_here` tests a folder."""
     top = os.path.join(AGENTS["claude"].home(), "projects")
     slug = re.sub(r"[^A-Za-z0-9]", "-", project)[:_LONGEST_NAME]
     try:
@@ -68,7 +68,7 @@ def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0
 
 
 def _began_in(path: str) -> str:
-    """The folder that the first line with one names."""
+    """The folder in the first line that has one."""
     return next((line.cwd or "" for line in TranscriptLines(path).decoded(_CWD, b'"cwd"')), "")
 
 
@@ -89,7 +89,7 @@ def _is_message(line: bytes) -> bool:
 
 def _found(block: _ContentBlock, said: _ClaudeLine) -> Iterator[Found]:
     if (block.type == "tool_result") == (said.type == "assistant") and said.type:
-        return  # a call that a user's turn quotes, or a result that the model's does
+        return  # a call quoted in a user's turn, or a result quoted in the model's turn
     if block.type == "tool_result" and block.tool_use_id:
         text = _text(bytes(block.content))
         refused, stopped = text.startswith(_REFUSED), text.startswith(_STOPPED)
@@ -108,6 +108,6 @@ def _found(block: _ContentBlock, said: _ClaudeLine) -> Iterator[Found]:
 
 
 def _text(content: bytes) -> str:
-    """How a result begins: it is a text, or a list of blocks with one."""
+    """The beginning of a result: it is a string, or a list of blocks with one."""
     found = re.match(rb'\s*(?:\[\s*\{[^{}\[\]]{0,200}?"text"\s*:\s*)?"((?:[^"\\]|\\.){0,80})', content)
     return found[1].decode("utf-8", "replace") if found else ""

@@ -14,7 +14,7 @@ _FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")
 _SERVICES: Final = ("web_search_call", "image_generation_call")
 _REFUSED: Final = ("unsupported call", "unsupported custom tool call", "failed to parse function arguments")
-_STOPPED: Final = "aborted by user"  # how a result begins that is none of the tool's
+_STOPPED: Final = "aborted by user"  # the beginning of a result that is not from the tool
 
 
 class _Payload(msgspec.Struct):
@@ -51,7 +51,7 @@ _FIRST: Final = msgspec.json.Decoder(_First)
 
 
 def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[TranscriptFile]:
-    """The transcripts of threads that began in this project. `is_here` says it of a folder."""
+    """The transcripts of threads that began in this project. `is_here` tests a folder."""
     for folder in _FOLDERS:
         for path in named(os.path.join(AGENTS["codex"].home(), folder), ".jsonl", since=since):
             meta = _meta(path)
@@ -60,7 +60,7 @@ def transcripts(project: str, is_here: Callable[[str], bool], since: float = 0.0
 
 
 def _meta(path: str) -> _Meta | None:
-    """What the first line says about the thread; None when it says nothing."""
+    """The first line's data about the thread; None if there is none."""
     return next((line.payload for line in TranscriptLines(path).decoded(_FIRST, b'"session_meta"')), None)
 
 

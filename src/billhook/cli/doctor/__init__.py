@@ -24,7 +24,7 @@ from billhook.cli.doctor.hooks import (
 )
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
-from billhook.cli.options import flag, loaded, refuse_agents
+from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
@@ -168,7 +168,9 @@ the event log, the agent calls billhook. --coverage counts the tool calls in the
 @click.command(
     "doctor",
     help=_HELP,
-    epilog=f"""\b
+    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+
+\b
 Examples:
   billhook doctor                       all agents found here
   billhook doctor claude {ANOTHER}          these agents
@@ -179,7 +181,7 @@ Examples:
 \b
 Exit code: 0 no problems, 1 problems were found, 2 usage.""",
 )
-@click.argument("agents", nargs=-1, metavar=f"[{'|'.join(AGENTS)}|all]...")
+@click.argument("agents", nargs=-1, metavar="[AGENT ...]", shell_complete=complete_among([*AGENTS, "all"]))
 @flag("--json", "as_json", "Print one JSON object.")
 @flag("--canary", "Start the agent without a model, and see whether it calls billhook.")
 @flag("--coverage", "Compare the agent's transcripts with the event log.")

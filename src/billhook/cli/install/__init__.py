@@ -16,7 +16,7 @@ from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import files, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.options import choice, flag, option, refuse_agents
+from billhook.cli.options import choice, complete_among, flag, option, refuse_agents
 from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -166,7 +166,9 @@ _ADDRESS = "127.0.0.1:8123"
 
 @click.command(
     "install",
-    epilog=f"""\b
+    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+
+\b
 Examples:
   billhook install claude             in your own settings, for every project
   billhook install all --dry-run      show the changes for every agent here
@@ -178,7 +180,7 @@ Examples:
 Exit code: 0 done, or installed already; 1 no agent was found;
 2 refused, or a file can't be changed.""",
 )
-@click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
+@click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
 @flag("--dry-run", "dry", "Show the changes without making them.")
@@ -328,7 +330,9 @@ def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[s
 # `billhook uninstall`:
 @click.command(
     "uninstall",
-    epilog=f"""\b
+    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+
+\b
 Examples:
   billhook uninstall claude             from your own settings
   billhook uninstall all --dry-run      show the changes
@@ -337,7 +341,7 @@ Examples:
 \b
 Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 )
-@click.argument("agents", nargs=-1, metavar="|".join([*AGENTS, ALL]))
+@click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @flag("--dry-run", "dry", "Show the changes without making them.")
 @flag("--json", "as_json", "Print one line of JSON for each agent.")

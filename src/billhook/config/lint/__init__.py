@@ -1,6 +1,6 @@
-"""What a configuration can be read as, but was hardly meant as: BH3xx, BH4xx and BH5xx.
+"""Checks of a configuration that can be read, but probably does not do what its author meant: BH3xx, BH4xx, BH5xx.
 
-`lint` looks at hooks as files declare them. It reads the scripts that they name, and runs nothing.
+`lint` checks hooks as files declare them. It reads the scripts that they name, and runs nothing.
 """
 
 import functools
@@ -19,16 +19,17 @@ from billhook.core.text import Finding
 
 def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Finding]:
     """All findings by place, except for disabled or broken hooks. `variables`: by file, those it sets for its hooks."""
-    from billhook.config.lint import commands, matchers, replaceable
+    from billhook.config.lint import answers, commands, matchers, replaceable
     from billhook.config.lint import hooks as one_hook
 
     hooks = [entry for entry in entries if entry.enabled and entry.action is not None]
-    checks = (*matchers.CHECKS, *commands.CHECKS, *one_hook.CHECKS, *replaceable.CHECKS)
+    checks = (*matchers.CHECKS, *commands.CHECKS, *one_hook.CHECKS, *answers.CHECKS, *replaceable.CHECKS)
     found = [finding for hook in hooks for check in checks for finding in check(hook)]
     found += [one for hook in hooks for one in one_hook.lint_variables(hook, variables.get(hook.file, frozenset()))]
     found += matchers.lint_rules(hooks)
     found += one_hook.lint_dialects(hooks)
-    # one matcher of a group is the matcher of all its handlers
+    found += answers.lint_results(hooks)
+    # The matcher of a group is the matcher of all its handlers.
     distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in reversed(found)}
     return sorted(distinct.values(), key=lambda one: (one.file, one.line, one.column, one.code))
 
@@ -37,7 +38,7 @@ def lint(entries: Sequence[Declared], variables: Mapping[str, frozenset[str]] = 
 
 
 class Section(msgspec.Struct, frozen=True):
-    """What one code means: `## BH301 A matcher that can never match`, and what stands below it."""
+    """What one code means: `## BH301 A matcher that can never match`, and the text below it."""
 
     code: str
     title: str
@@ -50,7 +51,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def is_note(finding: Finding) -> bool:
-    """Whether it is worth knowing, but no fault of a file; such as everything that the event log says."""
+    """Whether it is only for information, such as every finding from the event log, and does not fail a check."""
     return finding.note or finding.code.startswith("BH6")
 
 
@@ -79,14 +80,14 @@ class Edit(str):
 
 
 def finding(hook: Declared, code: str, field: str, message: str, hint: str, edit: str = "") -> Finding:
-    """A finding at the place of one of the hook's fields, or of the hook where the file has no such field. `edit`: the
-    value that the hint proposes; a hint that is an `Edit` has it."""
+    """A finding at the place of one of the hook's fields, or of the hook where the file has no such field. `hint`: what
+    to do, or the line to write, which has the new value of the field; else `edit` is that value."""
     value = edit or (hint.value if isinstance(hint, Edit) else "")
-    return hook.finding(code, field, message, str(hint), value)
+    return hook.finding(code, field, message, f"write `{hint}`" if isinstance(hint, Edit) else hint, value)
 
 
 def edit(hook: Declared, field: str, value: object) -> Edit:
-    """The line that the file should hold: `match: Bash` or `"matcher": "Bash"`."""
+    """The line to write into the file: `match: Bash` or `"matcher": "Bash"`."""
     key = spelling(field, json=hook.shape != "yaml")
     if hook.shape != "yaml":
         line = Edit(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
@@ -98,6 +99,13 @@ def edit(hook: Declared, field: str, value: object) -> Edit:
 
 def _needs_quotes(text: str) -> bool:
     return text[:1] in "*&!%@`{}[],?-|>#\"' " or ": " in text or " #" in text or text.endswith((":", " "))
+
+
+def at_event(hook: Declared, *events: str) -> str:
+    """A hint that moves a hook to other events, as its file spells that."""
+    if hook.shape == "yaml":
+        return f"write `{edit(hook, 'events', events[0] if len(events) == 1 else list(events))}`"
+    return "move it to " + " and ".join(f'`"{event}": [...]`' for event in events)
 
 
 def kinds(hook: Declared) -> list[type[Event]]:

@@ -302,7 +302,7 @@ def lint_exits(hook: Declared) -> Iterator[Finding]:
     wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
     yield from wrong
     if not (wrong or hook.gate or hook.background) and _is_guard(hook, [known for _, known in evidence]):
-        message = "it guards, and fails open: when it crashes, is late or can't start, the event goes on"
+        message = "this guard fails open: if it crashes, times out or can't start, the action continues"
         yield finding(hook, "BH506", "action", message, _closing(hook))
 
 
@@ -312,7 +312,7 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
         return
     exits_1, exits_2 = any(known.exits_1 for known in every), any(known.exits_2 for known in every)
     if hook.dialect in _BLOCKS_WITH_2 and hook.on_failure != "deny" and exits_1 and not exits_2:
-        outcome = "a person is only asked" if hook.on_failure == "ask" else "the event goes on"
+        outcome = "the user is only asked" if hook.on_failure == "ask" else "the action continues"
         message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: {outcome}"
         for word, known in evidence:
             line = known.refuses_with_1
@@ -324,8 +324,8 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
                 yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line))
                 return
     if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
-        message = "it refuses with exit 2, which under `lesson` only tells the model: the tool runs"
-        message += ", for it is no failure either" if hook.gate else ""
+        message = "it refuses with exit 2, which under `lesson` only informs the model: the tool runs"
+        message += "; `gate` does not change that" if hook.gate else ""
         for word, known in evidence:
             if known.exits_2 and (known.refuses or hook.gate):
                 yield finding(hook, "BH505", "action", message, _instead("exit 1", word, known.exits_2))
@@ -333,7 +333,8 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
 
 
 def _instead(wanted: str, word: str, line: int) -> str:
-    return f"write `{wanted}` in {word}:{line}" if word else f"write `{wanted}` instead"
+    wrong = "exit 1" if wanted == "exit 2" else "exit 2"
+    return f"write `{wanted}` in {word}:{line}" if word else f"write `{wanted}` in place of `{wrong}`"
 
 
 def _named_a_guard(hook: Declared) -> bool:
@@ -352,7 +353,7 @@ def _is_guard(hook: Declared, every: list[ExitFacts]) -> bool:
 
 def _closing(hook: Declared) -> str:
     if hook.shape == "strings":
-        return f'write {{"command": "...", "dialect": "{hook.dialect}", "onFailure": "block"}} for the text'
+        return f'replace the string with `{{"command": "...", "dialect": "{hook.dialect}", "onFailure": "block"}}`'
     return f"add `{edit(hook, 'gate', True) if hook.shape == 'yaml' else edit(hook, 'on_failure', 'block')}`"
 
 
@@ -429,11 +430,13 @@ def _installed(name: str, here: tuple[str, ...] = ()) -> bool:
 def _no_module(hook: Declared, parts: list[str], place: Place) -> Finding:
     name, above = ".".join(parts[: place.found + 1]), ".".join(parts[: place.found])
     if not place.folders:
-        return finding(hook, "BH401", "action", f"`{name}` does not exist: `{above}` is no package", "mend the name")
-    where = f"in {place.folders[0]}" + ("" if place.found else " or among what is installed")
+        return finding(
+            hook, "BH401", "action", f"`{name}` does not exist: `{above}` is not a package", "correct the name"
+        )
+    where = f"in {place.folders[0]}" + ("" if place.found else " or installed")
     names = [name for folder in place.folders for name in _names_in(folder)]
     near = nearest(parts[place.found], [name.removesuffix(".py") for name in names if name.endswith(".py")], 0.8)
-    hint = f"create {place.folders[0]}/{parts[place.found]}.py, or mend the name"
+    hint = f"create {place.folders[0]}/{parts[place.found]}.py, or correct the name"
     if near:
         hint = f"did you mean `{'.'.join((*parts[: place.found], near))}`?"
     return finding(hook, "BH401", "action", f"there is no module `{name}` {where}", hint)
@@ -450,7 +453,7 @@ def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iter
     if names is None or wanted in names or _follow([wanted], place.folders).found:
         return
     near = nearest(wanted, names)
-    hint = f"did you mean `{module}:{near}`?" if near else f"define it in {place.file}, or mend the name"
+    hint = f"did you mean `{module}:{near}`?" if near else f"define it in {place.file}, or correct the name"
     yield finding(hook, "BH401", "action", f"`{module}` has no `{wanted}`", hint)
 
 
@@ -462,7 +465,7 @@ def _unusable(hook: Declared, module: str, function: str, place: Place) -> Itera
             message = f"`{module}` can't be imported: {parsed.msg} ({place.file}:{parsed.lineno})"
             yield finding(hook, "BH405", "action", message, "fix the syntax")
     elif parsed is not None and (problem := _signature_problem(parsed, function)):
-        hint = "it takes `(event)`, `(event, ctx)` or `(ctx)`"
+        hint = "change its parameters to `(event)`, `(event, ctx)` or `(ctx)`"
         yield finding(hook, "BH405", "action", f"`{module}:{function}` can't be called: {problem}", hint)
 
 
@@ -543,12 +546,12 @@ _WINDOWS = os.name == "nt"
 
 def lint_command(hook: Declared) -> Iterator[Finding]:
     """What is wrong with the programs and scripts that a hook names."""
-    owners = {"user": ("the user's own hook", "~/.claude/hooks"), "managed": ("a managed hook", "/etc/billhook")}
+    owners = {"user": ("a hook in the user's file", "~/.claude/hooks"), "managed": ("a managed hook", "/etc/billhook")}
     for one in named(hook):
         if hook.layer in owners and one.of_project:
             owner, home = owners[hook.layer]
-            message = f"{owner} runs `{one.word}` of whichever project is open"
-            hint = f"put the script where no project can change it: `{home}/{os.path.basename(one.word)}`"
+            message = f"{owner} runs `{one.word}` of the current project"
+            hint = f"move the script out of the project, for example to `{home}/{os.path.basename(one.word)}`"
             yield finding(hook, "BH511", "action", message, hint)
         else:
             yield from (_at_path if one.path else _in_path)(hook, one)
@@ -575,7 +578,7 @@ def _at_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
         yield finding(hook, "BH401", "action", f"`{one.word}` is a folder", "name the script in it")
     elif os.path.isfile(one.path):  # looking into a pipe or a device could take for ever
         if one.direct and not os.access(one.path, os.X_OK):
-            hint = f"chmod +x {shlex.quote(one.path)}"
+            hint = f"run `chmod +x {shlex.quote(one.path)}`"
             yield finding(hook, "BH402", "action", f"`{one.word}` is not executable", hint)
         yield from _cannot_start(hook, one)
         yield from _writable(hook, one)
@@ -590,12 +593,12 @@ def _where_it_is(hook: Declared, one: NamedProgram) -> str:
         if near and os.path.isfile(os.path.join(place, near)):
             inside = os.path.relpath(os.path.join(place, near), hook.folder)
             return f"did you mean `{os.path.join(place, near) if inside.startswith('..') else './' + inside}`?"
-    from_where = f"; it starts from {hook.folder}" if one.of_project and hook.folder else ""
-    return f"create it, or mend the path{from_where}"
+    from_where = f" (relative to {hook.folder})" if one.of_project and hook.folder else ""
+    return f"create it, or correct the path{from_where}"
 
 
 def _cannot_start(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
-    convert = f"sed -i 's/\\r$//' {shlex.quote(one.path)}"
+    convert = f"run `sed -i 's/\\r$//' {shlex.quote(one.path)}`"
     if one.direct:
         found = diagnose([one.path], os.environ, None) if os.access(one.path, os.X_OK) else None
         # a shell reads a script without `#!` itself; without a shell it can't start
@@ -615,8 +618,8 @@ def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
         mode = 0 if found is None else found.st_mode
         # in a sticky folder such as /tmp nobody can replace another's file
         if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
-            hint = f"chmod o-w {shlex.quote(path)}"
-            yield finding(hook, "BH404", "action", f"everybody can write to {what}`{one.word}`", hint)
+            hint = f"run `chmod o-w {shlex.quote(path)}`"
+            yield finding(hook, "BH404", "action", f"{what}`{one.word}` is world-writable", hint)
 
 
 CHECKS: Final = (lint_command, lint_module, lint_exits)

@@ -17,7 +17,7 @@ from billhook.agents.child import HOOK_VARIABLES
 from billhook.config import variables
 from billhook.config.declaration import Declared, Exec, RunAction, Say, Url
 from billhook.config.history import NOT_WANTED, HookHistory, Quiet, Slow
-from billhook.config.lint import edit, finding, kinds, listed
+from billhook.config.lint import at_event, edit, finding, kinds, listed
 from billhook.config.lint.commands import LONGEST, scripts
 from billhook.config.sources import agent_of
 from billhook.core.answers import SkipReason
@@ -58,11 +58,11 @@ def _too_late(hook: Declared) -> Iterator[Finding]:
     if hook.gate:
         effect = f"{listed(waiting)} waits for its answer, so it counts as failed"
         effect = effect if waiting else "it can't block anything"
-        hint = f"remove `{edit(hook, field, True)}`, or let it fail open"
-        yield finding(hook, "BH502", field, f"a gate in the background answers too late: {effect}", hint)
+        hint = f"remove `{edit(hook, field, True)}`"
+        yield finding(hook, "BH502", field, f"a gate can't run in the background: {effect}", hint)
     if "rewake" in hook.places and hook.shape == "yaml":
-        message = "`asyncRewake` can't wake an agent through billhook: the answer waits for the session's next event"
-        hint = "write `background: true`, or keep the hook in the agent's own settings"
+        message = "`asyncRewake` has no effect here: billhook can't wake an agent"
+        hint = "replace `asyncRewake` with `background: true`"
         yield finding(hook, "BH510", "rewake", message, hint)
 
 
@@ -70,7 +70,7 @@ def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
     events = kinds(hook)
     if not hook.gate or not events or len(events) < len(hook.events) or hook.background:
         return
-    # a plain `deny` is strict without saying so
+    # A fixed `deny` is a gate without the key.
     if "on_failure" not in hook.places or any(kind.can_block and kind.block is not Block.KEEP_GOING for kind in events):
         return
     word = "block" if hook.shape != "yaml" and hook.on_failure == "deny" else hook.on_failure
@@ -81,7 +81,7 @@ def _nothing_to_block(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH510", "on_failure", message, f"remove `{spelt}`")
     elif not _says_no(hook):
         message = f"nothing can be blocked on {names}: `{spelt}` only marks the result as an error"
-        yield finding(hook, "BH503", "on_failure", message, f"remove `{spelt}`, or use an event that can be blocked")
+        yield finding(hook, "BH503", "on_failure", message, f"{_blocking(hook)}, or remove `{spelt}`")
 
 
 def _nothing_to_refuse(hook: Declared) -> Iterator[Finding]:
@@ -92,8 +92,14 @@ def _nothing_to_refuse(hook: Declared) -> Iterator[Finding]:
     effect = effects.pop() if len(effects) == 1 else "at most its text is shown"
     message = f"nothing can be blocked on {listed(list(hook.events))}: {effect}"
     told = any(kind.block is Block.MODEL or kind.__name__ == "SessionStart" for kind in events)
-    hint = "use an event that can be blocked, as PreToolUse" + (", or `inject` to tell the model" if told else "")
+    hint = _blocking(hook) + (", or use `inject` to tell the model" if told else "")
     yield finding(hook, "BH503", "action", message, hint)
+
+
+def _blocking(hook: Declared) -> str:
+    """A hint that moves a hook to an event that can be blocked."""
+    about_tools = any(kind.match_field == "tool_name" for kind in kinds(hook))
+    return at_event(hook, "PreToolUse") if about_tools else "use an event that can be blocked, such as PreToolUse"
 
 
 def _says_no(hook: Declared) -> bool:
@@ -117,7 +123,7 @@ def lint_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
             continue
         if others:
             message = f"`{hook.dialect}` and `{others[0].dialect}` in one file: exit codes mean different things"
-            hint = f"move it to a file of its own, or speak one dialect in all of it, as line {others[0].line} does"
+            hint = f"move it to another file, or write it in the shape of line {others[0].line}"
             yield finding(hook, "BH507", "dialect", message, hint)
         others.append(hook)
 
@@ -144,13 +150,11 @@ def lint_url(hook: Declared) -> Iterator[Finding]:
         return
     local = host.endswith(".localhost") or loopback(host)
     if parts.scheme.lower() == "http" and host and "$" not in host and not local:
-        query = re.sub(r"=[^&]*", "=...", parts.query)
-        safe = parts._replace(scheme="https", netloc=parts.netloc.rpartition("@")[2], query=query).geturl()
-        message = f"plain http to `{host}`: whoever is on the way can read events and forge answers"
-        yield finding(hook, "BH508", "action", message, edit(hook, "url", safe))
+        message = f"plain http to `{host}`: others on the network can read events and forge answers"
+        yield finding(hook, "BH508", "action", message, "change `http://` to `https://`")
     secret = _secret(parts)
     if secret:
-        message = f"the address holds {secret}, for all who can read the file or a log"
+        message = f"the address contains {secret}, which everyone who can read the file or a log sees"
         header = 'headers: {Authorization: "Bearer $TOKEN"}` and `allowedEnvVars: [TOKEN]'
         if hook.shape != "yaml":
             header = '"headers": {"Authorization": "Bearer $TOKEN"}, "allowedEnvVars": ["TOKEN"]'
@@ -182,15 +186,19 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     value = hook.match if field == "match" else " ".join(hook.conditions.rules[:1])
     what = f"`{edit(hook, field, value)}`" if value else "its condition"
     if not behind:
-        why = f", and {what} did not fit"
+        why = f", and {what} did not match"
     elif not unfit:
         why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it was its turn"
     else:
-        why = f"; {what} did not fit {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it was its turn"
+        why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it was its turn"
     last = " the last time" if sum(quiet.events.values()) > 1 else ""
-    right = "a guard for rare cases may be right" if unfit else "to see what others deny, it needs a smaller `priority`"
-    hint = f"`billhook explain {quiet.last}` shows why it was not asked{last}; {right}"
-    return finding(hook, "BH601", field if unfit else "priority", f"it has never fired: {occurred}{why}", hint)
+    right = (
+        "for a guard against rare cases this is normal"
+        if unfit
+        else "to see what others deny, it needs a smaller `priority`"
+    )
+    hint = f"`billhook explain {quiet.last}` shows why it was skipped{last}; {right}"
+    return finding(hook, "BH601", field if unfit else "priority", f"it has never run: {occurred}{why}", hint)
 
 
 def _ended_by(quiet: Quiet) -> str:
@@ -209,7 +217,7 @@ def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
         spoken = f"one run in twenty takes {took} or more"
     message = f"it is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
     later = "" if hook.gate else ", run it in the background"
-    hint = f"make it quicker{later}, or raise `warn_ms` of the built-in `metrics`"
+    hint = f"make it faster{later}, or raise `warn_ms` of the built-in `metrics`"
     return finding(hook, "BH602", "action", message, hint)
 
 
@@ -291,9 +299,9 @@ def _never_set(hook: Declared, name: str, word: str) -> Finding:
         return finding(hook, "BH406", "action", message, "use `$CLAUDE_PROJECT_DIR`")
     asked = next((query for words, query in _FIELDS if words.search(name)), ".tool_input")
     own = asked.removesuffix(" // empty").rpartition(".")[2].replace("tool_name", "tool")
-    if hook.shape == "yaml" and not word and own in variables.VARIABLES:
+    if hook.shape == "yaml" and not word and own in variables.NAMES:
         return finding(hook, "BH406", "action", message, f"write `${{{own}}}`")
-    hint = f"read it: `{name}=$(jq -r '{asked}')`"
+    hint = f"set it first: `{name}=$(jq -r '{asked}')`"
     return finding(hook, "BH406", "action", f"{message}; the event comes as JSON on stdin", hint)
 
 
@@ -341,8 +349,10 @@ def lint_bash(hook: Declared) -> Iterator[Finding]:
     name = _sh()
     found = _bash_in(hook.action.text) if name and name not in _LIKE_BASH else ""
     if found:
-        message = f"{found} is for bash, and `sh` runs this line; `sh` is `{name}` on this machine"
-        yield finding(hook, "BH407", "action", message, f"add `{edit(hook, 'shell', 'bash')}`, or write it for `sh`")
+        message = f"{found} needs bash, and `sh` runs this line (`sh` is `{name}` on this machine)"
+        yield finding(
+            hook, "BH407", "action", message, f"add `{edit(hook, 'shell', 'bash')}`, or write the line for `sh`"
+        )
 
 
 def _bash_in(text: str) -> str:

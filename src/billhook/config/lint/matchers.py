@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from billhook.config.declaration import Declared, Say
-from billhook.config.lint import edit, finding, kinds, listed
+from billhook.config.lint import Edit, at_event, edit, finding, kinds, listed
 from billhook.config.permissions import Permitted, Rules
 from billhook.config.sources import agent_of
 from billhook.core.dialect_traits import Meanings, meanings
@@ -19,6 +19,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.match import NARROW, Matcher, compile_matcher
 from billhook.core.text import Finding, folded
 from billhook.core.tools import NAMINGS, called, canonical
+from billhook.effects import shell
 from billhook.effects.rules import Rule
 
 _TOOLS = """
@@ -81,10 +82,10 @@ def lint_match(hook: Declared) -> Iterator[Finding]:
     wanted = hook.conditions
     rules = [rule for rule in wanted.rules if len(rule) <= LONGEST]
     if rules:
-        without = _without_tools(hook, "rules", rules, "`if` is a rule about a tool call")
+        without = _without_tools(hook, "rules", "`if` is a rule for tool calls")
         yield from without or (found for rule in rules for found in _rule_never(hook, rule))
     if wanted.effects:
-        yield from _without_tools(hook, "effects", wanted.effects, "`effect` is about what a tool call would do")
+        yield from _without_tools(hook, "effects", "`effect` is for tool calls")
 
 
 # BH304, BH305: events that have nothing to match
@@ -102,15 +103,15 @@ def _takes(hook: Declared) -> str:
     return f"{listed(list(hook.events))} {'take' if len(hook.events) > 1 else 'takes'}"
 
 
-def _without_tools(hook: Declared, field: str, said: Sequence[str], what: str) -> list[Finding]:
+def _without_tools(hook: Declared, field: str, what: str) -> list[Finding]:
     bare = [kind.__name__ for kind in kinds(hook) if kind.match_field != "tool_name"]
     if not bare:
         return []
     there = "" if len(bare) == len(hook.events) else " there"
     have = "have" if len(bare) > 1 else "has"
     message = f"{what}, and {listed(bare)} {have} none: the hook never runs{there}"
-    value = said[0] if field == "rules" and len(said) == 1 else list(said)
-    return [finding(hook, "BH305", field, message, f"remove `{edit(hook, field, value)}`, or use PreToolUse")]
+    with_tools = [kind.__name__ for kind in kinds(hook) if kind.match_field == "tool_name"]
+    return [finding(hook, "BH305", field, message, at_event(hook, *(with_tools or ["PreToolUse"])))]
 
 
 # BH308, BH309: what is no list of names, and no expression that was meant
@@ -137,12 +138,19 @@ def _condition(hook: Declared) -> list[Finding]:
     effect = "it matches every tool" if matcher.matches(_NO_TOOL) else effect
     named = dict.fromkeys(_TOOL_IS.findall(pattern))
     tools = [_meant_tool(name, row) or name for name in named]
-    hint = edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
-    hint = 'name the tools, as in "Bash|Write"' if _NEGATION.search(pattern) or not tools else hint
+    hint: str = edit(hook, "match", "|".join(tools)) if row.matching in _LISTS or len(tools) == 1 else "name one tool"
+    hint = (
+        f"name the tools, as in `{edit(hook, 'match', 'Bash|Write')}`"
+        if _NEGATION.search(pattern) or not tools
+        else hint
+    )
     rule = edit(hook, "rules", f"{(*tools, 'Bash')[0]}(...)")
-    more = f"; judge its input with `{rule}` or in the hook"
+    if "tool_input" in pattern or "matches" in pattern:
+        hint = (
+            f"{f'write `{hint}`' if isinstance(hint, Edit) else hint}, and check its input with `{rule}` or in the hook"
+        )
     message = f"`{pattern}` is a condition, and a matcher is compared with the tool's name: {effect}"
-    return [finding(hook, "BH308", "match", message, hint + more * ("tool_input" in pattern or "matches" in pattern))]
+    return [finding(hook, "BH308", "match", message, hint)]
 
 
 def _empty_alternative(hook: Declared) -> list[Finding]:
@@ -175,7 +183,7 @@ def _wrong_language(hook: Declared) -> list[Finding]:
         if not hook.events or fields - {None}:
             return _rule_for_regex(hook, pattern) or _glob_for_regex(hook, pattern)
         return []
-    foreign, wants = _FOREIGN.get(row.matching, (_REGEX_SIGNS, "names and `*`, parted by `|`"))
+    foreign, wants = _FOREIGN.get(row.matching, (_REGEX_SIGNS, "names and `*`, separated by `|`"))
     if not foreign.search(pattern):
         return []
     message = f"`{pattern}` is read by `{row.name}` as {wants}, and so never matches"
@@ -187,12 +195,12 @@ def _rule_for_regex(hook: Declared, pattern: str) -> list[Finding]:
     rule = _RULE.fullmatch(pattern)
     if not rule or canonical(rule[1]) not in TOOLS or not compile_matcher(pattern, "claude", "PreToolUse").problem:
         return []
-    message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool"
+    message = f"`{pattern}` is a rule, and a matcher is compared only with the name of the tool"
     return [finding(hook, "BH303", "match", message, _two_edits(hook, rule[1], pattern))]
 
 
 def _two_edits(hook: Declared, tool: str, rule: str) -> str:
-    return f"{edit(hook, 'match', canonical(tool))} and {edit(hook, 'rules', rule)}"
+    return f"write `{edit(hook, 'match', canonical(tool))}` and `{edit(hook, 'rules', rule)}`"
 
 
 def _glob_for_regex(hook: Declared, pattern: str) -> list[Finding]:
@@ -210,10 +218,10 @@ def _translated(hook: Declared, row: Meanings, pattern: str) -> str:
     if row.matching == "wildcard":
         return edit(hook, "match", "|".join(names))
     if len(names) > 1:
-        return f"write one hook for each of {listed(names)}, or set `{edit(hook, 'dialect', 'claude')}`"
+        return f"write one hook for each of {listed(names)}"
     if row.matching == "glob":
         return edit(hook, "match", names[0])
-    return f"name one tool, or leave the matcher out, or set `{edit(hook, 'dialect', 'claude')}`"
+    return f"name one tool, as in `{edit(hook, 'match', called('Bash', row.naming))}`"
 
 
 # BH301, BH302: names that nothing has
@@ -231,10 +239,10 @@ def _never(hook: Declared) -> list[Finding]:
     about_tools = all(kind.match_field == "tool_name" for kind in wanted)
     rule = _RULE.fullmatch(pattern)
     if about_tools and rule and not _hits_a_tool(matchers[wanted[0]], row) and canonical(rule[1]) in TOOLS:
-        message = f"`{pattern}` is a rule, and a matcher sees only the name of the tool: it never matches"
+        message = f"`{pattern}` is a rule, and a matcher is compared only with the name of the tool: it never matches"
         return [finding(hook, "BH301", "match", message, _two_edits(hook, rule[1], pattern))]
     if {kind.__name__ for kind in wanted} <= NARROW and "," in pattern and _NAME_LIST.fullmatch(pattern):
-        message = f"`{pattern}` never matches: {_takes(hook)} lists parted by `|`"
+        message = f"`{pattern}` never matches: {_takes(hook)} lists separated by `|`"
         return [finding(hook, "BH301", "match", message, edit(hook, "match", re.sub(r"\s*[,|]\s*", "|", pattern)))]
     return _wrong_signs(hook, wanted, row) or [
         *_bare_servers(hook, row, about_tools),
@@ -273,7 +281,7 @@ def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> li
     matchers = [compile_matcher(item, row.matching, kind.__name__) for item in parted for kind in wanted]
     if any(matcher.matches(name) for matcher in matchers for name in real):
         return []  # an expression that matches after all: `Web+Fetch`
-    why = "names are parted by `|`" if row.matching in _LISTS else f"`{row.name}` reads it as one name"
+    why = "names are separated by `|`" if row.matching in _LISTS else f"`{row.name}` reads it as one name"
     message = f"`{parted[0]}` never matches: {why}"
     return [finding(hook, "BH301", "match", message, _listing(hook, names, wanted, row))]
 
@@ -315,7 +323,7 @@ def _bare_servers(hook: Declared, row: Meanings, about_tools: bool) -> list[Find
     if row.matching == "claude" and len(mended) > 1:
         text = f"^({text})$"  # a list with an expression in it is one expression, and would match parts of names
     are, example = "is" if len(servers) == 1 else "are", f"{servers[0].rstrip('_')}__..."
-    message = f"{listed(servers)} {are} no tool: a server's tools are `{example}`"
+    message = f"{listed(servers)} {are} not a tool: the tools of a server are called `{example}`"
     return [finding(hook, "BH302", "match", message, edit(hook, "match", text))]
 
 
@@ -331,7 +339,7 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
     plugin = agent_of(hook.file) == "plugin"
     for name, known in meant.items():
         if name in EVENTS and _about_tools(hook):
-            message = f"`{name}` is an event, and no tool: it never matches"
+            message = f"`{name}` is an event, not a tool: it never matches"
             yield finding(hook, "BH301", "match", message, _moved(hook, name))
         elif known is None or (plugin and (name in _ELSEWHERE or any(name in names for names in NAMINGS.values()))):
             continue
@@ -343,7 +351,9 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
             values = ", ".join(dict.fromkeys(value for kind in wanted for value in _values(kind, row)))
             elsewhere = any(name in VALUES.get(kind.__name__, "").split() for kind in wanted)
             here = f" under `{row.name}`" if elsewhere else ""
-            message = f"`{name}` is no {wanted[0].match_field} of {listed(list(hook.events))}{here}: it never matches"
+            message = (
+                f"`{name}` is not a {wanted[0].match_field} of {listed(list(hook.events))}{here}: it never matches"
+            )
             yield finding(hook, "BH301", "match", message, f"one of {values}")
 
 
@@ -351,8 +361,7 @@ def _moved(hook: Declared, event: str) -> str:
     if event in hook.events:
         left = [name for name in _plain_names(hook.match or "") if name not in EVENTS]
         return edit(hook, "match", "|".join(left)) if left else f"remove `{edit(hook, 'match', hook.match)}`"
-    how = f"`{edit(hook, 'events', event)}`" if hook.shape == "yaml" else f'`"{event}": [...]`'
-    return f"put it under {how}, without a matcher"
+    return f"{at_event(hook, event)} and remove `{edit(hook, 'match', hook.match)}`"
 
 
 def _each_once(pattern: str) -> str:
@@ -441,15 +450,23 @@ def _rule_never(hook: Declared, text: str) -> list[Finding]:
         rule = Rule.parse(text)
     except RuleError:
         return []
-    if "*" not in rule.tool and not rule.tool.startswith("mcp__") and rule.tool not in TOOLS:
-        meant = _meant_tool(rule.tool, meanings("claude"))
-        if meant is None:
-            return []
-        message = f"`{rule.tool}` never matches: there is a tool `{meant}`"
-        better = text.replace(rule.tool, meant, 1)
+    if better := corrected_rule(text):
+        message = f"`{rule.tool}` never matches: there is a tool `{Rule.parse(better).tool}`"
         hint = edit(hook, "rules", with_rule(hook, text, better))
         return [finding(hook, "BH301", "rules", message, hint, better)]
-    return _contradiction(hook, rule) if len(hook.conditions.rules) == 1 else []
+    known = "*" in rule.tool or rule.tool.startswith("mcp__") or rule.tool in TOOLS
+    return _contradiction(hook, rule) if known and len(hook.conditions.rules) == 1 else []
+
+
+def corrected_rule(text: str) -> str:
+    """The rule with the tool that it probably means; empty where its tool is known or may be the user's own."""
+    try:
+        tool = Rule.parse(text).tool
+    except RuleError:
+        return ""
+    known = "*" in tool or tool.startswith("mcp__") or tool in TOOLS
+    meant = None if known else _meant_tool(tool, meanings("claude"))
+    return text.replace(tool, meant, 1) if meant else ""
 
 
 def with_rule(hook: Declared, old: str, new: str) -> str | list[str]:
@@ -511,9 +528,9 @@ def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
         for deed, variants in _seen_by(rule):
             missed = [spelt for spelt in variants if not any(_sees(other, spelt) for other in beside)]
             if missed:
-                message, better = f"`{text}` does not see {listed(missed[:3])}", f"Bash({' '.join(deed.command)} *)"
-                whole = edit(hook, "rules", with_rule(hook, text, better))
-                hint = f"`{whole}` sees them all; or add a hook for each"
+                message = f"`{text}` misses {listed(missed[:3])}"
+                better = f"Bash({' '.join(deed.command)} *)"
+                hint = f"write `{edit(hook, 'rules', with_rule(hook, text, better))}`, which matches all of them"
                 yield finding(hook, "BH306", "rules", message, hint, better)
                 break
 
@@ -539,6 +556,22 @@ def _seen_by(rule: Rule) -> Iterator[tuple[CommandDeed, list[str]]]:
         about = tuple(words[: len(deed.command)]) == deed.command and _sees(rule, " ".join(words))
         if about and (variants := _variants(deed, words[len(deed.command) :])):
             yield deed, variants
+
+
+def other_spelling(text: str, command: str) -> str:
+    """A rule that also matches this command, where it is another spelling of what the rule is for; else empty."""
+    rule = _shell_rule(text)
+    commands = [one.words for one in shell.parse(command).commands] if rule is not None else []
+    for deed, _ in _seen_by(rule) if rule is not None else ():
+        if any(_is_spelt(deed, words) for words in commands):
+            return f"Bash({' '.join(deed.command)} *)"
+    return ""
+
+
+def _is_spelt(deed: CommandDeed, words: Sequence[str]) -> bool:
+    count = len(deed.command)
+    given = set(words[count:])
+    return tuple(words[:count]) == deed.command and any(given.issuperset(one.split()) for one in deed.spellings)
 
 
 def _variants(deed: CommandDeed, words: list[str]) -> list[str]:
@@ -586,7 +619,7 @@ def _outdone(rules: Sequence[Permitted], stricter: Sequence[Permitted], kind: st
         other = by_rule.get((one.rule.tool, one.rule.specifier)) or by_rule.get((one.rule.tool, None))
         if other is not None:
             message = f"`{one.text}` has no effect: `{kind}` has `{other.text}` ({other.place})"
-            yield Finding("BH307", message, one.file, one.line, one.column, "remove it here: the stricter list decides")
+            yield Finding("BH307", message, one.file, one.line, one.column, "remove it: the stricter list decides")
 
 
 CHECKS = (lint_match,)

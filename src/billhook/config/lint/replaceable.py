@@ -1,10 +1,11 @@
 """Published patterns that a recipe replaces: BH512, always a note.
 
-Only shapes whose behaviour was compared with the recipe's are here (tests/recipes/test_replaceable.py); a script that
-does anything else beside is left alone.
+A command *is* a recipe only if both do the same, with the command's own values (tests/recipes/test_replaceable.py runs
+both). A recipe *may replace* a hook that has its purpose. A script that does anything else is left alone.
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -32,8 +33,9 @@ class Replaced(NamedTuple):
 
     recipe: str
     events: frozenset[str]
-    line: str = ""  # the whole command, where that is all
+    line: str = ""  # the whole command, where that is all; its named groups are parameters of the recipe
     script: tuple[str, ...] = ()  # what a script contains, each of it; or a command that is one
+    same: bool = False  # it does the same, for the events that the hook has
 
 
 _WAITING: Final = frozenset({"Stop", "Notification"})
@@ -42,10 +44,10 @@ TABLE: Final = (
     Replaced("format-after-edit", frozenset({"PostToolUse"}), rf"{_FILE}xargs (?:-\S+ )*{_FORMATTER}(?:\|\| true)?"),
     Replaced("notify-desktop", _WAITING, rf"notify-send(?: -\S+)*(?: {_TEXT})+"),
     Replaced("notify-desktop", _WAITING, r"osascript -e 'display notification [^']*'"),
-    Replaced("notify-sound", _WAITING, rf"(?:afplay|paplay)(?: {_TEXT})+ ?&?"),
-    Replaced(
-        "notify-bell", _WAITING, r"""(?:printf|echo -e|echo -ne) ['"]?\\(?:a|007)['"]?(?: ?> ?/dev/tty)?|tput bel"""
-    ),
+    Replaced("notify-sound", _WAITING, rf"paplay (?P<linux>{_TEXT})", same=True),
+    Replaced("notify-sound", _WAITING, rf"afplay (?P<mac>{_TEXT})", same=True),
+    Replaced("notify-bell", _WAITING, r"""(?:printf|echo -ne?) ['"]\\(?:a|007)['"] ?> ?/dev/tty""", same=True),
+    Replaced("notify-bell", _WAITING, r"""(?:printf|echo -ne?) ['"]?\\(?:a|007)['"]?|tput bel"""),
     Replaced("no-commits-to-main", _BEFORE, script=(_CURRENT, r"\bmain\b", r"git.{0,9}commit", _REFUSES)),
     Replaced("no-verify", _BEFORE, script=("--no-verify", _REFUSES)),
 )
@@ -58,10 +60,19 @@ def lint_replaceable(hook: Declared) -> Iterator[Finding]:
     text = hook.action.text.strip()
     for one in TABLE:
         if {*hook.events} <= one.events and (what := _described(one, hook, text)):
-            hint = f"`billhook add {one.recipe} --print` shows what it would be"
-            found = finding(hook, "BH512", "run", f"{what} is `billhook add {one.recipe}`", hint)
-            yield replace(found, note=True)
+            yield replace(_found(one, hook, text, what), note=True)
             return
+
+
+def _found(one: Replaced, hook: Declared, text: str, what: str) -> Finding:
+    if one.same and hook.match in (None, "", "*"):
+        found = re.fullmatch(one.line, text)
+        values = {"events": ",".join(hook.events), **(found.groupdict() if found else {})}
+        given = [word for name, value in values.items() for word in ("--set", f"{name}={''.join(shlex.split(value))}")]
+        message = f"{what} is `{shlex.join(['billhook', 'add', one.recipe, *given])}`"
+        return finding(hook, "BH512", "run", message, f"`billhook add {one.recipe} --print` shows what it would be")
+    hint = f"compare them: `billhook add {one.recipe} --print` shows what it does"
+    return finding(hook, "BH512", "run", f"`billhook add {one.recipe}` may replace {what}", hint)
 
 
 def _described(one: Replaced, hook: Declared, text: str) -> str:

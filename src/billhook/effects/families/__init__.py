@@ -1,4 +1,4 @@
-"""One table per family of programs: what each program does, as rows that a person who knows the program can read.
+"""One table per family of programs: what each program does, in rows that users of the program can read.
 
 A family is a module with `ROWS` and `READERS` (program name -> function); see `effects/table.py`. Loaded at first use.
 """
@@ -33,7 +33,7 @@ def is_known(program: str) -> bool:
 
 
 def effects_of_command(command: Command, world: World, scopes: dict[str, Scope]) -> list[Effect]:
-    """What one command does by itself; what it runs in turn is a command of its own."""
+    """What one command itself does; commands that it runs are separate."""
     rows, readers = _tables()
     if command.name not in rows and command.name not in readers:
         return []

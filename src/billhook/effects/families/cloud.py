@@ -1,6 +1,6 @@
 """Infrastructure: what the command lines of clouds, clusters and hosts destroy.
 
-Most of these programs are `program group... verb name`. One reader looks for the verb; rows say what has another form.
+Most of these programs are `program group... verb name`. One reader looks for the verb; rows cover other forms.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ def _cloud(call: Call) -> Iterator[Effect]:
     """The first word that is a verb decides; a verb may be the last part of a word: `apps:destroy`."""
     call = call.with_words(
         call.before_dashes, _CLOUDS[call.command.name]
-    )  # what `op run -- ...` runs is no word of its own
+    )  # the command after `op run --` is not part of its words
     operands = call.operands
     for place, word in enumerate(operands[:6]):
         verb = word.rpartition(":")[2]

@@ -62,7 +62,7 @@ _EACH_LINE = re.compile(r"-[0-9laws]*[np][0-9lawseE]*")
 
 
 class LiteralReader(PythonReader):
-    """A text of any other language, as far as its calls are literal."""
+    """Code in any other language, as far as its calls are literal."""
 
     def read(self, text: str) -> None:
         for name, _, value in (word.partition("=") for word in Options(self.call.command.args, _AWK).values("-v")):
@@ -106,7 +106,7 @@ def _unescaped(text: str) -> str:
 
 
 class _Parser:
-    """The tokens of a text as a tree of Python."""
+    """The tokens of some code as a tree of Python."""
 
     def __init__(self, text: str, language: Language, stdin: str | None) -> None:
         self._language, self._stdin = language, stdin
@@ -244,7 +244,7 @@ class _Parser:
 
 
 def _text_of(items: list[ast.expr]) -> str:
-    """The only item of a list, if it is a text."""
+    """The only item of a list, if it is a string."""
     item = items[0] if len(items) == 1 else None
     if isinstance(item, ast.JoinedStr) and len(item.values) == 1:
         item = item.values[0]
@@ -252,7 +252,7 @@ def _text_of(items: list[ast.expr]) -> str:
 
 
 def _interpolated(text: str) -> list[ast.expr]:
-    """The parts of a text with variables in it: `a #{b} $c`."""
+    """The parts of a string with variables in it: `a #{b} $c`."""
     return [
         ast.Name(re.sub(r"[#${}]", "", part)) if place % 2 else ast.Constant(_unescaped(part))
         for place, part in enumerate(_INSIDE.split(text))
@@ -266,14 +266,14 @@ _DOWNLOADS = re.compile(r"(?i)\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|d
 
 
 class PowerShellReader(PythonReader):
-    """A text of PowerShell: pipes of commands, as calls."""
+    """PowerShell code: pipes of commands, as calls."""
 
     def parse(self, text: str) -> ast.AST:
         statements = re.split(r"[;\n]", re.sub(r"#[^\n]*", "", text))
         return ast.Module([ast.Expr(self._pipe(statement)) for statement in statements], [])
 
     def _pipe(self, statement: str) -> ast.expr:
-        """The commands of a pipe: what one gets from it is its argument where it has none of its own."""
+        """The commands of a pipe: the piped value is the argument of a command without arguments."""
         given: ast.expr = ast.Call(ast.Name("iwr"), [], []) if _DOWNLOADS.search(statement) else ast.Constant(None)
         found: list[ast.expr] = []
         options = ""

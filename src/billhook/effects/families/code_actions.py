@@ -52,15 +52,15 @@ _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\s*(?:do\b|\{)|\
 
 
 class Seen(NamedTuple):
-    """What a text shows of a value."""
+    """The known part of a value."""
 
-    value: Any = None  # a text, bytes, a number or a tuple of such; None: not known
+    value: Any = None  # a string, bytes, a number or a tuple of such; None: unknown
     name: str = ""  # of a module or a function: `os.system`
     origins: frozenset[str] = frozenset()  # where it comes from: "remote", "decoded", "secret"
 
     @property
     def text(self) -> str:
-        """The value as a text, UNKNOWN where it is not known."""
+        """The value as a string, with UNKNOWN for its unknown parts."""
         return text_of(self.value)
 
 
@@ -132,7 +132,7 @@ class CodeReader:
             self.effects.append(self.call.effect("remote-shell", scope="remote"))
 
     def run(self, text: str) -> None:
-        """Read a text, the whole or one that it runs in turn."""
+        """Read the whole code, or code that it runs."""
         raise NotImplementedError
 
     def act(self, does: str, args: Sequence[Seen], named: Mapping[str, Seen], name: str = "") -> Seen:
@@ -195,7 +195,7 @@ class CodeReader:
         elif {"w", "a", "x", "+"} & set(mode):
             self._on_path("overwrite" if "w" in mode else "write", path)
         else:
-            return self._reads(path)._replace(value=path)  # it stands for the content until that is read
+            return self._reads(path)._replace(value=path)  # the path represents the content until that is read
         return None
 
     def _on_read(self, call: CodeCall) -> Seen:

@@ -93,7 +93,7 @@ def _deletes_all(words: list[str]) -> bool:
 
 
 def effects_of_sql(call: Call, text: str, database: Iterable[str] = ()) -> Iterator[Effect]:
-    """What a text of SQL destroys in a database, of which names, hosts or paths are given."""
+    """What SQL text destroys in a database, which is given by names, hosts or paths."""
     names = [word for word in database if word]
     if len(text) > LARGEST_SQL:
         yield call.effect("run-opaque", certain=False, why="the SQL is too long to be read")

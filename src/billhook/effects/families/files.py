@@ -553,7 +553,7 @@ def _find(call: Call) -> Iterator[Effect]:
 
 _MODE = re.compile(r"-[rwxXstugo]+(?:,[-+=ugoarwxXst]+)*")
 _OPENS = re.compile(r"[0-7]?[0-7]{2}[2367]|[2-7][0-7]{3}|0*|(?:[ugoa,]*[oa][ug]*)?[+=][rxXst]*w.*|[ug]*\+[rwx]*s.*")
-"""Modes that let everybody write, run with another user's rights, or keep everybody out."""
+"""Modes that are world-writable, run with another user's rights, or lock all users out."""
 
 
 def _chmod(call: Call) -> Iterator[Effect]:
@@ -596,7 +596,7 @@ _MAKERS: Final = (
 
 
 def _make_filesystem(call: Call) -> Iterator[Effect]:
-    """A file system made anew: on a disk all is lost, in an image file only that file."""
+    """A new file system: on a disk everything is lost, in an image file only that file."""
     dry = call.command.name in ("mke2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4") and call.has("-n")
     if dry or call.has("-V"):
         return

@@ -19,9 +19,9 @@ class Language(msgspec.Struct, frozen=True):
     programs: str = ""  # its interpreters, where they have other names
     comment: str = r"\#[^\n]*"
     bare: bool = False  # a call needs no parentheses: `unlink "x"`
-    ticks: bool = False  # a text in backticks is a command
+    ticks: bool = False  # code in backticks is a command
     redirects: bool = False  # `print > "file"`, `print | "command"`
-    processes: str = ""  # processes are started only by a text that holds one of these words
+    processes: str = ""  # only code with one of these words starts processes
     texts: Mapping[str, str] = {}  # what statements that are no calls do -> a pattern; its group is the argument
 
 
@@ -170,9 +170,9 @@ CALLS: Final[Mapping[str, str]] = {
 }
 """What calls do, and their names: `code_actions.py` tells what each word means.
 
-A name counts by its whole, `os.remove`, or by its last part where only that is listed: `rmSync` for `fs.rmSync`. What
-stands before a name with a dot is its first argument: `.unlink` for `Path("x").unlink()`. `perl:` before a name: it
-means this in one language only.
+A name counts as a whole, `os.remove`, or by its last part if only that is listed: `rmSync` for `fs.rmSync`. The value
+before a name with a dot is its first argument: `.unlink` for `Path("x").unlink()`. `perl:` before a name: only in this
+language.
 """
 
 

@@ -136,7 +136,7 @@ def _socat(call: Call) -> Iterator[Effect]:
 
 
 def _ssh(call: Call) -> Iterator[Effect]:
-    """What it runs there is a command of its own; here: what is fed to it, and a way back in."""
+    """The command on the other machine is read separately; here: its input, and a tunnel back to this machine."""
     call = call.with_values("-i -p -l -o -F -J -L -D -R -b -c -E -e -I -m -O -Q -S -W -w")
     if call.options.values("-R"):
         yield call.effect("remote-shell", next(iter(call.operands), ""), scope="remote", weight="light")

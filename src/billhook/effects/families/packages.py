@@ -1,4 +1,4 @@
-"""Package managers: what is published for others, taken back, or removed from this machine.
+"""Package managers: what is published, yanked, or removed from this machine.
 
 Installing is harmless here, and so is removing a dependency from a project: version control has its list.
 """

@@ -22,7 +22,7 @@ from billhook.effects.families.code_actions import DEEPEST, LARGEST_CODE, CodeRe
 from billhook.effects.families.languages import Language
 from billhook.effects.table import Call, word_set
 
-MOST_STEPS: Final = 50_000  # nodes that are looked at; a text of 64 KiB that computes needs fewer
+MOST_STEPS: Final = 50_000  # nodes that are visited; 64 KiB of usual code needs fewer
 MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
 NOTHING: Final = Seen()
@@ -33,7 +33,7 @@ _NAMESPACES: Final = (
     "sys.modules.",
     "globalThis.",
     "global.",
-)  # what they hold has a name of its own
+)  # their content has a separate name
 _HOMES: Final = ("os.environ.HOME", "process.env.HOME", "Dir.home")
 _CODECS: Final = word_set("utf-8 utf8 ascii latin-1 hex base64 rot13 rot_13")  # others may make very much of little
 
@@ -109,7 +109,7 @@ _RULES: Final[tuple[tuple[str, Callable[..., Any]], ...]] = (
     (".rglob", lambda folder, pattern: (_joined(folder, "**", pattern),)),
     ("os.walk", lambda folder, *_: ((folder, ("*",), ("*",)),)),
 )
-"""Functions, and how their value follows from their arguments; before a name with a dot stands the first."""
+"""Functions, and how their value follows from their arguments; the first argument comes before a name with a dot."""
 
 
 @functools.cache
@@ -123,13 +123,13 @@ def _functions() -> Mapping[str, Callable[..., Any]]:
 
 
 def _result(compute: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a function makes of values; None where it fails, or would make too much."""
+    """The result of a function; None if it fails, or would be too large."""
     sizes = sorted(map(_size, args))
     if max(sum(sizes), math.prod(sizes[-2:])) > LARGEST_RESULT:
         return None
     try:
         found = compute(*map(_plain, args))
-    except Exception:  # the code's own arguments: whatever a function makes of them, it is no value
+    except Exception:  # the arguments come from the code: a function that fails has no value
         return None
     if isinstance(found, bytes) and any(arg is None or (isinstance(arg, str) and UNKNOWN in arg) for arg in args):
         return None
@@ -189,7 +189,7 @@ class PythonReader(CodeReader):
                 self._enter(name, [])
 
     def parse(self, text: str) -> ast.AST:
-        """A text as a tree of Python."""
+        """The code as a tree of Python."""
         return ast.parse(text)
 
     def _eval(self, node: ast.AST | None) -> Seen:

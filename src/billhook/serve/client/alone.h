@@ -1,8 +1,8 @@
-/* What the client needs of a C library, on top of the kernel alone, where it is built with -DBILLHOOK_ALONE.
+/* The part of the C library that the client needs, on top of the kernel alone, for builds with -DBILLHOOK_ALONE.
 
-   A library that starts asks the processor dozens of questions about itself, and inside a virtual machine each of them
-   goes to the machine's owner: that takes longer than all that the client does. The headers are the library's; only
-   what they promise and the client uses is here, and no more of it: `snprintf` knows %s, %d, %ld and %lld. */
+   At start a C library runs dozens of CPUID instructions, and in a virtual machine each of them traps to the
+   hypervisor: this takes longer than everything the client does. The headers are the library's. Only what the client
+   uses is implemented: `snprintf` supports %s, %d, %ld and %lld. */
 
 #ifndef BILLHOOK_CLIENT_ALONE
 #define BILLHOOK_CLIENT_ALONE
@@ -56,7 +56,7 @@ __asm__(".text\n"
         "    mov x0, sp\n"
         "    and sp, x0, #-16\n"
         "    bl begin\n");
-#define COME_BACK NULL /* the kernel knows the way */
+#define COME_BACK NULL /* the kernel provides it */
 #define RESTORER 0UL
 
 #else
@@ -116,7 +116,7 @@ ssize_t write(int fd, const void *from, size_t n) { return CALL3(SYS_write, fd, 
 ssize_t pread(int fd, void *into, size_t n, off_t at) { return CALL4(SYS_pread64, fd, into, n, at); }
 off_t lseek(int fd, off_t at, int from) { return CALL3(SYS_lseek, fd, at, from); }
 int close(int fd) { return (int)CALL1(SYS_close, fd); }
-int dup2(int from, int to) { return (int)CALL3(SYS_dup3, from, to, 0); } /* of two that are not the same */
+int dup2(int from, int to) { return (int)CALL3(SYS_dup3, from, to, 0); } /* of two different descriptors */
 int pipe2(int ends[2], int flags) { return (int)CALL3(SYS_pipe2, ends, flags, 0); }
 int chdir(const char *path) { return (int)CALL1(SYS_chdir, path); }
 int fchdir(int fd) { return (int)CALL1(SYS_fchdir, fd); }
@@ -153,7 +153,7 @@ void _exit(int code) {
 
 /* -- signals and waiting ------------------------------------------------------------------------------------------ */
 
-enum { SIGNAL_BYTES = 8 }; /* of a set, as the kernel has it: the first of the library's */
+enum { SIGNAL_BYTES = 8 }; /* of a set in the kernel: the first bytes of the library's set */
 
 int sigemptyset(sigset_t *set) { return *(unsigned long *)set = 0, 0; }
 int sigaddset(sigset_t *set, int number) { return *(unsigned long *)set |= 1UL << (number - 1), 0; }
@@ -201,8 +201,8 @@ int poll(struct pollfd *some, nfds_t n, int ms) {
 
 /* -- texts -------------------------------------------------------------------------------------------------------- */
 
-/* The compiler calls these by itself, too, and must not find them in their own loops. */
-#ifndef __clang__ /* which -fno-builtin is enough for */
+/* The compiler also inserts calls of these, and must not do so inside their own loops. */
+#ifndef __clang__ /* for clang, -fno-builtin is enough */
 #pragma GCC push_options
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 #endif
@@ -265,12 +265,12 @@ size_t strspn(const char *s, const char *accepted) {
     return n;
 }
 
-/* Of digits, in tens. */
+/* Decimal digits only. */
 long strtol(const char *restrict s, char **restrict end, int base) {
     long value = 0;
     for (; *s >= '0' && *s <= '9'; s++)
         if (__builtin_mul_overflow(value, (long)base, &value) || __builtin_add_overflow(value, *s - '0', &value))
-            value = LONG_MAX / base; /* and it stays about there */
+            value = LONG_MAX / base; /* stays near the maximum */
     if (end) *end = (char *)s;
     return value;
 }
@@ -300,7 +300,7 @@ int snprintf(char *restrict into, size_t room, const char *restrict form, ...) {
                 if (n < room) into[n] = *s;
         } else {
             int is_long = *form == 'l';
-            while (*form == 'l') form++; /* both kinds of long are one here */
+            while (*form == 'l') form++; /* long and long long have the same size here */
             n = put_digits(into, room, n, is_long ? va_arg(values, long) : va_arg(values, int));
         }
     }
@@ -313,7 +313,7 @@ int snprintf(char *restrict into, size_t room, const char *restrict form, ...) {
 
 char **environ;
 
-/* Before what it gives stands how much that is. Nothing is given back: all of it lives as long as the client. */
+/* The size of a block is stored before it. Blocks are never freed: they live as long as the client. */
 void *realloc(void *old, size_t n) {
     size_t *at = (size_t *)mmap(NULL, n + sizeof *at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return NULL;

@@ -1,4 +1,4 @@
-/* One call of the client: what is known of it, its end when there is no answer, and waiting that ends in time. */
+/* One call of the client: its state, the failure answer, and waiting with a deadline. */
 
 #ifndef BILLHOOK_CLIENT_CALL
 #define BILLHOOK_CLIENT_CALL
@@ -12,11 +12,11 @@ enum {
     MOST_VARIABLES = 8192,
     MOST_ANSWER = (16 << 20) + 9, /* of a frame: both texts, their lengths and the code */
     CHUNK = 4096,     /* a pipe that polls as writable takes that much without blocking */
-    GRACE_MS = 500,   /* for `billhook hook` to answer by itself when a signal came */
-    EARLY_MS = 50,    /* before the deadline, when it is asked to; a tenth of the time, if that is less */
-    BURIAL_MS = 2000, /* for it to end its hooks after we have answered */
-    EXIT_MS = 100,    /* between the end of its stdout and its own; later than that, a hook of it answers later */
-    SILENCE_MS = 500, /* after which a whole document on stdin counts as all that comes */
+    GRACE_MS = 500,   /* for `billhook hook` to answer by itself after a signal */
+    EARLY_MS = 50,    /* before the deadline, when it is told to end; a tenth of the time, if that is less */
+    REAP_MS = 2000,   /* for it to end its hooks after we have answered */
+    EXIT_MS = 100,    /* between the end of its stdout and its exit; if it takes longer, a hook answers later */
+    SILENCE_MS = 500, /* after which a whole document on stdin counts as complete */
     START_MS = 5000,  /* for the daemon to begin; half of the deadline, if that is less */
 #ifndef ANSWER_MS
     ANSWER_MS = 600000, /* for the daemon to answer once it began, when there is no deadline */
@@ -29,16 +29,16 @@ struct bytes {
     size_t n, room;
 };
 
-static char *program;    /* as it was called */
+static char *program;    /* argv[0] */
 static char **arguments; /* without the program's name */
 static int argument_count;
 static const char *dialect = "claude", *argument_event = "";
-static int lets_pass;           /* --on-failure allow */
-static long deadline_ms;        /* as asked for; 0: none */
+static int fails_open;          /* --on-failure allow */
+static long deadline_ms;        /* --deadline; 0: none */
 static int64_t deadline;        /* on our clock, or NEVER */
 static struct bytes request, reply;
 static size_t stdin_at;         /* where the caller's stdin begins in the request */
-static int more_stdin;          /* there is more of it, not read yet */
+static int more_stdin;          /* a part of it is not read yet */
 static int stdout_begun;
 static sigset_t callers_mask;
 static volatile sig_atomic_t caught;
@@ -65,7 +65,7 @@ static size_t skip_space(const char *s, size_t n, size_t i) {
     return i;
 }
 
-/* Copies the value of the first "hook_event_name" at the top level: a tool's input may hold the same words deeper. */
+/* Copies the value of the first "hook_event_name" at the top level: a tool's input may contain the same key deeper. */
 static int event_in_json(const char *s, size_t n, char *name) {
     static const char key[] = "\"hook_event_name";
     long depth = 0;
@@ -76,7 +76,7 @@ static int event_in_json(const char *s, size_t n, char *name) {
         size_t start = i, end = i = end_of_string(s, n, i);
         if (depth != 1 || end - start != sizeof key - 1 || memcmp(s + start, key, sizeof key - 1)) continue;
         start = skip_space(s, n, end + 1);
-        if (start >= n || s[start] != ':') continue; /* no key, but a value that looks like it */
+        if (start >= n || s[start] != ':') continue; /* a value that looks like the key */
         start = skip_space(s, n, start + 1);
         if (start >= n || s[start] != '"') return 0;
         end = end_of_string(s, n, start++);
@@ -88,8 +88,8 @@ static int event_in_json(const char *s, size_t n, char *name) {
     return 0;
 }
 
-/* Short words for somebody who may not be listening: they are not waited for. */
-static int say(int fd, const char *words) {
+/* Prints a short text. Does not wait for a reader that is not reading. */
+static int print(int fd, const char *words) {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     ssize_t n = (ssize_t)strlen(words);
     return poll(&p, 1, 100) > 0 && write(fd, words, (size_t)n) == n;
@@ -100,8 +100,8 @@ static const char *variable_or_nothing(const char *name) {
     return value ? value : "";
 }
 
-/* The dialect of who calls: Copilot reads Claude Code's settings, and does not say what Claude Code says at each call. */
-static const char *spoken(void) {
+/* The dialect of the calling agent: Copilot reads Claude Code's settings, but does not send `permission_mode`. */
+static const char *callers_dialect(void) {
     static const char mode[] = "\"permission_mode\"";
     int copilots = *variable_or_nothing("COPILOT_PROJECT_DIR") || *variable_or_nothing("COPILOT_CLI");
     if (strcmp(dialect, "claude") || !copilots || !request.at) return dialect;
@@ -114,15 +114,15 @@ static _Noreturn void fail(const char *why) {
     if (!request.at || !event_in_json(request.at + stdin_at, request.n - stdin_at, event))
         snprintf(event, sizeof event, "%s", *argument_event ? argument_event : variable_or_nothing("HOOK_EVENT"));
     enum kind kind = kind_of(event);
-    const struct wording *row = wording_for(spoken(), kind);
-    int passes = lets_pass || !row->form, refuses = row->code ? row->code : 2;
+    const struct wording *row = wording_for(callers_dialect(), kind);
+    int passes = fails_open || !row->form, refuses = row->code ? row->code : 2;
     snprintf(text, sizeof text, "billhook: %s\n%s", why,
-             passes ? "billhook: the event passes without having been judged\n" : "");
-    say(2, text);
+             passes ? "billhook: the event continues without being checked\n" : "");
+    print(2, text);
     if (passes) _exit(0);
     if (!*row->form || stdout_begun) _exit(refuses);
     spell(text, sizeof text, row->form, why);
-    _exit(say(1, text) ? row->code : refuses);
+    _exit(print(1, text) ? row->code : refuses);
 }
 
 static _Noreturn void fail_for_time(void) {
@@ -138,7 +138,7 @@ static void catch(int number) {
     if (number != SIGCHLD) caught = number;
 }
 
-/* Every signal that would end us without an answer, but those of our own faults; and that of a child. */
+/* Every signal that would end the client without an answer, except those of crashes; and SIGCHLD. */
 static const int SIGNALS[] = {SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,
                               SIGXCPU, SIGPROF, SIGVTALRM, SIGIO,   SIGCHLD,
 #ifdef SIGPWR
@@ -147,7 +147,7 @@ static const int SIGNALS[] = {SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGALRM, SIG
 };
 enum { MOST_SIGNALS = sizeof SIGNALS / sizeof *SIGNALS };
 
-/* From here on signals come in only while we wait: none is missed between looking for it and waiting. */
+/* From here on signals arrive only while the client waits, so none is missed between a check and the wait. */
 static void hold_signals(void) {
     struct sigaction ours = {.sa_handler = catch}, before;
     sigset_t held;
@@ -163,7 +163,7 @@ static void hold_signals(void) {
     signal(SIGXFSZ, SIG_IGN); /* `ulimit -f`: the write fails, and we answer */
 }
 
-/* 1: the descriptor is ready; without one (-1), something happened. 0: the time is over, or a signal says so. */
+/* 1: the descriptor is ready, or without one (-1): something happened. 0: the time is over, or a signal came. */
 static int wait_for(int fd, short events, int64_t until) {
     struct pollfd p = {.fd = fd, .events = events};
     for (int64_t left = 1; left > 0;) {
@@ -180,7 +180,7 @@ static void await(int fd, short events) {
     if (!wait_for(fd, events, deadline)) fail_for_time();
 }
 
-/* The same with less patience: 0 when that is over, while there is still time for something else. */
+/* The same with an earlier limit: 0 if only that limit has passed and there is time left for something else. */
 static int awaited(int fd, short events, int64_t until) {
     if (wait_for(fd, events, until)) return 1;
     if (caught || now() >= deadline) fail_for_time();
@@ -189,8 +189,8 @@ static int awaited(int fd, short events, int64_t until) {
 
 static int not_yet(void) { return errno == EAGAIN || errno == EINTR; }
 
-/* Descriptors 0 to 2 may be closed, and nothing of ours must be taken for them. */
-static int out_of_the_way(int fd) {
+/* Descriptors 0 to 2 may be closed, and a file of the client must not take their place. */
+static int above_stderr(int fd) {
     if (fd < 0 || fd > 2) return fd;
     int higher = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     close(fd);
@@ -207,7 +207,7 @@ static void make_room(struct bytes *b, size_t more) {
     b->room = room;
 }
 
-/* Whether all that was opened in a text is closed again. */
+/* Whether all brackets and quotes are closed. */
 static int is_whole(const char *s, size_t n) {
     long depth = 0;
     for (size_t i = 0; i < n; i++) {
@@ -218,8 +218,8 @@ static int is_whole(const char *s, size_t n) {
     return depth == 0;
 }
 
-/* Whether an agent that leaves the pipe open has said all: a whole document, and then nothing for a while. */
-static int said_all(const char *s, size_t n) {
+/* Whether an agent that leaves the pipe open has sent everything: a whole document, then nothing for a while. */
+static int sent_all(const char *s, size_t n) {
     size_t end = n, least = n > 64 ? n - 64 : 0;
     while (end > least && is_space(s[end - 1])) end--;
     if (end == least || s[end - 1] != '}') return 0;
@@ -227,7 +227,7 @@ static int said_all(const char *s, size_t n) {
     return !awaited(0, POLLIN, quiet < deadline ? quiet : deadline) && is_whole(s, n);
 }
 
-/* Reads some of stdin; 0 at its end, and where there is none to read. */
+/* Reads a part of stdin; 0 at its end, or if it can't be read. */
 static size_t read_stdin(char *into, size_t most) {
     for (;;) {
         await(0, POLLIN);

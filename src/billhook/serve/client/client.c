@@ -1,10 +1,10 @@
 /* billhook-hook: `billhook hook` for the price of a process start.
 
-   Hands the event on stdin, with arguments, folder and environment, to the daemon and gives back what that says. Where
-   there is no daemon it starts one for the next time and runs `billhook hook` itself: the cold path. That is possible
-   only as long as the daemon has not said that it started, because a hook runs at most once per call. When the daemon
-   breaks off later, when the deadline passes and on a signal, the client gives the failure answer, in the words of the
-   agent's dialect. Where this can't be compiled, launcher.sh runs `billhook hook` instead.
+   Sends the event on stdin, with arguments, folder and environment, to the daemon and prints its reply. If there is no
+   daemon, it starts one for the next call and runs `billhook hook` itself: the cold path. This is possible only until
+   the daemon reports that it started, because a hook runs at most once per call. If the connection breaks later, if the
+   deadline passes, and on a signal, the client prints the failure answer in the agent's dialect. If this can't be
+   compiled, launcher.sh runs `billhook hook` instead.
 
    cc -O2 -static -DBILLHOOK_VERSION='"0.1.0"' -o billhook-hook client.c     (Linux; elsewhere -DBILLHOOK_PORTABLE) */
 
@@ -36,14 +36,14 @@ static void add_text(const char *text) {
     request.n += n;
 }
 
-/* Everything but stdin. 0: more than the daemon takes. */
+/* Everything but stdin. 0: more than the daemon accepts. */
 static int write_head(char **environment) {
     static char cwd[1 << 16];
     size_t variables = 0;
     while (environment[variables]) variables++;
     make_room(&request, 8);
     memcpy(request.at, "bh\0\1", 4);
-    request.n = 8; /* the length is known in the end */
+    request.n = 8; /* the length is filled in last */
     add_text(BILLHOOK_VERSION);
     add_number((size_t)argument_count);
     for (int i = 0; i < argument_count; i++) add_text(arguments[i]);
@@ -55,11 +55,11 @@ static int write_head(char **environment) {
     return argument_count <= MOST_ARGUMENTS && variables <= MOST_VARIABLES && request.n < MOST_BYTES;
 }
 
-/* 0: more than the daemon takes; the rest can still be read. */
+/* 0: more than the daemon accepts; the remaining input is still unread. */
 static int add_stdin(void) {
     for (size_t n = 1; n; request.n += n) {
         if ((more_stdin = request.n >= MOST_BYTES)) return 0;
-        if (said_all(request.at + stdin_at, request.n - stdin_at)) break;
+        if (sent_all(request.at + stdin_at, request.n - stdin_at)) break;
         make_room(&request, 1 << 16);
         n = read_stdin(request.at + request.n, request.room - request.n);
     }
@@ -70,7 +70,7 @@ static int add_stdin(void) {
 
 /* -- the daemon --------------------------------------------------------------------------------------------------- */
 
-/* Writes the path of the daemon's folder. 0: nobody can tell where it is. */
+/* Writes the path of the daemon's folder. 0: its path is unknown. */
 static int find_folder(char *path, size_t room) {
     const char *chosen = getenv("BILLHOOK_HOME"), *home = getenv("HOME");
     if (!chosen || !*chosen) chosen = "~/.claude";
@@ -80,20 +80,20 @@ static int find_folder(char *path, size_t room) {
     return n > 0 && (size_t)n < room;
 }
 
-/* connect(2), also where the path is longer than an address may be: from inside the folder. */
+/* connect(2). If the path is too long for an address, it connects from inside the folder. */
 static int connect_in(int s, const char *folder) {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "s"};
     int back = -1;
     size_t n = strlen(folder);
     if (n + sizeof "/s" > sizeof address.sun_path) {
-        if ((back = out_of_the_way(open(".", FOLDER | O_CLOEXEC))) < 0) return -1;
+        if ((back = above_stderr(open(".", FOLDER | O_CLOEXEC))) < 0) return -1;
         if (chdir(folder)) return close(back), -1;
     } else {
         memcpy(address.sun_path, folder, n);
         memcpy(address.sun_path + n, "/s", sizeof "/s");
     }
     int result = connect(s, (struct sockaddr *)&address, sizeof address), error = errno;
-    if (back >= 0 && fchdir(back)) fail("there is no way back into the working directory");
+    if (back >= 0 && fchdir(back)) fail("cannot return to the working directory");
     if (back >= 0) close(back);
     errno = error;
     return result;
@@ -104,21 +104,21 @@ static int is_ours(int s) {
     return !peer_uid(s, &uid) && uid == geteuid();
 }
 
-/* A connection to our own daemon, or -1. Only a folder that nobody else can put anything into is looked at. */
+/* A connection to this user's daemon, or -1. A folder that other users can write to is ignored. */
 static int call_daemon(const char *folder, int64_t begin_by) {
     struct stat status;
     if (lstat(folder, &status) || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() || status.st_mode & 077)
         return -1;
-    int s = out_of_the_way(open_socket());
+    int s = above_stderr(open_socket());
     if (s < 0) return -1;
     while (connect_in(s, folder)) {
         if (!not_yet() || now() >= begin_by) return close(s), -1;
-        awaited(-1, 0, now() + 5 * MILLISECOND); /* it has no room for us yet */
+        awaited(-1, 0, now() + 5 * MILLISECOND); /* its backlog is full */
     }
     return is_ours(s) ? s : (close(s), -1);
 }
 
-/* Whether it was taken does not matter here: what the daemon says, or its silence, tells. */
+/* Errors don't matter here: they show in the daemon's reply, or when none comes. */
 static void send_request(int s, int64_t begin_by) {
     for (size_t sent = 0; sent < request.n;) {
         ssize_t n = send(s, request.at + sent, request.n - sent, 0);
@@ -127,8 +127,8 @@ static void send_request(int s, int64_t begin_by) {
     }
 }
 
-/* Whether the first `n` bytes of the reply are here, or come until then. Who hangs up has still what was sent before;
-   and a daemon that can't say that it began does not begin. */
+/* Whether the first `n` bytes of the reply are here, or arrive in time. If time runs out, the connection is shut down:
+   bytes that were sent before still count, and a daemon that can't report that it began does not begin. */
 static int have(int s, size_t n, int64_t until) {
     if (n > reply.n) make_room(&reply, n - reply.n);
     while (reply.n < n) {
@@ -153,8 +153,8 @@ static void put(int fd, const char *data, size_t n) {
     }
 }
 
-/* Gives the answer that the body of a frame holds, and ends. Comes back when that is none. */
-static void give_answer(const char *body, size_t n) {
+/* Prints the answer in the body of a frame, and exits. Returns if the body is invalid. */
+static void print_answer(const char *body, size_t n) {
     if (n < 9) return;
     size_t out = number_at(body + 1);
     if (out > n - 9 || number_at(body + 5 + out) != n - 9 - out) return;
@@ -163,7 +163,7 @@ static void give_answer(const char *body, size_t n) {
     _exit((unsigned char)body[0]);
 }
 
-/* Ends with the daemon's answer; comes back when it has not started. 0: it does not want this call, or hangs. */
+/* Exits with the daemon's answer; returns if the daemon has not started. 0: it rejected this call, or hangs. */
 static int take_answer(int s, int64_t until) {
     int started = 0;
     for (size_t at = 0; have(s, at + 1, until); at += 5) {
@@ -176,15 +176,15 @@ static int take_answer(int s, int64_t until) {
         size_t n = number_at(reply.at + at + 1);
         if (n > (kind == 'A' ? MOST_ANSWER : 0)) break;
         if (kind == 'S') continue;
-        if (have(s, at + 5 + n, until)) give_answer(reply.at + at + 5, n);
+        if (have(s, at + 5 + n, until)) print_answer(reply.at + at + 5, n);
         break;
     }
     if (started && now() >= until) fail_for_time();
-    if (started) fail("the daemon broke off after it had started; hooks may have run");
+    if (started) fail("the daemon closed the connection before it answered; hooks may have run");
     return now() < until;
 }
 
-/* A daemon that leaves has removed its socket before it says so. */
+/* A daemon that shuts down removes its socket before it reports that. */
 static int is_gone(const char *folder) {
     char path[PATH_MAX + 3];
     struct stat status;
@@ -194,7 +194,7 @@ static int is_gone(const char *folder) {
 
 /* -- the command line --------------------------------------------------------------------------------------------- */
 
-/* The value of `option` at arguments[*i], also as `--option=value`; NULL when it is another one. */
+/* The value of `option` at arguments[*i], also as `--option=value`; NULL if another option is there. */
 static const char *value_of(const char *option, int *i) {
     const char *word = arguments[*i];
     size_t n = strlen(option);
@@ -203,16 +203,16 @@ static const char *value_of(const char *option, int *i) {
     return ++*i < argument_count ? arguments[*i] : "";
 }
 
-/* As `billhook hook` reads it: anywhere. */
+/* Anywhere on the command line, as in `billhook hook`. */
 static int is_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
 
-/* Takes what we need ourselves. What is wrong with the rest is for billhook to say. */
+/* Reads the options that the client needs. billhook reports errors in the others. */
 static void read_arguments(void) {
     const char *value;
     for (int i = 0; i < argument_count; i++) {
         if (arguments[i][0] != '-') argument_event = *argument_event ? argument_event : arguments[i];
         else if ((value = value_of("--as", &i))) dialect = value;
-        else if ((value = value_of("--on-failure", &i))) lets_pass = !strcmp(value, "allow");
+        else if ((value = value_of("--on-failure", &i))) fails_open = !strcmp(value, "allow");
         else if ((value = value_of("--deadline", &i)))
             deadline_ms = strspn(value, "0123456789") == strlen(value) ? strtol(value, NULL, 10) : 0;
         else if (!value_of("--config", &i)) value_of("--from", &i);

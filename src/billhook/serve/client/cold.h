@@ -1,4 +1,4 @@
-/* The client without a daemon: starts one for the next time, and runs `billhook hook` itself. */
+/* The client without a daemon: starts one for the next call, and runs `billhook hook` itself. */
 
 #ifndef BILLHOOK_CLIENT_COLD
 #define BILLHOOK_CLIENT_COLD
@@ -7,7 +7,7 @@
 
 static void put(int fd, const char *data, size_t n);
 
-/* Becomes `billhook WORDS`: the one beside us, else the one on PATH. Comes back when there is none. */
+/* Becomes `billhook WORDS`: the program beside this one, otherwise the first on PATH. Returns if neither exists. */
 static void become_billhook(char **words) {
     static char path[PATH_MAX + 16];
     own_path(path, program);
@@ -25,7 +25,7 @@ static void become_billhook(char **words) {
     execvp("billhook", words);
 }
 
-/* A grandchild in a session of its own, with nothing of the caller's open: it lives on, and nobody waits for it. */
+/* A grandchild in a new session, without the caller's open files: it keeps running and no process waits for it. */
 static void start_daemon(void) {
     char *words[] = {NULL, "daemon", "start", "--quiet", NULL};
     const char *unwanted = getenv("BILLHOOK_NO_DAEMON");
@@ -48,24 +48,24 @@ static void keep(int fd, const char *data, size_t n) {
     while (n) {
         ssize_t written = write(fd, data, n);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) fail("stdin can not be kept for billhook hook");
+        if (written <= 0) fail("cannot buffer stdin for billhook hook");
         data += written;
         n -= (size_t)written;
     }
 }
 
-/* What we have read of stdin becomes stdin again, with the rest of it. */
-static void give_back_stdin(void) {
+/* Makes stdin readable again from its beginning: what was already read, then what follows. */
+static void restore_stdin(void) {
     static char rest[1 << 16];
-    int fd = out_of_the_way(open_scratch());
+    int fd = above_stderr(open_scratch());
     keep(fd, request.at + stdin_at, request.n - stdin_at);
     for (size_t n = 1; more_stdin && n; keep(fd, rest, n)) n = read_stdin(rest, sizeof rest);
-    if (lseek(fd, 0, SEEK_SET) || dup2(fd, 0) < 0) fail("stdin can not be kept for billhook hook");
+    if (lseek(fd, 0, SEEK_SET) || dup2(fd, 0) < 0) fail("cannot buffer stdin for billhook hook");
     close(fd);
 }
 
-/* It learns who we are and until when we wait: its own clock would start after Python has. */
-static void say_who_waits(pid_t us) {
+/* Passes on this process's id and deadline: a deadline measured by the child would begin after Python has started. */
+static void export_client(pid_t us) {
     char words[64];
     snprintf(words, sizeof words, "%ld %lld", (long)us, deadline == NEVER ? 0LL : (long long)(deadline / MILLISECOND));
     setenv("BILLHOOK_CLIENT", words, 1);
@@ -73,17 +73,17 @@ static void say_who_waits(pid_t us) {
 
 static pid_t start_hook(char **words, int out, int err) {
     pid_t us = getpid(), pid = fork();
-    if (pid < 0) fail("no process can be started for billhook hook");
-    setpgid(pid, pid); /* both of us do it: neither can be too late */
+    if (pid < 0) fail("cannot start a process for billhook hook");
+    setpgid(pid, pid); /* parent and child both call it, so the order does not matter */
     if (pid) return pid;
     end_with_parent();
-    say_who_waits(us);
+    export_client(us);
     if (getppid() == us && dup2(out, 1) == 1 && dup2(err, 2) == 2) become_billhook(words);
     _exit(127);
 }
 
-/* What it says on stdout, until it says no more. 0: not until then, or a signal wants us to end. */
-static int heard(int out, int64_t until) {
+/* Reads its stdout to the end. 0: the time is over, or a signal came. */
+static int read_output(int out, int64_t until) {
     while (wait_for(out, POLLIN, until)) {
         make_room(&reply, 1 << 16);
         ssize_t n = read(out, reply.at + reply.n, reply.room - reply.n);
@@ -93,7 +93,7 @@ static int heard(int out, int64_t until) {
     return 0;
 }
 
-/* 0: it has not ended until then, or a signal wants us to end. */
+/* 0: the time is over, or a signal came. */
 static int ended(pid_t pid, int *status, int64_t until) {
     do
         if (waitpid(pid, status, WNOHANG)) return 1;
@@ -113,9 +113,9 @@ static void pass_on(int err) {
     pass_on_errors(err);
 }
 
-/* Whether it ended. When it only hung up, because a hook answers later, the agent gets its answer and may go on. */
-static int heard_to_the_end(pid_t pid, int *status, int out, int err, int64_t until) {
-    if (!heard(out, until)) return 0;
+/* Whether it ended. If it only closed stdout, because a hook answers later, the agent gets its answer already. */
+static int read_to_exit(pid_t pid, int *status, int out, int err, int64_t until) {
+    if (!read_output(out, until)) return 0;
     int64_t soon = now() + EXIT_MS * MILLISECOND;
     if (ended(pid, status, soon < until ? soon : until)) return 1;
     if (caught || now() >= until) return 0;
@@ -124,41 +124,41 @@ static int heard_to_the_end(pid_t pid, int *status, int out, int err, int64_t un
     return ended(pid, status, until);
 }
 
-/* It ends its hooks, which takes a moment after our answer; somebody has to see to it. */
-static void leave_a_witness(pid_t pid) {
+/* It ends its hooks, which takes a moment after our answer. The reaper kills what is left after that. */
+static void leave_reaper(pid_t pid) {
     if (fork()) return;
     setsid();
     if (close_from(0))
         for (int fd = 0; fd < 1024; fd++) close(fd);
-    for (int64_t until = now() + BURIAL_MS * MILLISECOND; now() < until && !kill(-pid, 0);) poll(NULL, 0, 20);
+    for (int64_t until = now() + REAP_MS * MILLISECOND; now() < until && !kill(-pid, 0);) poll(NULL, 0, 20);
     kill(-pid, SIGKILL);
     _exit(0);
 }
 
-static int64_t when_to_ask(void) {
+static int64_t when_to_stop(void) {
     if (deadline == NEVER) return NEVER;
     int64_t tenth = (deadline - now()) / 10, most = EARLY_MS * MILLISECOND;
     return deadline - (tenth < most ? tenth : most);
 }
 
-/* Runs it as long as there is time, and a little before it is over asks it to end. The code that it ends with by itself
-   is the answer, also then: it knows its hooks. A code that `billhook hook` has no use for is a fault: some agents would
-   let the call pass. What it says goes through our hands, so that there is one answer, its own or ours. */
+/* Runs it until shortly before the deadline, then sends it a signal. The code that it exits with is the answer even
+   then: it has the results of its hooks. A code that `billhook hook` does not use is a failure: some agents would
+   allow the call. Its output is collected first, so that the agent gets exactly one answer, its own or ours. */
 static _Noreturn void run_hook(char **words) {
-    int status = 255 << 8, number = 0, out[2], err = out_of_the_way(open_scratch());
-    if (err < 0 || open_pipe(out)) fail("no process can be started for billhook hook");
-    for (int i = 0; i < 2; i++) out[i] = out_of_the_way(out[i]);
+    int status = 255 << 8, number = 0, out[2], err = above_stderr(open_scratch());
+    if (err < 0 || open_pipe(out)) fail("cannot start a process for billhook hook");
+    for (int i = 0; i < 2; i++) out[i] = above_stderr(out[i]);
     pid_t pid = start_hook(words, out[1], err);
     close(out[1]);
     reply.n = 0;
-    int in_time = heard_to_the_end(pid, &status, out[0], err, when_to_ask()), over = in_time;
+    int in_time = read_to_exit(pid, &status, out[0], err, when_to_stop()), over = in_time;
     if (!in_time) {
         int64_t grace = now() + GRACE_MS * MILLISECOND;
         number = caught;
         caught = 0;
         kill(-pid, number == SIGINT || number == SIGHUP ? number : SIGTERM);
-        over = heard(out[0], number && grace < deadline ? grace : deadline) && ended(pid, &status, deadline);
-        if (!over) leave_a_witness(pid);
+        over = read_output(out[0], number && grace < deadline ? grace : deadline) && ended(pid, &status, deadline);
+        if (!over) leave_reaper(pid);
     }
     int code = over && WIFEXITED(status) ? WEXITSTATUS(status) : 255;
     if (code == 0 || code == 2 || (code == 1 && !strcmp(dialect, "lesson"))) {
@@ -168,7 +168,7 @@ static _Noreturn void run_hook(char **words) {
     if (number) caught = number;
     if (!in_time) fail_for_time();
     pass_on_errors(err);
-    fail(code == 127 ? "billhook hook can not be started" : "billhook hook broke off");
+    fail(code == 127 ? "cannot start billhook hook" : "billhook hook exited unexpectedly");
 }
 
 static _Noreturn void go_cold(int with_daemon) {
@@ -177,8 +177,8 @@ static _Noreturn void go_cold(int with_daemon) {
     words[1] = "hook";
     memcpy(words + 2, arguments, (size_t)argument_count * sizeof *words);
     if (with_daemon) start_daemon();
-    if (!request.at) become_billhook(words); /* for --help: nobody is judged */
-    else give_back_stdin();
+    if (!request.at) become_billhook(words); /* --help: there is no event */
+    else restore_stdin();
     run_hook(words);
 }
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# billhook-hook where nothing could be compiled: runs `billhook hook` of the same installation. If that can't start or
-# breaks off, the event is refused in the agent's own format, as words.h has it.
+# billhook-hook if the C client could not be compiled: runs `billhook hook` of the same installation. If that can't
+# start or crashes, the event is refused in the agent's format, as in words.h.
 
-find_billhook() { # beside this file, links followed; else on PATH
+find_billhook() { # beside this file, links followed; otherwise on PATH
     while [ -L "$me" ]; do
         link=$(PATH=$PATH:/usr/bin:/bin readlink "$me") || break
         case $link in /*) me=$link ;; *) me=${me%/*}/$link ;; esac
@@ -38,14 +38,14 @@ read_arguments() {
     done
 }
 
-read_rest() { # of stdin; an agent may leave it open
+read_rest() { # of stdin, with a time limit: an agent may leave it open
     cat <&3 &
     reader=$!
     (sleep 1 && kill "$reader") >/dev/null 2>&1 &
     wait "$reader"
 } 2>/dev/null
 
-read_event() { # several names, one of them deep in a tool's input for example, count as none
+read_event() { # several different names, for example one in a tool's input, count as unknown
     found=$(read_rest | tr '\t\r\n' '   ' | grep -oE '"permission_mode"|"hook_event_name" *: *"[^"]*"' | sort -u)
     case $dialect,${COPILOT_PROJECT_DIR-}${COPILOT_CLI-},$found in
     claude,,* | *'"permission_mode"'*) ;;
@@ -56,11 +56,11 @@ read_event() { # several names, one of them deep in a tool's input for example, 
 }
 
 allow() {
-    echo "billhook: the event passes without having been judged" >&2
+    echo "billhook: the event continues without being checked" >&2
     exit 0
 }
 
-deny() { # CODE [JSON]; what `billhook hook` may have printed before would spoil the JSON
+deny() { # CODE [JSON]; output of `billhook hook` before it would make the JSON invalid
     [ "$1" = 0 ] && refusing=2 || refusing=$1
     [ -z "${2-}" ] || { [ -z "$begun" ] && printf '%s\n' "$2" || exit "$refusing"; }
     exit "$1"
@@ -130,7 +130,7 @@ answer() {
 
 me=$0 code=127 dialect=claude on_failure= argument= begun= child= ended=
 { true 3<&0; } 2>/dev/null || exec </dev/null # closed
-[ -d /dev/stdin ] && exec </dev/null         # Python does not start with a folder there
+[ -d /dev/stdin ] && exec </dev/null         # Python does not start if stdin is a folder
 exec 3<&0
 find_billhook
 [ -n "$billhook" ] && run_hook "$@"
@@ -140,8 +140,8 @@ case $code:$dialect in 0:* | 2:* | 1:lesson) exit "$code" ;; esac
 PATH=$PATH:/usr/bin:/bin LC_ALL=C
 export LC_ALL
 trap '' PIPE
-why="billhook: billhook hook broke off"
-case $code in 126 | 127) why="billhook: billhook hook can not be started" ;; 1) ;; *) begun=1 ;; esac
+why="billhook: billhook hook exited unexpectedly"
+case $code in 126 | 127) why="billhook: cannot start billhook hook" ;; 1) ;; *) begun=1 ;; esac
 read_event
 find_kind
 echo "$why" >&2

@@ -1,6 +1,6 @@
 /* What differs between systems: Linux, or any POSIX system with -DBILLHOOK_PORTABLE (macOS).
 
-   The portable half uses no call of Linux's own; where POSIX has no atomic form of a call, two calls replace it. */
+   The portable half uses no Linux-specific call; where POSIX has no atomic form of a call, two calls replace it. */
 
 #ifndef BILLHOOK_CLIENT_SYSTEM
 #define BILLHOOK_CLIENT_SYSTEM
@@ -37,7 +37,7 @@
 
 enum { CLOCK = CLOCK_MONOTONIC, FOLDER = O_PATH };
 
-/* Signals of `mask` come in only during the call. */
+/* Signals outside of `mask` arrive only during the call. */
 static int poll_with(struct pollfd *some, nfds_t n, const struct timespec *left, const sigset_t *mask) {
     return ppoll(some, n, left, mask);
 }
@@ -61,10 +61,10 @@ static int peer_uid(int s, uid_t *uid) {
 
 static int close_from(int first) { return (int)syscall(SYS_close_range, first, ~0U, 0); }
 
-/* An agent that is tired of us kills us without a word. */
+/* An agent may kill the client with SIGKILL, which it can't handle. */
 static void end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGTERM); }
 
-/* The path of this program, links resolved; empty when unknown. */
+/* The path of this program with links resolved; empty if unknown. */
 static void own_path(char path[PATH_MAX + 1], const char *name) {
     (void)name;
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
@@ -80,7 +80,7 @@ enum { CLOCK = CLOCK_MONOTONIC };
 #endif
 enum { FOLDER = O_RDONLY, SLICE_MS = 50 };
 
-/* Without `ppoll` a signal can come between unblocking and waiting, and is then noticed a slice later. */
+/* Without `ppoll` a signal can arrive between unblocking and waiting; it is then noticed one slice later. */
 static int poll_with(struct pollfd *some, nfds_t n, const struct timespec *left, const sigset_t *mask) {
     sigset_t held;
     int ms = SLICE_MS;
@@ -126,7 +126,7 @@ static int close_from(int first) {
     return -1;
 }
 
-static void end_with_parent(void) {} /* `billhook hook` watches us itself */
+static void end_with_parent(void) {} /* `billhook hook` watches its parent itself */
 
 static void own_path(char path[PATH_MAX + 1], const char *name) {
     if (!strchr(name, '/') || !realpath(name, path)) *path = 0;

@@ -1,6 +1,6 @@
-/* The failure answer in the words of each dialect: refused, and the reason where the model reads it.
+/* The failure answer in each dialect: a refusal, with the reason where the model reads it.
 
-   What an agent does with an answer was measured on the real ones. The tables are generated. */
+   The tables are generated. How each agent treats an answer was measured with the real agents. */
 
 #ifndef BILLHOOK_CLIENT_WORDS
 #define BILLHOOK_CLIENT_WORDS
@@ -42,7 +42,7 @@ static const struct wording *wording_for(const char *dialect, enum kind kind) {
     return row;
 }
 
-/* In a form `@` is the reason, and `'` the quote. `why` has no quote and no backslash in it: it is put into JSON as it is. */
+/* In a form `@` is the reason and `'` is the quote. `why` goes into JSON unescaped: it has no quotes or backslashes. */
 static void spell(char *text, size_t room, const char *form, const char *why) {
     size_t n = 0;
     for (; *form && n + 1 < room; form++)

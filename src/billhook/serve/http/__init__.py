@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def described(url: str) -> dict[str, Any]:
-    """The whole description; `url` is where the server is."""
+    """The whole description; `url` is the server's address."""
     description: dict[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_text(encoding="utf-8"))
     description["info"]["version"] = __version__
     description["servers"] = [{"url": url}]
@@ -47,12 +47,12 @@ def described(url: str) -> dict[str, Any]:
 
 LARGEST: Final = 8 * 1024 * 1024  # bytes of a body
 _TOO_LARGE: Final = f"the body is larger than {LARGEST // 1024 // 1024} MiB"
-SLOWEST: Final = 30.0  # seconds for a body to come in
+SLOWEST: Final = 30.0  # seconds for a body to arrive
 PROJECT: Final = "x-billhook-project"
 NOTE: Final = "X-Billhook-Note"
 INHERITED: Final = ("HOME", "PATH", "USER", "LANG", "BILLHOOK_HOME", MARKER)
-"""The variables of the daemon's own environment that hooks get; who asks over HTTP sends none. The last is the mark of
-everything that this daemon starts."""
+"""The daemon's variables that hooks get, because HTTP clients send none. The last is the marker of all processes that
+this daemon starts."""
 _MOST_NOTES: Final = 8
 _LONGEST_NOTE: Final = 400
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e]+")
@@ -60,14 +60,14 @@ _log = logging.getLogger("billhook.serve")
 
 
 class App:
-    """What is served over HTTP. Lives as long as the server."""
+    """The HTTP application. Lives as long as the server."""
 
     def __init__(self, served: "Served") -> None:
-        self.busy = self.taken = 0  # events that are being judged now, and all that came
-        self.touched = asyncio.get_running_loop().time()  # when a client with the token last asked
+        self.busy = self.taken = 0  # events that are being answered, and all events so far
+        self.touched = asyncio.get_running_loop().time()  # the last request with a valid token
         self.stream = EventStream()
         self._environment = lru_cache(maxsize=64)(_environment)
-        """The same object for the same project: what is worked out from it is found again by that."""
+        """The same object for the same project, because caches use its identity."""
         self._served = served
         served.observers.append(self.stream.tell)
         routes = [
@@ -87,8 +87,8 @@ class App:
             await self.starlette(scope, receive, send)
         except ClientDisconnect:
             pass
-        except Exception:  # an answer of a crash was sent already
-            _log.exception("a fault of billhook's own, over HTTP")
+        except Exception:  # the error response was already sent
+            _log.exception("internal error, over HTTP")
 
     # -- about itself
 
@@ -107,18 +107,19 @@ class App:
         dialect = request.path_params["dialect"]
         if dialect not in DIALECTS:
             await drain(request.scope, request.receive)
-            error = BillhookError(f"no dialect `{dialect[:100]}`", place="path", hint=f"one of {', '.join(DIALECTS)}")
+            hint = f"use one of {', '.join(DIALECTS)}"
+            error = BillhookError(f"unknown dialect `{dialect[:100]}`", place="path", hint=hint)
             return problem(404, error, headers={"connection": "close"})
         try:
             answering, heard = await self._answered(request, dialect, f"http:{dialect}")
             return self._worded(answering, heard)
         except (ClientDisconnect, HTTPException):
             raise
-        except Exception as error:  # a status would let the event pass
-            _log.exception("a fault of billhook's own, over HTTP")
+        except Exception as error:  # with an error status the event would continue
+            _log.exception("internal error, over HTTP")
             if request.query_params.get("on_failure") == "allow":
                 raise
-            return said(held(f"a fault of billhook's own: {type(error).__name__}", dialect))
+            return said(held(f"internal error: {type(error).__name__}", dialect))
 
     def _worded(self, answering: OverHttp, heard: HookResponse) -> Response:
         body = heard.stdout
@@ -129,7 +130,7 @@ class App:
         response = Response(
             (body or b"{}") + b"\n", media_type="application/json", headers={**PLAIN, **_parting(answering)}
         )
-        for line in heard.lines[:_MOST_NOTES]:  # on stderr elsewhere
+        for line in heard.lines[:_MOST_NOTES]:  # a command hook prints them on stderr
             response.headers.append(NOTE, _UNPRINTABLE.sub(" ", line)[:_LONGEST_NOTE].strip())
         return response
 
@@ -147,7 +148,7 @@ class App:
         return problem(answering.status, error, headers=_parting(answering))
 
     async def _answered(self, request: Request, dialect: str, host: str) -> tuple[OverHttp, HookResponse]:
-        """The answer to the event of a request. Who goes away takes its hooks along."""
+        """The answer to the event of a request. If the client disconnects, its hooks are ended."""
         self.busy += 1
         self.taken += 1
         try:
@@ -176,11 +177,11 @@ def _environment(project: str) -> dict[str, str]:
 
 
 async def _sent(request: Request) -> Sent:
-    """The body, as far as it is taken."""
+    """The body, up to the size and time limits."""
     project = request.headers.get(PROJECT, "").encode("latin-1").decode("utf-8", "surrogateescape")
-    project = "" if project.startswith("$") else project  # an agent that knows no such variable
+    project = "" if project.startswith("$") else project  # an agent that does not set this variable
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise HTTPException(415, "the body is compressed; send it as it is")
+        raise HTTPException(415, "the body is compressed; send it uncompressed")
     announced = request.headers.get("content-length", "")
     if announced and (len(announced) > 15 or int(announced) > LARGEST) and "expect" in request.headers:
         return Sent(b"", unread=_TOO_LARGE, project=project)
@@ -189,12 +190,12 @@ async def _sent(request: Request) -> Sent:
         async with asyncio.timeout(SLOWEST):
             unread = await _taken(request, parts)
     except TimeoutError:
-        unread = f"the body did not come within {SLOWEST:g} s"
+        unread = f"the body did not arrive within {SLOWEST:g} s"
     return Sent(bytes(parts[:GLIMPSE] if unread else parts), unread=unread, project=project)
 
 
 async def _taken(request: Request, parts: bytearray) -> str:
-    """Take the body; why it was not taken to its end."""
+    """Read the body: why it was not read completely, or an empty string."""
     more = True
     while more:
         message = await request.receive()
@@ -203,14 +204,14 @@ async def _taken(request: Request, parts: bytearray) -> str:
         parts += message.get("body", b"")
         more = message.get("more_body", False)
         if len(parts) > LARGEST:
-            if more:  # otherwise we would wait for what never comes
+            if more:  # otherwise this would wait for data that never arrives
                 await drain(request.scope, request.receive)
             return _TOO_LARGE
     return ""
 
 
 def _parting(answering: OverHttp) -> dict[str, str]:
-    """Nobody waits for the rest of what was not read to its end."""
+    """Headers that close the connection if the body was not read completely."""
     return {"connection": "close"} if answering.sent.unread else {}
 
 
@@ -220,22 +221,20 @@ async def _refused(request: Request, error: Exception) -> Response:
     await drain(request.scope, request.receive)
     path = request.url.path[:200]
     if error.status_code == 404:
-        return problem(
-            404, f"there is nothing at `{path}`", hint="GET /openapi.json says what there is", headers=headers
-        )
+        return problem(404, f"not found: `{path}`", hint="GET /openapi.json lists the paths", headers=headers)
     if error.status_code == 405:
         hint = f"use {headers.get('Allow', '')}"
-        return problem(405, f"{request.method} is not for `{path}`", hint=hint, headers=headers)
+        return problem(405, f"{request.method} is not allowed for `{path}`", hint=hint, headers=headers)
     return problem(error.status_code, error.detail, headers=headers)
 
 
 async def _crashed(request: Request, error: Exception) -> Response:
-    return problem(500, f"a fault of billhook's own: {type(error).__name__}", hint="the daemon's log says more")
+    return problem(500, f"internal error: {type(error).__name__}", hint="see the daemon's log")
 
 
 # The daemon over HTTP:
 
-PATIENCE: Final = 30.0  # seconds that those who still wait for an answer have, when the server is closed
+TIMEOUT: Final = 30.0  # seconds for pending requests when the server is closed
 _BACKLOG: Final = 512
 _IDLE: Final = 15  # seconds that a connection may be idle between two requests
 
@@ -244,13 +243,13 @@ class Http:
     """A server that listens. Lives until it is closed."""
 
     def __init__(self, url: str, token: Path, app: "App", listener: asyncio.AbstractServer, state: Any) -> None:
-        self.url = url  # Where it listens, `http://127.0.0.1:8123`
+        self.url = url  # where it listens, for example `http://127.0.0.1:8123`
         self.token = token  # the file with the token
         self.app = app
         self._listener, self._state = listener, state
 
-    async def close(self, seconds: float = PATIENCE) -> None:
-        """Take no more requests, end the streams, and let those who wait have their answers."""
+    async def close(self, seconds: float = TIMEOUT) -> None:
+        """Accept no more requests, end the streams, and let pending requests finish."""
         self._listener.close()
         self.app.stream.end()
         for connection in list(self._state.connections):
@@ -268,8 +267,8 @@ class Http:
 async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed: bool = False) -> Http:
     """Listen, in the running loop, and answer with the engines of `served`; `folder` is the daemon's, for the token.
 
-    Raises UsageError when the port is taken, and when the address is not on the loopback and `exposed` does not say
-    that this is meant; StoreError when the token's file can't be made or believed.
+    Raises UsageError if the port is in use, or if the address is not on the loopback and `exposed` is false; StoreError
+    if the token's file can't be created or is not valid.
     """
     token, file = token_in(folder)
     sock = await _bound(host, port, exposed=exposed)
@@ -284,7 +283,7 @@ async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed
         log_config=None,
         log_level="error",
         access_log=False,
-        proxy_headers=False,  # nobody stands between us and who asks
+        proxy_headers=False,  # there is no proxy in front of this server
         server_header=False,
         date_header=False,
         timeout_keep_alive=_IDLE,
@@ -298,18 +297,18 @@ async def serve(served: "Served", host: str, port: int, folder: Path, *, exposed
 
 
 async def _bound(host: str, port: int, *, exposed: bool) -> socket.socket:
-    """A socket at the address, once it is clear who can reach it there."""
+    """A socket at the address, if the address is allowed."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"there is no address `{host}`: {error}", hint="use 127.0.0.1") from None
+        raise UsageError(f"unknown address `{host}`: {error}", hint="use 127.0.0.1") from None
     for *_, place in found:
         if not exposed and not ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback:
             raise UsageError(
-                f"`{host}` can be reached from other machines; HTTP is for this one",
-                hint="use 127.0.0.1; or --exposed, if this is meant: the token would cross the network unencrypted, "
-                "and whoever has it can have your hooks run",
+                f"`{host}` can be reached from other machines",
+                hint="use 127.0.0.1; or add --exposed, if other machines should connect: the token is sent over the "
+                "network unencrypted, and everyone who has it can run your hooks",
             )
     family, kind, protocol, _, place = found[0]
     sock = socket.socket(family, kind, protocol)
@@ -322,7 +321,7 @@ async def _bound(host: str, port: int, *, exposed: bool) -> socket.socket:
     except OSError as error:
         sock.close()
         raise UsageError(
-            f"can't listen at {_shown(host)}:{port}: {error.strerror}", hint="choose another port"
+            f"can't listen on {_shown(host)}:{port}: {error.strerror}", hint="choose another port"
         ) from None
     return sock
 

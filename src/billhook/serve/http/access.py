@@ -1,4 +1,4 @@
-"""Who may use the HTTP interface, and errors as HTTP answers."""
+"""Access control of the HTTP interface, and errors as HTTP responses."""
 
 import asyncio
 import hmac
@@ -20,11 +20,11 @@ from billhook.core import strictjson
 from billhook.core.errors import BillhookError
 from billhook.store.files import StoreError, create_once, read_bytes, state_root
 
-PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}  # what every answer says of itself
+PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}  # headers of every response
 
 
 def said(value: object, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
-    """A JSON answer."""
+    """A JSON response."""
     content = strictjson.encode(value) + b"\n"
     return Response(content, status, media_type="application/json", headers={**PLAIN, **headers})
 
@@ -37,16 +37,15 @@ def problem(status: int, error: BillhookError | str, *, hint: str = "", headers:
     return said({"error": shown}, status, headers)
 
 
-# uvicorn's connections, with what it leaves to a proxy in front of it:
+# uvicorn's connections, with the limits that it leaves to a proxy:
 
 
-SLOWEST: Final = 10.0  # seconds for the head of a request, from its first byte, or from the beginning of a connection
+SLOWEST: Final = 10.0  # seconds for the head of a request, from its first byte or from the start of the connection
 _MOST: Final = 1024  # connections at once
 
 
 class Careful(H11Protocol):
-    """One connection: bounded in number and in how slowly it may speak, and answered in JSON even when it speaks no
-    HTTP."""
+    """One connection, with limits for number and slowness. Errors are JSON, even if the request is not HTTP."""
 
     _slow: asyncio.TimerHandle | None = None
 
@@ -72,7 +71,7 @@ class Careful(H11Protocol):
         try:
             super().shutdown()
         except h11.LocalProtocolError:
-            self.transport.abort()  # it was broken already
+            self.transport.abort()  # it is already broken
 
     def timeout_keep_alive_handler(self) -> None:
         try:
@@ -81,7 +80,7 @@ class Careful(H11Protocol):
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        shown = {"message": "this is no HTTP request, or its head is too large", "place": None, "hint": None}
+        shown = {"message": "this is not an HTTP request, or its head is too large", "place": None, "hint": None}
         body = strictjson.encode({"error": shown}) + b"\n"
         headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
         try:
@@ -89,7 +88,7 @@ class Careful(H11Protocol):
             for part in parts:
                 self.transport.write(self.conn.send(part) or b"")
         except h11.LocalProtocolError:
-            self.transport.abort()  # in the middle of another answer
+            self.transport.abort()  # in the middle of another response
             return
         self.transport.close()
 
@@ -112,32 +111,33 @@ class Careful(H11Protocol):
             self.transport.abort()
 
 
-# Who is let in:
+# Access:
 
 TOKEN: Final = "token"
 _SHORTEST: Final = 32
 LARGEST_HEAD: Final = 32 * 1024  # bytes of a request's head
-_OPEN: Final = frozenset({"/healthz"})  # what needs no token
+_OPEN: Final = frozenset({"/healthz"})  # paths that need no token
 _DRAINED: Final = 16 * 1024 * 1024
 _DRAINING: Final = 5.0
-"""Bytes and seconds that somebody who is refused may still send: who is cut off in mid-sentence does not listen."""
+"""Bytes and seconds that a rejected client may still send: a client reads the response only after its request."""
 
 
 def token_in(folder: Path) -> tuple[bytes, Path]:
-    """The token of a daemon's folder, and its file, 0600, which is made where it is missing. Raises StoreError."""
+    """The token of a daemon's folder, and its file, mode 0600, created if it is missing. Raises StoreError."""
     path = folder / TOKEN
-    if not os.path.lexists(path):  # agents have it in their settings, so it outlives a daemon
+    if not os.path.lexists(path):  # agents have it in their settings, so the next daemon keeps it
         create_once(path, secrets.token_urlsafe(32).encode() + b"\n", root=folder)
     text = (read_bytes(path, 4096, root=folder) or b"").strip()
+    hint = "delete the file; a new token is created"
     if os.lstat(path).st_mode & 0o077:
-        raise StoreError("others can read or write the token", place=str(path), hint="remove it; a new one is made")
+        raise StoreError("other users can read or write the token", place=str(path), hint=hint)
     if len(text) < _SHORTEST or not text.isascii() or b"\n" in text or b" " in text:
-        raise StoreError("this is no token", place=str(path), hint="remove it; a new one is made")
+        raise StoreError("this is not a token", place=str(path), hint=hint)
     return text, path
 
 
 class Door:
-    """Stands before the application. Lives as long as that."""
+    """Checks requests before the application. Lives as long as the application."""
 
     def __init__(self, app: ASGIApp, token: bytes, *, host: str, port: int, exposed: bool) -> None:
         self._app, self._token, self._port, self._exposed = app, token, port, exposed
@@ -166,10 +166,10 @@ class Door:
             return 400, BillhookError(f"the head of the request is larger than {LARGEST_HEAD // 1024} KiB")
         host = _only(headers, b"host")
         if not self._is_ours(host):
-            message = "this is not the server that the request is for" if host else "the request names no host"
-            return 403, BillhookError(message, place="Host", hint=f"ask http://127.0.0.1:{self._port}")
+            message = "the request is for another host" if host else "the request has no valid Host header"
+            return 403, BillhookError(message, place="Host", hint=f"use http://127.0.0.1:{self._port}")
         if _from_a_page(headers, host):
-            return 403, BillhookError("requests of web pages are refused", place="Origin")
+            return 403, BillhookError("requests from web pages are rejected", place="Origin")
         if scope["path"] not in _OPEN and not self._knows(given := _only(headers, b"authorization")):
             return 401, _no_token(given)
         return None
@@ -178,7 +178,7 @@ class Door:
         name, port = _split(host.lower())
         if (port or "80") != str(self._port):
             return False
-        # Where others may ask by our address, a name would have to be ours, but an address can't be rebound.
+        # For an exposed server any address is valid: unlike a name, an address can't be rebound.
         return name in self._names or (self._exposed and _is_address(name))
 
     def _knows(self, authorization: str) -> bool:
@@ -188,27 +188,27 @@ class Door:
 
 
 def _no_token(given: str) -> BillhookError:
-    """What to set. An agent whose variable is not set sends nothing behind `Bearer`, or the variable's name."""
+    """The error with a hint. Without the variable an agent sends nothing after `Bearer`, or the variable's name."""
     sent = given.partition(" ")[2].strip()
     unset = not sent or sent.startswith("$")
-    message = "no token was sent: is BILLHOOK_TOKEN set where the agent was started?" if unset else "wrong token"
+    message = "the request has no token: is BILLHOOK_TOKEN set for the agent?" if unset else "wrong token"
     usual = state_root() == state_root("~/.claude")  # a daemon in the background has BILLHOOK_HOME set in any case
     folder = "~/.claude" if usual else "$BILLHOOK_HOME"
     hint = (
-        f'export BILLHOOK_TOKEN="$(cat {folder}/billhook/daemon/{TOKEN})" and start the agent again;'
-        " it is sent as `Authorization: Bearer $BILLHOOK_TOKEN`"
+        f'export BILLHOOK_TOKEN="$(cat {folder}/billhook/daemon/{TOKEN})" and restart the agent;'
+        " the agent sends `Authorization: Bearer $BILLHOOK_TOKEN`"
     )
     return BillhookError(message, place="Authorization", hint=hint)
 
 
 def _size_of_head(scope: Scope) -> int:
-    """Bytes of the request's line and headers. What comes all at once is read before anybody can count it."""
+    """Bytes of the request line and headers. A head that arrives at once is parsed before it can be limited."""
     line = len(scope["method"]) + len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
     return line + sum(len(key) + len(value) + 4 for key, value in scope["headers"])
 
 
 def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
-    """The value of a header that is there exactly once; nothing otherwise."""
+    """The value of a header that occurs exactly once; otherwise empty."""
     found = [value for key, value in headers if key == name]
     return found[0].decode("latin-1").strip() if len(found) == 1 else ""
 
@@ -230,7 +230,7 @@ def _is_address(name: str) -> bool:
 
 
 def _from_a_page(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
-    """Whether a browser sent it for a page that is not ours."""
+    """Whether a browser sent it for a page of another origin."""
     for key, value in headers:
         if key == b"origin" and value.decode("latin-1").strip().lower() != f"http://{host.lower()}":
             return True
@@ -240,8 +240,8 @@ def _from_a_page(headers: Iterable[tuple[bytes, bytes]], host: str) -> bool:
 
 
 def _asks_itself(scope: Scope) -> bool:
-    """Whether this is a hook of ours that asks us: an agent's settings name this server, and are our configuration,
-    too. The event is being judged already; asked again, it would go in a circle."""
+    """Whether the client is a hook that billhook itself runs: an agent's settings name this server, and billhook reads
+    them, too. The event is already being checked; a second check would loop."""
     if scope["method"] != "POST" or (b"user-agent", b"billhook") not in scope["headers"] or not scope["client"]:
         return False
     peer = tuple(scope["client"])
@@ -249,7 +249,7 @@ def _asks_itself(scope: Scope) -> bool:
 
 
 def _name_of(descriptor: int) -> tuple[str, int] | None:
-    """Where one end of a connection of this process is; None for what is no connection."""
+    """The address of one end of a connection of this process; None if it is not a connection."""
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             return None
@@ -260,9 +260,9 @@ def _name_of(descriptor: int) -> tuple[str, int] | None:
 
 
 async def drain(scope: Scope, receive: Receive) -> None:
-    """Hear somebody out, within reason."""
+    """Read the remaining request, within limits."""
     if any(key == b"expect" for key, _ in scope["headers"]):
-        return  # they wait for our word before they go on
+        return  # the client waits for a response before it sends the body
     size = 0
     try:
         async with asyncio.timeout(_DRAINING):

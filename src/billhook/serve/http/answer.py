@@ -1,8 +1,8 @@
-"""One event over HTTP: the words of its answer, in JSON only.
+"""One event over HTTP: its answer, in JSON only.
 
-No status refuses anything: agents let the event pass when their HTTP hook fails. So everything that refuses is a 200
-with a JSON body that the dialect obeys, also when billhook itself could not judge the event; an error status is given
-only where the event would pass anyhow.
+An error status refuses nothing: agents continue if their HTTP hook fails. So every refusal is a 200 with a JSON body
+that the agent obeys, even if billhook could not check the event. An error status is returned only if the event would
+continue anyway.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from billhook.serve.engine_pool import Served
 
 GLIMPSE: Final = 64 * 1024
-"""Bytes of an event that is too large or came too slowly, in which its name and folder are looked for."""
-GRACE: Final = 0.2  # seconds after its deadline in which the engine may still say what became of an event
+"""Bytes of an event that was too large or too slow; its name and folder are searched for in them."""
+GRACE: Final = 0.2  # seconds after its deadline in which the engine may still return the result of an event
 PARAMETERS: Final = ("on_failure", "deadline", "event")
 _EVENT: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 _CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.)*")')
@@ -43,10 +43,10 @@ _left_behind: set[asyncio.Task[Any]] = set()  # tasks that were cancelled and ar
 
 
 class Sent(NamedTuple):
-    """What a client sent."""
+    """A client's request."""
 
-    body: bytes  # all of it; of a body that could not be read to its end, the beginning
-    unread: str = ""  # why it could not
+    body: bytes  # if it could not be read completely, the beginning
+    unread: str = ""  # why it could not be read completely
     project: str = ""
 
 
@@ -63,8 +63,8 @@ class OverHttp(Answering):
         self.agent = dialect if dialect in OTHERS else ""
         self.over = host
         self.verdict: Verdict | None = None
-        self.why = ""  # why it could not be judged
-        self.fault: BillhookError | None = None  # what is wrong with what was sent
+        self.why = ""  # why it could not be checked
+        self.fault: BillhookError | None = None  # the error in the request
         self._served, self.sent, self._query = served, sent, query
 
     def _take(self, argv: list[str]) -> None:
@@ -84,7 +84,7 @@ class OverHttp(Answering):
             return await in_thread(lambda: self.prepare(argv))
 
     async def judge(self) -> HookResponse:
-        """Ask the hooks, for as long as the agent waits: nobody stands between us and it with a watch."""
+        """Run the hooks until the agent's timeout: no client in between enforces it."""
         seconds = self.arguments.seconds
         if seconds is None:
             return await super().judge()
@@ -94,7 +94,7 @@ class OverHttp(Answering):
         finally:
             if not task.done():
                 leave_behind(task)
-        return task.result() if task.done() else self.fail(f"there was no answer within {seconds:g} s")
+        return task.result() if task.done() else self.fail(f"no answer within {seconds:g} s")
 
     async def _fire(self, config: "Config", event: Event) -> Verdict:
         self.verdict = await self._served.fire(self, config, event)
@@ -103,7 +103,7 @@ class OverHttp(Answering):
     def _read(self, env: Mapping[str, str], here: str) -> Event:
         self.stdin = self.sent.body
         if self.sent.unread:
-            self.fault = BillhookError(self.sent.unread, hint="a guard for that must be a command hook")
+            self.fault = BillhookError(self.sent.unread, hint="use a command hook for events of this size")
             raise ValueError(self.sent.unread)
         try:
             if self.sent.project and not os.path.isabs(self.sent.project):
@@ -112,7 +112,7 @@ class OverHttp(Answering):
             if event.cwd and not os.path.isabs(event.cwd):
                 raise EventError("not an absolute path", path="$.cwd")
             if not event.cwd and not self.sent.project:
-                hint = "the folder whose hooks apply, or the header X-Billhook-Project"
+                hint = "send the project's folder as `cwd`, or in the header X-Billhook-Project"
                 raise EventError("missing field", path="$.cwd", hint=hint)
         except (EventError, MistypedError) as error:
             self.fault = error
@@ -120,7 +120,7 @@ class OverHttp(Answering):
         return event
 
     def _folder(self, environ: Mapping[str, str]) -> str:
-        """Also from a broken event: whose gates there are decides whether it is refused."""
+        """Also from an invalid event: the gates of its project decide whether it is refused."""
         said = super()._folder(environ)
         said = said if os.path.isabs(said) else _folder_in(self.sent.body)
         about = self.event or self.remains
@@ -129,14 +129,14 @@ class OverHttp(Answering):
         return began_in(about.session_id, said)
 
     def _gated(self, event: Event | None) -> bool:
-        return not self._folder(client_env.environ()) or super()._gated(event)  # whose event it is, nobody can tell
+        return not self._folder(client_env.environ()) or super()._gated(event)  # the project is unknown
 
     def fail(self, why: str, *, passing: int = 0, sure: bool = False) -> HookResponse:
         self.why = why.replace("the event on stdin", "the event")
         return super().fail(self.why, passing=passing, sure=sure)
 
     def _notice(self, event: Event, why: str) -> str:
-        return ""  # a status says it
+        return ""  # the status reports it
 
     def _heard(
         self,
@@ -149,28 +149,28 @@ class OverHttp(Answering):
         worded = as_json(self.dialect, event, answer)
         name = self.arguments.dialect
         lost = [*worded.lost, *(self._hold(event, worded.held) if worded.held else ())]
-        lines = [*warnings, *(f"the `{name}` dialect can't say everything: {one}" for one in lost)]
+        lines = [*warnings, *(f"the `{name}` dialect can't express everything: {one}" for one in lost)]
         lines += [f"note: {note}" for note in notes]
         return HookResponse(0, strictjson.encode(worded.output), lines=tuple(lines))
 
     @property
     def status(self) -> int:
-        """The status of an event that was not judged and was not refused for that."""
+        """The status of an event that was neither checked nor refused."""
         if self.sent.unread:
             return 408 if "within" in self.sent.unread else 413
         return 500 if self.fault is None else 400
 
 
 class Worded(NamedTuple):
-    """An answer in JSON alone."""
+    """An answer as JSON without an exit code."""
 
     output: dict[str, Any]
     lost: Sequence[str]
-    held: str = ""  # context that waits for an event which can carry it
+    held: str = ""  # context for a later event that can carry it
 
 
 def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
-    """An answer in JSON alone, and what is lost; what refuses does so without an exit code."""
+    """An answer as JSON without an exit code, and what is lost. A refusal is part of the JSON."""
     if isinstance(dialect, AgentDialect):
         return _of_agent(dialect, event, answer)
     unfit = ""
@@ -180,7 +180,7 @@ def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
         answer, unfit = shape_output(event, answer)
     output, lost = write_output(event, answer, dialect.meanings)
     if answer.stop and event.gates and not _refuses(dialect, event, output):
-        # A run can't be ended at every event, but what was about to happen can be refused.
+        # The agent can't be stopped at every event, but the action can be refused.
         reason = answer.reason or answer.stop_reason or "a hook stopped the run"
         denied = replace(answer, decision=Decision.DENY, reason=reason, stop=False, stop_reason="")
         output, more = write_output(event, denied, dialect.meanings)
@@ -189,8 +189,7 @@ def as_json(dialect: "Dialect", event: Event, answer: Answer) -> Worded:
 
 
 def _of_agent(dialect: AgentDialect, event: Event, answer: Answer) -> Worded:
-    """What the agent's command hook would print. A refusal that it would say by its exit code stands in the words that
-    most agents obey."""
+    """The output of the agent's command hook. A refusal by exit code becomes the JSON that most agents obey."""
     ended, lost, waits = dialect.write_exit(event, answer)
     output = strictjson.loads(ended.stdout) if ended.stdout else {}
     if ended.code and not _refuses(dialect, event, output):
@@ -203,42 +202,42 @@ def _refuses(dialect: "Dialect", event: Event, output: Mapping[str, Any]) -> boo
 
 
 def held(why: str, dialect: str = "claude") -> dict[str, Any]:
-    """A refusal of an event that nobody knows the kind of: on every event something in it holds, and on none does it
-    keep an agent going that wants to stop, if that agent can be told to."""
+    """A refusal of an event of unknown kind: a part of it applies to each event, and where the agent supports it, it
+    never keeps an agent running that is about to stop."""
     reason = f"billhook: {why}"
     return (AGENTS[dialect].refusal("http") if dialect in AGENTS else REFUSE_ANYTHING).output(reason)
 
 
 def refusal(answering: OverHttp) -> Verdict:
-    """The verdict on an event that was refused without having been judged."""
+    """The verdict on an event that was refused without being checked."""
     about = answering.event or answering.remains
     assert about is not None
     return Verdict(about, decision=Decision.DENY, reason=f"billhook: {answering.why}")
 
 
 def _argv(query: Sequence[tuple[str, str]]) -> list[str]:
-    """The query as the command line that it stands for. Raises UsageError."""
+    """The query as a command line. Raises UsageError."""
     given: dict[str, str] = {}
     for name, value in query:
         if name not in PARAMETERS:
-            raise UsageError(f"no parameter `{name[:100]}`", hint=f"{', '.join(PARAMETERS)} are known")
+            raise UsageError(f"unknown parameter `{name[:100]}`", hint=f"the parameters are {', '.join(PARAMETERS)}")
         if name in given:
             raise UsageError(f"`{name}` is given twice", hint="give it once")
         given[name] = value
     if "event" in given and not _EVENT.fullmatch(given["event"]):
-        raise UsageError("`event` is no name of an event", hint="PreToolUse, for example")
+        raise UsageError("`event` is not the name of an event", hint="use, for example, PreToolUse")
     options = [f"--{name.replace('_', '-')}={given[name]}" for name in ("on_failure", "deadline") if name in given]
     return [*options, *([given["event"]] if "event" in given else [])]
 
 
 def _as_parameter(error: UsageError) -> UsageError:
-    """What is wrong with an option, in the words of a query."""
+    """An error of an option as an error of a query parameter."""
     message = error.message.replace("--on-failure", "on_failure").replace("--deadline", "deadline")
     return UsageError(message, place="query", hint=error.hint.replace("--deadline ", "deadline="))
 
 
 def _folder_in(body: bytes) -> str:
-    """The folder that a text which is no event seems to be about."""
+    """The `cwd` in a body that is not a valid event."""
     found = _CWD.search(body[:GLIMPSE])
     try:
         said = strictjson.loads(found[1]) if found else ""
@@ -248,7 +247,7 @@ def _folder_in(body: bytes) -> str:
 
 
 def leave_behind(task: asyncio.Task[Any]) -> None:
-    """Cancel a task that nobody waits for."""
+    """Cancel a task without waiting for it."""
     _left_behind.add(task)
     task.add_done_callback(_left_behind.discard)
     task.cancel()

@@ -1,7 +1,7 @@
-"""Verdicts as they come, for those who watch: server-sent events.
+"""The stream of verdicts, as server-sent events.
 
-Nobody who judges waits for somebody who watches. Each reader has a queue that is bounded in number and bytes; one that
-reads too slowly is told how many verdicts it missed.
+Verdicts never wait for readers. Each reader has a queue with a limit for number and bytes; a reader that is too slow
+is told how many verdicts it missed.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.store.redaction import Redactor
 
-HEARTBEAT: Final = 15.0  # seconds of silence after which a reader gets a sign of life
-STALLED: Final = 60.0  # seconds after which a reader that takes nothing is let go
+HEARTBEAT: Final = 15.0  # seconds without a verdict after which a reader gets a comment
+STALLED: Final = 60.0  # seconds after which a reader that reads nothing is disconnected
 _MOST_READERS: Final = 64
 _MOST_WAITING: Final = 256
 _MOST_BYTES: Final = 1024 * 1024
-_LARGEST: Final = 128 * 1024  # bytes of one verdict; of a larger one only the gist is told
+_LARGEST: Final = 128 * 1024  # bytes of one verdict; a larger one is sent as a summary
 _GIST: Final = ("id", "time", "event", "session_id", "tool", "cwd", "host", "decision", "stop", "keep_going")
 _FILTERS: Final = ("session", "event")
 _log = logging.getLogger("billhook.serve")
 
 
 class StreamReader:
-    """Somebody who watches. Lives as long as their connection."""
+    """One reader of the stream. Lives as long as its connection."""
 
     def __init__(self, sessions: frozenset[str], events: frozenset[str]) -> None:
         self._sessions, self._events = sessions, events
@@ -66,7 +66,7 @@ class StreamReader:
         self._news.set()
 
     async def next(self) -> bytes:
-        """What there is to tell, at the latest after a heartbeat; nothing: it is over."""
+        """The next bytes, at the latest after a heartbeat; empty: the stream is over."""
         if not self._waiting and not self._dropped and not self._over:
             self._news.clear()
             try:
@@ -85,14 +85,14 @@ class StreamReader:
 
 
 class EventStream:
-    """Everybody who watches. Lives as long as the server."""
+    """All readers of the stream. Lives as long as the server."""
 
     def __init__(self) -> None:
         self.readers: set[StreamReader] = set()
         self._over = False
 
     def tell(self, verdict: Verdict, config: "Config", host: str) -> None:
-        """Tell those who want to know. Never raises: a verdict does not depend on who watches."""
+        """Send a verdict to its readers. Never raises: a verdict does not depend on its readers."""
         try:
             wanting = [reader for reader in self.readers if reader.wants(verdict.about)]
             if wanting:
@@ -103,14 +103,14 @@ class EventStream:
             _log.exception("verdict %s could not be streamed", verdict.id)
 
     def join(self, reader: StreamReader) -> bool:
-        """Whether there was room for one more."""
+        """Add a reader: whether there was room."""
         if self._over or len(self.readers) >= _MOST_READERS:
             return False
         self.readers.add(reader)
         return True
 
     def end(self) -> None:
-        """Tell everybody that it is over, and take nobody more."""
+        """End the stream for all readers, and accept no more."""
         self._over = True
         for reader in self.readers:
             reader.end()
@@ -136,7 +136,7 @@ class EventStream:
         return told
 
     def _redactor(self, config: "Config") -> "Redactor":
-        """The same as the log's; where nothing is logged, or secrets are logged, there is one here all the same."""
+        """The redactor of the log, or a new one if nothing is logged, or if secrets are logged."""
         options = {} if config.recording is None else config.recording.options
         return _redactor(config.root, tuple(options.get("redact_keys", ())))
 
@@ -149,7 +149,7 @@ def _redactor(root: str, more_keys: tuple[str, ...]) -> "Redactor":
 
 
 class EventResponse(Response):
-    """The answer that does not end until one side has enough."""
+    """A response that lasts until one side ends it."""
 
     media_type = "text/event-stream"
 
@@ -160,14 +160,14 @@ class EventResponse(Response):
 
     @classmethod
     def wanted(cls, stream: EventStream, query: Sequence[tuple[str, str]]) -> Response:
-        """The stream that a query asks for, or what is wrong with that."""
+        """The stream for a query, or an error response."""
         for name, _ in query:
             if name not in _FILTERS:
-                hint = f"{' and '.join(_FILTERS)} are known"
-                return problem(400, UsageError(f"no parameter `{name[:100]}`", place="query", hint=hint))
+                hint = f"the parameters are {' and '.join(_FILTERS)}"
+                return problem(400, UsageError(f"unknown parameter `{name[:100]}`", place="query", hint=hint))
         reader = StreamReader(*(frozenset(value for key, value in query if key == name) for name in _FILTERS))
         if not stream.join(reader):
-            return problem(503, "there are too many who watch", hint="close another stream")
+            return problem(503, "too many streams are open", hint="close another stream")
         return cls(stream, reader)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -193,12 +193,12 @@ class EventResponse(Response):
 
 
 async def hung_up(receive: Receive) -> None:
-    """Returns when the client has closed the connection."""
+    """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _told(kind: str, value: dict[str, Any], name: str = "") -> bytes:
-    """One event of a stream; JSON of ours has no line breaks."""
+    """One event of a stream; the JSON has no line breaks."""
     number = f"id: {name}\n" if name else ""
     return f"{number}event: {kind}\n".encode() + b"data: " + strictjson.encode(value) + b"\n\n"

@@ -1,8 +1,7 @@
-"""A query of the event log: the filters compiled into what a line has among its bytes and what its record must be.
+"""A query of the event log: filters compiled into a test of a line's bytes and a test of its record.
 
-ripgrep, where it is installed, finds the places of some bytes in long files sooner than Python does. It only says where
-to look: every line that it names is read and judged here, and when it fails, or is not there, the files are searched
-without it.
+If ripgrep is installed, it finds bytes in long files faster than Python. It only finds candidates: every line is read
+and tested here. If ripgrep fails or is missing, the files are searched without it.
 """
 
 import os
@@ -15,24 +14,24 @@ from billhook.core import strictjson
 from billhook.store.log.record import Record, Wanted
 
 FILES_AT_ONCE: Final = 8
-"""For one process of it: enough that its start does not count, and few enough to show how far we are."""
-_FEWEST_BYTES: Final = 16 << 20  # fewer are searched while ripgrep is still starting
-_LONGEST_NEEDLES: Final = 64 << 10  # bytes: the system takes 128 KiB for one argument
-_MOST_OUTPUT: Final = 4 << 20  # Bytes. What is in so many lines is found sooner by reading all of them.
-_PATIENCE: Final = 600.0  # Seconds. They are regular files, so nothing real takes that long.
+"""For one ripgrep process: enough to outweigh its start, and few enough to show progress."""
+_FEWEST_BYTES: Final = 16 << 20  # Python searches fewer bytes before ripgrep has started
+_LONGEST_NEEDLES: Final = 64 << 10  # bytes: the system allows 128 KiB for one argument
+_MOST_OUTPUT: Final = 4 << 20  # Bytes. With so many matches it is faster to read all lines.
+_TIMEOUT: Final = 600.0  # Seconds. Regular files never take that long.
 _FLAGS: Final = ("--no-config", "--fixed-strings", "--text", "--encoding=none", "--no-mmap", "--color=never",
                  "--case-sensitive", "--no-line-number", "--with-filename", "--null", "--no-heading", "--byte-offset",
                  "--max-columns=1", "--no-messages")  # fmt: skip
 
 
 def match_places(files: Sequence[int], needles: Sequence[bytes]) -> dict[int, list[int]]:
-    """By open file: where the lines begin that have a needle, in order. Empty when ripgrep can't tell."""
+    """By open file: the offsets of the lines that contain a needle, in order. Empty if ripgrep can't tell."""
     path = program()
     if path is None or sum(map(len, needles)) > _LONGEST_NEEDLES:
         return {}
     if sum(os.fstat(file).st_size for file in files) < _FEWEST_BYTES:
         return {}
-    # By descriptor, not by name: what is searched is what we opened, whatever lies at that name now.
+    # By descriptor, not by name: another file may have that name by now.
     names = {os.fsencode(f"/dev/fd/{file}"): file for file in files}
     patterns = [word for needle in needles for word in (b"-e", needle)]
     try:
@@ -43,13 +42,13 @@ def match_places(files: Sequence[int], needles: Sequence[bytes]) -> dict[int, li
 
 
 def _output(argv: list[bytes], files: Sequence[int]) -> bytes | None:
-    """What it prints; None when it fails, or has too much to say."""
+    """Its output; None if it fails, or prints too much."""
     import subprocess
     import threading
 
     silent = subprocess.DEVNULL
     with subprocess.Popen(argv, stdin=silent, stdout=subprocess.PIPE, stderr=silent, pass_fds=files) as child:
-        watch = threading.Timer(_PATIENCE, child.kill)
+        watch = threading.Timer(_TIMEOUT, child.kill)
         watch.daemon = True
         watch.start()
         try:
@@ -57,7 +56,7 @@ def _output(argv: list[bytes], files: Sequence[int]) -> bytes | None:
             if len(output) > _MOST_OUTPUT:
                 child.kill()
             child.wait()
-        except BaseException:  # somebody has pressed Ctrl-C
+        except BaseException:  # Ctrl-C
             child.kill()
             raise
         finally:
@@ -74,7 +73,7 @@ def program() -> str | None:
 @lru_cache(maxsize=4)
 def _on(path: str) -> str | None:
     found = shutil.which("rg", path=path)
-    # What a relative entry of PATH leads to is whatever lies in this folder.
+    # A relative entry of PATH may lead to any program in this folder.
     return found if found is not None and os.path.isabs(found) else None
 
 
@@ -87,23 +86,23 @@ def _read(output: bytes, names: dict[bytes, int]) -> dict[int, list[int]]:
     return found
 
 
-# Which records are wanted:
+# Filters:
 
 Group = tuple[bytes, ...]  # one of these must be in a line
-Filled = Callable[[Record, Group], Record]  # adds what lies in a side file: of any, or of one that has some bytes
+Filled = Callable[[Record, Group], Record]  # adds the fields of the side file, if that contains one of some bytes
 
 _SIDE: Final = b'"side":{'
-"""In every line whose record has a side file. Inside a text it would be written with backslashes."""
+"""In every line whose record has a side file. Inside a string the quotes would be escaped."""
 _FEWEST_DIGITS: Final = 8
-"""Ids and hashes are found from this many digits on: `bad` and `cafe` would be in too many of them."""
+"""Ids and hashes match from this many digits on: `bad` and `cafe` would match too many."""
 _LAYERS: Final = frozenset({"managed", "user", "explicit", "project", "local", "built-in"})
-"""Where hooks come from. A record says it before the name of a hook that is not the only one of its name."""
+"""Where hooks come from. In a record it is a prefix of names that several hooks share."""
 _COMPARED: Final = frozenset({"session_id", "tool", "decision", "project"})
-"""Fields that are compared and go to a side file only when the rest of the record is too long by itself."""
+"""Fields that are compared. They go to a side file only if the other fields are too long by themselves."""
 
 
 class Query:
-    """The predicate of one query, on bytes first and on records then."""
+    """The predicate of one query: a test of bytes, then of records."""
 
     def __init__(
         self, wanted: Wanted, filled: Filled, *, notes: bool = False, id_prefix: str = "", side_files: bool = True
@@ -115,27 +114,27 @@ class Query:
         self._exact = _exact(wanted)
         groups = self._groups(side_files)
         self.is_rare = bool(wanted.text or id_prefix)
-        self.first = groups[0] if groups else ()  # what is looked for in blocks of lines: the most telling group
+        self.first = groups[0] if groups else ()  # searched for in blocks of lines: the most selective group
         self._others = groups[1:]
         self._is_dated = wanted.since is not None or wanted.until is not None
-        self.looks_at_all = not groups and not self._is_dated  # no line is passed over for its bytes
+        self.looks_at_all = not groups and not self._is_dated  # no line is skipped because of its bytes
 
     def _groups(self, side_files: bool) -> list[Group]:
-        """What a wanted line has among its bytes: of each group something. The most telling group first."""
+        """A matching line contains one item of each group. The most selective group comes first."""
         found: list[Group] = [spellings(self._text)] if self._text else []
         if self._hook is not None:
             hook = spellings(self._hook)
             found.append(tuple(a + one + z for one in hook for a in (b'"', b"/") for z in (b'"', b"#")))
         for field, values, default in self._exact:
-            if default not in values:  # it may be left out of a line
+            if default not in values:  # a default may be left out of a line
                 name = field.encode()
                 found.append(tuple(b'"%b":"%b"' % (name, one) for value in sorted(values) for one in spellings(value)))
-        if side_files:  # almost any field may lie there
+        if side_files:  # almost any field may be there
             found = [(*group, _SIDE) for group in found]
         return [tuple(b'"id":"' + one for one in spellings(self._id_prefix)), *found] if self._id_prefix else found
 
     def may_match(self, line: bytes) -> bool:
-        """Whether a line's bytes have something of every group, and its time is not out of bounds."""
+        """Whether a line contains one item of every group, and its time is in the range."""
         for group in self._others:
             if not any(one in line for one in group):
                 return False
@@ -146,7 +145,7 @@ class Query:
         return begin < 8 or end < 0 or self._since <= line[begin:end].decode("ascii", "replace") <= self._until
 
     def matches(self, record: Record) -> bool:
-        """Whether it is wanted."""
+        """Whether the record matches."""
         if (record.note is not None and not self._notes) or not record.id.startswith(self._id_prefix):
             return False
         if record.side is not None and not _COMPARED.isdisjoint(record.side.fields):
@@ -170,22 +169,22 @@ class Query:
 
 
 def spellings(text: str) -> Group:
-    """How the writer may spell a text inside quotes.
+    """How the writer may encode a string inside quotes.
 
-    Two ways for a text with a DEL in it: it is written as it is, or escaped when something else in the same value is
-    beyond ASCII. All other characters have one way.
+    A DEL has two encodings: it is escaped only if another character of the same value is not ASCII. All other
+    characters have one encoding.
     """
     plain = strictjson.encode(text)[1:-1]
     return (plain, plain.replace(b"\x7f", b"\\u007f")) if b"\x7f" in plain else (plain,)
 
 
 def _joined(text: str | None) -> str | None:
-    """The text in characters as they come out of a log: two halves of a surrogate pair are one there."""
+    """The text as a log contains it: two halves of a surrogate pair are one character there."""
     return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _exact(wanted: Wanted) -> list[tuple[str, frozenset[str], str | None]]:
-    """Fields that must have one of some values: name, values, what the field is when the line does not say."""
+    """Fields that must have one of some values: name, values, the default if the line does not have the field."""
     project = None if wanted.project is None else frozenset((wanted.project,))
     fields = (("session_id", wanted.sessions, ""), ("tool", wanted.tools, None), ("decision", wanted.decisions, "none"),
               ("event", wanted.events, None), ("project", project, ""))  # fmt: skip
@@ -193,15 +192,15 @@ def _exact(wanted: Wanted) -> list[tuple[str, frozenset[str], str | None]]:
 
 
 def hooks_of(record: Record) -> list[str]:
-    """The hooks that a record names: those that were asked, and then those that were not."""
+    """The hooks in a record: first those that ran, then those that were skipped."""
     return list(dict.fromkeys((*(said.hook for said in record.outcomes), *record.not_asked)))
 
 
 def called(shown: str, name: str) -> bool:
-    """Whether a hook that a record shows so is called that.
+    """Whether the hook with this name in a record matches the given name.
 
-    A name alone means every hook of that name: `guard` is also what stands there as `project/guard` while there is
-    another one, or as `project/guard#2`. With its layer, or its number, it means that one only.
+    A name alone means every hook of that name: `guard` also matches `project/guard` and `project/guard#2`, which a
+    record contains if several hooks have the name. With a layer or a number it means only that hook.
     """
     if shown == name:
         return True
@@ -212,10 +211,10 @@ def called(shown: str, name: str) -> bool:
 
 
 def says(record: Record, text: str) -> bool:
-    """Whether a text is in what the record says: in a text, a key or a number of it.
+    """Whether a record contains some text: in a string, a key or a number.
 
-    The names of the record's own fields, its place in the chain and its measured times don't count, and ids and hashes
-    only from their beginning and from eight digits on: nobody who looks for `reason` or `bad` means those.
+    The names of the record's fields, its place in the chain and its measured times don't count, and ids and hashes
+    match only from their beginning and from eight digits on: a search for `reason` or `bad` does not mean those.
     """
     if len(text) >= _FEWEST_DIGITS and any(
         one.startswith(text) for one in (record.id, record.config, record.hash, record.prev)
@@ -234,7 +233,7 @@ _SEARCHED_OF_HOOK: Final = ("hook", "source", "dialect", "status", "decision", "
 
 
 def contains(value: Any, text: str) -> bool:
-    """Whether a text is in one of the strings, keys or numbers of a JSON value, however deep."""
+    """Whether some text is in one of the strings, keys or numbers of a JSON value, at any depth."""
     left = [value]
     while left:
         one = left.pop()

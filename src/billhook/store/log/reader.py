@@ -1,7 +1,7 @@
-"""Reading an event log: from its beginning, from its end, by id; whatever else lies in its files, and while it grows.
+"""Reading an event log: from its beginning, from its end, by id; also with foreign lines, and while it grows.
 
-Nothing here takes a lock or changes a file. No file is mapped into memory: one that is cut off meanwhile would end the
-process.
+Nothing here takes a lock or changes a file. No file is mapped into memory: if it were truncated meanwhile, the process
+would crash.
 """
 
 import os
@@ -23,14 +23,14 @@ from billhook.store.log.eventlog import CURRENT, reading, rotated_names
 from billhook.store.log.query import FILES_AT_ONCE, Group, Query, match_places, program
 from billhook.store.log.record import ALL, Record, Side, Wanted, read_side, side_path
 
-FIRST: Final = 16 << 10  # bytes that are read at the end of a file first: a few records, without reading many
-BLOCK: Final = 64 << 10  # larger pieces of memory are given back to the system each time
-LONGEST: Final = 16 << 20  # a longer line is passed over: no record is that long
-_MANY_BLOCKS: Final = 64  # after these it pays to load a quicker search
-_DEEPEST: Final = 500  # what an agent sends is refused beyond 400
+FIRST: Final = 16 << 10  # bytes of the first block at the end of a file: a few records
+BLOCK: Final = 64 << 10  # larger blocks of memory are returned to the system each time
+LONGEST: Final = 16 << 20  # a longer line is skipped: no record is that long
+_MANY_BLOCKS: Final = 64  # after these it is worth loading a faster search
+_DEEPEST: Final = 500  # events deeper than 400 are rejected
 _ID_DIGITS: Final = 32
 _FIXED: Final = frozenset({"v", "seq", "prev", "id", "time", "mono", "event", "side", "hash"})
-"""What a line says itself, whatever its side file says."""
+"""Fields that always come from the line, never from its side file."""
 
 Kind = TypeVar("Kind")
 Line = tuple[int, bytes | None]  # a line without its newline, and its offset in the file; None: it is too long
@@ -44,10 +44,10 @@ class LineBlock(NamedTuple):
 
     offset: int  # where they begin in the file
     data: bytes
-    lost: int = 0  # lines that were passed over here
+    lost: int = 0  # lines that were skipped here
 
     def lines(self, needles: Group = ()) -> list[Line]:
-        """Every line, or those that have one of some bytes in them."""
+        """Every line, or those that contain one of some bytes."""
         if needles:
             return self._lines_with(needles)
         found: list[Line] = []
@@ -68,9 +68,9 @@ class LineBlock(NamedTuple):
 
 
 def forward(file: int, offset: int = 0, *, closed: bool = False, end: int = sys.maxsize) -> Iterator[LineBlock]:
-    """Blocks from `offset`, which is the beginning of a line, to `end` or the end that the file has when we come there.
+    """Blocks from `offset`, the beginning of a line, to `end` or to the end of the file when it is reached.
 
-    A line without a newline at the end is not there yet; in a file that is `closed` it is passed over.
+    A last line without a newline is still being written; in a file that is `closed` it is skipped.
     """
     size = BLOCK
     while True:
@@ -100,7 +100,7 @@ def backward(file: int, end: int, *, closed: bool = False) -> Iterator[LineBlock
     while end > 0:
         begin = max(0, end - size)
         data = os.pread(file, end - begin, begin)
-        if len(data) < end - begin:  # cut off meanwhile
+        if len(data) < end - begin:  # truncated meanwhile
             end = end_of_lines(file, begin + len(data))
             continue
         start = data.find(b"\n", 0, -1) + 1 if begin else 0
@@ -115,7 +115,7 @@ def backward(file: int, end: int, *, closed: bool = False) -> Iterator[LineBlock
 
 
 def lines_at(file: int, begins: Iterable[int]) -> Iterator[Line]:
-    """The lines that begin at some places. One without a newline is not there yet."""
+    """The lines that begin at some offsets. A line without a newline is still being written."""
     for begin in begins:
         size = FIRST
         data = os.pread(file, size, begin)
@@ -128,7 +128,7 @@ def lines_at(file: int, begins: Iterable[int]) -> Iterator[Line]:
 
 
 def end_of_lines(file: int, end: int) -> int:
-    """Where the last whole line before `end` ends: after a newline, or at 0."""
+    """The end of the last whole line before `end`: after a newline, or 0."""
     if end and os.pread(file, 1, end - 1) == b"\n":
         return end
     while end > 0:
@@ -142,7 +142,7 @@ def end_of_lines(file: int, end: int) -> int:
 
 @cache
 def quick_search() -> Callable[[bytes, bytes], bool]:
-    """Whether some bytes are among others. The C library's `memmem` takes half the time of Python's search; loading it
+    """Whether some bytes contain others. The C library's `memmem` takes half the time of Python's search; loading it
     takes as long as searching some megabytes."""
     try:
         import ctypes
@@ -156,7 +156,7 @@ def quick_search() -> Callable[[bytes, bytes], bool]:
 
 
 def _after_line(file: int, offset: int) -> tuple[int, bool]:
-    """Where the line that goes on at `offset` is over, and whether it has ended at all."""
+    """The end of the line that continues at `offset`, and whether it has a newline."""
     while data := os.pread(file, BLOCK, offset):
         newline = data.find(b"\n")
         if newline >= 0:
@@ -165,7 +165,7 @@ def _after_line(file: int, offset: int) -> tuple[int, bool]:
     return offset, False
 
 
-# The files of an event log as they are at one moment, for a reader while others write:
+# A snapshot of the files of an event log, for a reader while others write:
 
 
 class LogFile(NamedTuple):
@@ -173,7 +173,7 @@ class LogFile(NamedTuple):
 
     path: Path
     descriptor: int
-    closed: bool  # rotated: nobody adds to it
+    closed: bool  # rotated: nothing is added to it
 
     @property
     def size(self) -> int:
@@ -181,9 +181,9 @@ class LogFile(NamedTuple):
 
 
 class LogFiles:
-    """The files of a log at one moment, oldest first; each is opened when it is asked for.
+    """The files of a log at one moment, oldest first; each is opened when it is needed.
 
-    A rotation meanwhile hides and doubles nothing: the current file was opened before the others were listed.
+    A rotation meanwhile neither hides nor repeats records: the current file was opened before the others were listed.
     """
 
     def __init__(self, path: Path, within: int, current: int | None) -> None:
@@ -196,7 +196,7 @@ class LogFiles:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[LogFile | None]:
-        """One of the files; None for one that is gone. Raises StoreError."""
+        """One of the files; None if it no longer exists. Raises StoreError."""
         if name == CURRENT:
             yield self._current
             return
@@ -218,9 +218,9 @@ def open_log_files(folder: Path, root: Path) -> Iterator[LogFiles | None]:
 
 
 def older_names(folder: int, current: int | None) -> list[str]:
-    """The names of the rotated files that were full before a file which was the current one a moment ago was begun.
+    """The names of the rotated files that are older than a file which was opened as the current one.
 
-    All of them as a rule. But that file, and others after it, may have been rotated since it was opened.
+    Usually these are all rotated files. But that file, and others after it, may have been rotated since it was opened.
     """
     names = rotated_names(folder)
     if current is None or is_at(CURRENT, folder, current):
@@ -230,13 +230,13 @@ def older_names(folder: int, current: int | None) -> list[str]:
 
 
 def is_at(name: str, folder: int, file: int) -> bool:
-    """Whether an open file is the one that has this name now."""
+    """Whether an open file still has this name."""
     found = status(name, folder)
     return found is not None and os.path.samestat(found, os.fstat(file))
 
 
 def sizes(folder: Path, root: Path) -> dict[str, int]:
-    """The names of a log's files, oldest first, and how long each is. Whatever lies there is not opened."""
+    """The names and sizes of a log's files, oldest first. Opens none of them."""
     with opened(folder, root) as within:
         if within is None:
             return {}
@@ -261,11 +261,11 @@ class _Scan:
 
     def __init__(self, query: Query, log: "LogReader") -> None:
         self.query, self._log = query, log
-        self.foreign = 0  # lines met so far that are no records
+        self.foreign = 0  # lines so far that are not records
         self._blocks = 0
 
     def found(self, log: LogFiles, *, newest_first: bool) -> Iterator[LogEntry]:
-        """The wanted records of a log."""
+        """The matching records of a log."""
         names = log.names[::-1] if newest_first else log.names
         for number, batch in enumerate(self._batches(names, newest_first)):
             with ExitStack() as held:
@@ -284,18 +284,18 @@ class _Scan:
                         yield from self.in_block(block, file, newest_first=newest_first)
 
     def _batches(self, names: Sequence[str], newest_first: bool) -> list[Sequence[str]]:
-        """Which files are looked at together. From the end we mostly stop soon: there the first file comes alone."""
+        """Which files are searched together. A search from the end mostly stops soon, so its first file is alone."""
         if not self.query.is_rare or program() is None:
             return [[name] for name in names]
         cuts = [0, *range(int(newest_first), len(names), FILES_AT_ONCE), len(names)]
         return [names[a:b] for a, b in pairwise(cuts) if a < b]
 
     def _places(self, files: Sequence[LogFile]) -> dict[int, list[int]]:
-        """By descriptor: where the lines with something rare begin. Empty when there is no quick way."""
+        """By descriptor: the offsets of candidate lines. Empty if there is no fast search."""
         return match_places([file.descriptor for file in files], self.query.first) if self.query.is_rare else {}
 
     def in_block(self, block: LineBlock, file: LogFile, *, newest_first: bool = False) -> Iterator[LogEntry]:
-        """The wanted records of a block."""
+        """The matching records of a block."""
         self._meet(block.lost)
         self._blocks += 1
         needles = self.query.first
@@ -305,7 +305,7 @@ class _Scan:
         return self.entries(reversed(lines) if newest_first else lines, file)
 
     def entries(self, lines: Iterable[Line], file: LogFile) -> Iterator[LogEntry]:
-        """The wanted records among some lines."""
+        """The matching records among some lines."""
         for offset, line in lines:
             if line is None:
                 self._meet(1)
@@ -322,14 +322,14 @@ class _Scan:
 
 
 def decoded(line: bytes) -> Record | None:
-    """The record of one line; None when it is none of ours, whatever it is."""
+    """The record of one line; None if it is not a record."""
     return _decoded_by(_RECORD, line) if line.startswith(b'{"v":') else None
 
 
 def _decoded_by(decoder: "msgspec.json.Decoder[Kind]", data: bytes) -> Kind | None:
-    """What a decoder makes of some bytes; None when they are not what it reads.
+    """The decoded value of some bytes; None if they are not valid.
 
-    Lone surrogates, which the writer writes, are beyond the quick decoder.
+    The fast decoder does not support lone surrogates, which a log may contain.
     """
     try:
         return decoder.decode(data)
@@ -348,21 +348,21 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class LogReader:
-    """One project's log. May be kept as long as one likes: it holds nothing open between two calls.
+    """One project's log. Keeps no file open between two calls.
 
-    A log that is not there is an empty one. A link, a pipe or somebody else's file in place of one is a StoreError.
+    A missing log is an empty one. A link, a pipe or another user's file in its place raises StoreError.
     """
 
     def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
         self.root = root
         self.foreign = 0
-        """Lines met so far that are no records: other people's, torn ones, too long ones. A search by bytes does not
-        meet those that have not what is looked for."""
+        """Lines so far that are not records: foreign, incomplete or too long. A search by bytes sees only lines that
+        contain those bytes."""
         self.skipped: int | None = None
-        """How many such lines the log has; None as long as nobody has looked at every line of it."""
+        """How many such lines the log has; None until every line was read."""
         self.unread: set[str] = set()
-        """The ids of records that were not looked at whole, because their side file is gone or was changed."""
+        """The ids of records that were read without their side file, because it is missing or was changed."""
 
     def files(self) -> list[Path]:
         """The log's files, oldest first."""
@@ -374,38 +374,39 @@ class LogReader:
         return sum(sizes(self.folder, self.root).values())
 
     def forward(self, wanted: Wanted = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
-        """The wanted records, oldest first. `notes`: also those about the log itself."""
+        """The matching records, oldest first. `notes`: also those about the log itself."""
         return self._entries(self._scan(wanted, notes), newest_first=False)
 
     def backward(self, wanted: Wanted = ALL, *, notes: bool = False) -> Iterator[LogEntry]:
-        """The wanted records, newest first. No more is read than what the caller comes to see."""
+        """The matching records, newest first. Reads no more than the caller consumes."""
         return self._entries(self._scan(wanted, notes), newest_first=True)
 
     def find(self, id_prefix: str, *, notes: bool = False) -> LogEntry | None:
-        """The record whose id begins so. Raises StoreError when there are several."""
+        """The record whose id begins with this. Raises StoreError if there are several."""
         found: LogEntry | None = None
         with closing(self._entries(self._scan(ALL, notes, id_prefix), newest_first=True)) as entries:
             for entry in entries:
                 if len(id_prefix) >= _ID_DIGITS:
                     return entry
                 if found is not None and found.record.id != entry.record.id:
-                    what = f"more than one record's id begins with `{id_prefix}`: {found.record.id}, {entry.record.id}"
-                    raise StoreError(what, place=str(self.folder), hint="give more digits of it")
+                    what = f"several record ids begin with `{id_prefix}`: {found.record.id}, {entry.record.id}"
+                    raise StoreError(what, place=str(self.folder), hint="use more digits of the id")
                 found = found or entry
         return found
 
     def follow(
         self, wanted: Wanted = ALL, since_now: bool = True, poll: float = 0.5, *, notes: bool = False
     ) -> Iterator[LogEntry]:
-        """The wanted records as they are written, for ever, also when the log is rotated, removed or not there yet.
+        """The matching records as they are written, without end; the log may be rotated, removed or missing so far.
 
-        Begins with what is written after this call, not after the first `next`; without `since_now` with the oldest.
+        Begins with records that are written after this call, not after the first `next`; without `since_now` with the
+        oldest.
         """
         follower = Follower(self.folder, self.root, since_now=since_now)
         return follower.entries(self._scan(wanted, notes, side_files=True), poll)
 
     def whole(self, record: Record) -> Record:
-        """The record with what lies in its side file. Raises StoreError when that is gone, damaged or not its own."""
+        """The record with the fields of its side file. Raises StoreError if that is missing, damaged or another's."""
         if record.side is None:
             return record
         return _merged(record, record.side, _side_file(self.folder, self.root, record.side))
@@ -424,7 +425,7 @@ class LogReader:
             self.skipped = scan.foreign
 
     def _has_side_files(self) -> bool:
-        """Whether some record may lie partly in a file of its own."""
+        """Whether a record may have a side file."""
         with opened(side_path(self.folder, "").parent, self.root) as folder:
             if folder is None:
                 return False
@@ -432,7 +433,7 @@ class LogReader:
                 return next(found, None) is not None
 
     def _filled(self, record: Record, needles: Group) -> Record:
-        """As `whole`, if the side file can be read and has one of some bytes in it; else the record as it is."""
+        """As `whole`, if the side file can be read and contains one of some bytes; otherwise the record unchanged."""
         if record.side is None:
             return record
         try:
@@ -457,14 +458,15 @@ def _merged(record: Record, side: Side, data: bytes) -> Record:
     try:
         return msgspec.convert({**msgspec.structs.asdict(record), **fields}, Record)
     except msgspec.MsgspecError as error:
-        raise StoreError(f"the side file of record {record.seq} has other things: {error}", place=side.sha256) from None
+        raise StoreError(f"the side file of record {record.seq} is not valid: {error}", place=side.sha256) from None
 
 
-# A log's records as they are written:
+# Following a log:
 
 
 class Follower:
-    """Where somebody who follows a log has come to. The current file stays open, so that a rotated one is read out."""
+    """The position of a reader that follows a log. The current file stays open, so that it is read to its end after a
+    rotation."""
 
     def __init__(self, folder: Path, root: Path, *, since_now: bool) -> None:
         self._folder = folder
@@ -472,16 +474,16 @@ class Follower:
         self._held = ExitStack()
         self._file: int | None = None
         self._offset = 0
-        self._read: set[str] = set()  # the rotated files that are behind us
+        self._read: set[str] = set()  # the rotated files that were read
         with opened(folder, root) as within:
             if within is not None and since_now:
-                self._hold(within)  # before the others are listed: one that is rotated meanwhile is read out
+                self._hold(within)  # before the others are listed: after a rotation it is still read to its end
                 self._read.update(older_names(within, self._file))
                 if self._file is not None:
                     self._offset = end_of_lines(self._file, os.fstat(self._file).st_size)
 
     def entries(self, scan: _Scan, poll: float) -> Iterator[LogEntry]:
-        """What comes, for ever: looks for it every `poll` seconds."""
+        """New records, without end: checks every `poll` seconds."""
         try:
             while True:
                 yield from self._news(scan)
@@ -494,7 +496,7 @@ class Follower:
         self._file = None
 
     def _news(self, scan: _Scan) -> Iterator[LogEntry]:
-        """What was added since the last call."""
+        """Records since the last call."""
         with opened(self._folder, self._root) as within:
             if within is None:
                 yield from self._rest(scan, closed=True)
@@ -506,7 +508,7 @@ class Follower:
             yield from self._rest(scan, closed=False)
 
     def _rotated(self, within: int, scan: _Scan) -> Iterator[LogEntry]:
-        """What was rotated since, and then the current file is the one to follow."""
+        """Records of files that were rotated since; then it follows the current file."""
         before, held = self._file, self._held
         self._file, self._held = None, ExitStack()
         with held:
@@ -526,7 +528,7 @@ class Follower:
         if self._file is None:
             return
         if os.fstat(self._file).st_size < self._offset:
-            self._offset = 0  # cut off, and begun anew
+            self._offset = 0  # truncated, and written again from its beginning
         yield from self._entries(LogFile(self._folder / CURRENT, self._file, closed), self._offset, scan)
 
     def _entries(self, file: LogFile, offset: int, scan: _Scan) -> Iterator[LogEntry]:

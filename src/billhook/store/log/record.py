@@ -1,10 +1,10 @@
-"""One line of the event log and its record: how they are made and read, and the side file of a record that is too long.
+"""One line of the event log and its record: writing and reading them, and the side file of a record that is too long.
 
-    {"v":1,"seq":12,"prev":"<64 hex>", ... what is recorded ... ,"hash":"<64 hex>"}
+    {"v":1,"seq":12,"prev":"<64 hex>", ... the record ... ,"hash":"<64 hex>"}
 
-`hash` is the SHA-256 of the bytes before `,"hash":`, and `prev` the hash of the line before, so that a line vouches for
-all that stand above it. Both ends of a line are the same to the byte in every record: nothing has to be decoded to
-follow the chain. `tests/store/test_lines.py` holds the two ends and `record.Record` together.
+`hash` is the SHA-256 of the bytes before `,"hash":`, and `prev` is the hash of the line before, so that a line confirms
+all lines before it. The format of both ends is fixed to the byte: the chain can be followed without decoding.
+`tests/store/test_lines.py` compares the two ends with `record.Record`.
 """
 
 import os
@@ -22,15 +22,15 @@ from billhook.core.lazy import pattern
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
 
-START = b'{"v":1,"seq":'  # how every line of ours begins; also one that was never finished
-ROOM = 200  # more than what the chain adds to a record: version, number, two hashes, the newline
+START = b'{"v":1,"seq":'  # the beginning of every line, also of an incomplete one
+ROOM = 200  # more than the chain adds to a record: version, number, two hashes, the newline
 _HEAD = pattern(START + rb'([1-9][0-9]{0,17}),"prev":"((?:[0-9a-f]{64})?)",(?:"note":"([a-z]+)",)?')
 _TAIL = pattern(rb',"hash":"([0-9a-f]{64})"\}')
 _TAIL_BYTES = 75
 
 
 class LineEnds(NamedTuple):
-    """What the two ends of a line say. That the hash is right is not said by that."""
+    """The fields at the two ends of a line. The hash is not checked."""
 
     seq: int
     prev: str
@@ -39,7 +39,7 @@ class LineEnds(NamedTuple):
 
 
 def read_line(line: bytes) -> LineEnds | None:
-    """A line without its newline; None for what has not the form of ours."""
+    """Read a line without its newline; None if it does not have the format of a record."""
     head = _HEAD.match(line)
     tail = _TAIL.fullmatch(line, len(line) - _TAIL_BYTES) if head and head.end() <= len(line) - _TAIL_BYTES else None
     if head is None or tail is None:
@@ -49,13 +49,13 @@ def read_line(line: bytes) -> LineEnds | None:
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether the hash of a line (without its newline) is the hash of this line."""
+    """Whether the hash in a line (without its newline) matches the line."""
     text = line[:-_TAIL_BYTES]
     return line[-_TAIL_BYTES:] == b',"hash":"%b"}' % sha256(text).hexdigest().encode()
 
 
 def note(kind: str, reason: str, detail: Mapping[str, Any] | None = None) -> bytes:
-    """The encoded record of something that happened to the log itself. `note` comes first, where `read_line` looks."""
+    """An encoded record about the log itself. `note` comes first, where `read_line` expects it."""
     now = time.time_ns()
     content = {
         "note": kind,
@@ -71,14 +71,14 @@ def note(kind: str, reason: str, detail: Mapping[str, Any] | None = None) -> byt
 # One record of the event log:
 
 VERSION: Final = 1
-LARGEST_LINE: Final = 64 << 10  # Bytes. What a record has beyond that lies in a side file.
+LARGEST_LINE: Final = 64 << 10  # Bytes. Larger records have a side file.
 LARGE_FIELDS: Final = ("input", "output", "fields", "context", "messages", "outcomes", "not_asked", "rewritten_input",
                        "rewritten_output")  # fmt: skip
 """The fields that may move to the side file, largest first, until the line fits."""
 
 
 class Side(msgspec.Struct, frozen=True):
-    """What of a record lies in a file of its own: a JSON object with these fields, `large/{sha256}.json`."""
+    """The fields of a record that are in a side file: a JSON object with these fields, `large/{sha256}.json`."""
 
     sha256: str
     bytes: int
@@ -86,7 +86,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class OutcomeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened when one hook was asked: `Outcome.to_dict()` as it was logged, with the data that it returned."""
+    """The outcome of one hook: `Outcome.to_dict()` as it was logged, with the data that the hook returned."""
 
     hook: str
     source: str | None = None
@@ -100,18 +100,18 @@ class OutcomeRecord(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
     error: str | None = None
     lost: tuple[str, ...] = ()
-    output_bytes: int | None = None  # how much it printed or sent; None for what prints nothing
+    output_bytes: int | None = None  # how much it printed or sent; None if it has no output
     data: Any = None
     stop: bool = False
     keep_going: bool = False
-    context: str = ""  # what it told the model
-    message: str = ""  # what it told the user
+    context: str = ""  # for the model
+    message: str = ""  # for the user
     rewrote_input: bool = False
     rewrote_output: bool = False
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One verdict, as the log has it. Fields that a later version adds are ignored by this one."""
+    """One verdict, as it is logged. Fields of later versions are ignored."""
 
     v: int
     seq: int  # counts from 1 in each log, without a gap
@@ -131,44 +131,44 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None  # the subagent in which it happened
     agent_type: str | None = None
     project: str = ""
-    host: str = ""  # who asked: `claude` and the other dialects of `billhook hook`, `fire`, `library`
+    host: str = ""  # the caller: `claude` and the other dialects of `billhook hook`, `fire`, `library`
     decision: str = "none"
     reason: str | None = None
     stop: bool = False
     keep_going: bool = False
     failed_open: int = 0
     duration_ms: float = 0.0
-    config: str = ""  # The hash of the configuration: `billhook/configs/{hash}.json` has it
-    redacted: int = 0  # how many texts were taken out
-    input: Any = None  # The tool's input; of other events, their own fields. Absent when the options say so.
+    config: str = ""  # The hash of the configuration in `billhook/configs/{hash}.json`
+    redacted: int = 0  # how many texts were redacted
+    input: Any = None  # The tool's input; for other events, their fields. Absent if the options exclude it.
     output: Any = None
-    fields: Any = None  # the fields of a tool's event that have no other place here, by the names that they came with
+    fields: Any = None  # the other fields of a tool's event, with their original names
     rewritten_input: Any = None
     rewritten_output: Any = None
     context: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()  # what of the verdict could not be said to who asked, or is held for a later event
+    lost: tuple[str, ...] = ()  # parts of the verdict that could not be sent to the caller, or wait for a later event
     outcomes: tuple[OutcomeRecord, ...] = ()
     not_asked: dict[str, str] = {}
-    """For each configured hook of this event that was not asked, why: `did not match`, `condition false`,
-    `not trusted`, `disabled`, or what else kept it."""
+    """For each configured hook of this event that was skipped, the reason: `did not match`, `condition false`,
+    `not trusted`, `disabled`, or another one."""
     side: Side | None = None
     note: str | None = None
-    """Not a verdict, but something about the log itself: `torn` (a line that a dying writer left unfinished was
-    closed), `rotated` (the last line of a file). `event` is `log` then."""
+    """A record about the log itself, not a verdict: `torn` (a line that a crashed writer left incomplete was closed),
+    `rotated` (the last line of a file). `event` is `log` then."""
     hash: str  # SHA-256 of the line up to here, prev included: the text before `,"hash":`
 
     @property
     def judged(self) -> bool:
-        """Whether hooks could be asked at all: not when the event could not be read, or a fault came before them. Such
-        a record has a reason, and nobody's outcome."""
+        """Whether hooks could run: not if the event was invalid, or an internal error came first. Such a record has a
+        reason, but no outcomes."""
         elsewhere = self.side is not None and "outcomes" in self.side.fields
         return bool(self.outcomes) or elsewhere or not (self.reason or self.failed_open)
 
     @property
     def payload(self) -> dict[str, Any]:
-        """The event as it came, in the names of the wire, as far as the log has it: secrets taken out, and without what
-        its owner did not want in the log. Of a record with a side file, that which was put together."""
+        """The event with the original names of its fields, as far as it was logged: without secrets and excluded
+        fields. A record with a side file has to be completed first."""
         placed = {"transcript_path": self.transcript_path, "cwd": self.cwd, "permission_mode": self.permission_mode,
                   "agent_id": self.agent_id, "agent_type": self.agent_type}  # fmt: skip
         placed = {name: value for name, value in placed.items() if value is not None}
@@ -182,17 +182,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records somebody wants. None: all."""
+    """A filter for records. None: all."""
 
     sessions: frozenset[str] | None = None  # session ids
     events: frozenset[str] | None = None
     tools: frozenset[str] | None = None  # canonical names
     decisions: frozenset[str] | None = None
-    hook: str | None = None  # records in which this hook has an outcome, or is not asked
-    since: str | None = None  # As `Record.time` is written
+    hook: str | None = None  # records in which this hook has an outcome, or was skipped
+    since: str | None = None  # in the format of `Record.time`
     until: str | None = None
     project: str | None = None
-    text: str | None = None  # somewhere in the record, side file included; capitals count
+    text: str | None = None  # anywhere in the record, including its side file; case-sensitive
 
 
 ALL: Final = Wanted()
@@ -202,22 +202,22 @@ ALL: Final = Wanted()
 
 LARGEST_BODY: Final = LARGEST_LINE - ROOM  # bytes of an encoded record that fits into a line
 LARGEST_SIDE: Final = 1 << 30
-_STAY: Final = frozenset({"id", "time", "mono", "event"})  # without these a line is no record
-_OLD: Final = 3600  # seconds after which a file that is still called temporary was left by a writer that died
-_LOOK_AT: Final = 2000  # names in the folder that are looked at for that: a process may write one side file and end
+_STAY: Final = frozenset({"id", "time", "mono", "event"})  # a record must have these
+_OLD: Final = 3600  # seconds after which a temporary file counts as left by a crashed writer
+_LOOK_AT: Final = 2000  # names that are checked for that: a process may write one side file and end
 _SIDE_ROOM: Final = 400  # bytes that `side` takes in the line
 
 
 def side_path(folder: Path, sha256: str) -> Path:
-    """Where the side file of this digest lies, for the log in `folder`."""
+    """The path of the side file with this digest, for the log in `folder`."""
     return folder / "large" / f"{sha256}.json"
 
 
 def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> bytes:
-    """The encoded record without its largest fields, which are handed to `keep` with their digest as one JSON object.
+    """The encoded record without its largest fields, which are passed to `keep` as one JSON object with its digest.
 
-    Only as many go as must for the line to fit: of those that are meant for it first, then of all but the few that a
-    record can't do without.
+    Moves only as many fields as necessary for the line to fit: first of those that are meant for the side file, then of
+    all fields except for the required ones.
     """
     encoded = {name: strictjson.encode(value) for name, value in content.items()}
     gone = _too_many(encoded)
@@ -230,29 +230,29 @@ def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> byt
 
 
 def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool) -> None:
-    """Keep a side file: whole or not at all. Raises StoreError.
+    """Write a side file, completely or not at all. Raises StoreError.
 
-    The first time in a process, what writers that died left half written there is removed.
+    The first call in a process removes temporary files that crashed writers left.
     """
     _sweep(side_path(folder, sha256).parent, root)
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 
 
 def read_side(folder: Path, root: Path, side: Side) -> tuple[bytes, str]:
-    """The bytes of a side file, and what is wrong with it. Never raises."""
+    """The bytes of a side file, and the problem with it. Never raises."""
     if not is_hash(side.sha256):
-        return b"", "can't be read: the record gives no digest"
+        return b"", "can't be read: the record has no digest"
     path = side_path(folder, side.sha256)
     data, wrong = read_hashed(path, root, side.sha256, max(0, min(side.bytes, LARGEST_SIDE)))
     return data, wrong or ("" if len(data) == side.bytes else "was changed")
 
 
 def read_hashed(path: Path, root: Path, digest: str, limit: int) -> tuple[bytes, str]:
-    """The bytes of a file that is named by their digest, and what became of it: nothing where it is as it was."""
+    """The bytes of a file that is named by its digest, and the problem with it; an empty string if it is unchanged."""
     try:
         data = files.read_bytes(path, limit, root=root)
     except files.TooLargeError:
-        return b"", "was changed"  # it was added to, which need not be read to its end to know that
+        return b"", "was changed"  # something was appended; no need to read all of it
     except StoreError as error:
         return b"", f"can't be read: {error.message}"
     if data is None:
@@ -262,7 +262,7 @@ def read_hashed(path: Path, root: Path, digest: str, limit: int) -> tuple[bytes,
 
 @lru_cache(maxsize=100)
 def _sweep(folder: Path, root: Path) -> None:
-    """Remove temporary files of ours that nobody has been writing for an hour, once. Whatever goes wrong can wait."""
+    """Remove temporary files that were not written for an hour, once per process. Errors are ignored."""
     try:
         with files.opened(folder, root) as opened:
             if opened is None:
@@ -297,14 +297,14 @@ def _object(encoded: Mapping[str, bytes]) -> bytes:
     return b"{%b}" % b",".join(strictjson.encode(name) + b":" + value for name, value in encoded.items())
 
 
-# Where configurations are kept that records name by their hash, and whether one is still what it was.
+# Snapshots of configurations, which records name by their hash.
 
 LARGEST_SNAPSHOT: Final = 64 << 20
 _HASH: Final = pattern(r"[0-9a-f]{64}")
 
 
-def snapshot_path(root: Path, hash: str) -> Path:  # noqa: A002 (the word that records use)
-    """The file of the configuration that has this hash."""
+def snapshot_path(root: Path, hash: str) -> Path:  # noqa: A002 (the name in records)
+    """The file of the configuration with this hash."""
     return root / "billhook" / "configs" / f"{hash}.json"
 
 

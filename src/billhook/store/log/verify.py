@@ -1,7 +1,7 @@
-"""Check an event log: every line is the one that was written, and none is missing, moved or added.
+"""Verify an event log: no line was changed, removed, moved or added.
 
-A chain of hashes shows every change that does not rewrite all that follows it. Against that, and against cutting off
-the end, helps only a head (`12:<hash>`) that was kept elsewhere: the log must still contain it.
+The chain of hashes shows every change, unless all following lines are rewritten, too. Against that, and against
+truncation, only a head (`12:<hash>`) that was kept elsewhere helps: the log must still contain it.
 """
 
 import os
@@ -20,15 +20,15 @@ from billhook.store.log.eventlog import CURRENT, LOCK, fragment, last_of, rotate
 from billhook.store.log.reader import LogFile, end_of_lines, forward, open_log_files
 from billhook.store.log.record import LineEnds, Side
 
-MOST_FINDINGS: Final = 1000  # more are counted, and not listed
-_PENDING: Final = 64  # Lines that one torn line and its repairs can leave. Of more, only the last are.
+MOST_FINDINGS: Final = 1000  # more are counted, but not listed
+_PENDING: Final = 64  # Lines that one torn line and its repairs can leave. Of more, only the last count.
 _CONFIG: Final = re.compile(rb'"config":"([0-9a-f]{64})"')
-"""What may be the hash of a record's configuration: to decode every line would take several times as long."""
+"""Candidates for the hash of a record's configuration: decoding every line would take several times as long."""
 _HEADS: Final = ("billhook", "heads")
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The last record of a log at some moment."""
+    """The last record of a log at one moment."""
 
     seq: int
     hash: str
@@ -38,19 +38,19 @@ class Head(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> "Head":
-        """Read what `str` printed. Raises ValueError."""
+        """Parse the output of `str`. Raises ValueError."""
         seq, _, digest = text.strip().partition(":")
         if not (seq.isascii() and seq.isdecimal() and len(seq) < 19 and lines.is_hash(digest)):
-            raise ValueError(f"`{text.strip()[:100]}` is not a head: `12:` and 64 hex digits")
+            raise ValueError(f"`{text.strip()[:100]}` is not a head: it must be like `12:` and 64 hex digits")
         return cls(int(seq), digest)
 
 
 class Broken(NamedTuple):
-    """Something that is not as it was written."""
+    """A problem in a log."""
 
     file: Path
-    line: int  # from 1; 0 when it is about the file
-    seq: int | None  # the record's number, where one can be told
+    line: int  # from 1; 0 if it is about the file
+    seq: int | None  # the record's number, if known
     what: str
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Broken(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What a log was found to be."""
+    """The result of a verification."""
 
     records: int  # all of them, `notes` included
     notes: int  # records about the log itself: a torn line, a full file
@@ -66,9 +66,9 @@ class Verified(NamedTuple):
     first_seq: int | None
     head: Head | None
     findings: list[Broken]
-    foreign: int  # lines that are no records of ours
-    torn: int  # Lines that were never finished, and noted as such when the log was repaired. They are no findings.
-    more: int  # findings beyond those that are listed
+    foreign: int  # lines that are not records
+    torn: int  # Incomplete lines, noted when the log was repaired. They are not findings.
+    more: int  # findings that are not listed
 
     @property
     def ok(self) -> bool:
@@ -76,9 +76,9 @@ class Verified(NamedTuple):
 
 
 def verify(folder: Path, root: Path, *, expected: Iterable[Head] = ()) -> Verified:
-    """Read the whole log of a folder, the full files first. `expected` are heads that it must contain.
+    """Verify the whole log of a folder, full files first. `expected` are heads that it must contain.
 
-    Only reads, and may be done while others write. Raises StoreError for a log that can't be read.
+    Only reads, and works while others write. Raises StoreError for a log that can't be read.
     """
     walk = _LogWalk(folder, root, expected)
     with open_log_files(folder, root) as log:
@@ -90,13 +90,13 @@ def verify(folder: Path, root: Path, *, expected: Iterable[Head] = ()) -> Verifi
 
 
 def export_head(folder: Path, root: Path, head: Head) -> None:
-    """Remember a head as one that was given out: from now on the log of this folder must contain it."""
+    """Save an exported head: from now on the log of this folder must contain it."""
     data = msgspec.json.encode(head) + b"\n"
     files.write_atomically(root.joinpath(*_HEADS, f"{folder.name}.json"), data, root=root)
 
 
 def exported_head(folder: Path, root: Path) -> Head | None:
-    """The head that was given out last; None: none was. Raises StoreError for one that can't be read."""
+    """The last exported head; None: there is none. Raises StoreError if it can't be read."""
     path = root.joinpath(*_HEADS, f"{folder.name}.json")
     data = files.read_bytes(path, 1000, root=root)
     if data is None:
@@ -105,11 +105,11 @@ def exported_head(folder: Path, root: Path) -> Head | None:
         return Head.from_text(str(msgspec.json.decode(data, type=Head)))
     except ValueError as error:
         hint = f"remove it: rm {path}; and compare with a head that you kept elsewhere"
-        raise StoreError(f"damaged: {error}", place=str(path), hint=hint) from None
+        raise StoreError(f"the file is damaged: {error}", place=str(path), hint=hint) from None
 
 
 class _Foreign(NamedTuple):
-    """A line that is no record, until it is known whether a note accounts for it."""
+    """A line that is not a record, until it is known whether a note explains it."""
 
     line: int
     start: int
@@ -117,7 +117,7 @@ class _Foreign(NamedTuple):
 
 
 class _LogWalk:
-    """One look at a log from its first line to its last."""
+    """One pass over a log from its first line to its last."""
 
     def __init__(self, folder: Path, root: Path, expected: Iterable[Head]) -> None:
         self.folder, self.root = folder, root
@@ -129,7 +129,7 @@ class _LogWalk:
         self.last: LineEnds | None = None
         self.rewritten = False
         self.findings: list[Broken] = []
-        self.configs: set[bytes] = set()  # hashes of configurations that were looked at
+        self.configs: set[bytes] = set()  # hashes of configurations that were checked
 
     def file(self, file: LogFile) -> None:
         """The next file of the log."""
@@ -145,7 +145,7 @@ class _LogWalk:
         self._settle(None, b"", size)
 
     def _size(self) -> int:
-        """How much of the file is looked at. The line that is being written now is waited for."""
+        """How much of the file is checked. Waits for a line that is being written."""
         size = self.open.size
         if end_of_lines(self.open.descriptor, size) == size:
             return size
@@ -153,7 +153,7 @@ class _LogWalk:
             with locked(self.folder / LOCK, root=self.root):
                 return self.open.size
         except StoreError:
-            return size  # a disk that is read-only now: nobody is writing
+            return size  # the disk is read-only: no other process is writing
 
     def result(self) -> Verified:
         self._check_expected()
@@ -167,9 +167,9 @@ class _LogWalk:
             return
         missing = max(self.expected)
         last = self.last.seq if self.last else 0
-        ends = f"it ends with record {last}" if last else "it has no record"
-        cut = "the log was cut off" if missing > last else "records are missing"
-        what = f"{cut}: the head that was exported, record {missing}, is not in the log: {ends}"
+        ends = f"it ends with record {last}" if last else "it has no records"
+        cut = "the log was truncated" if missing > last else "records are missing"
+        what = f"{cut}: the exported head, record {missing}, is not in the log: {ends}"
         self._add(Broken(self.folder / CURRENT, 0, missing, what))
 
     def _line(self, start: int, line: bytes | None) -> None:
@@ -199,44 +199,44 @@ class _LogWalk:
             self._config(record, line)
         expected = self.expected.pop(record.seq, None)
         if expected and expected != {record.hash} and not self.rewritten:
-            self.rewritten = True  # later ones differ as well
-            self._found(record, "it is not the record whose head was exported: the log was rewritten up to here")
+            self.rewritten = True  # later records differ as well
+            self._found(record, "it does not match the exported head: the log was rewritten up to here")
 
     def _follows(self, record: LineEnds, before: LineEnds | None) -> None:
         seq, digest = (before.seq, before.hash) if before else (0, "")
         if record.seq == seq + 1:
             if record.prev != digest:
-                self._found(record, f"it doesn't follow record {seq} as that is now" if seq else "it is not the first")
+                self._found(record, f"its `prev` does not match record {seq}" if seq else "it is not the first record")
         elif record.seq > seq:
             gone = f"record {seq + 1} is" if record.seq == seq + 2 else f"records {seq + 1} to {record.seq - 1} are"
-            self._found(record, f"{gone} missing before it")
+            self._found(record, f"{gone} missing before this record")
         else:
-            self._found(record, f"it stands after record {seq}: moved, or there twice")
+            self._found(record, f"it comes after record {seq}: it was moved or copied")
 
     def _belongs_here(self, record: LineEnds, before: LineEnds | None) -> None:
-        """Whether files begin and end where they did: a record can't be moved from one to the next."""
+        """Check the first and last record of each file: a record must not move from one file to the next."""
         first, self.at_start = self.at_start, False
         in_order = before is not None and record.seq == before.seq + 1
         begins_with = int(self.open.path.stem.removeprefix("hooks-")) if self.open.closed else None
         if first and begins_with not in (None, record.seq):
-            self._found(record, f"it is not the first of this file, which was record {begins_with}")
+            self._found(record, f"this file must begin with record {begins_with}")
         elif first and before and in_order and before.note != "rotated":
-            self._found(record, "the file before this one doesn't end with the note that it is full")
+            self._found(record, "the file before this one does not end with a note that it is full")
         elif not first and before and in_order and before.note == "rotated" and self.open.closed:
-            self._found(record, "it stands after the note that the file is full")
+            self._found(record, "it comes after the note that the file is full")
 
     def _config(self, record: LineEnds, line: bytes) -> None:
         named = str(_decoded(line).get("config"))
         if not lines.is_hash(named) or named.encode() in self.configs:
-            return  # words of a tool's input that look like ours, or a record without one
+            return  # part of a tool's input, or a record without a configuration
         self.configs.add(named.encode())
         path = lines.snapshot_path(self.root, named)
         _, wrong = lines.read_hashed(path, self.root, named, lines.LARGEST_SNAPSHOT)
         if wrong:
-            self._found(record, f"the configuration of its time {wrong}: {path}")
+            self._found(record, f"its configuration {wrong}: {path}")
 
     def _settle(self, record: LineEnds | None, line: bytes, start: int) -> None:
-        """Of the lines since the last record: those that a note accounts for were torn, the others are foreign."""
+        """Sort the lines since the last record: those that a note explains are torn, the others are foreign."""
         noted = record is not None and record.note == "torn"
         begin = self._torn_from(line, start) if noted else start
         for one in self.pending:
@@ -246,10 +246,10 @@ class _LogWalk:
                 self._foreign(one)
         self.pending.clear()
         if record is not None and noted and begin == start:
-            self._found(record, "the unfinished line that it speaks of is not there as it was")
+            self._found(record, "the incomplete line that this note describes was removed or changed")
 
     def _torn_from(self, line: bytes, start: int) -> int:
-        """Where the fragment begins that the note at `start` speaks of; `start` itself when it is not there."""
+        """The beginning of the fragment that the note at `start` describes; `start` itself if there is none."""
         given = _decoded(line).get("input")
         said = given if isinstance(given, dict) else {}
         size = said.get("bytes")
@@ -265,7 +265,7 @@ class _LogWalk:
     def _side(self, record: LineEnds, line: bytes) -> None:
         said = _decoded(line).get("side")
         if said is None:
-            return  # words of a tool's input that look like ours
+            return  # part of a tool's input
         try:
             side = msgspec.convert(said, Side)
         except msgspec.ValidationError as error:
@@ -287,14 +287,14 @@ class _LogWalk:
 
 def _what_else(line: bytes | None) -> str:
     if line is None:
-        return "the line was never finished"
-    return (
-        "it was changed, and is no record now" if line.startswith(lines.START) else "it is no record: somebody added it"
-    )
+        return "the line is incomplete"
+    if line.startswith(lines.START):
+        return "the line was changed, and is no longer a record"
+    return "the line is not a record: it was added from outside"
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
-    import json  # the standard library's, because a line may hold a lone surrogate, which msgspec refuses
+    import json  # the standard library's, because a line may contain a lone surrogate, which msgspec rejects
 
     try:
         value = json.loads(line)
@@ -303,40 +303,40 @@ def _decoded(line: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# Heads of a log in a folder of the user's choice:
+# Heads of a log in a folder that the user chose:
 
 _LARGEST: Final = 64 << 20
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class ExportedHead(NamedTuple):
-    """A head that lies in the folder."""
+    """An exported head."""
 
     head: Head
     time: str  # when it was exported, in UTC
 
 
 def heads_file(target: Path, folder: Path) -> Path:
-    """Where the heads of a log are, by the name of the log's folder."""
+    """The file with the heads of a log, named after the log's folder."""
     return target / f"{folder.name.lstrip('-') or 'root'}.heads"
 
 
 def exported(target: Path, folder: Path) -> list[ExportedHead]:
-    """All heads of a log, the oldest first. Raises StoreError for a folder or file that can't be read."""
+    """All heads of a log, oldest first. Raises StoreError for a folder or file that can't be read."""
     path = heads_file(target, folder)
     if not target.is_dir():
-        raise StoreError("the folder for heads does not exist", place=str(target), hint="make or mount it")
+        raise StoreError("the folder for heads does not exist", place=str(target), hint="create or mount it")
     try:
         lines = (files.read_bytes(path, _LARGEST) or b"").decode().splitlines()
         pairs = [line.partition(" ") for line in lines]
         return [ExportedHead(Head.from_text(head), when) for head, _, when in pairs]
     except ValueError as error:
         hint = "fix or remove that line, and find out who changed it"
-        raise StoreError(f"damaged: {error}", place=str(path), hint=hint) from None
+        raise StoreError(f"the file is damaged: {error}", place=str(path), hint=hint) from None
 
 
 def export(target: Path, folder: Path, root: Path) -> Head | None:
-    """Append the head of a log, unless it is the last that was; None for an empty log. Raises StoreError."""
+    """Append the head of a log, unless it is already the last one; None for an empty log. Raises StoreError."""
     head = current(folder, root)
     before = exported(target, folder)
     if head is None or (before and before[-1].head == head):
@@ -348,7 +348,7 @@ def export(target: Path, folder: Path, root: Path) -> Head | None:
 
 
 def current(folder: Path, root: Path) -> Head | None:
-    """The last record of a log; None when it has none."""
+    """The last record of a log; None if it has no records."""
     with files.opened(folder, root) as opened:
         if opened is None:
             return None
@@ -358,7 +358,7 @@ def current(folder: Path, root: Path) -> Head | None:
 
 
 def overdue(target: Path, folder: Path, root: Path, every: float) -> str:
-    """What is wrong with the heads of a log: records that have been in none for longer than the interval; or nothing.
+    """The problem if records were not exported for longer than the interval; otherwise an empty string.
 
     Raises StoreError."""
     head, before = current(folder, root), exported(target, folder)

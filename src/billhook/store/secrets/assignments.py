@@ -1,4 +1,4 @@
-"""Where the value of a name stands that is not right behind it: in code, and in lists of variables.
+"""Finds the value of a name if it does not follow directly: in code, and in lists of variables.
 
 const apiKey: string = 'x'    #define API_KEY "x"    setProperty("password", "x")    - name: API_KEY
                                                                                        value: x
@@ -15,7 +15,7 @@ from billhook.store.secrets.shapes import looks_random
 
 
 def value_at(text: str, start: int, end: int) -> int | None:
-    """Where the value begins of the name from `start` to `end`; None when it has none of these forms."""
+    """Where the value of the name from `start` to `end` begins; None if none of these forms matches."""
     after = text[end : end + 1]
     if after in (":", "?"):
         return _end_of(_TYPED, text, end)
@@ -53,33 +53,33 @@ _DEFINED: Final = pattern(r"#[ \t]{0,4}define[ \t]{1,4}$")
 _QUOTE_FOLLOWS: Final = pattern(r"[ \t]{1,40}+(?=[\"'])")
 
 
-# Secrets that a text gives a name:
+# Named secrets:
 
 Span = tuple[int, int]
 
 _NAME: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
-_REACH: Final = 64  # how far to either side of the word that counts a name is read
-_LONGEST_WORD: Final = 300  # Characters of a value by which it is told from code. What is longer is none.
-_LONGEST_LIST: Final = 4096  # characters of a list of secrets in which each is taken out for itself
+_REACH: Final = 64  # how far a name is read to either side of its trigger word
+_LONGEST_WORD: Final = 300  # Characters of a value that are compared with code. Code has no longer names.
+_LONGEST_LIST: Final = 4096  # characters of a list of secrets in which each is redacted separately
 _MOST_PARTS: Final = 100
 _HARMLESS: Final = words(
     "none null nil undefined true false yes no on off required optional str string int integer bool boolean "
     "bytes number any object array float char void self include same-origin omit todo tbd n/a unset redacted "
     "hidden masked bearer basic digest"
 )
-"""What may stand for a secret without being one: types, switches, gaps."""
+"""Values that are not secrets: types, switches, placeholders."""
 _NOT_A_VALUE: Final = words(
     "to for is and or with the a an in if from when option options flag as on of not must should can will instead "
     "argument but which that was has it via by"
 )
 """`--token` in a sentence is followed by one of these."""
 _BEFORE_A_VARIABLE: Final = ("env ", "-e ", "--env=", "--build-arg ")
-"""`docker run -e "TOKEN=a b"`: the quotes hold all of it."""
+"""`docker run -e "TOKEN=a b"`: the quotes enclose name and value."""
 _BEFORE_A_SYNTAX_TOKEN: Final = ("unexpected ", "expected ", "invalid ", "illegal ", "undefined ", "unknown ")
 
 
 def named(text: str, low: str, trigger: str, names: SecretNames) -> Iterator[Span]:
-    """Where values stand whose name counts and has this trigger in it. `low` is the text in small letters."""
+    """The values of secret names that contain this trigger. `low` is the text in lower case."""
     at = low.find(trigger)
     done = 0
     while at >= 0:
@@ -95,7 +95,7 @@ def named(text: str, low: str, trigger: str, names: SecretNames) -> Iterator[Spa
             value = text[span[0] : span[1]]
             if counts:
                 secret, read = not stays(name, value), True
-            elif is_key:  # another name may be in what is not secret; what is long is not read twice
+            elif is_key:  # another name may be in a value that is not secret; long values are not read twice
                 secret = looks_random(value)
                 read = secret or len(value) >= _LONGEST_WORD
             else:
@@ -107,7 +107,7 @@ def named(text: str, low: str, trigger: str, names: SecretNames) -> Iterator[Spa
 
 
 def _is_password(name: str, sign: str, value: str) -> bool:
-    """What `pass` alone is given: a password, unless it reads like the result of a test."""
+    """The value of `pass` alone: a password, unless it looks like the result of a test."""
     if is_placeholder(value) or len(value) < 4 or not any(one.isalpha() for one in value):
         return False
     return sign == "=" or name[0] == "-" or (sign == ":" and name == "pass" and any(one.isdigit() for one in value))
@@ -126,14 +126,14 @@ def _name_around(text: str, at: int, end: int, floor: int) -> Span:
     end += len(right) - len(right.lstrip(_NAME))
     before = text[start - 1 : start]
     if before == "\\" and text[start] in "nrtbf" and start < at:
-        start += 1  # an escape of JSON, not a letter of the name
+        start += 1  # a JSON escape, not a letter of the name
     elif before == "%" and start + 2 <= at:
         start += 2
     return start, end
 
 
 def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
-    """The value that the name at `start` to `end` has, if it has one."""
+    """The value of the name from `start` to `end`, if it has one."""
     header = _header_value(text, low, start, end)
     if header:
         yield header
@@ -156,7 +156,7 @@ def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _anything(text: str, at: int) -> Iterator[Span]:
-    """A value that is known to be one: in quotes, or a word."""
+    """A value after an unambiguous name: in quotes, or one word."""
     opened = _OPENING.match(text, at)
     if opened:
         yield from _quoted(text, opened, shell=False)
@@ -167,14 +167,14 @@ def _anything(text: str, at: int) -> Iterator[Span]:
 
 
 def _header_value(text: str, low: str, start: int, end: int) -> Span | None:
-    """All of a header: `Authorization: Bearer x`, `Cookie: a=b; c=d`."""
+    """The whole header: `Authorization: Bearer x`, `Cookie: a=b; c=d`."""
     if low.endswith("authorization", start, end):
         found = _AUTHORIZATION.match(text, end)
     elif low.endswith("cookie", start, end):
         found = _COOKIE.match(text, end)
     else:
         return None
-    if not found or is_placeholder(found[1]):  # judged by its beginning: there may be many on one line
+    if not found or is_placeholder(found[1]):  # only its beginning is checked: there may be many on one line
         return None
     rest = _REST_OF_LINE.match(text, found.end())
     end = rest.end() if rest else found.end()
@@ -196,7 +196,7 @@ def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") ->
         yield from inside
     elif shell or text[at : at + 1] not in ("[", "{"):
         value = _WORD.match(text, at)
-        if value and len(value[0]) >= _LONGEST_WORD:  # no code has such names
+        if value and len(value[0]) >= _LONGEST_WORD:  # code has no such names
             yield at, _word_end(text, value.end())
         elif value and _is_value(text, start, end, value, shell, name_quoted):
             word = value[0] if shell and text[value.end() : value.end() + 1] in ("'", '"') else _trimmed(value[0])
@@ -206,7 +206,7 @@ def _after_separator(text: str, start: int, end: int, found: "re.Match[str]") ->
 
 
 def _word_end(text: str, at: int) -> int:
-    """Where a word ends that goes on at `at`. Only asked for what is secret: then the search goes on behind it."""
+    """Where a word ends that continues at `at`. Used for secrets only: the search continues after it."""
     found = _REST_OF_WORD.match(text, at)
     return found.end() if found else at
 
@@ -226,7 +226,7 @@ def _quoted(text: str, opened: "re.Match[str]", shell: bool) -> Iterator[Span]:
 
 
 def _shell_parts(text: str, at: int) -> Iterator[Span]:
-    """What is glued to a part of a word in a shell belongs to it: `"ab"'cd'ef`."""
+    """Adjacent parts belong to one word in a shell: `"ab"'cd'ef`."""
     for _ in range(_MOST_PARTS):
         if text.startswith("\\'", at) and text[at - 1] in "'\"":
             at += 2  # 'it'\''s': a quote between two quoted parts
@@ -242,13 +242,13 @@ def _shell_parts(text: str, at: int) -> Iterator[Span]:
             return
         yield word.span()
         at = word.end()
-    yield at, len(text)  # nobody writes that; not to be read to its end
+    yield at, len(text)  # unusual text: not read to its end
 
 
 def closing(text: str, at: int, quote: str, escapes: int) -> Span:
-    """Where the content of a quoted text ends, and where its closing quote does. Never closed: the end of the line.
+    """The end of the content of a quoted string, and of its closing quote. If it is not closed: the end of the line.
 
-    `escapes` is how many backslashes stand before the opening quote, in JSON inside of JSON.
+    `escapes` is the number of backslashes before the opening quote, in JSON inside of JSON.
     """
     found = _to_quote(quote, escapes).match(text, at)
     if found:
@@ -259,7 +259,7 @@ def closing(text: str, at: int, quote: str, escapes: int) -> Span:
 
 @functools.cache
 def _to_quote(quote: str, escapes: int) -> re.Pattern[str]:
-    """Up to the quote that closes: before others stand backslashes of another number, in the steps of nested JSON."""
+    """Find the closing quote: inner quotes have a different number of backslashes, by the levels of nested JSON."""
     step = 2 * escapes + 2
     longer = rf"(?:\\{{{step}}})++(?!\\{{{escapes}}}{quote})\\{{0,{step - 1}}}{quote}"
     other = rf"{longer}|\\{{{escapes + 1},{step - 1}}}{quote}|\\++(?!{quote})"
@@ -267,7 +267,7 @@ def _to_quote(quote: str, escapes: int) -> re.Pattern[str]:
 
 
 def _in_brackets(text: str, at: int) -> Iterator[Span]:
-    """The quoted texts of a list or an object that holds no other: all of them are secret."""
+    """The quoted strings of a flat list or object: all of them are secret."""
     found = _FLAT.match(text, at)
     position = at
     if found and found.end() - at > _LONGEST_LIST:
@@ -295,14 +295,14 @@ def _after_option(text: str, at: int, name: str) -> Iterator[Span]:
     word = _trimmed(value[0])
     if not word or word.lower() in _NOT_A_VALUE or (word.isupper() and word.lower() in name.lower()):
         return
-    if not word.startswith("id="):  # docker build --secret id=..., which names a file
+    if not word.startswith("id="):  # docker build --secret id=... names a file
         end = _word_end(text, value.end())
         yield at, end
         yield from _shell_parts(text, end)
 
 
 def _after_words(text: str, low: str, start: int, end: int) -> Iterator[Span]:
-    """`PASSWORD 'x'` as SQL has it, `login u password x` of .netrc, `setenv TOKEN x`, `the password is x1`."""
+    """`PASSWORD 'x'` in SQL, `login u password x` in .netrc, `setenv TOKEN x`, `the password is x1`."""
     is_pass = low.find("pass", start, end) >= 0
     quoted = _THEN_QUOTED.match(text, end) if is_pass else None
     if quoted:
@@ -329,20 +329,20 @@ def _is_value(text: str, start: int, end: int, value: "re.Match[str]", shell: bo
     if shell:
         behind = value.start() + len(word)
         return not _is_argument(text[start:end].lstrip("-"), word, text[behind : behind + 1])
-    if name_quoted:  # JSON has bare numbers only, Python's dictionaries hold names
+    if name_quoted:  # JSON has bare numbers only, Python dictionaries contain names
         return not _PATH.fullmatch(word) and not _LETTERS.fullmatch(word)
     return _is_plain_value(text, value.end(), word)
 
 
 def _is_argument(name: str, word: str, after: str) -> bool:
-    """Whether it is code that hands a variable on: `password=password`, `token=self.token`, `f(api_key=key)`."""
+    """Whether it is code that passes a variable: `password=password`, `token=self.token`, `f(api_key=key)`."""
     if word == name or (_PATH.fullmatch(word) and word.rpartition(".")[2] == name):
         return True
     return after in (",", ")") and bool(_LETTERS.fullmatch(word)) and (is_secret(word) or word in name)
 
 
 def _is_plain_value(text: str, after: int, word: str) -> bool:
-    """As in `password: x` and `password = x`, where code and prose look alike."""
+    """For `password: x` and `password = x`, where code and prose look the same."""
     if _PATH.fullmatch(word) or word[0] in "*&!#@|>":
         return False
     if word.isdigit():
@@ -355,7 +355,7 @@ def _is_plain_value(text: str, after: int, word: str) -> bool:
 
 
 def stays(name: str, value: str) -> bool:
-    """Whether a value under a secret's name is none: it stands for one, or it is where a file or folder lies."""
+    """Whether the value of a secret name is not secret: a placeholder, or the path of a file or folder."""
     if is_placeholder(value):
         return True
     if len(value) > 255 or value[0] not in "/~.":
@@ -364,7 +364,7 @@ def stays(name: str, value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for a secret: `$TOKEN`, `$(...)`, `<token>`, `{token}`, `***`, `None`, nothing."""
+    """Whether a value is only a placeholder: `$TOKEN`, `$(...)`, `<token>`, `{token}`, `***`, `None`, empty."""
     short = value.strip()
     if not short or (len(short) <= 2 and not any(one.isalnum() for one in short)):
         return True
@@ -418,7 +418,7 @@ _EXAMPLE: Final = pattern(
     r"|[a-z]{1,16}+(?:[-_]|[-_]?(?:\.{3}|…))",
     re.I,
 )
-"""How documents show a secret: `your-key-here`, `sk-xxxxxxxx`, `ghp_...`."""
+"""Example secrets in documents: `your-key-here`, `sk-xxxxxxxx`, `ghp_...`."""
 _KEY_FILE: Final = pattern(r"(?:~|\.{1,2})?+/[\w./ @-]*+(?<=\.pem|\.key|\.crt|\.pub|\.p12|\.pfx|\.der|\.txt)")
 _SCHEMES: Final = (
     r"(?:bearer|basic|token|digest|negotiate|apikey|api-key|hawk|ntlm|oauth|dpop|key|aws4-hmac-sha256|bot|ssws|splunk"

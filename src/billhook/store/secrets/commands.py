@@ -1,6 +1,6 @@
-"""Secrets that a command line gives no name: `curl -u bob:x`, `mysql -px`, `https://bob:x@host`, `sudo -S <<< x`.
+"""Secrets without a name in command lines: `curl -u bob:x`, `mysql -px`, `https://bob:x@host`, `sudo -S <<< x`.
 
-Each search jumps from one telling piece of text to the next and looks a bounded way around it.
+Each search jumps from one hint to the next and reads a limited distance around it.
 """
 
 import re
@@ -12,7 +12,7 @@ from billhook.store.secrets.assignments import closing, is_placeholder
 from billhook.store.secrets.names import FLAGS, READERS, USER, USER_VALUE, Flag
 from billhook.store.secrets.shapes import Span, begins, places
 
-_BACK: Final = 512  # how far before a flag its program may stand
+_BACK: Final = 512  # how far before a flag its program may be
 _BEFORE_A_FLAG: Final = frozenset(" \t\n'\"")
 _CLUSTER: Final = pattern(r"(?<=[ \t\n'\"])-[A-Za-z]{1,8}u" + USER_VALUE)
 _COMMAND_ENDS: Final = pattern(r"[;|&]|(?<!\\)\n")
@@ -29,7 +29,7 @@ def flags(text: str) -> Iterator[Span]:
 
 
 def clustered(text: str) -> Iterator[Span]:
-    """`curl -sSu bob:x`: the flag behind others in one word."""
+    """`curl -sSu bob:x`: the flag after others in one word."""
     done = 0
     for at in places(text, "curl"):
         for found in _CLUSTER.finditer(text, max(at, done), at + _BACK):
@@ -40,7 +40,7 @@ def clustered(text: str) -> Iterator[Span]:
 
 
 def _end(text: str, found: "re.Match[str]") -> int:
-    """Where a value ends: at its closing quote, if one opened it."""
+    """The end of a value: its closing quote, if it begins with a quote."""
     if found[1][-1:] not in ("'", '"'):
         return found.end(2)
     return closing(text, found.start(2), found[1][-1], len(found[1]) - 1)[0]
@@ -53,7 +53,7 @@ def _is_secret(flag: Flag, value: str) -> bool:
 
 
 def _called(text: str, at: int, programs: tuple[str, ...]) -> bool:
-    """Whether one of the programs stands before this flag in the same command."""
+    """Whether one of the programs comes before this flag in the same command."""
     floor = max(0, at - _BACK)
     before = text[floor:at]
     for found in {before.rfind(program) for program in programs}:
@@ -63,7 +63,7 @@ def _called(text: str, at: int, programs: tuple[str, ...]) -> bool:
 
 
 def addresses(text: str) -> Iterator[Span]:
-    """Passwords in addresses, `https://bob:x@host`, and tokens that stand alone there."""
+    """Passwords in URLs, `https://bob:x@host`, and tokens without a user name."""
     for found in _AUTHORITY.finditer(text):
         span = _userinfo(text, *found.span(1))
         if span:
@@ -86,7 +86,7 @@ def _userinfo(text: str, start: int, end: int) -> Span | None:
 
 
 def _sloppy(text: str, colon: int, end: int) -> Span | None:
-    """A password with a slash or a question mark in it, which an address should escape."""
+    """A password that contains a slash or a question mark, which a URL should escape."""
     if colon < 0 or text[end : end + 1] not in ("/", "?", "#") or text[colon + 1 : end].isdigit() or colon + 1 == end:
         return None
     found = _SLOPPY.match(text, colon + 1)
@@ -94,7 +94,7 @@ def _sloppy(text: str, colon: int, end: int) -> Span | None:
 
 
 def fed(text: str) -> Iterator[Span]:
-    """What is fed to a program that asks for a secret: `docker login --password-stdin <<< x`."""
+    """The input of a program that reads a secret: `docker login --password-stdin <<< x`."""
     for found in _HERE.finditer(text):
         before = text[max(0, found.start() - 200) : found.start()].lower()
         before = before[max(before.rfind(mark) for mark in ("\n", ";", "&&", "|")) + 1 :]
@@ -108,7 +108,7 @@ _ASKING: Final = ("pass", "token", "secret", "login", "stdin", "sudo", "key", "a
 
 
 def echoed(text: str) -> Iterator[Span]:
-    """What `echo` gives to a program that reads a password from its standard input."""
+    """The output of `echo` to a program that reads a password from its standard input."""
     for at in (at for reader in READERS for at in places(text, reader)):
         floor = max(0, at - 400)
         before = text[floor:at]
@@ -127,7 +127,7 @@ _ECHOED: Final = pattern(
 
 
 def registry_logins(text: str) -> Iterator[Span]:
-    """`"auth": "..."` of Docker's config.json and `_auth=...` of .npmrc."""
+    """`"auth": "..."` in Docker's config.json and `_auth=...` in .npmrc."""
     for found in _LOGIN.finditer(text):
         if len(found[1]) >= (8 if found[0][0] == "_" else 12) and not found[1].isalpha():
             yield found.span(1)
@@ -159,7 +159,7 @@ _VAULT: Final = pattern(
 
 
 def telegram_tokens(text: str) -> Iterator[Span]:
-    """`123456789:AA...`, also behind `bot` in an address."""
+    """`123456789:AA...`, also after `bot` in a URL."""
     return (found.span() for found in _TELEGRAM.finditer(text))
 
 
@@ -167,7 +167,7 @@ _TELEGRAM: Final = pattern(r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{30,40}+")
 
 
 def identified(text: str) -> Iterator[Span]:
-    """`IDENTIFIED BY 'x'` of SQL."""
+    """`IDENTIFIED BY 'x'` in SQL."""
     for at in (at for word in ("IDENTIFIED ", "identified ") for at in places(text, word)):
         found = _IDENTIFIED.match(text, at + 11)
         if found:

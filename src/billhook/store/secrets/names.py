@@ -1,7 +1,7 @@
-"""Which names stand for secrets, and which searches are worth their time: most events have nothing that secrets have.
+"""The names of secrets, and which searches are necessary: most events contain no hint of a secret.
 
-Every search says by an expression (`look`) what a text must have for it to find something. All of them are one set of
-RE2, which is compared with the whole event, as encoded JSON, in one pass.
+Every search has an expression (`look`) for text that it may match. All of them are one RE2 set, which is compared with
+the whole event, as encoded JSON, in one pass.
 """
 
 import functools
@@ -29,14 +29,14 @@ from billhook.store.secrets.shapes import (
 
 
 class SecretSearch(msgspec.Struct, frozen=True):
-    """A search, and what it needs to find anything."""
+    """A search, and the hints without which it finds nothing."""
 
     find: Callable[[str], Iterator[Span]]
     hints: tuple[str, ...]  # pieces of text without one of which it finds nothing
-    look: str = ""  # an expression that matches wherever it finds something; nothing: one of the hints
-    shown: str = ""  # how documents show what it finds
-    looks_at: tuple[str, ...] = ()  # the pieces of text at each of which it looks, if that are not its hints
-    kind: Shape | SecretPattern | None = None  # what it finds, where that is a row of a table
+    look: str = ""  # an expression that matches wherever it finds something; empty: one of the hints
+    shown: str = ""  # an example for the documentation
+    looks_at: tuple[str, ...] = ()  # the pieces of text at which it starts, if these are not its hints
+    kind: Shape | SecretPattern | None = None  # the row of a table that it searches for
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -44,11 +44,11 @@ class SecretSearch(msgspec.Struct, frozen=True):
 
     @property
     def expression(self) -> str:
-        """What a text is compared with that may be worth trying."""
+        """The expression that decides whether the search is necessary."""
         return (self.kind.look if self.kind else self.look) or either(self.hints)
 
     def may_find(self, text: str) -> bool:
-        """The same without RE2: an expression is used only where most texts have the hints."""
+        """The same without RE2: an expression is used only if most texts contain the hints."""
         if not any(hint in text for hint in self.hints):
             return False
         return not isinstance(self.kind, SecretPattern) or bool(re.search(self.expression, text))
@@ -58,7 +58,7 @@ READERS: Final = (
     *("--password-stdin", "--with-token", "chpasswd", "sudo -S", "passwd --stdin", "--pass-stdin"),
     *("secret put", "secret create", "secret set", "secrets create", "secrets versions add"),
 )
-"""What reads a password from its standard input."""
+"""Programs that read a password from standard input."""
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Flag(msgspec.Struct, frozen=True):
 
     programs: tuple[str, ...]
     flag: str
-    shown: str  # how documents show it
+    shown: str  # an example for the documentation
     value: "re.Pattern[str]" = pattern(r"[ \t]{0,8}+(\\?[\"']?)([^\s\"';|&<>\\]++)")
 
 
@@ -111,7 +111,7 @@ FLAGS: Final = (
 
 
 def _later(name: str) -> Callable[[str], Iterator[Span]]:
-    """A search of `secret_commands`, which is imported when it is needed: most calls don't."""
+    """A search of `commands`, which is imported only when it is needed: most calls don't need it."""
 
     def find(text: str) -> Iterator[Span]:
         from billhook.store.secrets import commands
@@ -163,17 +163,17 @@ def _looks(triggers: tuple[str, ...]) -> Callable[[bytes], list[int]]:
         looks.Add(rule.expression)
     for trigger in triggers:
         looks.Add(f"(?i:{trigger})")
-    looks.Add(r"\z")  # only the end: where every place matches, each takes longer
+    looks.Add(r"\z")  # only the end of the text: an expression that matches everywhere would be slower
     looks.Compile()
     match: Callable[[bytes], list[int]] = looks.Match
     return match
 
 
-# Which names stand for secrets:
+# The names of secrets:
 
 
 def words(text: str) -> frozenset[str]:
-    """A set of words, written as a text."""
+    """A set of words from one string."""
     return frozenset(text.split())
 
 
@@ -182,9 +182,9 @@ WORDS: Final = words(
     "credentials creds cookie cookies authorization jwt pwd authtoken accesstoken refreshtoken bearertoken apitoken "
     "idtoken identitytoken secretkey accesskey privatekey sessionkey authkey sshpass rediscli"
 )
-"""One of these words in a name makes it a secret's."""
+"""A name that contains one of these words is the name of a secret."""
 ENDINGS: Final = ("password", "passwd", "passphrase", "apikey")
-"""So does a word that ends so: `PGPASSWORD`, `dbpassword`."""
+"""The same for a word with one of these endings: `PGPASSWORD`, `dbpassword`."""
 BEFORE_KEY: Final = words(
     "api access secret private session signing signature encryption decryption auth master account storage app "
     "application license shared preshared service hmac aes jwt role admin deploy functions subscription fernet client"
@@ -196,7 +196,7 @@ HARMLESS_BEFORE_KEY: Final = words(
     "doc entity host known content file blob image asset block tree site restore build commit surrogate natural range "
     "etag lock"
 )
-"""`key` with one of these words in the name is not secret. Any other is if what it is given looks random."""
+"""`key` with one of these words in the name is not secret. Any other key is secret if its value looks random."""
 BEFORE_PASS: Final = words(
     "db database user admin root smtp mail email mysql pg postgres redis ftp sftp ldap proxy auth login http basic ssh "
     "sudo vault wifi keystore app account service registry docker git mongo mqtt amqp imap vpn api client "
@@ -204,7 +204,7 @@ BEFORE_PASS: Final = words(
 )
 """`pass` after one of these: `DB_PASS`."""
 BEFORE_TOKENS: Final = words("access auth refresh api bearer")
-"""`tokens` after one of these. Other `tokens` are counted, not kept secret."""
+"""`tokens` after one of these. Other `tokens` are counts, not secrets."""
 HARMLESS_LAST: Final = words(
     "file files path paths dir directory folder filename name names id ids identifier count counts counter "
     "limit limits length len size type types kind url uri endpoint host port domain env var variable expiry "
@@ -219,31 +219,31 @@ HARMLESS_LAST: Final = words(
     "samesite httponly banner consent jar prefix suffix chars owner user username redacted per stdout review "
     "protection mgr end start begin update method methods"
 )
-"""A name that ends with one of these is about a secret and is none: `password_file`, `token_count`."""
+"""A name that ends with one of these is about a secret, but its value is not secret: `password_file`, `token_count`."""
 HARMLESS_FIRST: Final = words("has is no use uses show require requires needs forgot enable allow skip")
 """A name that begins with one of these is a switch: `has_token`."""
 BEFORE_TOKEN_HARMLESS: Final = words(
     "next page continuation pad eos bos unk sep mask cls first last current per cancellation prev previous "
     "special stop lookahead sync"
 )
-"""`token` after one of these is a place in a list or a piece of text: `next_token`, `eos_token`."""
+"""`token` after one of these is a position in a list or a piece of text: `next_token`, `eos_token`."""
 TRIGGERS: Final = ("pass", "pwd", "secret", "token", "key", "cred", "cookie", "authorization", "jwt", "rediscli", "psk")
-"""Every name that counts has one of these in it, in small letters."""
+"""Every name of a secret contains one of these, in lower case."""
 
 _HARMLESS_NAMES: Final = frozenset({"PWD", "OLDPWD", "Pass", "PASS", "keys", "key"})
 _SPLIT: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LONGEST: Final = 256  # no name that anybody gave is longer; only its end is looked at
+_LONGEST: Final = 256  # characters of a name; of longer ones only the end is checked
 
 
 @functools.lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name in small letters, numbers left out."""
+    """The words of a name in lower case, without numbers."""
     return tuple(word.lower() for word in _SPLIT.findall(name[-_LONGEST:]))
 
 
 @functools.lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
-    """Whether what has this name is secret."""
+    """Whether the value of this name is secret."""
     words = words_of(name)
     if not words or name in _HARMLESS_NAMES or words[-1] in HARMLESS_LAST or words[0] in HARMLESS_FIRST:
         return False
@@ -254,7 +254,7 @@ def is_secret(name: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def may_be_key(name: str) -> bool:
-    """Whether what has this name is secret if it looks random: `STRIPE_KEY`, `fernetKey`; not `CACHE_KEY`."""
+    """Whether the value of this name is secret if it looks random: `STRIPE_KEY`, `fernetKey`; not `CACHE_KEY`."""
     words = words_of(name)
     return len(words) > 1 and words[-1] == "key" and HARMLESS_BEFORE_KEY.isdisjoint(words)
 
@@ -272,14 +272,14 @@ def _counts(before: str, word: str) -> bool:
 
 
 class SecretNames:
-    """The names that count for one user: ours and the ones that the user added. Lives as long as its redactor."""
+    """The names of secrets for one user: the built-in ones and the user's. Lives as long as its redactor."""
 
     def __init__(self, more: Iterable[str] = ()) -> None:
         added = [words_of(name) for name in more]
         self._added = frozenset("".join(words) for words in added if words)
         longest = {max(words, key=len) for words in added if words}
         self.triggers = (*TRIGGERS, *sorted(longest.difference(TRIGGERS)))
-        """What to look for in small letters: a text without any of them names no secret."""
+        """Triggers in lower case: text without any of them contains no name of a secret."""
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
@@ -288,5 +288,5 @@ class SecretNames:
 
     @functools.cached_property
     def looks(self) -> Callable[[bytes], list[int]]:
-        """Tells the numbers of what a text is worth: of the rules, then of the triggers, and last one of every text."""
+        """Returns the numbers of the rules and triggers that may match a string; the last number matches every text."""
         return _looks(self.triggers)

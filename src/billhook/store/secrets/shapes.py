@@ -1,7 +1,7 @@
-"""What well-known tokens look like, wherever they stand: by the prefixes that their makers gave them for that.
+"""The shapes of well-known tokens, in any context: by the prefixes that their providers gave them for this purpose.
 
-Every search jumps from prefix to prefix and goes on behind what it looked at: linear, whatever the text is.
-docs/redaction.md prints this table, and a test keeps the two together.
+Every search jumps from prefix to prefix and continues after the text that it checked, so it is linear for any text.
+docs/redaction.md contains this table, and a test compares the two.
 """
 
 import functools
@@ -25,7 +25,7 @@ class Shape(msgspec.Struct, frozen=True):
     least: int
     body: str = "A-Za-z0-9_-"
     check: Callable[[str], bool] = lambda body: True
-    keeps_prefix: bool = False  # of an address or a header only what follows the prefix is taken out
+    keeps_prefix: bool = False  # for URLs and headers: only the text after the prefix is redacted
 
     @property
     def look(self) -> str:
@@ -40,11 +40,11 @@ def either(texts: Iterable[str]) -> str:
 
 
 WORD_BEGINS: Final = r"(?:\A|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%(?s:.{2,7})|\[[0-9;]{0,7}m)"
-"""What may stand before a word as `begins` has it, also in encoded JSON."""
+"""Characters that may come before a word as in `begins`, also in encoded JSON."""
 
 
 def _secret_shapes_random(body: str) -> bool:
-    """Long stretches with a digit are random; `sk-container-id-1` is a name."""
+    """Long parts with a digit are random; `sk-container-id-1` is a name."""
     return any(len(part) >= 16 and _mixed(part) for part in body.replace("_", "-").split("-"))
 
 
@@ -66,7 +66,7 @@ def _two_parts(body: str) -> bool:
 
 
 def looks_random(text: str) -> bool:
-    """Whether it reads like a generated key: letters and digits take turns as in no word, path or date."""
+    """Whether it looks like a generated key: letters and digits alternate more often than in words, paths and dates."""
     if not 16 <= len(text) <= 4096 or not _ENCODED.fullmatch(text):
         return False
     text = text[:_ENOUGH]
@@ -76,7 +76,7 @@ def looks_random(text: str) -> bool:
 
 
 _ENCODED: Final = pattern(r"[A-Za-z0-9+/_=.-]++")
-_ENOUGH: Final = 64  # characters by which a random text is told from others
+_ENOUGH: Final = 64  # characters that are enough to recognise random text
 
 
 _ALNUM: Final = "A-Za-z0-9"
@@ -166,17 +166,17 @@ SHAPES: Final = (
           "X-Goog-Credential="), 16, "A-Za-z0-9%+/=_.@-", keeps_prefix=True),
     Shape("GitHub's mask", ("::add-mask::",), 4, "!-~", keeps_prefix=True),
 )  # fmt: skip
-"""Each kind of token. A row belongs here if its prefix is rare in other texts, else into `secret_patterns`."""
+"""Each kind of token. A row belongs here if its prefix is rare in other texts, otherwise into `PATTERNS`."""
 
-_SECRET_SHAPES_SIGNS: Final = "?&;"  # a prefix that begins with one of these says itself that a word begins
+_SECRET_SHAPES_SIGNS: Final = "?&;"  # a prefix that begins with one of these needs no check for the beginning of a word
 _SECRET_AFTER_ID: Final = pattern(
     r"[\s,:;|\"'\\]{1,8}+(?:[A-Za-z_ ]{1,40}+[\"'\\]{0,4}+[\s=:,|\"'\\]{1,8}+)?([A-Za-z0-9/+]{40})(?![^\W_])"
 )
-"""The secret that often follows an AWS key id directly has no shape of its own."""
+"""The secret that often follows an AWS key id directly; it has no prefix."""
 
 
 def shaped(shape: Shape, text: str) -> Iterator[Span]:
-    """Where such tokens stand in a text."""
+    """Where such tokens are in a string."""
     body = _body(shape.body)
     for prefix in shape.prefixes:
         at = text.find(prefix)
@@ -202,7 +202,7 @@ def places(text: str, piece: str) -> Iterator[int]:
 
 
 def begins(text: str, at: int) -> bool:
-    """Whether a word begins here: also after `\\n` as JSON writes it, `%3D`, a terminal's colour."""
+    """Whether a word begins here: also after `\\n` in JSON, `%3D`, or a terminal's colour code."""
     before = text[at - 1] if at else " "
     if not (before.isascii() and before.isalnum()):
         return True
@@ -224,7 +224,7 @@ def _body(characters: str) -> re.Pattern[str]:
 
 
 def private_keys(text: str) -> Iterator[Span]:
-    """Blocks of private keys, from BEGIN to END; without an END as far as it reads like one."""
+    """Blocks of private keys, from BEGIN to END; without an END as far as the text looks like a key."""
     begin = _BEGIN
     next_end = 0
     at = text.find("-----BEGIN ")
@@ -242,7 +242,7 @@ def private_keys(text: str) -> Iterator[Span]:
 
 
 def key_bodies(text: str) -> Iterator[Span]:
-    """Private keys without their BEGIN line: by how their encoding begins, or back from their END line."""
+    """Private keys without their BEGIN line: by the beginning of their encoding, or backwards from their END line."""
     for prefix in KEY_BODIES:
         at = text.find(prefix)
         while at >= 0:
@@ -254,7 +254,7 @@ def key_bodies(text: str) -> Iterator[Span]:
 
 
 def _is_private(prefix: str, text: str, at: int) -> bool:
-    """`MII` also begins certificates and public keys, `LS0t` any block: those stay."""
+    """Certificates and public keys also begin with `MII`, and any block with `LS0t`: those are not redacted."""
     if prefix == "MII":
         return bool(_DER_VERSION.match(text, at))
     return prefix != _ENCODED_BEGIN or any(one in text[at : at + 80] for one in _ENCODED_PRIVATE)
@@ -274,7 +274,7 @@ def _bodies_before_end(text: str) -> Iterator[Span]:
 
 
 def _end_of_block(text: str, after: int, next_end: int) -> int:
-    """Where the block ends whose BEGIN line ends at `after`; there, if nothing in it looks like a key."""
+    """The end of the block whose BEGIN line ends at `after`; `after` itself, if nothing in it looks like a key."""
     closed = _END.match(text, next_end) if next_end - after <= _LONGEST_BLOCK else None
     if closed and text.find("-----BEGIN ", after, next_end) < 0:
         return closed.end() if _KEY_LIKE.search(text, after, next_end) else after
@@ -285,7 +285,7 @@ def _end_of_block(text: str, after: int, next_end: int) -> int:
 
 
 def _next_end(text: str, after: int, known: int) -> int:
-    """Where the next END stands, the length of the text if there is none; what is known is not searched again."""
+    """The position of the next END, or the length of the text; a known position is not searched again."""
     if known >= after:
         return known
     found = text.find("-----END ", after)
@@ -299,12 +299,12 @@ _END: Final = pattern(r"-----END [A-Z0-9 ]{1,80}-----")
 _END_PRIVATE: Final = pattern(r"-----END (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _ENCODED_BEGIN: Final = "LS0tLS1CRUdJTi"
 _ENCODED_PRIVATE: Final = ("UFJJVkFURSBLRV", "BSSVZBVEUgS0VZ", "QUklWQVRFIEtFW")
-"""`PRIVATE KEY` in base64, by where it begins."""
+"""`PRIVATE KEY` in base64, for each offset."""
 KEY_BODIES: Final = (
     *("MII", "MHcCAQEE", "MHQCAQEE", "MIGkAgEB", "MIHcAgEB", "MIGHAgEA", "MIG2AgEA", "MIHuAgEA", "MIGEAgEA"),
     *("MC4CAQAwBQYDK2V", "MFECAQEwBQYDK2V", "MFMCAQEwBQYDK2V", "b3BlbnNzaC1rZXktdjE", _ENCODED_BEGIN),
 )
-"""How private keys begin in base64: RSA, EC, Ed25519, OpenSSH's own form, and a whole PEM file."""
+"""The beginnings of private keys in base64: RSA, EC, Ed25519, OpenSSH's format, and a whole PEM file."""
 _DER_VERSION: Final = pattern(r"MII[A-Za-z0-9+/]{2}[AQgw]IBA")  # only private keys have a version there
 _KEY_LIKE: Final = pattern(r"[A-Za-z0-9+/=]{24}")
 _FILL: Final = r"(?:\\++[nrt]|[\s\"'+,|>→-]|\\)"
@@ -316,16 +316,16 @@ _BODY_BACK: Final = pattern(
     r"(?:[nrt]\\++|[\s\"'+,|>→\\])*+(?:=?[A-Za-z0-9]{4}=(?=\s|n\\))?+(?:[A-Za-z0-9+/=]{1,39}+(?![A-Za-z0-9+/=]))?+"
     r"(?:[nrt]\\++|[\s\"'+,|>→\\]|[\t→:|][0-9]{1,6}+(?=\s)|[A-Za-z0-9+/=]{40,}+)*+"
 )
-"""A block that is read from its end to its beginning: only the last line may be short."""
+"""A block, read from its end to its beginning: only the last line may be short."""
 
 
-# Secrets whose beginning says nothing:
+# Secrets without a telling prefix:
 
 
 class SecretPattern(msgspec.Struct, frozen=True):
-    """A kind of secret: the pieces of text without one of which there is none, and the expression for it.
+    """A kind of secret: hints, at least one of which it contains, and an expression.
 
-    What its first group matches is taken out, without a group all of it; `check` may keep it.
+    The first group of the expression is redacted, without a group the whole match; `check` may reject a match.
     """
 
     name: str
@@ -333,11 +333,11 @@ class SecretPattern(msgspec.Struct, frozen=True):
     expression: str
     check: Callable[[str], bool] = lambda secret: True
 
-    rare: bool = False  # whether its hints are rare in other texts: then nothing has to be looked at but them
+    rare: bool = False  # whether its hints are rare in other texts: then a hint is enough to start the search
 
     @property
     def look(self) -> str:
-        """A short expression that matches wherever the other does: RE2 is slow with many long repetitions."""
+        """A shorter expression that matches wherever the full one does: RE2 is slow with many long repetitions."""
         if self.rare:
             return ""
         expression = _LEADING.sub(r"\1", self.expression)
@@ -354,7 +354,7 @@ _VALUE: Final = "=([A-Za-z0-9._~%+/=-]{16,})"
 
 
 def _random(secret: str) -> bool:
-    """Percent escapes are no reason to keep it."""
+    """Whether it looks random. Percent escapes don't matter."""
     return looks_random(secret.replace("%", "/").replace("~", "-"))
 
 
@@ -408,11 +408,11 @@ PATTERNS: Final = (
             r"Private-Lines: [0-9]{1,3}((?:\s|\\{1,7}[rn]|[A-Za-z0-9+/=]{20,100})+)", rare=True),
     SecretPattern("wandb login", ("wandb login",), r"wandb login (?:-[^\s]{1,40} ){0,4}([0-9a-f]{40})", rare=True),
 )  # fmt: skip
-"""Each kind. A row belongs here if its hints are common in other texts, or if it has no beginning of its own."""
+"""Each kind. A row belongs here if its hints are common in other texts, or if it has no prefix."""
 
 
 def matching(kind: SecretPattern, text: str) -> Iterator[Span]:
-    """Where such secrets are in a text."""
+    """Where such secrets are in a string."""
     for found in _compiled(kind.expression).finditer(text):
         start, end = found.span(found.re.groups)
         if text[found.start()] in _SIGNS or begins(text, found.start()):
@@ -421,9 +421,9 @@ def matching(kind: SecretPattern, text: str) -> Iterator[Span]:
                 yield start, end
 
 
-_SIGNS: Final = "?&;#:_\"'"  # an expression that matches one of these first says itself that a word begins
+_SIGNS: Final = "?&;#:_\"'"  # an expression that begins with one of these needs no check for the beginning of a word
 _BEGINS: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9]m))"
-"""RE2 can't look behind; for `re` it keeps long runs of letters from being tried at each of them."""
+"""RE2 has no lookbehind. For `re` it prevents an attempt at each letter of a long word."""
 
 
 @functools.cache

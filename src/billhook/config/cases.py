@@ -1,0 +1,178 @@
+"""Test cases of rules: `tests:` in hooks.yaml and in `*.hooktest.yaml` files.
+
+A case describes one event (`bash`, `write`, `read`, `prompt` or a whole `event`) and what is expected of its verdict.
+This module reads cases and compares them with verdicts; it runs nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from billhook.agents import AGENTS
+from billhook.config.nodes import FieldNodes, Node
+from billhook.core import strictjson
+from billhook.core.answers import UNSET, Status, Verdict
+from billhook.core.events import EVENTS
+from billhook.core.text import Finding, suggestion
+
+CALLS: Final = ("bash", "write", "read", "prompt", "event")
+EXPECTED: Final = ("allow", "deny", "ask", "none", "stop", "rewrite", "keep_going")
+_EXPRESSIONS: Final = ("reason", "context", "message", "output")
+_KINDS: Final = {
+    **dict.fromkeys(("bash", "write", "read", "prompt", "name", "expect", "by", "without", "agent", "needs"), str),
+    **dict.fromkeys(_EXPRESSIONS, str),
+    **dict.fromkeys(("event", "input", "files"), dict),
+    **dict.fromkeys(("after", "effects"), list),
+}
+_WORDS: Final = {str: "a string", dict: "a mapping", list: "a list"}
+_EXAMPLE: Final = 'for example `- {bash: "git push", expect: ask, by: push-gate}`'
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One test case and its place."""
+
+    data: dict[str, Any]
+    file: str
+    line: int
+
+    @property
+    def title(self) -> str:
+        """A line for people: its name, or the call that it describes."""
+        if name := self.data.get("name"):
+            return str(name)
+        kind = next((each for each in CALLS if each in self.data), "")
+        given = self.data.get(kind, "")
+        return f"{kind}: {given if isinstance(given, str) else strictjson.dumps(given)}"
+
+
+def read_cases(node: Node | None, file: str) -> tuple[list[Case], list[Finding]]:
+    """The cases below `tests`, and what is wrong with the others."""
+    if node is None or node.value is None:
+        return [], []
+    if not isinstance(node.value, tuple):
+        return [], [Finding("BH203", "`tests` must be a list of mappings", file, node.line, node.column, _EXAMPLE)]
+    cases: list[Case] = []
+    findings: list[Finding] = []
+    for one in node.value:
+        wrong = [Finding(code, text, file, at.line, at.column, hint) for code, text, at, hint in _wrong(one)]
+        findings += wrong
+        if not wrong:
+            cases.append(Case(one.plain(), file, one.line))
+    return cases, findings
+
+
+def _wrong(node: Node) -> Iterator[tuple[str, str, Node, str]]:
+    """What is wrong with one case: code, message, place and hint."""
+    if not isinstance(node.value, FieldNodes):
+        yield "BH203", "`tests` must be a list of mappings", node, _EXAMPLE
+        return
+    for key, value in node.value:
+        name = str(key.value)
+        wanted = _KINDS.get(name)
+        if wanted is None:
+            yield "BH202", f"unknown key `{name}` in a test", key, suggestion(name, _KINDS)
+        elif not isinstance(value.plain(), wanted):
+            yield "BH203", f"`{name}` must be {_WORDS[wanted]}, not {value.kind}", value, _EXAMPLE
+        else:
+            yield from _wrong_value(name, value)
+    given = [name for name in CALLS if node.value.get(name) is not None]
+    if len(given) != 1:
+        what = "a test needs a call" if not given else f"a test describes one call, not {len(given)}"
+        yield "BH204", what, node, f"one of {', '.join(f'`{name}`' for name in CALLS)}"
+
+
+def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
+    value = node.plain()
+    known = {"expect": EXPECTED, "agent": tuple(AGENTS)}.get(name)
+    if known and value not in known:
+        yield "BH206", f"unknown value `{value}` of `{name}`", node, suggestion(value, known)
+    if name == "event" and value.get("hook_event_name") not in EVENTS:
+        hint = "for example `event: {hook_event_name: Stop}`"
+        yield "BH201", "`event` needs the `hook_event_name` of an event", node, hint
+    if name in _EXPRESSIONS:
+        try:
+            re.compile(value)
+        except re.error as error:
+            yield "BH206", f"`{name}` is not a regular expression: {error}", node, "escape its special characters"
+    if name == "after":
+        bad = [one for one in value if not isinstance(one, dict) or len([key for key in CALLS if key in one]) != 1]
+        if bad:
+            yield "BH203", "`after` must be a list of calls", node, 'for example `after: [{bash: "cat .env"}]`'
+
+
+def event_of(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The event that a case describes, as an agent sends it."""
+    tool: dict[str, tuple[str, dict[str, Any]]] = {
+        "bash": ("Bash", {"command": case.get("bash")}),
+        "write": ("Write", {"file_path": case.get("write"), "content": ""}),
+        "read": ("Read", {"file_path": case.get("read")}),
+    }
+    for name, (tool_name, given) in tool.items():
+        if name in case:
+            return {"hook_event_name": "PreToolUse", "tool_name": tool_name, "tool_input": given}
+    if "fire" in case:
+        return {"hook_event_name": case["fire"]}
+    if "prompt" in case:
+        return {"hook_event_name": "UserPromptSubmit", "prompt": case["prompt"]}
+    event = case.get("event")
+    return dict(event) if isinstance(event, dict) else {}
+
+
+# -- what is expected
+
+
+def outcome_of(verdict: Verdict) -> str:
+    """One word for the result of an event."""
+    if verdict.keep_going:
+        return "keep_going"
+    if verdict.stop:
+        return "stop"
+    if verdict.tool_input is not None and str(verdict.decision) in ("none", "allow"):
+        return "rewrite"
+    return str(verdict.decision)
+
+
+def ran(verdict: Verdict) -> list[str]:
+    """The hooks that ran and did not fail, by name without the prefix of their layer."""
+    names = (one.hook for one in verdict.outcomes if one.status in (Status.OK, Status.BACKGROUND))
+    return [form for name in names for form in dict.fromkeys((name, name.rpartition("/")[2]))]
+
+
+def differences(case: Mapping[str, Any], verdict: Verdict, effects: Iterable[str] = ()) -> Iterator[str]:
+    """How a verdict differs from what a case expects; one sentence each."""
+    for outcome in verdict.outcomes:
+        if not outcome.success:
+            yield f"hook `{outcome.hook}` failed: {outcome.error}"
+    if "expect" in case and outcome_of(verdict) != case["expect"]:
+        yield f"expected {case['expect']}, got {outcome_of(verdict)}"
+    if "by" in case and case["by"] not in ran(verdict):
+        yield f"expected hook `{case['by']}` to run, but it did not"
+    if "without" in case and case["without"] in ran(verdict):
+        yield f"expected hook `{case['without']}` not to run, but it did"
+    given = verdict.tool_input or {}
+    for field, wanted in case.get("input", {}).items():
+        if given.get(field) != wanted:
+            yield f"expected input `{field}` {strictjson.dumps(wanted)}, got {strictjson.dumps(given.get(field))}"
+    for field, text in _texts(verdict).items():
+        if field in case and not re.search(case[field], text):
+            yield f"expected {field} to match `{case[field]}`, got {strictjson.dumps(text)}"
+    missing = [name for name in case.get("effects", ()) if not _has(name, effects := list(effects))]
+    if missing:
+        yield f"expected effects {', '.join(missing)}, got {', '.join(effects) or 'none'}"
+
+
+def _texts(verdict: Verdict) -> dict[str, str]:
+    context = "\n".join(verdict.context)
+    return {
+        "reason": "\n".join(filter(None, (verdict.reason, verdict.stop_reason, context))),
+        "context": context,
+        "message": "\n".join(verdict.messages),
+        "output": "" if verdict.tool_output is UNSET else strictjson.dumps(verdict.tool_output),
+    }
+
+
+def _has(name: str, effects: Iterable[str]) -> bool:
+    """Whether effects such as `delete:home` contain one: `delete` or `delete:home`."""
+    return any(each == name or each.startswith(f"{name}:") for each in effects)

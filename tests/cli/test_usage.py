@@ -1,0 +1,116 @@
+"""The help of every command: usage lines, examples and groups."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+from inline_snapshot import snapshot
+
+from billhook.cli.group import billhook as group
+from billhook.cli.main import GROUPS, HIDDEN, VERBS
+from cli.terminal import billhook
+
+
+def commands(parent: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with its words, those of groups included."""
+    ctx = click.Context(parent)
+    for name in parent.list_commands(ctx):
+        found = parent.get_command(ctx, name)
+        assert found is not None
+        yield (*path, name), found
+        if isinstance(found, click.Group):
+            yield from commands(found, *path, name)
+
+
+ALL = dict(commands(group))
+NAMES = [" ".join(words) for words in ALL]
+CHECKED = {("install",), ("uninstall",), ("explain",)}
+"""Commands whose argument click does not require: they report themselves, with a better hint, that it is missing."""
+
+
+def test_usage_lines() -> None:
+    """What may be left out is in brackets."""
+    lines = [billhook(*words, "--help").out.split("\n\n")[0] for words in ALL]
+    assert "\n".join([billhook("--help").out.split("\n\n")[0], *lines]) == snapshot("""\
+Usage: billhook [COMMAND] [OPTIONS]
+Usage: billhook init [OPTIONS]
+Usage: billhook install [OPTIONS] AGENT ...
+Usage: billhook uninstall [OPTIONS] AGENT ...
+Usage: billhook doctor [OPTIONS] [AGENT ...]
+Usage: billhook demo [OPTIONS]
+Usage: billhook add [OPTIONS] [NAME|FILE|FOLDER ...]
+Usage: billhook remove [OPTIONS] NAME|FILE ...
+Usage: billhook list [OPTIONS]
+Usage: billhook explain [OPTIONS] EVENT|COMMAND|ID
+Usage: billhook fire [OPTIONS] [EVENT]
+Usage: billhook check [OPTIONS] [PATH ...]
+Usage: billhook trust [OPTIONS] [NAME|HASH ...]
+Usage: billhook agent [OPTIONS]
+Usage: billhook events [SESSION] [OPTIONS]
+Usage: billhook events list [OPTIONS]
+Usage: billhook events search [OPTIONS] QUERY
+Usage: billhook events show [OPTIONS] NR|ID
+Usage: billhook events files [OPTIONS] [SESSION]
+Usage: billhook events stats [OPTIONS] [SESSION]
+Usage: billhook events rename [OPTIONS] SESSION NAME
+Usage: billhook events verify [OPTIONS]
+Usage: billhook events export [OPTIONS] [SESSION]
+Usage: billhook hook [OPTIONS] [EVENT]
+Usage: billhook daemon [OPTIONS] COMMAND [ARGS]...
+Usage: billhook daemon run [OPTIONS]
+Usage: billhook daemon start [OPTIONS]
+Usage: billhook daemon status [OPTIONS]
+Usage: billhook daemon stop [OPTIONS]
+Usage: billhook schema [OPTIONS] [hooks|settings]
+Usage: billhook completion [OPTIONS] bash|zsh|fish\
+""")
+
+
+@pytest.mark.parametrize("words", ALL, ids=NAMES)
+def test_optional_arguments_are_in_brackets(words: tuple[str, ...]) -> None:
+    command = ALL[words]
+    for one in (param for param in command.params if isinstance(param, click.Argument)):
+        shown = one.make_metavar(click.Context(command))
+        assert shown.startswith("[") == (not one.required and words not in CHECKED), shown
+
+
+@pytest.mark.parametrize("words", sorted(CHECKED))
+def test_a_missing_argument_is_reported(words: tuple[str, ...]) -> None:
+    ended = billhook(*words)
+    assert ended.code == 2 and "hint: " in ended.err
+
+
+def test_groups() -> None:
+    """Every verb is in one group, and hidden names are in none."""
+    assert list(GROUPS) == ["Start", "Write rules", "Run and watch", "Plumbing"]
+    assert sum(map(len, GROUPS.values())) == len(VERBS)
+    assert not HIDDEN.keys() & VERBS.keys()
+
+
+def test_events_has_few_commands() -> None:
+    assert len([words for words in ALL if words[:1] == ("events",) and len(words) == 2]) <= 10
+
+
+@pytest.mark.parametrize("arguments", [(), ("list",), ("--json", "--last", "1")])
+def test_log_is_events(arguments: tuple[str, ...]) -> None:
+    """`billhook log` is another name for `billhook events`."""
+    assert billhook("log", *arguments) == billhook("events", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("chekc", "check"),
+        ("instal", "install"),
+        ("evnts", "events"),
+        ("logs", "events"),
+        ("test", "fire"),
+        ("approve", "trust"),
+        ("codes", "check --explain"),
+        ("autocomplete", "completion"),
+        ("help", "--help"),
+    ],
+)
+def test_a_wrong_command_gets_a_suggestion(typed: str, meant: str) -> None:
+    ended = billhook(typed)
+    assert (ended.code, f"did you mean `{meant}`" in ended.err) == (2, True), ended.err

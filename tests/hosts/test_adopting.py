@@ -169,7 +169,7 @@ def test_they_run_as_the_agent_ran_them(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "parallel"),
     [
         ("hooks:\n  a: {events: Stop, run: x}\n  b: {events: SessionStart, run: x}\n", True),
         ("# top\r\nhooks:\r\n  a: {events: Stop, run: x}\r\n", True),
@@ -183,15 +183,15 @@ def test_they_run_as_the_agent_ran_them(home: Home) -> None:
         ("settings: {parallelExecution: false}\nhooks:\n  a: {events: Stop, run: x}\n", False),
     ],
 )
-def test_in_a_file_that_is_there(home: Home, text: str, says: bool) -> None:
+def test_in_a_file_that_is_there(home: Home, text: str, parallel: bool) -> None:
     """An existing file becomes parallel only if none of its hooks can rely on their order."""
     path = home.project / ".billhook" / "hooks.yaml"
     path.parent.mkdir()
     path.write_bytes(text.encode())
     home.write(json.dumps({"hooks": TWO}))
     change = home.install(adopt=True)
-    assert (yaml.safe_load(path.read_text()).get("parallelExecution") is True) == says
-    assert bool(change.notes) == (not says and "false" not in text)
+    assert (yaml.safe_load(path.read_text()).get("parallelExecution") is True) == parallel
+    assert bool(change.notes) == (not parallel and "false" not in text)
     path.write_bytes(path.read_bytes() + b"# later\n")
     assert home.uninstall().notes == ()
     assert path.read_bytes() == text.encode() + b"# later\n"

@@ -23,7 +23,7 @@ __all__ = ["me"]
 
 ASKS = """\
 #!/bin/sh
-# stands in for Claude Code: says its prompt to the hook, and waits for a model
+# a fake Claude Code: passes its prompt to the hook, and waits for a model
 printf '{"hook_event_name":"UserPromptSubmit","session_id":"s-canary","cwd":"%s","prompt":"%s"}' "$PWD" "$2" |
   "$HOME/../bin/billhook-hook" --as claude --deadline 20000
 sleep 600.5 TAG &

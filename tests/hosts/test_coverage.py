@@ -213,7 +213,7 @@ def test_lines_that_only_quote_calls(me: Person, monkeypatch: pytest.MonkeyPatch
     use = {"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {}}
     claude.line(type="progress", timestamp="2026-11-16T09:00:01.000Z", message={"content": [use]})
     claude.line(type="user", timestamp="2026-11-16T09:00:02.000Z", message={"content": [use]})
-    claude.line(type="system", timestamp="2026-11-16T09:00:03.000Z", message='a "tool_use" in a text', word="tool_use")
+    claude.line(type="system", timestamp="2026-11-16T09:00:03.000Z", message='a "tool_use" in text', word="tool_use")
     found = looked(me, "claude", monkeypatch)
     assert (found.calls, found.unread) == (1, 0)
 

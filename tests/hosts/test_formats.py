@@ -90,7 +90,7 @@ def test_the_plugin_is_written_again_when_it_was_changed(home: Home) -> None:
     assert file.read_text() == written
 
 
-def test_a_plugin_of_somebody_else_is_left_alone(home: Home) -> None:
+def test_a_plugin_of_another_author_is_not_changed(home: Home) -> None:
     file = home.write("export const Mine = async () => ({})\n", "opencode")
     with pytest.raises(BillhookError):
         home.install("opencode")

@@ -124,7 +124,7 @@ def _real(folder: str) -> str:
     return ""
 
 
-# Colours: one table for all screens. `say` leaves them out where they are not wanted.
+# Colours: one table for all screens. The output has none if NO_COLOR is set or it is not a terminal.
 COLOURS: Final = {
     **dict.fromkeys(("deny", "stop", "fail"), "red"),
     **dict.fromkeys(("ask", "defer", "warn", "note"), "yellow"),

@@ -175,7 +175,7 @@ def test_add_twice(place: Place) -> None:
     other = person(place, "add", "protect-paths", "--set", "paths=x")
 
     assert (again.code, again.out) == (0, "protect-paths is in .billhook/hooks.yaml already; nothing was changed\n")
-    assert other.code == 1 and "is another hook" in other.out
+    assert other.code == 1 and "already has a different hook" in other.out
     assert hooks(place).read_bytes() == before
 
 

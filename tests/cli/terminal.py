@@ -30,7 +30,7 @@ class Ended(NamedTuple):
 
     @property
     def screen(self) -> str:
-        """What a person sees, times and ids made equal; errors stand below, the exit code last."""
+        """The screen, with fixed times and ids: output, then errors, then the exit code."""
         text = self.out + (f"-- stderr\n{self.err}" if self.err else "")
         return steady(f"{text}-- exit {self.code}\n")
 

@@ -1,4 +1,4 @@
-"""`billhook demo`: an agent's whole life, for real; and what it says can be looked at afterwards can be."""
+"""`billhook demo`: a whole session with real hooks, and the commands that it proposes afterwards work."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ MAY_BE_EMPTY = {"custom_instructions", "is_interrupt", "stop_hook_active"}
 
 
 BARE = ":".join(part for part in os.environ["PATH"].split(":") if not Path(part, "billhook").exists())
-"""A PATH without billhook, as whoever runs it from a checkout has it."""
+"""A PATH without billhook, as in a checkout."""
 
 
 class Run(NamedTuple):
@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
     ended: Ended
     further: list[str]
-    """The commands that it says to go on with."""
+    """The commands that it proposes."""
 
     @property
     def project(self) -> Path:
@@ -82,7 +82,7 @@ def run() -> Iterator[Run]:
 
 @pytest.fixture(scope="module")
 def events(run: Run) -> list[dict[str, Any]]:
-    """What the log has, asked as the screen says."""
+    """The log, queried with the proposed command."""
     return [json.loads(line) for line in pasted(*run.further[:4]).stdout.splitlines()]
 
 
@@ -112,7 +112,7 @@ def test_every_event_has_its_fields(event: str, events: list[dict[str, Any]]) ->
 
 
 def test_events_happen_in_the_order_of_the_diagram(events: list[dict[str, Any]]) -> None:
-    """The first of each, the start after compacting included, stand in the order of seed 001's lifecycle."""
+    """The first of each, the start after compacting included, are in the order of seed 001's lifecycle."""
     seen: list[str] = []
     for record in events:
         source = record["payload"].get("source")
@@ -139,12 +139,12 @@ def test_permission_is_asked_for_a_call_that_was_judged(events: list[dict[str, A
 
 
 def test_what_was_to_be_removed_is_there(run: Run) -> None:
-    """`rm -rf` did not run: the folder was moved, as the reason says."""
+    """`rm -rf` did not run: the folder was moved, as the reason suggests."""
     assert (run.project / ".trash" / "old" / "greet.sh").read_text() == "echo Hello\n"
     assert (run.project / "handed-over" / "greet.py").read_text() == (run.project / "greet.py").read_text()
 
 
-def test_transcripts_are_where_the_events_say(events: list[dict[str, Any]]) -> None:
+def test_transcripts_are_where_the_events_name_them(events: list[dict[str, Any]]) -> None:
     """Both the session's transcript and the subagents' exist and hold messages."""
     payloads = [record["payload"] for record in events]
     paths = {payload["transcript_path"] for payload in payloads}
@@ -190,7 +190,7 @@ def test_ones_own_hooks_stay_out_of_what_comes_after(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 def test_output_that_cant_be_written_is_a_failure(form: tuple[str, ...], tmp_path: Path) -> None:
-    """The exit code says it."""
+    """The exit code is 2."""
     with open("/dev/full", "wb") as full:
         env = environment(TMPDIR=str(tmp_path))
         done = subprocess.run([PROGRAM, "demo", *form], env=env, stdout=full, stderr=subprocess.PIPE, check=False)
@@ -198,7 +198,7 @@ def test_output_that_cant_be_written_is_a_failure(form: tuple[str, ...], tmp_pat
 
 
 def test_the_model_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hooks said reaches the model: the house rules, the linter's words and the reason of the denial."""
+    """The answers of hooks reach the model: the house rules, the linter's output and the reason of the denial."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     async def played() -> list[tuple[str, str]]:
@@ -219,7 +219,7 @@ def test_the_model_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def _hostile(home: Path) -> dict[str, str]:
-    """A home whose hooks deny everything, and variables that would let it have its say."""
+    """A home whose hooks deny everything, and variables that would apply it."""
     settings = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "exit 2"}]}]}}
     (home / ".claude").mkdir(parents=True)
     (home / ".claude" / "settings.json").write_text(json.dumps(settings))
@@ -231,8 +231,8 @@ def _hostile(home: Path) -> dict[str, str]:
 
 
 def _unwritable(home: Path) -> dict[str, str]:
-    """Places where nothing can be written, by nobody."""
-    return {"HOME": "/proc/nobody", "BILLHOOK_HOME": "/dev/null", "CLAUDE_PROJECT_DIR": "/proc/nowhere"}
+    """Places where no user can write."""
+    return {"HOME": "/proc/none", "BILLHOOK_HOME": "/dev/null", "CLAUDE_PROJECT_DIR": "/proc/nowhere"}
 
 
 @pytest.mark.parametrize("place", [_hostile, _unwritable], ids=["hostile", "unwritable"])
@@ -279,7 +279,7 @@ def test_typed_events(tmp_path: Path) -> None:
     assert Path(last["project"]).is_dir() and Path(last["home"]).is_dir()
 
 
-def test_it_says_what_went_wrong(tmp_path: Path) -> None:
+def test_it_reports_what_went_wrong(tmp_path: Path) -> None:
     """When not everything happened as it should, the exit code is 1 and a note names what did not."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -293,7 +293,7 @@ def test_it_says_what_went_wrong(tmp_path: Path) -> None:
 
 
 def test_no_room_for_a_scratch_folder() -> None:
-    """Where no folder can be made, an error says so, and how to choose another."""
+    """The error names the variable that chooses another folder."""
     places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), "/proc/nowhere")
     code = (
         "import sys, tempfile; tempfile.tempdir = '/proc/nowhere'; sys.argv[1:] = ['demo'];"
@@ -343,7 +343,7 @@ def test_colours_are_for_terminals(tmp_path: Path) -> None:
 
 
 def test_its_help_names_the_options() -> None:
-    """--help says that nothing of one's own is touched."""
+    """--help promises that no file of the user is touched."""
     shown = billhook("demo", "--help").out
 
     assert "reads or changes none of your files" in " ".join(shown.split())

@@ -61,7 +61,7 @@ def complaint(*arguments: str, stdin: bytes = b"") -> str:
     ],
 )
 def test_anatomy(arguments: tuple[str, ...]) -> None:
-    """Every complaint says what is wrong, and after a blank line what to do."""
+    """Every error has a message, and after a blank line a hint."""
     text = complaint(*arguments, stdin=b"{}")
     assert text.startswith("error: ")
     what, _, hint = text.partition("\n\n")

@@ -46,7 +46,7 @@ def test_the_seeds_guard_denies() -> None:
     assert ended.err == ""
 
 
-def test_the_seeds_guard_lets_pass() -> None:
+def test_the_seeds_guard_allows() -> None:
     """The same on `ls`: none, exit 0."""
     ended = fire("PreToolUse", "--tool", "bash", "--input", '{"command":"ls"}', "--dialect", "claw", "--run", GUARD)
     assert (ended.code, ended.verdict["decision"], ended.verdict["reason"]) == (0, "none", None)
@@ -247,14 +247,14 @@ def test_a_folder_that_is_not_there(tmp_path: Path, kind: str, hooks: list[str])
 
 
 def test_an_unknown_event() -> None:
-    """An event that nobody has heard of fires all the same, with everything that was given."""
+    """An unknown event is fired, too, with all given fields."""
     got = seen("DeployStarted", "--tool", "Bash", "--input", '{"a":1}', "--output", "x")
     assert (got["hook_event_name"], got["tool_name"], got["tool_input"]) == ("DeployStarted", "Bash", {"a": 1})
 
 
 @pytest.mark.parametrize(("match", "asked"), [("Bash", 1), ("bash", 0), ("Wr.*|B.*", 1), ("Write", 0), ("*", 1)])
 def test_match(match: str, asked: int) -> None:
-    """`--match` decides whether the hooks are asked."""
+    """`--match` decides whether the hooks run."""
     verdict = fire("PreToolUse", "--tool", "bash", "--match", match, "--run", "true").verdict
     assert len(verdict["outcomes"]) == asked
 
@@ -278,7 +278,7 @@ def test_programs_without_a_shell(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_dialects(dialect: str, code: int, decision: str) -> None:
-    """The exit codes 1 and 2 mean what the dialect says, and only that."""
+    """The exit codes 1 and 2 have the meaning of the dialect, and no other."""
     verdict = fire("PreToolUse", "--tool", "Bash", "--dialect", dialect, "--run", f"exit {code}").verdict
     assert verdict["decision"] == decision
     assert verdict["outcomes"][0]["exit_code"] == code

@@ -96,7 +96,7 @@ def test_own_hooks_need_no_approval(place: Place) -> None:
 
 
 def test_where_the_event_happens(place: Place) -> None:
-    """The event's cwd decides which project's hooks are asked."""
+    """The event's cwd decides which project's hooks run."""
     place.file("hooks.yaml", TWO)
     place.alone("trust", "--all", "--yes")
     there = str(place.project)
@@ -134,15 +134,15 @@ BROKEN = {
 @pytest.mark.parametrize(("text", "line"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("own", [True, False], ids=["own", "project"])
 def test_a_broken_file(place: Place, text: str, line: str, own: bool) -> None:
-    """A file that is there and can't be read is to be fixed; nobody is told to write a first one."""
+    """The hint is to fix a file that can't be read, not to write a first one."""
     path = place.own(text) if own else place.file("hooks.yaml", text)
     ended = fire(place)
     assert f"{path.name}{line}" in ended.err
     assert "billhook init" not in ended.err
 
 
-def test_nobody_was_asked(place: Place) -> None:
-    """Hooks are configured, but none wants this: where to look."""
+def test_no_hook_ran(place: Place) -> None:
+    """Hooks are configured, but none listens for this event: a hint shows where to look."""
     place.own("hooks:\n  mine:\n    events: Stop\n    run: 'true'\n")
     assert place.run("fire", "SessionStart").screen == snapshot("""\
 SessionStart
@@ -159,7 +159,7 @@ hint: no configured hook ran; `billhook explain SessionStart ...` shows why
 
 
 def test_failed_open(place: Place) -> None:
-    """A configured hook that failed and let pass: what would have held it up."""
+    """A configured hook failed open: a hint shows what would have blocked the event."""
     place.own("hooks:\n  mine:\n    events: PreToolUse\n    run: exit 3\n")
     assert fire(place).screen == snapshot("""\
 PreToolUse Bash

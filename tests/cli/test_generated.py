@@ -93,7 +93,7 @@ async def ask(case: Case, path: Path, slots: asyncio.Semaphore) -> Verdict:
     "number", [pytest.param(400, id="400"), pytest.param(10_000, id="10,000", marks=pytest.mark.slow)]
 )
 def test_hostile_outputs(number: int, tmp_path: Path) -> None:
-    """No exception escapes, every outcome is one, and a whole deny denies whatever stands around it."""
+    """No exception escapes, every outcome is one, and a whole deny denies whatever is around it."""
 
     made = list(cases(number, seed=number))
     for n, case in enumerate(made):

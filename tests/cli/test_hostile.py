@@ -135,7 +135,7 @@ def test_locales(changes: dict[str, str | None], dialect: str, tmp_path: Path) -
 
 
 def test_a_directory_that_was_removed(tmp_path: Path) -> None:
-    """Started in a directory that is gone: the hook runs where `--cwd` says, and else where we are."""
+    """Started in a directory that is gone: the hook runs in the folder of `--cwd`, or else in ours."""
 
     def fire(*arguments: str) -> tuple[int, dict[str, Any]]:
         done = started(*arguments)
@@ -187,7 +187,7 @@ def test_closed_input_that_is_needed() -> None:
         pytest.param(["fire", "--help"], 0, id="help of a verb"),
     ],
 )
-def test_nobody_reads(arguments: list[str], code: int) -> None:
+def test_closed_output(arguments: list[str], code: int) -> None:
     """Output into a closed pipe: no complaint, and the exit code still tells the verdict."""
     ours, theirs = os.pipe()
     process = subprocess.Popen([PROGRAM, *arguments], stdout=theirs, stderr=subprocess.PIPE)
@@ -206,7 +206,7 @@ def test_nobody_reads(arguments: list[str], code: int) -> None:
     ],
 )
 def test_no_room_for_the_output(arguments: list[str], code: int) -> None:
-    """Output onto a full disk: it is said, and the exit code still tells the verdict."""
+    """Output to a full disk is reported, and the exit code still has the verdict."""
     with open("/dev/full", "wb") as full:
         done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
         mute = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=full, timeout=60, check=False)
@@ -227,7 +227,7 @@ def test_no_room_for_complaints() -> None:
 
 @pytest.mark.parametrize("stream", ["1", "2"])
 def test_a_flood(stream: str) -> None:
-    """100 MB of output: the decision stands, and little is kept."""
+    """100 MB of output: the decision is kept, and little of the output."""
     flood = f"head -c 100000000 /dev/zero | tr '\\0' x >&{stream}; exit 2"
     script = (
         "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"

@@ -29,7 +29,7 @@ HEAVY = {
     *("pickle", "tempfile", "textwrap", "threading", "tokenize", "traceback", "typing_extensions", "unittest"),
     *("urllib.parse", "uuid", "weakref", "yaml"),
 }
-"""Modules that cost more than asking every built-in; whoever needs one imports it where that is needed."""
+"""Modules that cost more than running every built-in. They are imported only where they are needed."""
 
 
 PROBE = """
@@ -65,7 +65,7 @@ def ours(modules: set[str]) -> list[str]:
     return sorted(name for name in modules if name.partition(".")[0] == "billhook")
 
 
-def test_an_event_that_nobody_wants(place: Place) -> None:
+def test_an_event_without_hooks(place: Place) -> None:
     """Without files, what is loaded reads the event, asks the built-ins and writes the log: these, and no more."""
     modules = loaded(place)
     assert modules & HEAVY == set()
@@ -143,7 +143,7 @@ RULE = "hooks:\n  no-shell:\n    events: PreToolUse\n    match: Bash\n    deny: 
 
 
 def test_one_plain_rule(place: Place) -> None:
-    """A rule that says deny needs a reader of files, and nothing that runs programs."""
+    """A deny rule needs a reader of files, and nothing that runs programs."""
     place.own(RULE)
     modules = loaded(place)
     assert modules & HEAVY - {"yaml"} == snapshot({"difflib", "json"})
@@ -250,7 +250,7 @@ print(pathlib.Path("/a b").as_uri(), msgspec.json.schema(int), msgspec.inspect.t
 """
 
 
-def test_what_was_left_out_comes_when_it_is_asked_for(place: Place) -> None:
+def test_left_out_modules_are_imported_on_use(place: Place) -> None:
     """msgspec works as it does elsewhere, and the modules that others stood in for are the real ones."""
     ended = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, env=place.env(), text=True, check=True)
     first, second, third = ended.stdout.splitlines()
@@ -261,7 +261,7 @@ def test_what_was_left_out_comes_when_it_is_asked_for(place: Place) -> None:
 
 @pytest.mark.parametrize("end", ["", "\n"], ids=["nothing", "a line"])
 def test_stdout_is_whole_though_the_process_ends_at_once(place: Place, end: str) -> None:
-    """What was said before the end is there: the process does not wait to be taken apart."""
+    """All output is there, although the process exits without cleanup."""
     place.own(RULE)
     event = {**EVENT, "cwd": str(place.project), "tool_input": {"command": "x" * 100_000}}
     ended = place.run("hook", stdin=(json.dumps(event) + end).encode())

@@ -65,7 +65,7 @@ hint: `billhook init` writes a first file with hooks
 
 
 def test_a_file_without_hooks(folder: Folder) -> None:
-    """The file is named: somebody may wonder about it."""
+    """The file is named, because the user may expect hooks there."""
     folder.write(".claude/settings.json", {"model": "x"})
 
     assert ".claude/settings.json (no hooks)" in folder.screen("list")
@@ -185,7 +185,7 @@ hint: 2 hooks not approved yet: review with `billhook trust`
 
 
 def test_everything_that_can_go_wrong(folder: Folder) -> None:
-    """Each hook that does not run says why, and a gate says that it blocks."""
+    """Each hook that does not run has a reason, and a gate also blocks."""
     folder.write(
         "~/.config/billhook/hooks.yaml",
         "hooks:\n"
@@ -389,7 +389,7 @@ def logged(folder: Folder, *records: dict[str, Any]) -> None:
 
 
 def test_last_fired(folder: Folder) -> None:
-    """Each hook with when it was last asked, as people say it."""
+    """Each hook with the time of its last run, relative to now."""
     folder.write("~/.config/billhook/hooks.yaml", LOGGED)
     logged(
         folder,
@@ -479,6 +479,6 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
     ],
 )
 def test_ages(age: dict[str, float], spoken: str) -> None:
-    """As people say it; the day for what is long ago."""
+    """Relative to now; the date after a month."""
     assert ago(at(**age)).startswith(spoken)
     assert ago("nonsense") == "at nonsense"

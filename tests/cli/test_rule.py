@@ -116,7 +116,7 @@ def test_sections_are_short(code: str) -> None:
 
 
 def put(kind: str, name: str, text: str, project: Path, home: Path) -> None:
-    """Do what a block of the page says: a file, or commands."""
+    """Apply a block of the page: a file, or commands."""
     if kind == "console":
         commands = "\n".join(line.removeprefix("$ ") for line in text.splitlines())
         env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

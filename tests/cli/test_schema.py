@@ -33,7 +33,7 @@ def faults(validator: Draft202012Validator, value: Any) -> list[str]:
 
 
 def findings(text: str, file: str) -> list[Finding]:
-    """What the readers say about the same text; what is only advice does not count."""
+    """The findings of the readers for the same text, without advice."""
     read = shape(read_text(text.encode(), file), SourceFile(file, "explicit", "/project"))
     return [finding for finding in read.findings if finding.code not in ("BH207", "BH208", "BH209", "BH510", "BH216")]
 
@@ -197,7 +197,7 @@ def test_slips_in_settings(text: str) -> None:
 @pytest.mark.parametrize(
     ("validator", "text"),
     [
-        pytest.param(HOOKS, "builtins: {turn-trakker: {}}", id="a builtin that is none"),
+        pytest.param(HOOKS, "builtins: {turn-trakker: {}}", id="an unknown builtin"),
         pytest.param(HOOKS, "builtins: {turn-tracker: {enable: true}}", id="a builtin's key"),
         pytest.param(HOOKS, "parallelExecution: 'no'", id="parallel as text"),
         pytest.param(SETTINGS, '{"disableAllHooks": "yes"}', id="a switch that is text"),

@@ -147,7 +147,7 @@ reason    no pushes
 
 
 def test_no_objection() -> None:
-    """Hooks that have nothing to say."""
+    """Hooks without an answer."""
     assert screen("PreToolUse", "--tool", "bash", "--run", "true", "--exec", "true") == snapshot("""\
 PreToolUse Bash
 
@@ -192,7 +192,7 @@ hint: --match `Write` does not match `Bash`
 
 
 def test_failures() -> None:
-    """Hooks that fail, are late, are killed or can't start, and what that means."""
+    """Hooks that fail, time out, are killed or can't start, and the result."""
     assert screen(
         "PreToolUse", "--tool", "bash", "--timeout", "0.5",
         "--run", "echo oops >&2; exit 1",
@@ -275,7 +275,7 @@ input     {"command":"ls","n":null}
 
 
 def test_keeps_going() -> None:
-    """A Stop hook that wants the agent to go on."""
+    """A Stop hook that keeps the agent going."""
     assert screen("Stop", "--run", "echo 'tests still fail' >&2; exit 2") == snapshot("""\
 Stop
 
@@ -319,7 +319,7 @@ hook-1 answered later: late
 
 
 def test_answers_too_late() -> None:
-    """A hook that promised an answer and gave none in time: that is said."""
+    """A hook that promised an answer and timed out is reported."""
     run = "echo '{\"async\": true}'; sleep 20"
     assert screen("Notification", "--timeout", "0.5", "--run", run) == snapshot("""\
 Notification
@@ -346,7 +346,7 @@ hint: did you mean PreToolUse?
 
 
 def test_options_without_effect() -> None:
-    """What an event has no room for is said, not sent."""
+    """Options without effect on an event are reported, not sent."""
     assert screen("Stop", "--tool", "Bash", "--output", "x", "--error", "--run", "true") == snapshot("""\
 Stop
 

@@ -187,7 +187,7 @@ def test_json_before_a_verb(folder: Folder) -> None:
     """The option belongs behind the verb."""
     assert folder.screen("--json", "list") == snapshot("""\
 -- stderr
-error: --json stands before the verb
+error: --json must come after the command
 
 hint: billhook list --json ...
 -- exit 2

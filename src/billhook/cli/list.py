@@ -228,11 +228,7 @@ def _hints(config: Config) -> None:
         hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        hint(
-            one_line(
-                f"not approved yet, so agents still ask: {names} (`billhook trust`)", _LONGEST_HINT
-            )
-        )
+        hint(one_line(f"not approved yet, so agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
     if where := first_problem(config.problems):
         hint(f"fix {where} first; `billhook check` shows all problems")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from billhook.cli.events.table import cells
+from billhook.cli.screen import cells
 from billhook.config.declaration import LAYERS
 from billhook.store.log.query import called
 from cli.recorded import ONE, TWO, Recorded, a_night
@@ -38,8 +38,8 @@ NR  TIME      SESSION      TURN  EVENT             WHAT                         
  5  21:05:00  jolly-squid     1  PreToolUse        Bash git push --force or...  deny             1.5
         no-force: no force pushes
  6  21:06:00  jolly-squid     1  Pre+PostFailure   Bash rm -rf build            failed open   5013.8
-        guard failed, let pass: exit code 1: jq: not found
-        slow timed out, let pass: no answer within 5 s
+        guard failed (event continued): exit code 1: jq: not found
+        slow timed out (event continued): no answer within 5 s
         the tool failed: Permission denied
  8  21:08:00  jolly-squid     1  PreToolUse        mcp__db__query {"sql":"s...  ask              1.5
         a person decides
@@ -81,68 +81,65 @@ def test_help(place: Recorded) -> None:
     assert place.screen("--help") == snapshot("""\
 Usage: billhook events [SESSION] [OPTIONS]
 
-  Show what happened: every event that hooks were asked about, and what became
-  of it.
+  Show the events of this project, with the decisions of hooks.
 
-  SESSION is `.` (the newest of this project), a session's name, an id or the
-  first 6 characters of one, or several with commas between. Without it, all
-  sessions of this project. The order is oldest first, in JSON too.
+  SESSION is `.` (the newest of this project), a session's name, an id or its
+  first 6 characters, or several separated by commas. Without it, all sessions
+  of this project. The oldest event comes first, also in JSON.
 
-  On a terminal there are tables, and in a pipe JSON lines, also of list,
-  search, show, files and stats; --human asks for the tables there. rename and
-  verify answer in words everywhere, unless --json asks for JSON.
+  This and list, search, show, files and stats print tables on a terminal, and
+  JSON lines in a pipe; --human prints tables there, too. rename and verify
+  print text, unless --json is given.
 
 Options:
-  -e, --event E,..           Only these events, in any spelling; `log` is what
-                             the log notes about itself.
-  -t, --tool T,..            Only these tools, by any name that a dialect has
-                             for them.
+  -e, --event E,..           Only these events, in any spelling; `log` selects
+                             the log's notes about itself.
+  -t, --tool T,..            Only these tools, in the naming of any dialect.
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,
                              deny.
-  --hook H                   Only where this hook was asked, or was not, with
-                             the reason; `guard` is also project/guard and
-                             user/guard#2.
-  --failed                   Only where a hook failed, timed out or could not
-                             start.
-  --since, --from-time TIME  From then on: 1h, 30m, 2d (ago), 22:00,
-                             yesterday, a day, or ISO 8601 (local time unless
-                             it names a zone).
-  --until, --to-time TIME    Up to then, that included; a day alone means its
-                             end.
+  --hook H                   Only events for which this hook ran, or was
+                             skipped for a reason; `guard` also matches
+                             project/guard and user/guard#2.
+  --failed                   Only events for which a hook failed, timed out or
+                             could not start.
+  --since, --from-time TIME  The start: 1h, 30m, 2d (ago), 22:00, yesterday, a
+                             date, or ISO 8601 (local time unless it has a
+                             zone).
+  --until, --to-time TIME    The end, inclusive; a date alone means the end of
+                             that day.
   -n, --last N               The newest N.
   --first N                  The oldest N.
   --limit N                  At most N, the newest unless --first is given; 0:
                              all.  [default: 100 in the table]
-  --offset N                 Leave out N, and take those before them; with
-                             --first, those after.
-  --json                     JSON lines: each record whole, as it was logged,
-                             and its event. This is what a pipe gets.
+  --offset N                 Skip the newest N; with --first, the oldest N.
+  --json                     JSON lines: each record as logged, with its
+                             event. The default in a pipe.
   --human                    The table, also in a pipe.
-  -m, --minimal              One short line for each record; in JSON, a few
-                             fields.
-  -f, --follow, --tail       Show the last 10, or --last N, and then what
-                             comes, until Ctrl-C.
+  -m, --minimal              One short line for each record; in JSON, only a
+                             few fields.
+  -f, --follow, --tail       Show the last 10, or --last N, and then new ones
+                             until Ctrl-C.
   -h, --help                 Show this message and exit.
 
-Commands (`billhook events COMMAND --help` tells more):
-  list    The sessions of this project, with what happened in each.
-  search  The events in which a text occurs.
+Commands (`billhook events COMMAND --help` has details):
+  list    The sessions of this project, with counts of their events.
+  search  The events that contain some text.
   show    One event in full.
   files   The files that tools read and wrote.
   stats   How often and how long each hook ran, the slowest first.
-  rename  Give a session a name.
+  rename  Name a session.
   verify  Check that nothing in the log was changed, removed or added.
-  export  The log's own lines, to keep or to send elsewhere.
+  export  The raw lines of the log, to archive or send elsewhere.
 
   Examples:
     billhook events . --last 5
     billhook events --decision deny,ask --since 1d
-    billhook events --hook my-guard --since 22:00     why did it not fire?
+    billhook events --hook my-guard --since 22:00     why did it not run?
     billhook events jolly-squid --tool Bash --json | jq .input.command
     billhook events search "turn-tracker"
     billhook events --follow
 
-  Exit code: 0 also when nothing matches and when Ctrl-C ends --follow,
+  Exit code: 0 also if nothing matches and if Ctrl-C ends --follow,
   1 findings of `verify`, 2 usage or a log that can't be read.
 -- exit 0
 """)
@@ -170,12 +167,12 @@ no events are recorded for ~/shop
 
 looked in ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
-A record is written whenever hooks are asked about an event in this project: by
-an agent that runs `billhook hook`, by `billhook fire`, or by a program that
-loads this configuration.
+A record is written for each event in this project: from an agent that runs
+`billhook hook`, from `billhook fire`, or from a program that loads this
+configuration.
 -- stderr
 
-hint: `billhook fire PreToolUse --tool Bash` makes a first one
+hint: `billhook fire PreToolUse --tool Bash` records a first event
 -- exit 0
 """)
 
@@ -283,21 +280,21 @@ def test_what_is_chosen(night: Recorded, arguments: tuple[str, ...], seqs: list[
     ("arguments", "said"),
     [
         (("-e", "PreToolUsed"), "no event `PreToolUsed`\n\nhint: did you mean `PreToolUse`?"),
-        (("-t", "Baash"), "no tool `Baash`, and no record names one\n\nhint: did you mean `Bash`?"),
+        (("-t", "Baash"), "no tool `Baash`, and no record with it\n\nhint: did you mean `Bash`?"),
         (("-d", "denny"), "no decision `denny`\n\nhint: did you mean `deny`?"),
         (("-e", ","), "--event is empty"),
         (("--since", "soon"), "--since `soon` is not a time\n\nhint: as in 1h"),
         (("--since", "1h", "--until", "2h"), "--since is later than --until"),
-        (("--first", "1", "--last", "1"), "--first and --last exclude each other"),
-        (("--last", "-1"), "--last -1 is less than nothing"),
+        (("--first", "1", "--last", "1"), "--first and --last can't be combined"),
+        (("--last", "-1"), "--last must not be negative, but is -1"),
         (("--last", "x"), "`x` is not a valid integer"),
-        (("--json", "--human"), "--json and --human exclude each other"),
-        (("--follow", "--first", "3"), "--follow goes with --last only"),
+        (("--json", "--human"), "--json and --human can't be combined"),
+        (("--follow", "--first", "3"), "--follow only works with --last"),
         (("--jsn",), "no option `--jsn`\n\nhint: did you mean `--json`? (see `billhook events --help`)"),
-        (("--json", "search", "x"), "put them behind it: billhook events search x"),
+        (("--json", "search", "x"), "write `billhook events search x OPTIONS`"),
         (("serach", "x"), "no session `serach`\n\nhint: did you mean `search`?"),
         (("search",), "missing argument `QUERY`"),
-        (("search", " "), "the text is empty"),
+        (("search", " "), "QUERY is empty"),
         (("list", "--lst"), "see `billhook events list --help`"),
         (("show",), "missing argument `NR|ID`"),
         (("rename", "."), "missing argument `NAME`"),
@@ -351,7 +348,7 @@ def test_a_hook_by_its_plain_name(place: Recorded) -> None:
     assert place.seqs("--hook", "guard#2") == place.seqs("--hook", "user/guard#2") == [3]
     shown = place.run("--hook", "guard", "--human").out
     assert "        user/guard#2: no objection, 2.0 ms\n" in shown
-    assert "        user/guard: not asked, did not match\n        project/guard: not asked, condition false\n" in shown
+    assert "        user/guard: skipped: did not match\n        project/guard: skipped: condition false\n" in shown
     (stats,) = place.lines("stats", "--hook", "guard", "--json")
     assert [hook["name"] for hook in stats["hooks"]] == ["guard", "project/guard", "user/guard#2"]
 
@@ -371,7 +368,7 @@ def test_a_limit_is_said(place: Recorded) -> None:
 
     assert ended.out.count(" Stop ") == 100
     assert ended.err == (
-        "\n100 of 103 records; the newest 100: --limit 0 shows all, --offset 100 those before\n"
+        "\n100 of 103 records; the newest 100 (--limit 0 for all, --offset 100 for earlier ones)\n"
     )  # fmt: skip
     assert place.run("--human", "--limit", "0").out.count(" Stop ") == 103
     assert len(place.seqs()) == 103

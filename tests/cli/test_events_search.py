@@ -83,7 +83,7 @@ def test_nothing_is_found(night: Recorded) -> None:
     ended = night.run("search", "Turn-Tracker")
 
     assert (ended.code, ended.out) == (0, "")
-    assert ended.err == "0 of 11 records in the log match\n\nhint: capitals count; try `turn-tracker`\n"
+    assert ended.err == "0 of 11 records in the log match\n\nhint: case matters; try `turn-tracker`\n"
 
 
 def test_at_most_fifty(place: Recorded) -> None:
@@ -92,7 +92,7 @@ def test_at_most_fifty(place: Recorded) -> None:
         place.add("Stop", reason="the same")
 
     assert place.seqs("search", "the same") == list(range(4, 54))
-    assert "the newest 50: --limit 0 shows all" in place.run("search", "the same").err
+    assert "the newest 50 (--limit 0 for all" in place.run("search", "the same").err
     assert len(place.seqs("search", "the same", "--limit", "0")) == 53
 
 
@@ -115,13 +115,16 @@ def test_a_side_file_that_is_gone(place: Recorded) -> None:
     ended = place.run("search", "needle")
     assert len(ended.out.splitlines()) == 2
     assert ended.err == (
-        "note: 1 record could not be searched whole: its side file is missing or damaged; "
+        "note: 1 record could not be searched completely: its side file is missing or damaged; "
         "`billhook events verify` names it\n"
     )
     assert place.run("search", "pin").err == ""
 
     files[1].write_bytes(b"{}")
-    assert "2 records could not be searched whole: their side files are" in place.run("search", "needle", "--human").err
+    assert (
+        "2 records could not be searched completely: their side files are"
+        in place.run("search", "needle", "--human").err
+    )
 
 
 def test_many_hits_in_one_record(place: Recorded) -> None:
@@ -145,18 +148,18 @@ time      2026-03-01 21:05:00.000+00:00
 session   jolly-squid (7c9e6679-7425-40de-944b-e07fc1f90ae7), turn 1
 tool use  t2
 folder    ~/shop
-asked by  claude
+called by claude
 took      N.N ms
 id        000005ababababababababababababab
 log       record 5 of ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
-hooks that were asked
+hooks that ran
   turn-tracker  no objection          N.N ms
                 {"turnId":"7c9e6679-7425-40de-944b-e07fc1f90ae7:1","sequence":1}
   no-force      deny                  N.N ms  .billhook/hooks.yaml:8
                 no force pushes
 
-hooks that were not asked
+skipped hooks
   scan          did not match
 
 input
@@ -165,7 +168,7 @@ input
   }
 -- stderr
 
-hint: `billhook explain 000005ababababababababababababab` says which hook decided, and what would happen today
+hint: `billhook explain 000005ababababababababababababab` shows which hook decided, and what would happen today
 -- exit 0
 """)
 
@@ -175,13 +178,13 @@ def test_show_in_a_pipe(place: Recorded) -> None:
     place.add("PreToolUse", "Bash", {"command": "x" * 100_000}, reason="long")
 
     assert place.lines("show", "1") == place.lines("show", "1", "--json") == place.lines()
-    assert "--json and --human exclude each other" in place.complaint("show", "1", "--json", "--human")
+    assert "--json and --human can't be combined" in place.complaint("show", "1", "--json", "--human")
 
     for path in (place.log.parent / "large").iterdir():
         path.unlink()
     (record,) = place.lines("show", "1")
     assert (record["reason"], record["input"]) == ("long", None)
-    assert place.run("show", "1").err.startswith("note: a part of this record can't be shown: ")
+    assert place.run("show", "1").err.startswith("note: part of this record can't be shown: ")
 
 
 def test_show_what_failed(night: Recorded) -> None:
@@ -194,18 +197,18 @@ time      2026-03-01 21:06:00.000+00:00
 session   jolly-squid (7c9e6679-7425-40de-944b-e07fc1f90ae7), turn 1
 tool use  t3
 folder    ~/shop
-asked by  claude
+called by claude
 took         N.N ms
 id        000006ababababababababababababab
 log       record 6 of ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
-hooks that were asked
+hooks that ran
   guard  failed                N.N ms
          exit code 1: jq: not found
-         went on without its answer (on_failure: allow)
+         the event continued without its answer (on_failure: allow)
   slow   timed out             N.N ms
          no answer within 5 s
-         went on without its answer (on_failure: allow)
+         the event continued without its answer (on_failure: allow)
 
 input
   {
@@ -213,7 +216,7 @@ input
   }
 -- stderr
 
-hint: `billhook explain 000006ababababababababababababab` says which hook decided, and what would happen today
+hint: `billhook explain 000006ababababababababababababab` shows which hook decided, and what would happen today
 -- exit 0
 """)
 
@@ -228,8 +231,8 @@ def test_by_number_and_id(night: Recorded, word: str) -> None:
     ("word", "said"),
     [
         ("99", "no record here has the number 99\n\nhint: the newest is 11"),
-        ("0000", "`0000` is neither the number nor the id of a record"),
-        ("zzzzzzzz", "`zzzzzzzz` is neither the number nor the id of a record"),
+        ("0000", "`0000` is not the number or id of a record"),
+        ("zzzzzzzz", "`zzzzzzzz` is not the number or id of a record"),
         ("00ffff", "no record has the id `00ffff`"),
         ("9" * 30, "no record has the id `999"),
     ],

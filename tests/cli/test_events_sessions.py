@@ -76,11 +76,11 @@ def test_sessions_of_two_projects(night: Recorded) -> None:
     [
         ("joly-squid", "no session `joly-squid`\n\nhint: did you mean `jolly-squid`?"),
         ("nobody", "no session `nobody`\n\nhint: `billhook events list` shows the sessions"),
-        ("7c9e6", "no session `7c9e6`\n\nhint: give at least 6 characters of an id"),
+        ("7c9e6", "no session `7c9e6`\n\nhint: use at least 6 characters of an id"),
         ("5", "`billhook events show 5` shows a record"),
         ("lst", "no session `lst`\n\nhint: did you mean `list`?"),
         (".,nobody", "no session `nobody`"),
-        ("", "the session is empty\n\nhint: `.` is the newest one here"),
+        ("", "the name of the session is empty\n\nhint: `.` is the newest session here"),
         (" , ,", "the session is empty"),
         ("../../etc", "no session `../../etc`"),
         ("a" * 5000, "no session `aaa"),
@@ -97,7 +97,7 @@ def test_a_beginning_of_two_ids(place: Recorded) -> None:
     place.name(f"{ONE[:8]}-x", "other-name")
 
     assert place.complaint(ONE[:7]) == (
-        f"error: the ids of 2 sessions begin with `{ONE[:7]}`\n\nhint: give more of it: {ONE}, {ONE[:8]}-x\n"
+        f"error: the ids of 2 sessions begin with `{ONE[:7]}`\n\nhint: use more characters: {ONE}, {ONE[:8]}-x\n"
     )
 
 
@@ -159,8 +159,8 @@ def test_rename(place: Recorded) -> None:
     """The session is shown and found by its new name; the log stays as it is."""
     before = place.log.read_bytes()
 
-    assert place.run("rename", ".", "night-shift").out == f"session {TWO} is night-shift now\n"
-    assert place.run("rename", "jolly-squid", "release").out == f"session {ONE} is release now (it was jolly-squid)\n"
+    assert place.run("rename", ".", "night-shift").out == f"session {TWO} is now night-shift\n"
+    assert place.run("rename", "jolly-squid", "release").out == f"session {ONE} is now release (was jolly-squid)\n"
 
     assert place.seqs("night-shift") == [10, 11]
     assert place.seqs("release") == list(range(1, 10))
@@ -211,7 +211,7 @@ def test_an_id_wins_over_a_name(place: Recorded, remembered: bool) -> None:
     assert place.seqs("nightly-7") == [12]
     assert place.seqs("export", "nightly-7") == [12]
     assert place.seqs("search", "nightly-7", "--session", "nightly-7") == [12]
-    assert place.run("rename", "nightly-7", "other").out.startswith("session nightly-7 is other now")
+    assert place.run("rename", "nightly-7", "other").out.startswith("session nightly-7 is now other")
 
 
 def test_rename_a_command(place: Recorded) -> None:
@@ -229,7 +229,7 @@ def test_events_without_a_session(tmp_path: Path) -> None:
 
     assert place.seqs(".") == [1, 2]
     assert "2 of 2 records" in place.run(".", "--human").err
-    assert "no session is recorded here yet: the events in this log name no session" in place.complaint(
+    assert "no session is recorded here yet: the events in this log have no session" in place.complaint(
         "rename", ".", "x"
     )
     assert "the session is empty" in place.complaint("rename", "", "x")
@@ -256,7 +256,7 @@ def test_rename_one_of_two(place: Recorded) -> None:
 
     ended = place.run("rename", "jolly-squid", "release")
 
-    assert ended.out == f"session {THREE} is release now (it was jolly-squid)\n"
+    assert ended.out == f"session {THREE} is now release (was jolly-squid)\n"
     assert ended.err == f"note: 1 earlier session of that name keeps it: {ONE}\n"
 
 

@@ -56,7 +56,7 @@ guard        20       -          -    0.25    0.25    0.25        -
 idle          0       -          -       -       -       -        -
 
 20 events from 2026-03-01 10:00:00 to 2026-03-01 11:00:00: 19 none, 1 deny
-failed open 4 times: a hook failed, and the event went on without its answer
+failed open 4 times: a hook failed, and the event continued without its answer
 latency budget 1,000 ms (warn_ms of `metrics`): 1 hook over it
 -- exit 0
 """)
@@ -106,7 +106,7 @@ hook      runs  started  failed  timed out  p50 ms  p95 ms  max ms  output
 now          3        -       -          -    1.00    1.00    1.00       -
 later        0        3       -          -       -       -       -       -
 
-started: in the background, where nobody waits for the answer or times it
+started: background runs, which are not timed
 3 events from 2026-03-01 10:00:00 to 2026-03-01 10:00:00: 3 none
 latency budget 1,000 ms (warn_ms of `metrics`): no hook is over it
 -- exit 0
@@ -170,7 +170,7 @@ def test_the_budget_is_that_of_the_built_in(folder: Folder, options: str, over: 
 def test_nothing_is_there(folder: Folder) -> None:
     """Without a log it is a report about nothing, and nothing is made."""
     assert folder.screen("events", "stats", "--human") == snapshot("""\
-the log has no such events
+no events match
 -- exit 0
 """)
     assert json.loads(folder.billhook("events", "stats", "--json").out)["hooks"] == []

@@ -23,5 +23,5 @@ def test_an_agent_that_was_told_otherwise(tmp_path: Path, decision: str, lost: s
     place = Recorded(tmp_path)
     place.add("PreToolUse", "Bash", {"command": "ls"}, host="codex", decision=decision, lost=[UNSAID + lost])
 
-    assert ("codex was told deny" in place.run("--human").out) is told
-    assert (f"{decision} (codex was told deny)" in place.run("show", "1", "--human").out) is told
+    assert ("sent to codex as deny" in place.run("--human").out) is told
+    assert (f"{decision} (sent to codex as deny)" in place.run("show", "1", "--human").out) is told

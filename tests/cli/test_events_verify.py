@@ -30,11 +30,11 @@ def test_all_is_well(place: Recorded) -> None:
     head = place.lines("verify", "--json")[0]["head"]
 
     assert place.screen("verify").replace(head, "<head>") == snapshot("""\
-11 records in 1 file: all as they were written
+11 records in 1 file: unchanged
 head <head>
-no head was exported so far, so records could be cut off from the end, or the
-whole log rewritten, without being noticed: set `export_head_to`
-(docs/event-log.md), or keep what `billhook events verify --head` prints
+no head was exported yet, so the end could be cut off, or the whole log
+rewritten, without notice: set `export_head_to` (docs/event-log.md), or store
+the output of `billhook events verify --head`
 -- exit 0
 """)
 
@@ -45,7 +45,7 @@ def test_a_head_that_is_kept(place: Recorded) -> None:
     place.add("Stop")
 
     assert head.code == 0 and head.out.startswith("11:") and head.out.count("\n") == 1
-    assert "it contains the head that was exported at record 11" in place.run("verify").out
+    assert "the log contains the head that was exported at record 11" in place.run("verify").out
     assert place.run("verify", "--expect", head.out.strip()).code == 0
 
     place.log.write_bytes(b"".join(lines_of(place)[:8]))
@@ -102,10 +102,10 @@ def test_an_empty_log(tmp_path: Path) -> None:
     place = Recorded(tmp_path)
 
     assert place.screen("verify") == snapshot("""\
-the log is empty: nothing to check
+the log is empty: there is nothing to check
 -- exit 0
 """)
-    assert "the log is empty, and has no head" in place.complaint("verify", "--head")
+    assert "the log is empty, so it has no head" in place.complaint("verify", "--head")
 
 
 # -- export
@@ -141,7 +141,7 @@ def test_notes_of_the_log_itself(place: Recorded) -> None:
     assert place.seqs("export") == [*range(1, 12), 12, 13]
     assert place.seqs("export", "-e", "Stop") == [9, 13]
     assert place.seqs() == [*range(1, 12), 13]
-    assert "1 line that a dying writer left unfinished" in place.run("verify").out
+    assert "1 incomplete line of crashed processes" in place.run("verify").out
 
 
 def test_side_files_are_told(place: Recorded) -> None:

@@ -93,9 +93,9 @@ def test_claude(me: Person) -> None:
 +  }
  }
 
-Claude Code: installed in ~/.claude/settings.json; it asks billhook at
+Claude Code: installed in ~/.claude/settings.json; it calls billhook for
   PreToolUse, Stop
-  the file as it was: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
+  backup: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
 
 next
   billhook doctor claude
@@ -127,9 +127,9 @@ Claude Code: already installed in ~/.claude/settings.json; nothing was changed
    }
  }
 
-Claude Code: updated in ~/.claude/settings.json; it asks billhook at
+Claude Code: updated in ~/.claude/settings.json; it calls billhook for
   PreToolUse
-  the file as it was: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
+  backup: ~/.claude/billhook/installed/claude-user-<digest>/settings.json.before
 
 next
   billhook doctor claude
@@ -158,7 +158,7 @@ next
 +  "model": "opus" // the best
  }
 
-Claude Code: removed billhook's entries in ~/.claude/settings.json; it is what it was before, byte for byte
+Claude Code: removed billhook's entries from ~/.claude/settings.json; the file is byte for byte as before
 -- exit 0
 """)
     assert file.read_text() == '{\n  "model": "opus" // the best\n}\n'
@@ -208,7 +208,7 @@ def test_codex(me: Person) -> None:
 +  }
 +}
 
-Codex: installed in ~/.codex/hooks.json; it asks billhook at
+Codex: installed in ~/.codex/hooks.json; it calls billhook for
   PreToolUse
 
 next
@@ -239,7 +239,7 @@ note: ~/.codex/config.toml has hooks of its own; Codex runs them beside billhook
 -  }
 -}
 
-Codex: removed billhook's entries in ~/.codex/hooks.json, and the file, which was made for them
+Codex: removed billhook's entries from ~/.codex/hooks.json, and the file, which contains nothing else
 -- exit 0
 """)
     assert sorted(path.name for path in (me.home / ".codex").iterdir()) == ["config.toml"]
@@ -258,14 +258,14 @@ def test_gemini(me: Person) -> None:
 +{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
 \\ No newline at end of file
 
-Gemini CLI: installed in ~/.gemini/settings.json; it asks billhook at
+Gemini CLI: installed in ~/.gemini/settings.json; it calls billhook for
   BeforeTool
-  the file as it was: ~/.claude/billhook/installed/gemini-user-<digest>/settings.json.before
+  backup: ~/.claude/billhook/installed/gemini-user-<digest>/settings.json.before
 
 next
   billhook doctor gemini
 -- stderr
-note: ~/.gemini/settings.json:1 switches all hooks off (`hooksConfig.enabled`): Gemini CLI will not ask billhook
+note: ~/.gemini/settings.json:1 disables all hooks (`hooksConfig.enabled`): Gemini CLI will not call billhook
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "gemini")) == snapshot("""\
@@ -277,7 +277,7 @@ note: ~/.gemini/settings.json:1 switches all hooks off (`hooksConfig.enabled`): 
 +{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
 
-Gemini CLI: removed billhook's entries in ~/.gemini/settings.json; it is what it was before, byte for byte
+Gemini CLI: removed billhook's entries from ~/.gemini/settings.json; the file is byte for byte as before
 -- exit 0
 """)
     assert file.read_text() == '{"hooksConfig":{"enabled":false}}'
@@ -320,7 +320,7 @@ def test_qwen(me: Person) -> None:
 +  }
 +}
 
-Qwen Code: installed in .qwen/settings.json; it asks billhook at
+Qwen Code: installed in .qwen/settings.json; it calls billhook for
   PreToolUse, Stop
 
 next
@@ -364,7 +364,7 @@ next
 -  }
 -}
 
-Qwen Code: removed billhook's entries in .qwen/settings.json, and the file, which was made for them
+Qwen Code: removed billhook's entries from .qwen/settings.json, and the file, which contains nothing else
 -- exit 0
 """)
     assert not (me.project / ".qwen").exists()
@@ -390,7 +390,7 @@ def test_copilot(me: Person) -> None:
 +  }
 +}
 
-Copilot: installed in .github/hooks/billhook.json; it asks billhook at
+Copilot: installed in .github/hooks/billhook.json; it calls billhook for
   preToolUse
 
 next
@@ -412,7 +412,7 @@ next
        }
      ]
 
-Copilot: updated in .github/hooks/billhook.json; it asks billhook at
+Copilot: updated in .github/hooks/billhook.json; it calls billhook for
   preToolUse
 
 next
@@ -438,7 +438,7 @@ next
 -  }
 -}
 
-Copilot: removed billhook's entries in .github/hooks/billhook.json, and the file, which was made for them
+Copilot: removed billhook's entries from .github/hooks/billhook.json, and the file, which contains nothing else
 -- exit 0
 """)
     assert not (me.project / ".github").exists()
@@ -469,9 +469,9 @@ def test_cursor(me: Person) -> None:
  }
 \\ No newline at end of file
 
-Cursor: installed in ~/.cursor/hooks.json; it asks billhook at
+Cursor: installed in ~/.cursor/hooks.json; it calls billhook for
   preToolUse, stop
-  the file as it was: ~/.claude/billhook/installed/cursor-user-<digest>/hooks.json.before
+  backup: ~/.claude/billhook/installed/cursor-user-<digest>/hooks.json.before
 
 next
   restart Cursor, and look for billhook below Settings, Hooks
@@ -498,7 +498,7 @@ next
  }
 \\ No newline at end of file
 
-Cursor: removed billhook's entries in ~/.cursor/hooks.json; it is what it was before, byte for byte
+Cursor: removed billhook's entries from ~/.cursor/hooks.json; the file is byte for byte as before
 -- exit 0
 """)
     assert file.read_text() == text
@@ -517,12 +517,12 @@ def test_all(me: Person) -> None:
     states = {data["agent"]: (data["state"], data.get("why", "")) for data in map(json.loads, ended.out.splitlines())}
     assert states == snapshot(
         {
-            "claude": ("skipped", "not found: no `claude` on PATH, nothing of it in <here>/home/.claude"),
+            "claude": ("skipped", "not found: no `claude` on PATH, none of its files in <here>/home/.claude"),
             "codex": ("installed", ""),
             "gemini": ("installed", ""),
             "copilot": ("skipped", "not found: no `copilot` on PATH, no <here>/home/.copilot"),
             "cursor": ("skipped", "not found: no `cursor-agent` on PATH, no <here>/home/.cursor"),
-            "opencode": ("skipped", "not found: no `opencode` on PATH, nothing of it in <here>/home/.config"),
+            "opencode": ("skipped", "not found: no `opencode` on PATH, none of its files in <here>/home/.config"),
             "hermes": ("skipped", "not found: no `hermes` on PATH, no <here>/home/.hermes"),
         }
     )
@@ -545,8 +545,8 @@ hint: write `"oops"`
             0,
             [
                 "Claude Code: not installed in ~/.claude/settings.json; nothing was changed",
-                "Codex: removed billhook's entries in ~/.codex/hooks.json, and the file, which was made for them",
-                "Gemini CLI: removed billhook's entries in ~/.gemini/settings.json, and the file, which was made for them",
+                "Codex: removed billhook's entries from ~/.codex/hooks.json, and the file, which contains nothing else",
+                "Gemini CLI: removed billhook's entries from ~/.gemini/settings.json, and the file, which contains nothing else",
                 "Qwen Code: not installed in ~/.qwen/settings.json; nothing was changed",
                 "Copilot: not installed in ~/.copilot/hooks/billhook.json; nothing was changed",
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
@@ -567,7 +567,7 @@ Gemini CLI: skipped, not found: no `gemini` on PATH, no ~/.gemini
 Qwen Code: skipped, not found: no `qwen` on PATH, no ~/.qwen
 Copilot: skipped, not found: no `copilot` on PATH, no ~/.copilot
 Cursor: skipped, not found: no `cursor-agent` on PATH, no ~/.cursor
-OpenCode: skipped, not found: no `opencode` on PATH, nothing of it in ~/.config
+OpenCode: skipped, not found: no `opencode` on PATH, none of its files in ~/.config
 Hermes: skipped, not found: no `hermes` on PATH, no ~/.hermes
 -- exit 1
 """)
@@ -636,15 +636,15 @@ def test_adopting_in_a_project(me: Person) -> None:
 +    timeout: 5
 +    x-adopted: 'claude PreToolUse {"matcher": "Bash", "hooks": [{"type": "command", "command": "\\"$CLAUDE_PROJECT_DIR\\"/.claude/guard.sh", "timeout": 5}]}'
 
-Claude Code: installed in .claude/settings.json; it asks billhook at
+Claude Code: installed in .claude/settings.json; it calls billhook for
   PreToolUse
   1 hook moved to .billhook/hooks.yaml: guard
-  the file as it was: ~/.claude/billhook/installed/claude-project-<digest>/settings.json.before
+  backup: ~/.claude/billhook/installed/claude-project-<digest>/settings.json.before
 
 next
   git add .claude/settings.json
   git add .billhook/hooks.yaml
-  billhook trust, for everybody else: you have approved the hooks that were moved, they have not
+  other users: billhook trust (the moved hooks are approved for you only)
   billhook doctor claude
 -- exit 0
 """)
@@ -652,7 +652,7 @@ next
     assert (fired.verdict["decision"], fired.verdict["reason"]) == ("deny", "no pushes")
     assert me.run("trust").code == 0
     out = me.alone("uninstall", "claude", "--project")
-    assert "1 hook put back: guard" in out.out
+    assert "1 hook restored: guard" in out.out
     assert dict(tree(me.project)) == before
 
 
@@ -673,19 +673,19 @@ def test_what_was_written_works(me: Person) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "which agent?"),
+        ((), "no agent was named"),
         (("cluade",), "did you mean `claude`?"),
         (("claude", "--events", "PreToolUsed"), "did you mean `PreToolUse`?"),
         (("codex", "--events", "Notification"), "Codex has no event `Notification`"),
-        (("claude", "--user", "--project"), "--user and --project exclude each other"),
-        (("claude", "--events", ""), "--events names no event"),
-        (("claude", "--events", " , "), "--events names no event"),
+        (("claude", "--user", "--project"), "--user and --project can't be combined"),
+        (("claude", "--events", ""), "--events needs at least one event"),
+        (("claude", "--events", " , "), "--events needs at least one event"),
         (("vscode",), "it reads those of Copilot and of Claude Code"),
         (("claude", "--if-missing", "ask"), "unknown --if-missing `ask`"),
         (("claude", "--project", "--http"), "--http is for your own settings"),
         (("claude", "--project", "--program", "/bin"), "--program is for your own settings"),
-        (("claude", "--program", "/bin/sh"), "no billhook-hook that can be run"),
-        (("codex", "--http"), "--http is refused for Codex: it has no HTTP hooks"),
+        (("claude", "--program", "/bin/sh"), "not an executable billhook-hook"),
+        (("codex", "--http"), "Codex can't use --http: it has no HTTP hooks"),
         (("copilot", "--http"), "takes https addresses only"),
         (("qwen", "--http"), "lets a call pass when an HTTP hook fails"),
     ],
@@ -741,7 +741,7 @@ def test_http(me: Person) -> None:
     assert written["SessionStart"][0]["hooks"][0]["type"] == "command"
     assert ended.out.split("next\n")[1] == snapshot("""\
   billhook daemon start --http 127.0.0.1:8123
-  and where the agent is started:
+  and in the shell that starts the agent:
   export BILLHOOK_TOKEN="$(cat <here>/home/.claude/billhook/daemon/token)"
   billhook doctor claude
 """)
@@ -765,14 +765,14 @@ def test_the_home_folder_is_no_project(me: Person) -> None:
     """--project in it would write into one's own settings."""
     me.project = me.home
     ended = me.install("claude", "--project")
-    assert (ended.code, "the home folder is no project" in ended.err) == (2, True)
+    assert (ended.code, "the home folder is not a project" in ended.err) == (2, True)
 
 
 def test_the_root_is_no_project(me: Person) -> None:
     """--project there would write into the files of the whole machine."""
     me.project = Path("/")
     ended = me.install("gemini", "--project", "--dry-run")
-    assert (ended.code, "/ is no project" in ended.err) == (2, True)
+    assert (ended.code, "/ is not a project" in ended.err) == (2, True)
 
 
 def test_a_program_that_may_be_gone_tomorrow(me: Person) -> None:
@@ -787,7 +787,7 @@ def test_a_program_that_may_be_gone_tomorrow(me: Person) -> None:
 def test_what_is_asked_about_instead(me: Person) -> None:
     """Who names a part of what Cursor tells is told that all of it is asked about."""
     ended = me.install("cursor", "--events", "beforeShellExecution", "--dry-run")
-    assert "note: beforeShellExecution is asked about as preToolUse, which comes for every tool" in ended.err
+    assert "note: beforeShellExecution is installed as preToolUse, which is fired for every tool" in ended.err
 
 
 def test_from_a_throw_away_environment(me: Person) -> None:
@@ -801,7 +801,7 @@ def test_from_a_throw_away_environment(me: Person) -> None:
     argv = [sys.executable, "-c", code, str(venv / "python"), "install", "claude", "--dry-run"]
     ended = subprocess.run(argv, env=env, cwd=me.project, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert "entries in your own settings would soon lead nowhere" in ended.stderr
+    assert "entries in your settings would soon point to a missing file" in ended.stderr
     assert "uv tool install billhook" in ended.stderr
     named = subprocess.run([*argv, "--program", str(me.bin)], env=env, cwd=me.project, capture_output=True, check=False)
     assert named.returncode == 0
@@ -812,7 +812,7 @@ def test_installed_elsewhere(me: Person) -> None:
     me.install("claude", "--project", "--events", "Stop")
     ended = me.alone("uninstall", "claude")
     assert ended.code == 0
-    assert "note: it is installed in .claude/settings.json: `billhook uninstall claude --project`" in ended.err
+    assert "note: billhook is installed in .claude/settings.json: `billhook uninstall claude --project`" in ended.err
 
 
 def test_without_billhook_on_path(me: Person) -> None:
@@ -827,7 +827,7 @@ def test_entries_of_ones_own(me: Person) -> None:
     me.settings().write_text(text)
     ended = me.install("claude", "--events", "Stop")
     where = "~/.claude/settings.json:2"
-    assert ended.err == f"note: {where} calls billhook as well, in words of your own; remove that entry\n"
+    assert ended.err == f"note: {where} also calls billhook, in an entry that `install` did not write; remove it\n"
     me.alone("uninstall", "claude")
     assert me.settings().read_text() == text
 

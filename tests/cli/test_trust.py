@@ -69,7 +69,7 @@ def waiting(place: Place, *arguments: str) -> list[dict[str, Any]]:
 def test_nothing_waits(place: Place) -> None:
     """Without hooks that came with the project."""
     assert steady(place.run("trust")) == snapshot("""\
-no hook here needs approval: none came with this project
+this project has no hooks that need approval
 -- exit 0
 """)
 
@@ -84,7 +84,7 @@ def test_screen(two: Place) -> None:
   runs        ./scripts/lint.sh --fix
   dialect     claude
   timeout     20 s
-  on failure  the event goes on without its answer
+  on failure  the event continues without its answer
   priority    100
   from        hooks.yaml:2
   hash        <hash>
@@ -102,7 +102,7 @@ def test_screen(two: Place) -> None:
   runs        ["./guard.sh","--strict"]
   dialect     claude
   timeout     600 s (default)
-  on failure  gate: what it should have judged is denied
+  on failure  gate: the event is denied
   priority    100
   from        hooks.yaml:7
   hash        <hash>
@@ -117,7 +117,7 @@ def test_screen(two: Place) -> None:
 2 hooks wait: lint, guard
 -- stderr
 
-hint: run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything
+hint: run it in a terminal to decide about each; --yes approves the named ones, `--all --yes` everything
 -- exit 1
 """)
     assert states(two) == {"lint": "new", "guard": "new"}
@@ -135,7 +135,7 @@ def test_changed_screen(two: Place) -> None:
   runs        ./scripts/lint.sh --fix
   dialect     claude
   timeout     20 s
-  on failure  the event goes on without its answer
+  on failure  the event continues without its answer
   priority    100
   from        hooks.yaml:2
   hash        <hash>
@@ -161,7 +161,7 @@ def test_changed_screen(two: Place) -> None:
 1 hook waits: lint
 -- stderr
 
-hint: run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything
+hint: run it in a terminal to decide about each; --yes approves the named ones, `--all --yes` everything
 -- exit 1
 """)
 
@@ -186,8 +186,8 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
   runs        Python function policies:check
   dialect     claude
   timeout     600 s (default)
-  background  its answer comes later
-  on failure  the event goes on without its answer
+  background  it answers later
+  on failure  the event continues without its answer
   priority    100
   from        hooks.yaml:2
   hash        <hash>
@@ -205,7 +205,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
   may send    the variables KEY
   dialect     claude
   timeout     600 s (default)
-  on failure  the event goes on without its answer
+  on failure  the event continues without its answer
   priority    5
   from        hooks.yaml:6
   hash        <hash>
@@ -226,7 +226,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
               two
   dialect     claude
   timeout     30 s (default)
-  on failure  the event goes on without its answer
+  on failure  the event continues without its answer
   priority    100
   from        hooks.yaml:16
   hash        <hash>
@@ -235,8 +235,8 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 
   events      PreToolUse
   broken      `match` must be a string, not a number
-              once approved, it blocks what it would have judged until it is mended
-  on failure  gate: what it should have judged is denied
+              once approved, it blocks its events until it is fixed
+  on failure  gate: the event is denied
   priority    100
   from        hooks.yaml:21
   hash        <hash>
@@ -245,7 +245,7 @@ def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
 5 hooks wait: python, web, text, lines, broken
 -- stderr
 
-hint: run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything
+hint: run it in a terminal to decide about each; --yes approves the named ones, `--all --yes` everything
 -- exit 1
 """)
 
@@ -349,7 +349,7 @@ def test_approved_already(two: Place) -> None:
     two.alone("trust", "lint", "--yes")
     ended = two.alone("trust", "lint", "--yes")
     assert ended.code == 0
-    assert ended.err == "note: `lint` is approved already\n"
+    assert ended.err == "note: `lint` is already approved\n"
 
 
 def test_changing_and_changing_back(two: Place) -> None:
@@ -371,7 +371,7 @@ def test_a_broken_gate_can_be_approved(place: Place) -> None:
     """It then blocks what it would have judged, as the screen says."""
     place.file("hooks.yaml", "hooks:\n  it:\n    events: PreToolUse\n    match: 5\n    run: x\n    gate: true\n")
     ended = place.alone("trust", "it", "--yes")
-    assert "once approved, it blocks what it would have judged until it is mended" in ended.out
+    assert "once approved, it blocks its events until it is fixed" in ended.out
     assert place.run("fire", "PreToolUse", "--tool", "Bash").code == 1
 
 
@@ -401,7 +401,7 @@ def test_json(two: Place) -> None:
 
 def test_list_and_revoke(two: Place) -> None:
     """--list shows what was approved and how it stands; --revoke takes it back."""
-    assert two.run("trust", "--list").out == "nothing was approved here\n"
+    assert two.run("trust", "--list").out == "there are no approvals here\n"
     two.alone("trust", "--all", "--yes")
     two.file("hooks.yaml", HOOKS.split("  guard:", maxsplit=1)[0])
     listed = [json.loads(line) for line in two.run("trust", "--list", "--json").out.splitlines()]
@@ -412,7 +412,7 @@ def test_list_and_revoke(two: Place) -> None:
     assert states(two) == {"lint": "new"}
     assert two.alone("trust", "--revoke", "--all").code == 0
     assert two.alone("trust", "--revoke", "--all").code == 1
-    assert two.run("trust", "--list").out == "nothing was approved here\n"
+    assert two.run("trust", "--list").out == "there are no approvals here\n"
 
 
 def test_revoke_needs_to_know_what(two: Place) -> None:
@@ -566,7 +566,7 @@ def test_what_can_not_be_shown_is_not_approved_with_a_y(place: Place, answer: st
     place.file("it.sh", "#!/bin/sh\n" + "#" * (1 << 20), 0o755)
     question = "approve it? [y/N/v/q/?] "
     ended = place.typing("trust", answers=[(question, f"{answer}\n"), (question, "n\n")])
-    assert ("not shown: it.sh; `unseen` approves it all the same" in ended.out) == (answer == "y")
+    assert ("not shown: it.sh; type `unseen` to approve it anyway" in ended.out) == (answer == "y")
     assert states(place) == {"it": "new" if answer == "y" else "runs"}
 
 
@@ -614,7 +614,7 @@ def test_look_alikes_are_marked(place: Place, name: str) -> None:
     place.file("it.sh", f"#!/bin/sh\n{text}\n", 0o755)
     out = place.run("trust").out
     assert text not in out and out.count(shown) == 2
-    assert "\nwarning: " in out and " like another or can't be seen: \\" in out
+    assert "\nwarning: " in out and " like another character or can't be seen: \\" in out
     assert json.loads(place.run("trust", "--json").out)["warning"]
 
 

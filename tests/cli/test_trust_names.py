@@ -68,7 +68,7 @@ def test_a_name_of_several(echos: Place, how: list[str]) -> None:
     before = sorted(running(echos))
     ended = echos.alone("trust", "echo", *how)
     assert (ended.code, ended.out, sorted(running(echos))) == (2, "", before)
-    assert ended.err.startswith("error: `echo` could mean 3 hooks\n\nhint: say which, by name or hash: ")
+    assert ended.err.startswith("error: `echo` could mean 3 hooks\n\nhint: use a name or hash: ")
     for name, row in rows(echos).items():
         assert f"{name} ({row['hash'][:12]})" in ended.err
 
@@ -82,7 +82,7 @@ def test_the_only_one_that_waits(echos: Place) -> None:
     assert echos.alone("trust", "echo", "--yes").code == 0
     assert len(running(echos)) == 3
     ended = echos.alone("trust", "echo", "--yes")
-    assert (ended.code, ended.err) == (0, "note: `echo` is approved already\n")
+    assert (ended.code, ended.err) == (0, "note: `echo` is already approved\n")
 
 
 def test_a_name_that_nobody_has(echos: Place) -> None:

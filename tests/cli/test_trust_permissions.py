@@ -58,11 +58,11 @@ def test_screen(settings: Place) -> None:
   from        .claude/settings.json:4
   hash        <hash>
 
-no hook here needs approval: none came with this project
+this project has no hooks that need approval
 permissions.allow of .claude/settings.json: 2 rules not in force
 -- stderr
 
-hint: run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything
+hint: run it in a terminal to decide about each; --yes approves the named ones, `--all --yes` everything
 -- exit 1
 """)
     assert allowed(settings) == []
@@ -136,7 +136,7 @@ def test_several_files(settings: Place) -> None:
 -- stderr
 error: `permissions` could mean the rules of 2 files
 
-hint: say which: project/permissions.allow (<short>, permissions.allow of .claude/settings.json), \
+hint: use one of: project/permissions.allow (<short>, permissions.allow of .claude/settings.json), \
 local/permissions.allow (<short>, permissions.allow of .claude/settings.local.json)
 -- exit 2
 """)
@@ -170,10 +170,10 @@ hint: no hook of this project needs approval
     write(place, ALLOW)
     assert place.alone("trust", "permissions", "--yes").code == 0
     assert place.alone("trust", "permissions", "--yes").screen == snapshot("""\
-no hook here needs approval: none came with this project
+this project has no hooks that need approval
 permissions.allow of .claude/settings.json: 2 rules in force
 -- stderr
-note: `permissions` is approved already
+note: `permissions` is already approved
 -- exit 0
 """)
 
@@ -184,7 +184,7 @@ def test_more_rules_than_were_approved(settings: Place) -> None:
     write(settings, {"permissions": {"allow": ["Bash(ls *)", "Edit(src/**)", "Bash(\u001b[2J\nx)"]}})
     assert steady(settings.run("trust")) == snapshot("""\
 1 of 1  permissions.allow of .claude/settings.json  (more rules than were approved)
-warning: 1 character looks like another or can't be seen: \\x1b control character
+warning: 1 character looks like another character or can't be seen: \\x1b control character
 
   these calls of an agent would run without asking:
     | Bash(ls *)
@@ -194,11 +194,11 @@ warning: 1 character looks like another or can't be seen: \\x1b control characte
   from        .claude/settings.json:4
   hash        <hash>
 
-no hook here needs approval: none came with this project
+this project has no hooks that need approval
 permissions.allow of .claude/settings.json: 3 rules not in force
 -- stderr
 
-hint: run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything
+hint: run it in a terminal to decide about each; --yes approves the named ones, `--all --yes` everything
 -- exit 1
 """)
     write(settings, {"permissions": {"allow": ["Bash(ls *)"]}})
@@ -229,7 +229,7 @@ def test_listed_and_taken_back(settings: Place) -> None:
     assert steady(settings.alone("trust", "--revoke", newest)) == snapshot("""\
 revoked permissions.allow  .claude/settings.json  <short>
 revoked permissions.allow  .claude/settings.json  <short>
-2 approvals taken back; not in force any more: permissions.allow
+2 approvals revoked; no longer in force: permissions.allow
 -- exit 0
 """)
     assert allowed(settings) == []

@@ -26,13 +26,13 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def test_start_status_stop(home: Home) -> None:
     """One is started, found, looked at and ended; each verb says what it did."""
-    assert home.billhook("daemon", "status").stdout == "no daemon runs here\n"
+    assert home.billhook("daemon", "status").stdout == "the daemon is not running\n"
     started = home.billhook("daemon", "start")
     assert (started.returncode, started.stderr) == (0, "")
     found = re.fullmatch(r"started: process (\d+), (.*)\n", started.stdout)
     assert found and found[2] == str(home.folder / "s")
     again = home.billhook("daemon", "start")
-    assert (again.returncode, again.stdout) == (0, f"a daemon serves already: process {found[1]}, {found[2]}\n")
+    assert (again.returncode, again.stdout) == (0, f"already running: process {found[1]}, {found[2]}\n")
     home.ask()
     shown = home.billhook("daemon", "status")
     assert shown.returncode == 0
@@ -43,7 +43,7 @@ def test_start_status_stop(home: Home) -> None:
     stopped = home.billhook("daemon", "stop")
     assert (stopped.returncode, stopped.stdout) == (0, f"stopped: process {found[1]}\n")
     none = home.billhook("daemon", "stop")
-    assert (none.returncode, none.stdout) == (0, "no daemon runs here\n")
+    assert (none.returncode, none.stdout) == (0, "the daemon is not running\n")
     assert home.billhook("daemon", "status").returncode == 1
 
 
@@ -85,7 +85,7 @@ def test_start_where_one_serves_otherwise(home: Home) -> None:
     home.start("--idle-exit", "600")
     asked = home.billhook("daemon", "start", "--http", "127.0.0.1:8123", "--json")
     assert asked.returncode == 2
-    assert "does not listen for HTTP" in asked.stderr and "`billhook daemon stop` ends it" in asked.stderr
+    assert "does not listen for HTTP" in asked.stderr and "`billhook daemon stop`" in asked.stderr
     found = json.loads(asked.stdout)
     assert (found["running"], found["started"], found["http"]) == (True, False, "")
     assert home.billhook("daemon", "start", "--http", "127.0.0.1:8123", "--quiet").returncode == 2
@@ -180,7 +180,7 @@ def test_run_in_the_foreground(home: Home) -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=20)
     assert (child.returncode, out) == (0, "")
-    assert err == f"note: serving at {home.folder / 's'} (Ctrl-C ends it)\nnote: ended: signal SIGINT\n"
+    assert err == f"note: listening at {home.folder / 's'} (stop it with Ctrl-C)\nnote: stopped: signal SIGINT\n"
 
 
 def test_stop_waits_for_answers(home: Home) -> None:
@@ -192,7 +192,7 @@ def test_stop_waits_for_answers(home: Home) -> None:
         stopped = home.billhook("daemon", "stop")
         assert daemon.poll() == 0
         assert stopped.stdout == f"stopped: process {daemon.pid}\n"
-        assert stopped.stderr == "note: waiting for the daemon to end ...\n"
+        assert stopped.stderr == "note: waiting for the daemon to stop ...\n"
         assert call.reply().denied
 
 
@@ -219,7 +219,7 @@ def test_stop_by_force(home: Home) -> None:
 WRONG = {
     "no command": (["strat"], "did you mean `start`?"),
     "no number": (["start", "--idle-exit", "soon"], "as in --idle-exit 600"),
-    "less than nothing": (["run", "--idle-exit=-1"], "0: never"),
+    "less than nothing": (["run", "--idle-exit=-1"], "0 means never"),
     "no address": (["start", "--http", ""], "as in 127.0.0.1:8123"),
     "no address to run at": (["run", "--http", "8123"], "as in 127.0.0.1:8123"),
     "exposed where": (["start", "--exposed"], "add --http HOST:PORT"),

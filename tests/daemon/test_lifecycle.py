@@ -75,7 +75,7 @@ def test_second_daemon_in_the_foreground_is_refused(home: Home) -> None:
     first = home.start()
     second = home.billhook("daemon", "run")
     assert (second.returncode, second.stdout) == (2, "")
-    assert "a daemon runs here already" in second.stderr
+    assert "the daemon is already running" in second.stderr
     assert home.status(first.pid)
 
 

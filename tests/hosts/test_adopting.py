@@ -211,14 +211,16 @@ def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
     ("hooks", "why"),
     [
         pytest.param({"Stop": [{"hooks": [{"type": "prompt", "prompt": "ok?"}]}]}, "type `prompt`", id="a prompt"),
-        pytest.param({"Stop": [{"hooks": [{"type": "command"}]}]}, "runs nothing", id="nothing to run"),
+        pytest.param({"Stop": [{"hooks": [{"type": "command"}]}]}, "has no command", id="nothing to run"),
         pytest.param(
             {"Stop": [{"hooks": [{"type": "command", "command": "x", "asyncRewake": True}]}]},
-            "`asyncRewake` wakes the agent, and billhook can't",
+            "billhook does not support `asyncRewake`",
             id="it wakes the agent",
         ),
         pytest.param(
-            {"FutureEvent": [{"hooks": [{"type": "command", "command": "x"}]}]}, "no such event", id="an unknown event"
+            {"FutureEvent": [{"hooks": [{"type": "command", "command": "x"}]}]},
+            "does not support this event",
+            id="an unknown event",
         ),
         pytest.param(
             {"Stop": [{"hooks": [{"type": "command", "command": "x", "env": {}}]}]}, "`env`", id="an unknown key"
@@ -313,7 +315,7 @@ def test_a_hooks_yaml_that_was_changed(home: Home) -> None:
     home.install(adopt=True)
     path.write_text(path.read_text().replace("./guard.sh", "./better.sh"))
     (note,) = home.uninstall().notes
-    assert "remove what went back from it yourself: guard, make" in note
+    assert "remove these restored hooks from it yourself: guard, make" in note
     assert json.loads(home.file().read_text()) == {"hooks": TWO}
 
 

@@ -55,13 +55,13 @@ Claude Code
   ok    canary     the hook fired after N.N s (UserPromptSubmit, session
                    s-canary)
 -- stderr
-note: Claude Code is started for a moment, without a model ...
+note: Claude Code is started briefly, without a model ...
 -- exit 0
 """)
         assert living(tag) == []
         found = me.doctor("claude", "--canary", "--json").verdict
         assert (found["ok"], found["agents"][0]["level"]) == (True, "ok")
-        assert "last asked" in me.doctor("claude").out
+        assert "last called billhook" in me.doctor("claude").out
     finally:
         me.alone("daemon", "stop")
 
@@ -72,11 +72,11 @@ def test_it_does_not_fire(me: Person) -> None:
     assert me.alone("install", "claude", "--program", str(me.bin)).code == 0
     assert shown(me, "claude", "--canary") == snapshot("""\
 Claude Code
-  warn  canary     no hook fired: Claude Code ended after N.N s with exit code
-                   41, and asked nobody; it said: please log in
-                   -> start `claude` here, and see what it wants
+  warn  canary     no hook fired: Claude Code exited after N.N s with code 41
+                   and did not call billhook; it printed: please log in
+                   -> start `claude` here, and read what it prints
 -- stderr
-note: Claude Code is started for a moment, without a model ...
+note: Claude Code is started briefly, without a model ...
 -- exit 1
 """)
     (me.project / ".claude").mkdir()
@@ -93,16 +93,15 @@ def test_what_cannot_be_proved(me: Person) -> None:
     agent(me, REFUSES)
     assert shown(me, "cursor", "codex", "gemini", "claude", "--canary") == snapshot("""\
 Cursor
-  ?     canary     can't be proved: Cursor does not start without an account and
-                   a window
+  ?     canary     can't be tested: Cursor needs an account and a window
 Codex
-  ?     canary     can't be proved: no `codex` on PATH
+  ?     canary     can't be tested: no `codex` on PATH
 Gemini CLI
-  fail  canary     nothing can fire: not installed
+  fail  canary     no hook can fire: not installed
                    -> billhook install gemini
 Claude Code
-  ?     canary     can't be proved: of the installed events, none comes before
-                   the model is asked
+  ?     canary     can't be tested: none of the installed events is fired before
+                   the model is called
                    -> billhook install claude
 -- exit 1
 """)

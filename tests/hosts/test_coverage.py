@@ -108,19 +108,19 @@ def test_claude(me: Person) -> None:
         file.write('{"type": "assistant", "message": {"content": [{"type": "tool_use", "id"\n')
     ended = me.doctor("claude", "--coverage")
     assert ended.screen.replace(str(now)[:10], "<today>") == snapshot("""\
-Claude Code: transcripts against the log
+Claude Code: transcripts compared with the event log
   2 transcripts, 1 session with tool calls, 0.0 MB
 
         5  tool calls
         1  judged before they ran
-        1  were seen only after they had run
-        1  never ran: the agent itself refused them, called wrongly or not there
-        2  no hook ever saw
+        1  seen only after they ran
+        1  never ran: the agent refused them (unknown tool or invalid input)
+        2  not seen by any hook
   1 line could not be read
 
-Likely why
-        1  before Claude Code first asked billhook here
-        1  in a subagent that asked nobody
+Likely reasons
+        1  before Claude Code first called billhook here
+        1  in a subagent that never called billhook
 
 Not seen
   2020-01-01 00:00:00  87d4e515  Bash  curl -H 'Authorization: Bearer [redact...
@@ -136,7 +136,7 @@ Not seen
 
 
 def test_codex(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions, free-form tools and the old shell call; what Codex asks no hook about; threads of subagents."""
+    """Functions, free-form tools and the old shell call; calls for which Codex runs no hooks; threads of subagents."""
     judge(me, "call_1", host="codex", session="t1")
     codex_rollout(
         me,
@@ -171,8 +171,8 @@ def test_codex(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
         ("web_search", "words"),
         ("write_stdin", "session_id=1, chars='x'"),
     ]
-    assert "Codex asks no hook about write_stdin" in found.reasons
-    assert "it runs at the model's own service, where no hook is asked" in found.reasons
+    assert "Codex runs no hooks for write_stdin" in found.reasons
+    assert "it runs on the model provider's servers, where no hook runs" in found.reasons
 
 
 def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,16 +232,18 @@ SWITCHED = DoctorFinding("fail", "trust", "a file switches all hooks off", "chan
 @pytest.mark.parametrize(
     ("call", "findings", "logged", "words"),
     [
-        pytest.param({"elsewhere": True}, [], True, "at the model's own service", id="service"),
-        pytest.param({}, [], False, "the event log is switched off", id="no log"),
-        pytest.param({"time": BEFORE}, [], True, "before Claude Code first asked", id="before"),
-        pytest.param({"session": "s9"}, [], True, "that session asked nobody: it began before", id="whole session"),
+        pytest.param({"elsewhere": True}, [], True, "on the model provider's servers", id="service"),
+        pytest.param({}, [], False, "the event log is disabled", id="no log"),
+        pytest.param({"time": BEFORE}, [], True, "before Claude Code first called billhook", id="before"),
+        pytest.param(
+            {"session": "s9"}, [], True, "that session never called billhook: it began before", id="whole session"
+        ),
         pytest.param({"session": "s9"}, [SWITCHED], True, "now: a file switches all hooks off", id="switched off"),
         pytest.param({"session": "s2"}, [], True, "PreToolUse is not among the installed events", id="event"),
-        pytest.param({"agent": "a1"}, [], True, "in a subagent that asked nobody", id="subagent"),
-        pytest.param({"time": "2026-11-16T12:00:00Z"}, [], True, "after the last event", id="afterwards"),
+        pytest.param({"agent": "a1"}, [], True, "in a subagent that never called billhook", id="subagent"),
+        pytest.param({"time": "2026-11-16T12:00:00Z"}, [], True, "after the last logged event", id="afterwards"),
         pytest.param({"ended": False}, [], True, "it was stopped", id="stopped"),
-        pytest.param({}, [], True, "could not start, or was too late", id="one of many"),
+        pytest.param({}, [], True, "could not start, or timed out", id="one of many"),
     ],
 )
 def test_likely_why(call: dict[str, Any], findings: list[DoctorFinding], logged: bool, words: str) -> None:

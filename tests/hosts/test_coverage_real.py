@@ -45,9 +45,9 @@ def test_without_and_with(name: str, tmp_path: Path) -> None:
     found = coverage(name, tmp_path, "--json").verdict["agents"][0]
     assert found["judged"] >= 3 and found["not_run"] == 2, found
     reasons = {one["why"]: one["calls"] for one in found["reasons"]}
-    assert reasons.pop(f"before {'Claude Code' if name == 'claude' else 'Codex'} first asked billhook here") == unseen
+    assert reasons.pop(f"before {'Claude Code' if name == 'claude' else 'Codex'} first called billhook here") == unseen
     # Codex ends with its conversation, and stops the subagent wherever that is.
-    assert set(reasons) <= ({"it was stopped, before it began or while it ran", STOPPED} if name == "codex" else set())
+    assert set(reasons) <= ({"it was stopped before or while it ran", STOPPED} if name == "codex" else set())
 
 
-STOPPED = "in a subagent that asked nobody"
+STOPPED = "in a subagent that never called billhook"

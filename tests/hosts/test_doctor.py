@@ -39,13 +39,13 @@ def me(tmp_path: Path) -> Person:
 def test_a_new_user(me: Person) -> None:
     """Nothing is installed: it says how to begin."""
     assert me.doctor().screen == snapshot("""\
-no agent asks billhook in <here>/project
+no agent calls billhook in <here>/project
 
-no coding agent was found: none is on PATH, none has a folder in your home
+no coding agent was found on PATH or in your home folder
 
   ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
-begin with
+start with
   billhook install claude
   billhook init
 -- exit 1
@@ -62,13 +62,12 @@ billhook 0.1.0 in <here>/project
 
 Claude Code
   warn  program    Claude Code can't be started here: no `claude` on PATH
-                   -> install Claude Code, or start billhook where `claude` is
-                   on PATH
+                   -> install Claude Code, or run this where `claude` is on PATH
   ok    installed  ~/.claude/settings.json: 10 events
   ?     trust      Claude Code has not been opened in this folder; it asks then
                    whether to trust it
   ok    hooks      0 of yours run, 5 built in
-  ?     log        Claude Code has not asked yet in this project
+  ?     log        Claude Code has not called billhook in this project yet
 
 Codex
   ok    program    <here>/bin/codex
@@ -77,38 +76,35 @@ Codex
                    word: 9 not trusted yet
                    -> start `codex` here, type /hooks, and trust billhook's
   ok    hooks      0 of yours run, 5 built in
-  ?     log        Codex has not asked yet in this project
+  ?     log        Codex has not called billhook in this project yet
                    -> billhook doctor codex --canary
 
 Gemini CLI
   warn  program    Gemini CLI can't be started here: no `gemini` on PATH
-                   -> install Gemini CLI, or start billhook where `gemini` is on
-                   PATH
+                   -> install Gemini CLI, or run this where `gemini` is on PATH
   ok    installed  ~/.gemini/settings.json: 7 events
   ok    trust      Gemini CLI does not trust this folder; the entries in your
                    own settings count all the same, and without a window it does
                    not start here
   ok    hooks      0 of yours run, 5 built in
-  ?     log        Gemini CLI has not asked yet in this project
+  ?     log        Gemini CLI has not called billhook in this project yet
 
 Qwen Code
   warn  program    Qwen Code can't be started here: no `qwen` on PATH
-                   -> install Qwen Code, or start billhook where `qwen` is on
-                   PATH
+                   -> install Qwen Code, or run this where `qwen` is on PATH
   ok    installed  ~/.qwen/settings.json: 10 events
   ok    trust      Qwen Code trusts every folder (`security.folderTrust` is off)
   ok    hooks      0 of yours run, 5 built in
-  ?     log        Qwen Code has not asked yet in this project
+  ?     log        Qwen Code has not called billhook in this project yet
 
 Copilot
   warn  program    Copilot can't be started here: no `copilot` on PATH
-                   -> install Copilot, or start billhook where `copilot` is on
-                   PATH
+                   -> install Copilot, or run this where `copilot` is on PATH
   ok    installed  ~/.copilot/hooks/billhook.json: 10 events
   ok    trust      Copilot does not trust this folder; the entries in your own
                    settings count all the same
   ok    hooks      0 of yours run, 5 built in
-  ?     log        Copilot has not asked yet in this project
+  ?     log        Copilot has not called billhook in this project yet
 
 Cursor
   ?     program    no `cursor-agent` on PATH here
@@ -118,10 +114,10 @@ Cursor
   ?     trust      whether Cursor trusts this folder can't be read from its
                    files
   ok    hooks      0 of yours run, 5 built in
-  ?     log        Cursor has not asked yet in this project
+  ?     log        Cursor has not called billhook in this project yet
 
 billhook itself
-  ok    daemon     none runs; the next event starts one
+  ok    daemon     not running; the next event starts it
   ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
 1 fail, 4 warn
@@ -137,11 +133,11 @@ billhook 0.1.0 in <here>/project
 
 Qwen Code
   ok    program    <here>/bin/qwen
-  fail  installed  not installed: Qwen Code does not ask billhook
+  fail  installed  not installed: Qwen Code does not call billhook
                    -> billhook install qwen
 
 billhook itself
-  ok    daemon     none runs; the next event starts one
+  ok    daemon     not running; the next event starts it
   ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
 1 fail
@@ -158,21 +154,20 @@ billhook 0.1.0 in <here>/project
 
 Gemini CLI
   warn  program    Gemini CLI can't be started here: no `gemini` on PATH
-                   -> install Gemini CLI, or start billhook where `gemini` is on
-                   PATH
-  ok    installed  .gemini/settings.json: 7 events; lets everything pass where
+                   -> install Gemini CLI, or run this where `gemini` is on PATH
+  ok    installed  .gemini/settings.json: 7 events; allows everything if
                    billhook is missing
-  fail  installed  `billhook-hook` is not on PATH here; then every tool call
-                   passes
+  fail  installed  `billhook-hook` is not on PATH here; every tool call is
+                   allowed
                    -> uv tool install billhook
   fail  trust      Gemini CLI does not trust this folder, and reads no hooks of
                    it
                    -> start `gemini` here, and trust the folder
   ok    hooks      0 of yours run, 5 built in
-  ?     log        Gemini CLI has not asked yet in this project
+  ?     log        Gemini CLI has not called billhook in this project yet
 
 billhook itself
-  ok    daemon     none runs; the next event starts one
+  ok    daemon     not running; the next event starts it
   ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
 2 fail, 1 warn
@@ -184,7 +179,7 @@ billhook itself
     ("arguments", "words"),
     [
         pytest.param(("clude",), "did you mean `claude`?", id="mistyped"),
-        pytest.param(("--since", "1h"), "--since is for --coverage", id="since alone"),
+        pytest.param(("--since", "1h"), "--since needs --coverage", id="since alone"),
         pytest.param(("gemini", "--coverage"), "only the transcripts of Claude Code and Codex", id="no transcripts"),
     ],
 )

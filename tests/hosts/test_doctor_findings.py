@@ -101,7 +101,7 @@ def setting(name: str, text: str | dict[str, object]) -> Change:
 
 CASES = [
     # host, what is changed after `install --project`, level, about, words, remedy
-    ("claude", no_program, "fail", "installed", "is not on PATH here; then every tool call is refused", "uv tool inst"),
+    ("claude", no_program, "fail", "installed", "is not on PATH here; every tool call is refused", "uv tool inst"),
     ("claude", not_executable, "fail", "installed", "is not executable", "chmod +x "),
     ("claude", another_program, "warn", "installed", "another billhook", "billhook install claude --project"),
     (
@@ -109,7 +109,7 @@ CASES = [
         replaced("claude", "--deadline 58000", "--deadline 60000"),
         "fail",
         "installed",
-        "not below",
+        "must be shorter",
         "billhook",
     ),
     (
@@ -117,10 +117,17 @@ CASES = [
         replaced("claude", "try again.", "try."),
         "warn",
         "installed",
-        "another form",
+        "differ from those",
         "billhook install claude",
     ),
-    ("claude", replaced("claude", "--as claude", "--as codex"), "fail", "installed", "speaks to codex", "billhook"),
+    (
+        "claude",
+        replaced("claude", "--as claude", "--as codex"),
+        "fail",
+        "installed",
+        "another agent, codex",
+        "billhook",
+    ),
     ("claude", replaced("claude", "{", "{,"), "fail", "installed", "settings.json:1", ""),
     (
         "claude",
@@ -130,7 +137,14 @@ CASES = [
         "no tool call is judged",
         "billhook",
     ),
-    ("claude", wants_notification, "warn", "installed", "does not ask about: Notification", "billhook install claude"),
+    (
+        "claude",
+        wants_notification,
+        "warn",
+        "installed",
+        "events that are not installed: Notification",
+        "billhook install claude",
+    ),
     ("claude", a_broken_hook, "warn", "hooks", "runn", "billhook check"),
     ("claude", a_new_hook, "warn", "hooks", "1 hook waits for your approval", "billhook trust"),
     ("claude", claude_json(True), "ok", "trust", "trusts this folder", ""),
@@ -144,7 +158,7 @@ CASES = [
         "switches all hooks off",
         "change that setting",
     ),
-    ("claude", setting("home/.claude/settings.json", {"disableAllHooks": True}), "fail", "installed", "switches", "ch"),
+    ("claude", setting("home/.claude/settings.json", {"disableAllHooks": True}), "fail", "installed", "disables", "ch"),
     ("gemini", lambda home: None, "fail", "trust", "does not trust this folder, and reads no hooks", "start `gemini`"),
     (
         "gemini",
@@ -232,10 +246,10 @@ def test_entries_of_ones_own(home: Home) -> None:
     found = report(home, "claude")
     assert [one.events for one in found.installed] == [("PreToolUse",)]
     (warned,) = [one for one in found.findings if not one.well]
-    assert "in words of your own (line 1)" in warned.text
-    assert warned.remedy == "billhook install claude --project, and remove those"
+    assert "did not write the calls of billhook in line 1" in warned.text
+    assert warned.remedy == "billhook install claude --project, and remove those calls"
     home.install()
-    assert "calls billhook as well" in str(report(home, "claude").findings)
+    assert "also calls billhook" in str(report(home, "claude").findings)
 
 
 def codex_state(home: Home, **changed: str) -> str:

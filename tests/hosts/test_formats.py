@@ -69,7 +69,7 @@ def test_yaml_that_can_not_be_edited_is_left_alone(home: Home, text: str) -> Non
 
 
 def test_an_agent_without_settings_for_a_project(home: Home) -> None:
-    with pytest.raises(UsageError, match="has no settings for a project"):
+    with pytest.raises(UsageError, match="has no project settings"):
         home.install("hermes")
 
 

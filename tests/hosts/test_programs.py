@@ -55,7 +55,7 @@ def test_the_one_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", os.path.dirname(stays))
     assert files.lasting() == stays
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(UsageError, match="folder for temporary files") as error:
+    with pytest.raises(UsageError, match="temporary folder") as error:
         files.lasting()
     assert "uv tool install billhook" in error.value.hint
     os.unlink(thrown)
@@ -80,7 +80,7 @@ def test_a_program_that_was_named(tmp_path: Path) -> None:
     path = program(tmp_path / "bin")
     assert files.named(path) == files.named(str(tmp_path / "bin")) == path
     for wrong in (str(tmp_path), "/bin/sh", str(tmp_path / "gone" / "billhook-hook")):
-        with pytest.raises(UsageError, match="no billhook-hook that can be run"):
+        with pytest.raises(UsageError, match="not an executable billhook-hook"):
             files.named(wrong)
 
 

@@ -70,7 +70,7 @@ def test_a_link_to_nowhere(home: Home) -> None:
     link = home.file(scope="user")
     link.parent.mkdir(parents=True)
     link.symlink_to(home.folder / "gone" / "x.json")
-    with pytest.raises(BillhookError, match="which is not there"):
+    with pytest.raises(BillhookError, match="which does not exist"):
         home.install(scope="user")
     (home.folder / "gone").mkdir()
     home.install(scope="user")
@@ -110,11 +110,11 @@ def test_modes_of_new_files(home: Home) -> None:
         (b'{"a": 1,\n "b" 2}', ":2:2", "this key has no `:`"),
         (b'{\n  "hooks": {\n', ":2:12", "is never closed"),
         (b'{"a": 1}\n{"b": 2}', ":2:1", "second document"),
-        (b"[]", ":1", "no mapping"),
-        (b'"text"', ":1", "no mapping"),
-        (b'{"model": "x",\n "hooks": []}', ":2", "`hooks` is no mapping"),
-        (b'{"hooks": null}', ":1", "`hooks` is no mapping"),
-        (b'{"hooks": {\n"PreToolUse": {}}}', ":2", "`PreToolUse` is no list"),
+        (b"[]", ":1", "not a mapping"),
+        (b'"text"', ":1", "not a mapping"),
+        (b'{"model": "x",\n "hooks": []}', ":2", "`hooks` is not a mapping"),
+        (b'{"hooks": null}', ":1", "`hooks` is not a mapping"),
+        (b'{"hooks": {\n"PreToolUse": {}}}', ":2", "`PreToolUse` is not a list"),
         (b'{"a": "\xff"}', ":1:8", "not UTF-8"),
         ('{"a": 1}'.encode("utf-16"), "", "UTF-16"),
         (b'{"a": NaN}', ":1:7", "NaN"),
@@ -187,7 +187,7 @@ def test_somebody_writes_at_the_same_time(home: Home, doing: str) -> None:
     else:
         change = plan_install(home.target(), ["Stop"], EntryOptions(scope="project"), adopt=False, seconds={})
     file.write_text('{"theirs": 1}')
-    with pytest.raises(BillhookError, match="was changed while"):
+    with pytest.raises(BillhookError, match="was changed by another process"):
         carry_out(change)
     assert file.read_text() == '{"theirs": 1}'
     assert home.install().state == "installed"
@@ -260,6 +260,6 @@ def test_billhook_is_switched_off_by_its_name(home: Home, host: str) -> None:
     """Agents that can switch off single hooks would not ask it."""
     home.write('{\n  "hooksConfig": {"disabled": ["other", "billhook"]}\n}', host)
     (note,) = home.install(host).notes
-    assert ":2 switches billhook's hooks off (`hooksConfig.disabled`)" in note
+    assert ":2 disables billhook's hooks (`hooksConfig.disabled`)" in note
     home.write('{"hooksConfig": {"disabled": ["other"]}}', host)
     assert not home.install(host).notes

@@ -141,7 +141,7 @@ def test_add_twice(place: Place) -> None:
     other = place.alone("add", "protect-paths", "--yes", "--set", "paths=x")
 
     assert (again.code, again.out) == (0, "protect-paths is already in .billhook/hooks.yaml; nothing was changed\n")
-    assert other.code == 1 and "is another hook" in other.err
+    assert other.code == 1 and "already has a different hook" in other.err
     assert hooks(place).read_bytes() == before
 
 

@@ -14,7 +14,7 @@ import msgspec
 from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import flag, option, refuse_agents
-from billhook.cli.screen import filled, hint, report, say, shown_path
+from billhook.cli.screen import filled, hint, name_lines, report, say, shown_path
 from billhook.cli.trust import typed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
@@ -109,7 +109,7 @@ def _listing(found: Sequence[Recipe]) -> Iterator[str]:
     width = max(len(one.name) for one in found)
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
         yield purpose
-        yield from (f"  {one.name:<{width}}  {one.title}" for one in group)
+        yield from name_lines([(one.name, one.title) for one in group], width)
     yield from ("", "`billhook add NAME` shows a recipe, asks you, and adds it")
 
 

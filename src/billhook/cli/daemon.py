@@ -1,4 +1,4 @@
-"""`billhook daemon run|start|stop|status`: the process that keeps engines warm."""
+"""`billhook daemon run|start|stop|status`: the process that keeps engines in memory."""
 
 import functools
 import time
@@ -18,7 +18,7 @@ from billhook.serve import control
 from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import state_root
 
-_PATIENCE = 1.0
+_NOTICE = 1.0  # seconds of waiting after which the user is told why
 _IDLE = 3600.0
 
 _EPILOG = """\b
@@ -28,30 +28,31 @@ Examples:
   billhook daemon run --http 127.0.0.1:8123
 
 \b
-Agents that run `billhook-hook` start one when there is none; it ends when
-nobody asks for an hour, and when billhook is upgraded.
-Exit code: 0 fine, 1 `status` found none that serves, 2 it can't be done."""
+`billhook-hook` starts the daemon if it is not running. It stops after an hour
+without requests, and when billhook is upgraded.
+Exit code: 0 done, 1 `status`: not running, 2 usage or failure."""
 
 
 class _Commands(click.Group):
-    """A mistyped command is answered with the nearest, none with all of them."""
+    """Suggests the nearest command for a mistyped one, and lists all if there is none."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
-            raise UsageError("which command?", hint=f"one of {', '.join(self.commands)}")
+            raise UsageError("no command was given", hint=f"use one of {', '.join(self.commands)}")
         if args[0] not in self.commands and not args[0].startswith("-"):
             raise UsageError(f"no command `{args[0]}`", hint=suggest(args[0], self.commands))
         return super().parse_args(ctx, args)
 
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print what there is to say as JSON.")
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(cls=_Commands, epilog=_EPILOG)
 def verb() -> None:
-    """The daemon: keeps hooks warm, so that an event costs little more than starting a process.
+    """The daemon keeps hooks in memory, so that an event costs little more than starting a process.
 
-    There is one for each user and state root. `billhook-hook` asks it, and is a hook by itself where there is none.
+    There is one daemon for each user and state root. `billhook-hook` sends events to it, or runs the hooks itself if it
+    is not running.
     """
 
 
@@ -59,7 +60,7 @@ def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     with suppress(ValueError):
         if value is None or 0 <= float(value) < 1e9:
             return None if value is None else float(value)
-    raise UsageError(f"--idle-exit `{value}` is not a number of seconds", hint="as in --idle-exit 600; 0: never")
+    raise UsageError(f"--idle-exit `{value}` is not a number of seconds", hint="as in --idle-exit 600; 0 means never")
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
@@ -70,18 +71,18 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     return value or ""
 
 
-_IDLE_HELP = "Seconds without a request after which it ends; 0: never.  [default: 3600; 0 with --http]"
+_IDLE_HELP = "Stop after this many seconds without a request; 0: never.  [default: 3600; 0 with --http]"
 
 
 def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--http", metavar="HOST:PORT", callback=_address, help="Also listen for HTTP, at a loopback address.")
-    @click.option("--exposed", is_flag=True, help="The address of --http may be one that others reach.")
+    @click.option("--exposed", is_flag=True, help="Allow an address for --http that other machines can reach.")
     @click.option("--idle-exit", "idle", metavar="S", callback=_idle, help=_IDLE_HELP)
     @_json_option
     @functools.wraps(command)
     def checked(http: str, exposed: bool, **given: Any) -> Any:
         if exposed and not http:
-            raise UsageError("--exposed is about the address of --http, and there is none", hint="add --http HOST:PORT")
+            raise UsageError("--exposed needs --http", hint="add --http HOST:PORT")
         return command(http=http, exposed=exposed, **given)
 
     return checked
@@ -92,7 +93,7 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--detached", is_flag=True, hidden=True)
 @click.option("--again", is_flag=True, hidden=True)
 def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool, again: bool) -> int:
-    """Be the daemon, in the foreground. Ctrl-C or TERM ends it, after those who wait have their answers."""
+    """Run the daemon in the foreground. Ctrl-C or TERM stops it once pending requests finish."""
     from billhook.serve import control as daemonize
     from billhook.serve import daemon, places
 
@@ -104,7 +105,7 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
         if as_json:
             say_json({"running": True, "socket": str(where)})
         else:
-            note(f"serving at {where} (Ctrl-C ends it)")
+            note(f"listening at {where} (stop it with Ctrl-C)")
 
     ready = daemonize.let_go_of_streams if detached else tell
     idle = idle if idle is not None else 0.0 if http else _IDLE
@@ -114,24 +115,25 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
         if detached:
             return control.TAKEN
         raise UsageError(
-            "a daemon runs here already", hint="`billhook daemon status` shows it, `billhook daemon stop` ends it"
+            "the daemon is already running", hint="`billhook daemon status` shows it, `billhook daemon stop` stops it"
         ) from None
     if not detached and not as_json:
-        note(f"ended: {why}")
+        note(f"stopped: {why}")
     return 0
 
 
 @verb.command()
 @_with_options
-@click.option("--quiet", is_flag=True, help="Print nothing but errors; leave it to another who starts one just now.")
+@click.option("--quiet", is_flag=True, help="Print only errors; don't wait if another process is starting it.")
 def start(http: str, exposed: bool, idle: float | None, as_json: bool, quiet: bool) -> int:
-    """Start one in the background, and wait until it serves. Fine when one serves already, as it was asked for.
+    """Start the daemon in the background, and wait until it is running. If it is running already with these options,
+    nothing happens.
 
-    Without options it is as the last one was, if that ended without having been told to.
+    Without options, the options of the last daemon apply, unless that was stopped by a command.
     """
     options = [*(["--http", http] if http else []), *(["--exposed"] if exposed else [])]
     options += ["--idle-exit", str(idle)] if idle is not None else []
-    waiting = (lambda: None) if quiet else _waiting("the daemon to serve")
+    waiting = (lambda: None) if quiet else _waiting("the daemon to start")
     with _told_if_silent(as_json):
         found, now = control.start(state_root(), options, waiting, patient=not quiet)
     if found is not None:
@@ -145,27 +147,27 @@ def _tell_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
     if as_json:
         say_json(_as_data(found, started=now))
         return
-    say(f"{'started' if now else 'a daemon serves already'}: process {found.pid}, {found.socket}")
+    say(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
     if found.http:
         say(f"HTTP: {found.http}")
     if found.version != __version__:
-        note(f"it is billhook {found.version}, this is {__version__}; `billhook daemon stop` ends it")
+        note(f"the daemon is billhook {found.version}, this is {__version__}; `billhook daemon stop` stops it")
 
 
 def _compare(found: DaemonStatus, http: str, idle: float | None, quiet: bool) -> None:
-    """Hold one that serves already against what was asked for. Raises UsageError when it does not listen there:
-    whoever asked for HTTP would put an address into settings at which nobody answers."""
+    """Compare a daemon that was already running with the options. Raises UsageError if it does not listen at the
+    address of --http: settings with that address would not work."""
     if http and not _listens_at(found.http, http):
         where = f"listens for HTTP at {found.http}, not at {http}" if found.http else "does not listen for HTTP"
-        hint = "`billhook daemon stop` ends it; then start it with --http"
-        raise UsageError(f"the daemon that serves already (process {found.pid}) {where}", hint=hint)
+        hint = "stop it with `billhook daemon stop`, then start it with --http"
+        raise UsageError(f"the daemon is already running (process {found.pid}) and {where}", hint=hint)
     if idle is not None and idle != found.idle_exit and not quiet:
         has = f"{found.idle_exit:g} s" if found.idle_exit else "0 (never)"
-        note(f"the idle exit of the daemon that serves already is {has}, not {idle:g}; `billhook daemon stop` ends it")
+        note(f"the idle exit of the running daemon is {has}, not {idle:g}; `billhook daemon stop` stops it")
 
 
 def _listens_at(url: str, wanted: str) -> bool:
-    """Whether a daemon's address is the one that is meant; port 0 is any."""
+    """Whether a daemon's address is the wanted one; port 0 means any port."""
     from billhook.serve.places import address
 
     if not url:
@@ -175,7 +177,7 @@ def _listens_at(url: str, wanted: str) -> bool:
 
 
 def _resolved(host: str) -> str:
-    """The address that a name stands for first: `localhost` is one of the loopback's."""
+    """The first address of a host name: `localhost` is a loopback address."""
     import socket
 
     try:
@@ -185,22 +187,22 @@ def _resolved(host: str) -> str:
 
 
 @verb.command()
-@click.option("--force", is_flag=True, help="Kill it: those who wait get no answer, and what it started is ended.")
+@click.option("--force", is_flag=True, help="Kill it, with all its processes; pending requests get no answer.")
 @_json_option
 def stop(force: bool, as_json: bool) -> int:
-    """End it, after those who wait have their answers and hooks in the background have ended (30 s at most). Fine when
-    none runs."""
+    """Stop the daemon once pending requests and background hooks finish (30 s at most). Does nothing if it is not
+    running."""
     with _told_if_silent(as_json):
-        pid = control.stop(state_root(), _waiting("the daemon to end"), force=force)
-    text = f"stopped: process {pid}" if pid else "no daemon runs here"
+        pid = control.stop(state_root(), _waiting("the daemon to stop"), force=force)
+    text = f"stopped: process {pid}" if pid else "the daemon is not running"
     report(as_json, [text], {"stopped": bool(pid), "pid": pid or None})
     return 0
 
 
 @verb.command()
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(as_json: bool) -> int:
-    """Say whether one serves, and how it is."""
+    """Show whether the daemon is running, and its state."""
     try:
         with _told_if_silent(as_json):
             found = control.ask(state_root())
@@ -210,16 +212,17 @@ def status(as_json: bool) -> int:
         return 1
     rows = list(_rows(found)) if found is not None else []
     width = max((len(name) for name, _ in rows), default=0)
-    report(as_json, [f"{name:<{width}}  {text}" for name, text in rows] or ["no daemon runs here"], _as_data(found))
+    lines = [f"{name:<{width}}  {text}" for name, text in rows] or ["the daemon is not running"]
+    report(as_json, lines, _as_data(found))
     return 0 if found is not None else 1
 
 
 def _rows(found: DaemonStatus) -> Iterator[tuple[str, str]]:
     yield "running", f"process {found.pid}, billhook {found.version}"
     if found.leaving:
-        yield "leaving", found.leaving
+        yield "stopping", found.leaving
     yield "since", f"{shown_time(found.since)} ({ago(found.since)})"
-    yield "requests", f"{found.requests:,}, {found.busy:,} being answered"
+    yield "requests", f"{found.requests:,}, {found.busy:,} in progress"
     yield "memory", f"{found.memory / 1e6:.1f} MB" if found.memory else "unknown"
     if not found.idle_exit:
         yield "idle exit", "never"
@@ -238,7 +241,7 @@ def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:
 
 @contextmanager
 def _told_if_silent(as_json: bool) -> Iterator[None]:
-    """In JSON, one that does not answer is told before the error: it serves nobody."""
+    """Print JSON before the error if the daemon does not respond: it is not usable."""
     try:
         yield
     except control.SilentError as error:
@@ -248,8 +251,8 @@ def _told_if_silent(as_json: bool) -> Iterator[None]:
 
 
 def _waiting(for_what: str) -> Callable[[], None]:
-    """Says after a second what is waited for, once."""
-    texts, end = [f"waiting for {for_what} ..."], time.monotonic() + _PATIENCE
+    """A function that prints, once and after a second, what is waited for."""
+    texts, end = [f"waiting for {for_what} ..."], time.monotonic() + _NOTICE
 
     def tell() -> None:
         if texts and time.monotonic() > end:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from billhook.config.config import Config
     from billhook.engine.engine import Engine
 else:
-    import _signal as signal  # without enumerations, which take long to make
+    import _signal as signal  # without enumerations, which are slow to create
 
 
-_SILENCE = 0.5  # seconds without a word after which a whole document counts as all that comes
+_SILENCE = 0.5  # seconds without data after which a complete document counts as the whole input
 
 
 def all_of(descriptor: int) -> bytes:
-    """Everything up to the end; or up to a whole document, for agents that leave the pipe open."""
+    """Everything up to the end of the input, or up to a complete document if the agent leaves the pipe open."""
     data = bytearray()
     while True:
         looks_whole = data[-64:].rstrip().endswith(b"}")
@@ -44,10 +44,10 @@ def all_of(descriptor: int) -> bytes:
 
 
 def _ready(descriptor: int, seconds: float | None) -> bool:
-    """Whether there is something to read within so long, the end included."""
+    """Whether data, or the end of the input, comes within this time."""
     import select
 
-    if os.name == "nt":  # there only sockets can be waited for
+    if os.name == "nt":  # select only works for sockets there
         return True
     return bool(select.select([descriptor], [], [], seconds)[0])
 
@@ -63,12 +63,12 @@ def _is_whole(data: bytes) -> bool:
 
 
 def put(descriptor: int, data: bytes) -> bool:
-    """Write everything; False when it can't be written."""
+    """Write everything; False if that fails."""
     left = memoryview(data)
     while left:
         try:
             left = left[os.write(descriptor, left) :]
-        except BlockingIOError:  # an agent's pipe may be set up so
+        except BlockingIOError:  # an agent's pipe may be non-blocking
             import select
 
             select.select([], [descriptor], [])
@@ -78,25 +78,25 @@ def put(descriptor: int, data: bytes) -> bool:
 
 
 def tell(lines: Iterable[str]) -> None:
-    """Lines for whoever reads stderr."""
+    """Print lines on stderr."""
     put(2, lines_for_people(lines))
 
 
 # `billhook hook`:
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO")
-"""Signals that would end us without an answer."""
-_LAST = 0.2  # seconds before the end of the agent's patience when KILL comes to what our hooks left behind
-_CARRIED = 0.2  # seconds that a client needs after us, on a busy machine
+"""Signals that would end this process without an answer."""
+_LAST = 0.2  # seconds before the agent's timeout at which processes left by hooks are killed
+_CARRIED = 0.2  # seconds that a client needs after our answer, on a busy machine
 
 
 def main(argv: list[str]) -> int:
-    """Answer one event; the exit code. Never raises, and never ends with a code that means less than the answer."""
+    """Answer one event; the exit code. Never raises, and never returns a code that is weaker than the answer."""
     run = _HookRun()
     try:
         run.begin()
         _listen(run.caught)
         return run.answer(argv)
-    except BaseException as error:  # a bare traceback would be "exit code 1", which agents let pass
+    except BaseException as error:  # a traceback would mean exit code 1, with which agents continue
         try:
             return run.crashed(error)
         except BaseException:
@@ -109,16 +109,16 @@ class _HookRun:
     def __init__(self) -> None:
         self.answering = Answering(_stdin, self._fire)
         self.caught: list[int] = []
-        self.client = 0  # the process number of the client that started us, and answers in our place when we are late
-        self.told: HookResponse | None = None  # the answer is out: what goes wrong now can't change it
+        self.client = 0  # the process id of the client that started us, and answers for us if we time out
+        self.told: HookResponse | None = None  # the answer was written: a later error can't change it
         self._engine: Engine | None = None
         self._goes_on = False  # a hook answers later
         self._let_go: Callable[[int], None] = lambda code: hang_up(1)
-        """Lets the agent go on, with an exit code where it waits for a parent of ours."""
-        self._at_once = False  # no hook waits for anything: there is no loop, and no process of ours
+        """Lets the agent continue, with an exit code if it waits for our parent process."""
+        self._at_once = False  # no hook awaits anything: no event loop, no child process
 
     def begin(self) -> None:
-        """Learn what a client says about itself; our hooks do not."""
+        """Read the client's variable, and remove it from the environment of our hooks."""
         who, _, until = os.environ.pop("BILLHOOK_CLIENT", "").partition(" ")
         if who.isdecimal() and until.isdecimal():
             self.client = int(who)
@@ -186,11 +186,11 @@ class _HookRun:
         return self._write(self.answering.crashed(error))
 
     def last_code(self) -> int:
-        """The exit code when there is nothing else left to say it with."""
+        """The exit code if nothing can be written any more."""
         return self.told.code if self.told is not None and self.told.code else self.answering.last_code
 
     def close(self) -> None:
-        """End what still runs, before the agent has waited long enough, and at once where somebody wants us to end."""
+        """End what still runs before the agent's timeout, and at once after a signal."""
         if self._engine is None:
             return
         from billhook.runners import process_tree
@@ -204,24 +204,24 @@ class _HookRun:
 
 def _stdin() -> bytes:
     if os.isatty(0):
-        tell(["waiting for an event as JSON on standard input (Ctrl-D ends it)"])
+        tell(["waiting for an event as JSON on standard input (end it with Ctrl-D)"])
     return all_of(0)
 
 
 def _listen(caught: list[int]) -> None:
-    """A signal that comes before the hooks are asked is a failure like others, not a silent end."""
+    """A signal before the hooks run is a failure like any other, not a silent end."""
 
     def end(number: int, frame: object) -> None:
         caught.append(number)
-        catch_signals(caught)  # the answer that follows is not to be broken off, too
+        catch_signals(caught)  # the answer that follows must not be interrupted
         raise KeyboardInterrupt
 
     handle_signals(_ENDING, end)
 
 
-# An answer at once, from a process that goes on: the agent waits for the parent, the child judges and outlives it.
-# The split comes before the hooks run, while there is one thread. Signals that reach the parent are passed on; after
-# the answer the child belongs to no one, and ends with its hooks. POSIX only.
+# Answering before background hooks end: the agent waits for the parent, the child runs the hooks and outlives it.
+# The fork comes before the hooks run, while there is one thread. Signals that reach the parent are passed on. After
+# the answer the child runs alone, and ends with its hooks. POSIX only.
 
 
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM")
@@ -235,7 +235,7 @@ def _split() -> Callable[[int], None] | int:
     parent = os.getpid()
     try:
         child = os.fork()
-    except OSError:  # no more processes: then the agent waits
+    except OSError:  # no more processes: the agent has to wait
         os.close(read)
         os.close(write)
         return lambda code: hang_up(1)
@@ -243,7 +243,7 @@ def _split() -> Callable[[int], None] | int:
         os.close(write)
         return _follow_child(child, read)
     os.close(read)
-    os.setsid()  # a signal for the parent's group comes from the parent, once
+    os.setsid()  # a signal for the parent's group reaches us once, from the parent
     if not process_tree.end_with(parent):
         raise KeyboardInterrupt
     return lambda code: _end_parent(write, code)
@@ -274,41 +274,41 @@ Example, in an agent's settings:
   {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}
 
 \b
-When the event or the configuration can't be read, the event's name is mistyped,
-its folder is gone, hooks call billhook in a circle, or billhook fails:
-  --on-failure deny   the event is denied, in the dialect's words
-  --on-failure allow  it passes
-  neither             it is denied as soon as a gate is configured for it, else it passes;
-                      both can be seen on stderr. The guard is a gate for tool calls.
+If the event or the configuration can't be read, the event is unknown, its folder
+does not exist, hooks call billhook recursively, or there is an internal error:
+  --on-failure deny   the event is denied, in the dialect's format
+  --on-failure allow  the event is allowed
+  neither             it is denied if a gate is configured for it, else allowed;
+                      stderr has the reason. The guard is a gate for tool calls.
 
 \b
-A hook that answers later may end within its time-out, after the verdict; its answer has no reader."""
+A background hook may still run after the verdict, up to its time-out; its answer is ignored."""
 
 
 def _command() -> Any:
-    """What `billhook hook --help` shows. The verb itself goes past click."""
+    """The command for `billhook hook --help`. The verb itself does not use click."""
     import click
 
     from billhook.serve.hook_server import DIALECTS
 
-    from_help = "Whose file the entry stands in: the same call through both is judged once."
-    deadline_help = "Milliseconds for all hooks together, below the agent's own time-out."
+    from_help = "Which settings file has the entry. A call that comes through both runs its hooks once."
+    deadline_help = "Milliseconds for all hooks together; must be shorter than the agent's time-out."
 
     @click.command("hook", epilog=_EPILOG)
     @click.argument("event", required=False, metavar="[EVENT]")
     @click.option(
         "--as", "dialect", metavar="NAME", help=f"The agent's dialect: {', '.join(DIALECTS)}.  [default: claude]"
     )
-    @click.option("--on-failure", metavar="allow|deny", help="What a failure of billhook's own does.")
+    @click.option("--on-failure", metavar="allow|deny", help="What an internal error does.")
     @click.option("--config", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
     @click.option("--deadline", metavar="MS", help=deadline_help)
     @click.option("--from", "source", metavar="user|project", help=from_help)
     def hook(**given: object) -> int:
-        """Be a hook: read one event as JSON on stdin, ask the configured hooks, and answer on stdout, stderr and exit
-        code.
+        """Answer one event: read it as JSON on stdin, run the configured hooks, and return the verdict on stdout and
+        stderr and as the exit code.
 
-        EVENT names the event for agents whose JSON does not, in the agent's spelling or in ours. Case, `_` and `-` in
-        it don't matter.
+        EVENT is the event's name, for agents whose JSON has none, in the agent's spelling or in billhook's. Case, `_`
+        and `-` don't matter.
         """
         import sys
 
@@ -318,7 +318,7 @@ def _command() -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """The click command, which only `billhook hook --help` needs."""
+    """The click command, which is only needed for `billhook hook --help`."""
     if name == "verb":
         return _command()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`billhook doctor`: whether agents really call billhook here, and what keeps them from it."""
+"""`billhook doctor`: whether agents really call billhook here, and if not, why."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +13,7 @@ from billhook.agents.base import Agent
 from billhook.cli import times
 from billhook.cli.doctor import entries
 from billhook.cli.doctor.hooks import (
+    LAST_CALL,
     DaemonState,
     guard_findings,
     head_findings,
@@ -24,7 +25,7 @@ from billhook.cli.doctor.hooks import (
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import complete_among, flag, loaded, refuse_agents
-from billhook.cli.screen import filled, first_problem, note, report, say, shown_path
+from billhook.cli.screen import coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
 from billhook.core.text import one_line
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class AgentReport(msgspec.Struct, frozen=True):
-    """What was found about one agent."""
+    """The findings about one agent."""
 
     host: Agent
     installed: tuple[entries.InstalledEntries, ...]
@@ -47,18 +48,18 @@ class AgentReport(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> list[str]:
-        """What the agent asks about, by canonical names."""
+        """The events for which the agent calls billhook, by canonical names."""
         return [event for one in self.installed for event in one.events]
 
 
 def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, asked: bool = True) -> AgentReport:
-    """Look at one agent. Nothing is changed, and no agent is started.
+    """Examine one agent. Nothing is changed, and no agent is started.
 
-    `asked`: it is the agent's own turn; else it is only one of those that are here.
+    `asked`: the user named this agent; otherwise it is one of those found here.
     """
     files = entries.SettingsPair(host, project, root)
     claude = entries.SettingsPair(AGENTS["claude"], project, root).installed if host.reads_claude else []
-    others = [one for one in claude if one.scope in host.reads_claude]  # in files that this agent reads, too
+    others = [one for one in claude if one.scope in host.reads_claude]  # in files that this agent also reads
     installed = (*files.installed, *others)
     findings = [entries.program_finding(host), *entries.entry_findings(files, others, asked=asked)]
     if installed:
@@ -69,15 +70,14 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
     return AgentReport(host, installed, tuple(findings))
 
 
-# What `billhook doctor` shows.
-_COLOURS: Final = {"ok": "green", "unknown": None, "note": "yellow", "warn": "yellow", "fail": "red"}
+# The screen of `billhook doctor`:
 _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
 _LONGEST_PATH: Final = 300
 
 
 def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
-    """Every agent with its findings, the daemon, and the sum of it."""
+    """Every agent with its findings, billhook itself, and a summary."""
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     for about in reports:
@@ -88,15 +88,15 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
     yield ""
     levels = [one.level for one in (*general, *(one for about in reports for one in about.findings))]
     wrong = [f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels]
-    yield ", ".join(wrong) or click.style("all is well", fg="green")
+    yield ", ".join(wrong) or click.style("no problems found", fg="green")
 
 
 def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
-    """A line or more for each finding, and its remedy below it."""
+    """Each finding, with its remedy below it."""
     for one in findings:
-        word = click.style(f"{_WORDS.get(one.level, one.level):<5}", fg=_COLOURS[one.level])
-        text, timed, when = one.text.partition(" last asked at ")
-        first, *rest = filled(f"{text} last asked {ago(when)}" if timed else text, _INDENT)
+        word = coloured(f"{_WORDS.get(one.level, one.level):<5}", one.level)
+        text, timed, when = one.text.partition(LAST_CALL)
+        first, *rest = filled(f"{text} last called billhook {ago(when)}" if timed else text, _INDENT)
         yield f"  {word} {one.about:<10} {first.strip()}"
         yield from rest
         if one.remedy:
@@ -104,8 +104,8 @@ def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
 
 
 def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
-    """What to do where no agent asks billhook."""
-    yield f"no agent asks billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
+    """The screen if no agent calls billhook: what to do first."""
+    yield f"no agent calls billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
     yield ""
     if reports:
         yield "found here"
@@ -117,17 +117,17 @@ def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: S
         yield from ([""] if wrong else [])
         yield from lines(wrong)
     else:
-        yield "no coding agent was found: none is on PATH, none has a folder in your home"
+        yield "no coding agent was found on PATH or in your home folder"
     yield ""
     yield from lines([one for one in general if one.about == "guard"])
     names = " ".join(about.host.name for about in reports) or "claude"
     config = loaded(())
     step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
-    yield from ("", "begin with", f"  billhook install {names}", f"  billhook {step}")
+    yield from ("", "start with", f"  billhook install {names}", f"  billhook {step}")
 
 
 def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
-    """The same for programs."""
+    """The report as JSON."""
     return {
         "version": __version__,
         "project": project,
@@ -153,14 +153,14 @@ def _readable(field: str) -> list[str]:
     return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
 
 
-_HELP = f"""Say whether an agent really asks billhook here, and what keeps it from that.
+_HELP = f"""Check whether agents really call billhook here, and if not, why.
 
-Is it installed, does the entry lead to this billhook in time, is the folder trusted by that agent, does the daemon
-answer, which hooks apply. Each finding has what mends it. Nothing is changed.
+Checks the agent's settings, the time-outs, the agent's trust in this folder, the daemon, the hooks and the event log.
+Each problem comes with a fix. Nothing is changed.
 
---canary proves it: the agent is started in this folder with a prompt that has a word of our own in it, and with the
-address of its model leading nowhere; when that prompt is in the event log, the agent has asked. --coverage counts
-the tool calls in the transcripts of {" and ".join(_readable("title"))}, and those that no hook ever saw.
+--canary proves it: it starts the agent in this folder, without a model, with a unique prompt. If that prompt appears in
+the event log, the agent calls billhook. --coverage counts the tool calls in the transcripts of
+{" and ".join(_readable("title"))}, and those that no hook ever saw.
 """
 
 
@@ -171,25 +171,25 @@ the tool calls in the transcripts of {" and ".join(_readable("title"))}, and tho
 
 \b
 Examples:
-  billhook doctor                       every agent that is here
-  billhook doctor claude {ANOTHER}          these
-  billhook doctor {ANOTHER} --canary        start it for a moment, and see whether it asks
-  billhook doctor --coverage --since 1w what no hook saw of the last week
+  billhook doctor                       all agents found here
+  billhook doctor claude {ANOTHER}          these agents
+  billhook doctor {ANOTHER} --canary        start it briefly, and see whether it calls
+  billhook doctor --coverage --since 1w the last week's calls that no hook saw
   billhook doctor --json | jq -r '.agents[].findings[] | select(.level == "fail") | .remedy'
 
 \b
-Exit code: 0 all is well; 1 something has to be mended; 2 it can't be asked like that.""",
+Exit code: 0 no problems, 1 problems were found, 2 usage.""",
 )
 @click.argument("agents", nargs=-1, metavar="[AGENT ...]", shell_complete=complete_among([*AGENTS, "all"]))
 @flag("--json", "as_json", "Print one JSON object.")
-@flag("--canary", "Start the agent without a model, and see whether it asks billhook.")
-@flag("--coverage", "Hold the agent's own transcripts against the event log.")
-@times.option("--since", end=False, help="With --coverage: only calls since then.")
+@flag("--canary", "Start the agent without a model, and see whether it calls billhook.")
+@flag("--coverage", "Compare the agent's transcripts with the event log.")
+@times.option("--since", end=False, help="With --coverage: only calls since that time.")
 def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, since: str | None) -> int:
     if since is not None and not coverage:
-        raise UsageError("--since is for --coverage", hint="say both, or neither")
+        raise UsageError("--since needs --coverage", hint="add --coverage, or leave out --since")
     if canary:
-        refuse_agents("--canary", "it would start an agent", "without --canary it")
+        refuse_agents("--canary", "it would start an agent", "`billhook doctor` without it")
     here = _DoctorScope(agents)
     if coverage:
         return here.show_coverage(as_json, since or "")
@@ -199,7 +199,7 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
 
 
 class _DoctorScope:
-    """What is asked about: this project, and some agents."""
+    """This project, and the agents to examine."""
 
     def __init__(self, agents: tuple[str, ...]) -> None:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
@@ -208,7 +208,7 @@ class _DoctorScope:
         self.general = [*self.daemon.findings(), *guard_findings(self.project), *head_findings(self.project, self.root)]
 
     def _hosts_here(self) -> Iterator[Agent]:
-        """The agents that are on this machine, or have entries of ours."""
+        """The agents that are on this machine, or whose files have billhook's entries."""
         seen = agents_here("user", self.project)
         for host in AGENTS.values():
             if seen[host.name] or entries.SettingsPair(host, self.project, self.root).installed:
@@ -226,7 +226,7 @@ class _DoctorScope:
         return 0 if data["ok"] else 1
 
     def show_canary(self, as_json: bool) -> int:
-        """One agent after the other: each takes the time it needs."""
+        """One agent after the other, because each takes a while."""
         found = []
         for about in map(self.report, self.hosts):
             if not self.asked and not (about.installed and entries.path_of(about.host)):
@@ -235,11 +235,11 @@ class _DoctorScope:
             found.append((about.host, one))
             if not as_json:
                 say("\n".join([about.host.title, *lines([one])]))
-        # proved: hooks have fired in every agent that was asked for, or in all of those here that can be started
+        # proved: hooks have fired in every agent that was named, or in all of those here that can be started
         levels = {one.level for _, one in found}
         proved = "ok" in levels and levels <= ({"ok"} if self.asked else {"ok", "unknown"})
         agents = [{"agent": host.name, **msgspec.to_builtins(one)} for host, one in found]
-        nothing = ["no agent that asks billhook is on PATH here\n\nbegin with `billhook install claude`"]
+        nothing = ["no agent that calls billhook is on PATH here\n\nstart with `billhook install claude`"]
         report(as_json, () if found else nothing, {"project": self.project, "ok": proved, "agents": agents})
         return 0 if proved else 1
 
@@ -250,7 +250,7 @@ class _DoctorScope:
         if refusal := not_possible(report.host, report.events, logged=logged):
             return refusal
         if not as_json:
-            note(f"{report.host.title} is started for a moment, without a model ...")
+            note(f"{report.host.title} is started briefly, without a model ...")
         return canary_finding(report.host, self.project, self.root, [*report.findings, *self.general])
 
     def show_coverage(self, as_json: bool, since: str) -> int:

@@ -29,11 +29,11 @@ from billhook.store.log.record import Record, Wanted
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
 _ALSO: Final = {"claude": ("claude-agent-sdk",)}
-"""Other names for an agent in the log: its transcripts are the same when a program of Python runs it."""
+"""Other names of an agent in the log: it writes the same transcripts when a Python program runs it."""
 _CLOCKS: Final = 60.0  # seconds that a record may be older than its call
 
 Kind = Literal["judged", "unjudged", "afterwards"]
-"""Hooks were asked before it ran; it came to us, and no hook could be asked; it came only when it had run."""
+"""Hooks judged the call before it ran; it reached billhook, but no hook could run; it was only logged after it ran."""
 
 
 class _Came(NamedTuple):
@@ -43,23 +43,23 @@ class _Came(NamedTuple):
 
 
 class LoggedCalls:
-    """The logs of some projects, read once: ids and no more, so that memory grows with the calls alone."""
+    """The calls in the logs of some projects, read once. Only ids are kept, to save memory."""
 
     def __init__(self, root: Path, host: str) -> None:
         self._root = root
-        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}  # what the agent is called in the log
-        self.projects: set[str] = set()  # those whose logs were read
+        self._as = {host, f"http:{host}", *_ALSO.get(host, ())}  # the agent's names in the log
+        self.projects: set[str] = set()  # projects whose logs were read
         self._came: dict[str, list[_Came]] = {}
-        """What came of a call, by its id. Models that run at home give the same ids again and again."""
+        """Logged calls by id. Local models use the same ids again and again."""
         self.sessions: set[str] = set()
-        self.asking: set[str] = set()  # sessions that brought a PreToolUse
-        self.agents: set[str] = set()  # subagents that brought a PreToolUse
+        self.asking: set[str] = set()  # sessions with a PreToolUse
+        self.agents: set[str] = set()  # subagents with a PreToolUse
         self.first = ""  # the oldest record of this agent
 
-        self.ends: dict[str, tuple[str, str]] = {}  # of each session, its first and last record
+        self.ends: dict[str, tuple[str, str]] = {}  # the first and last record of each session
 
     def read(self, project: str) -> None:
-        """Take in the log of one more project. Raises StoreError."""
+        """Read the log of one more project. Raises StoreError."""
         if project in self.projects:
             return
         self.projects.add(project)
@@ -87,7 +87,7 @@ class LoggedCalls:
                 came.append(_Came(kind, record.session_id, moment(record.time)))
 
     def taken(self, call: TranscriptCall) -> Kind | None:
-        """What came of a call; None: it never came. Each record answers for one call."""
+        """How a call is logged; None: it is not. Each record counts for one call."""
         came, when = self._came.get(call.id, []), moment(call.time)
         for one in came:
             if one.session == call.session and one.when >= when - _CLOCKS:
@@ -97,88 +97,88 @@ class LoggedCalls:
 
 
 def moment(text: str) -> float:
-    """A time in seconds; 0 where it is none."""
+    """A time in seconds; 0 if it is invalid."""
     when = local(text)
     return when.timestamp() if when is not None else 0.0
 
 
 # Why no hook saw a call:
 class Reasons:
-    """Says of one call after another why it was not seen."""
+    """Explains why calls were not seen."""
 
     def __init__(
         self, host: Agent, seen: LoggedCalls, findings: Iterable[DoctorFinding], events: Iterable[str], *, logged: bool
     ) -> None:
-        """`findings` and `events` are what the doctor found now; `logged`: the event log is switched on."""
+        """`findings` and `events`: what the doctor found now. `logged`: the event log is enabled."""
         self._host, self._seen, self._logged = host, seen, logged
         self._events = set(events)
         keeping = [one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")]
         self._now = f"; now: {keeping[0]}" if keeping else ""
 
     def why(self, call: TranscriptCall, *, ended: bool) -> str:
-        """The likeliest reason. `ended`: the transcript has what the tool said."""
+        """The likeliest reason. `ended`: the transcript has the tool's result."""
         host, seen = self._host, self._seen
         if call.elsewhere:
-            return "it runs at the model's own service, where no hook is asked"
+            return "it runs on the model provider's servers, where no hook runs"
         if call.tool in host.unhooked:
-            return f"{host.title} asks no hook about {call.tool}"
+            return f"{host.title} runs no hooks for {call.tool}"
         if not self._logged:
-            return "the event log is switched off, so what was judged is not known"
+            return "the event log is disabled, so it is unknown which calls were judged"
         if not seen.first:
-            return f"nothing that {host.title} did was ever logged here{self._now}"
+            return f"no event of {host.title} was ever logged here{self._now}"
         if call.time < seen.first:
-            return f"before {host.title} first asked billhook here"
+            return f"before {host.title} first called billhook here"
         if call.session in seen.asking:
-            return self._in_a_session_that_asked(call, ended)
+            return self._in_a_logged_session(call, ended)
         if call.session in seen.sessions:
             missing = self._events and "PreToolUse" not in self._events
             because = f": {host.spellings['PreToolUse']} is not among the installed events" if missing else ""
-            return f"that session asked about other events, and not before tool calls{because}"
-        return f"that session asked nobody{self._now or _COMMON}"
+            return f"that session called billhook for other events, but not before tool calls{because}"
+        return f"that session never called billhook{self._now or _COMMON}"
 
-    def _in_a_session_that_asked(self, call: TranscriptCall, ended: bool) -> str:
+    def _in_a_logged_session(self, call: TranscriptCall, ended: bool) -> str:
         began, last = self._seen.ends[call.session]
         if call.agent and call.agent not in self._seen.agents:
-            return "in a subagent that asked nobody"
+            return "in a subagent that never called billhook"
         if call.time < began:
-            return "before the entries were read in that session"
+            return "before that session read the entries"
         if call.time > last:
-            return "after the last event that came from that session: entries were removed or switched off, or it ended"
+            return "after the last logged event of that session: entries were removed or disabled, or it ended"
         if not ended:
-            return "it was stopped, before it began or while it ran"
-        return "other calls of that session were judged; the hook could not start, or was too late"
+            return "it was stopped before or while it ran"
+        return "other calls of that session were judged; the hook could not start, or timed out"
 
 
 _COMMON: Final = (
-    ": it began before the entries were written, with hooks switched off, in a folder not yet trusted, "
-    "or with another home"
+    ": it began before billhook was installed, with hooks disabled, in a folder that was not trusted yet, "
+    "or with another home folder"
 )
 
 
 # `billhook doctor --coverage`:
-MOST_SHOWN: Final = 1000  # unseen calls that are kept one by one; beyond that they are counted
-_STILL_OPEN: Final = 600.0  # seconds since a transcript was written in which a call without a result may yet get one
-_MOST_LOGS: Final = 50  # projects that a session may have gone to, whose logs are read as well
+MOST_SHOWN: Final = 1000  # unseen calls that are listed; the others are only counted
+_STILL_OPEN: Final = 600.0  # seconds after the last write to a transcript in which a call may still get its result
+_MOST_LOGS: Final = 50  # logs of other projects that are read, for sessions that changed the project
 
 
 class Coverage(msgspec.Struct, kw_only=True):
-    """Transcripts and log, compared."""
+    """The comparison of transcripts and log."""
 
     host: Agent
     transcripts: int = 0
     sessions: int = 0
     calls: int = 0
     judged: int = 0
-    unjudged: int = 0  # they came to billhook, and no hook could be asked
-    afterwards: int = 0  # only seen when they had run
-    not_run: int = 0  # the agent refused these itself, a tool that it has not or called wrongly: no hook is asked
-    open: int = 0  # just being made
+    unjudged: int = 0  # they reached billhook, but no hook could run
+    afterwards: int = 0  # only logged after they ran
+    not_run: int = 0  # the agent refused these itself (unknown tool, invalid input): it runs no hook
+    open: int = 0  # in progress
     unseen: int = 0
-    shown: list[tuple[TranscriptCall, str]] = []  # the first of these, each with the likely reason
+    shown: list[tuple[TranscriptCall, str]] = []  # the first unseen calls, each with the likely reason
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     unread: int = 0  # lines that could not be read
     bytes: int = 0
-    first: str = ""  # the oldest record of this agent in the log; empty: there is none
+    first: str = ""  # the time of the agent's oldest record in the log; empty: there is none
 
     @property
     def well(self) -> bool:
@@ -193,7 +193,7 @@ def compared(
     since: str = "",
     now: float | None = None,
 ) -> Coverage:
-    """Read both. `since`: a time as records have it. Raises StoreError when the log can't be read."""
+    """Compare transcripts and log. `since`: a time in the format of records. Raises StoreError."""
     comparison = _Comparison(host, project, root, since)
     newest = datetime.fromisoformat(since).timestamp() if since else 0.0
     transcripts = import_module(host.transcripts).transcripts
@@ -204,12 +204,12 @@ def compared(
 
 @cache
 def project_of(folder: str) -> str:
-    """The project that a folder belongs to, or did when it was there."""
+    """The project to which a folder belongs, also if the folder was removed."""
     return sources.find(standing(folder), layers=("project", "local")).project
 
 
 class _Comparison:
-    """One look at all transcripts of a project."""
+    """The comparison of all transcripts of a project with the log."""
 
     def __init__(self, host: Agent, project: str, root: Path, since: str) -> None:
         self.seen = LoggedCalls(root, host.name)
@@ -219,10 +219,10 @@ class _Comparison:
         self._known: set[tuple[str, str]] = set()
         self._sessions: set[str] = set()
         self._open: dict[tuple[str, str], tuple[TranscriptCall, bool]] = {}
-        """Calls that were not found in the log so far, and whether they ended."""
+        """Calls that are not in the log so far, and whether they ended."""
 
     def take(self, transcript: TranscriptFile, now: float) -> None:
-        """Go through one file. Of calls that were judged no more is kept than their ids."""
+        """Read one file. Only the ids of judged calls are kept."""
         lines = TranscriptLines(transcript.path)
         waiting: dict[str, TranscriptCall] = {}
         for found in transcript.read(lines):
@@ -246,7 +246,7 @@ class _Comparison:
             self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
 
     def _call(self, call: TranscriptCall, waiting: dict[str, TranscriptCall]) -> None:
-        """A session that was forked repeats, under its own id, what was; such a call is one, and judged if any is."""
+        """A forked session repeats earlier calls under its own id. Copies count as one call, judged if any copy is."""
         key = (call.id, call.time)
         again = key in self._known
         if again and key not in self._open:
@@ -255,14 +255,14 @@ class _Comparison:
         self._sessions.add(call.session)
         elsewhere = project_of(call.cwd) if call.cwd else self._project
         if elsewhere != self._project and len(self.seen.projects) < _MOST_LOGS:
-            self.seen.read(elsewhere)  # a session that went to another project asked there, too
+            self.seen.read(elsewhere)  # a session that changed the project is logged there, too
         self.result.calls += not again
         came = self.seen.taken(call)
         if came is not None:
             setattr(self.result, came, getattr(self.result, came) + 1)
             self._open.pop(key, None)
         elif call.elsewhere:
-            self._open[key] = call, True  # its result has another form, and nothing depends on it
+            self._open[key] = call, True  # its result has another form, and is not needed
         elif not again:
             waiting[call.id] = call
 
@@ -279,13 +279,13 @@ class _Comparison:
 
 
 def shortly(call: TranscriptCall) -> str:
-    """What a call was about, in one line and without secrets."""
+    """The call in one line, without secrets."""
     from billhook.store.redaction import Redactor
 
-    said = call.input
-    value = next((said[key] for key in _TELLING if said.get(key)), None)
+    given = call.input
+    value = next((given[key] for key in _TELLING if given.get(key)), None)
     if value is None:
-        value = ", ".join(f"{key}={said[key]!r:.60}" for key in list(said)[:4])
+        value = ", ".join(f"{key}={given[key]!r:.60}" for key in list(given)[:4])
     words = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     return Redactor().text(" ".join(map(str, words)))[:_LONGEST]
 
@@ -294,15 +294,15 @@ _TELLING: Final = ("command", "cmd", "file_path", "path", "notebook_path", "url"
 _LONGEST: Final = 300
 
 
-# What is shown of it:
-_ALWAYS: Final = ("tool calls", "judged before they ran", "no hook ever saw")  # the others only where there are some
+# The screen:
+_ALWAYS: Final = ("tool calls", "judged before they ran", "not seen by any hook")  # others only if not 0
 _SHOWN: Final = 20  # calls on the screen; --json has more
 _COUNTS: Final = "transcripts sessions calls judged unjudged afterwards not_run open unseen"
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
-    """What came of one agent."""
-    yield click.style(f"{found.host.title}: transcripts against the log", bold=True)
+    """The result for one agent."""
+    yield click.style(f"{found.host.title}: transcripts compared with the event log", bold=True)
     if not found.transcripts:
         yield "  no transcript of this project was found"
         return
@@ -312,11 +312,11 @@ def coverage_lines(found: Coverage) -> Iterator[str]:
     rows = {
         "tool calls": found.calls,
         "judged before they ran": found.judged,
-        "came to billhook, and no hook could be asked (`billhook events` shows why)": found.unjudged,
-        "were seen only after they had run": found.afterwards,
-        "never ran: the agent itself refused them, called wrongly or not there": found.not_run,
-        "are being made right now": found.open,
-        "no hook ever saw": found.unseen,
+        "reached billhook, but no hook could run (`billhook events` shows why)": found.unjudged,
+        "seen only after they ran": found.afterwards,
+        "never ran: the agent refused them (unknown tool or invalid input)": found.not_run,
+        "in progress": found.open,
+        "not seen by any hook": found.unseen,
     }
     yield from (f"  {number:>7,}  {what}" for what, number in rows.items() if number or what in _ALWAYS)
     if found.unread:
@@ -328,7 +328,7 @@ def _unseen(found: Coverage) -> Iterator[str]:
     if not found.unseen:
         return
     yield ""
-    yield click.style("Likely why", bold=True)
+    yield click.style("Likely reasons", bold=True)
     for why, number in found.reasons.most_common():
         first, *rest = filled(why, 11)
         yield f"  {number:>7,}  {first.strip()}"
@@ -344,7 +344,7 @@ def _unseen(found: Coverage) -> Iterator[str]:
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:
-    """The same for programs."""
+    """The result as JSON."""
     return {
         "agent": found.host.name,
         "ok": found.well,

@@ -1,4 +1,4 @@
-"""What the doctor finds about an agent's own program, and about billhook's entries in its files."""
+"""The doctor's findings about an agent's program, and about billhook's entries in its files."""
 
 import json
 import os
@@ -16,14 +16,14 @@ import msgspec
 from billhook import __version__
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import entries as install_entries
-from billhook.cli.install.files import notes_about, on_path
+from billhook.cli.install.files import ALSO_CALLS, notes_about, on_path
 from billhook.cli.install.plan import Needs, Target
 from billhook.config.edit_json import measured
 from billhook.core.errors import BillhookError
 from billhook.core.text import counted
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
-_HIGHEST: Final = 6  # folders above a program in which its package may say what it is
+_HIGHEST: Final = 6  # folders above a program in which its package.json is looked for
 _LARGEST: Final = 1 << 20
 _TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
@@ -37,11 +37,11 @@ class DoctorFinding(msgspec.Struct, frozen=True):
     """What was looked at, its status, and how to fix it."""
 
     level: Level
-    """`note`: the user chose it, and should see it.
-    `warn`: something is left unjudged, or may be. `fail`: the agent does not call billhook, or gets no answer."""
+    """`note`: a choice of the user that is worth seeing.
+    `warn`: some calls are not judged, or may not be. `fail`: the agent does not call billhook, or gets no answer."""
     about: About
     text: str
-    remedy: str = ""  # what a person types or does; empty where nothing has to be fixed
+    remedy: str = ""  # a command to run, or what to do; empty: nothing has to be fixed
 
     @property
     def well(self) -> bool:
@@ -58,7 +58,7 @@ def all_well(findings: Iterable[DoctorFinding]) -> bool:
 
 
 def path_of(host: Agent) -> str:
-    """The agent's program on PATH; empty when there is none."""
+    """The agent's program on PATH; empty if there is none."""
     return on_path(host.program)
 
 
@@ -68,7 +68,7 @@ def program_finding(host: Agent) -> DoctorFinding:
     if not path:
         if host.without_program:
             return DoctorFinding("unknown", "program", f"no `{host.program}` on PATH here")
-        remedy = f"install {host.title}, or start billhook where `{host.program}` is on PATH"
+        remedy = f"install {host.title}, or run this where `{host.program}` is on PATH"
         text = f"{host.title} can't be started here: no `{host.program}` on PATH"
         return DoctorFinding("warn", "program", text, remedy)
     version = version_of(path)
@@ -76,7 +76,7 @@ def program_finding(host: Agent) -> DoctorFinding:
 
 
 def version_of(path: str) -> str:
-    """The version that the files around a program tell; empty when they don't."""
+    """The version of a program, from the files around it; empty if unknown."""
     folder, name = os.path.split(os.path.realpath(path))
     if _VERSION.fullmatch(name):
         return name
@@ -93,7 +93,7 @@ def version_of(path: str) -> str:
 
 # The entries in an agent's files:
 class InstalledEntries(msgspec.Struct, frozen=True):
-    """Our entries in one file of an agent."""
+    """Billhook's entries in one file of an agent."""
 
     host: Agent
     scope: Scope
@@ -102,7 +102,7 @@ class InstalledEntries(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The canonical names of what the agent asks about."""
+        """The canonical names of the events for which the agent calls billhook."""
         own = {one.event for one in self.entries}
         return tuple(name for name, spelling in self.host.spellings.items() if spelling in own)
 
@@ -112,7 +112,7 @@ class InstalledEntries(msgspec.Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """What installs it again."""
+        """The command that installs it again."""
         words = ["billhook install", self.host.name]
         words += ["--project"] if self.scope == "project" else []
         words += ["--http"] if any(one.address for one in self.calls()) else []
@@ -138,7 +138,7 @@ class SettingsPair:
                 self._read(Target(host, scope, project, root))
             except BillhookError as error:
                 where = f"{error.place}: " if error.place else ""
-                self.findings.append(_fail(f"{where}{error.message}", error.hint or "mend the file"))
+                self.findings.append(_fail(f"{where}{error.message}", error.hint or "fix the file"))
 
     def _read(self, target: Target) -> None:
         document = measured(target.text())
@@ -147,31 +147,31 @@ class SettingsPair:
         if entries := written or install_entries.by_hand(document, target.host):
             self.installed.append(InstalledEntries(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
-            if "switches" in text or "will not start" in text:
+            if "will not" in text:  # call billhook, or start at all
                 self.findings.append(_fail(text, "change that setting"))
-            elif "calls billhook as well" in text and written:
+            elif ALSO_CALLS in text and written:
                 self.findings.append(_warn(text, "remove that entry"))
 
     def needed(self) -> set[str]:
-        """The canonical names of events that configured hooks want, in this agent."""
+        """The canonical names of events that configured hooks listen for, in this agent."""
         return {event for target in self._targets for event in Needs(target).events} - set(self.host.events)
 
 
 def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked: bool) -> Iterator[DoctorFinding]:
-    """What there is to say about being installed. `asked`: somebody wants to know about this very agent."""
+    """Findings about the installation. `asked`: the user named this agent."""
     host = files.host
     if not files.installed and not others:
-        text = f"not installed: {host.title} does not ask billhook"
+        text = f"not installed: {host.title} does not call billhook"
         yield DoctorFinding("fail" if asked else "warn", "installed", text, f"billhook install {host.name}")
     for one in (*files.installed, *others):
         through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
-        missing = "; lets everything pass where billhook is missing" if one.if_missing == "allow" else ""
+        missing = "; allows everything if billhook is missing" if one.if_missing == "allow" else ""
         text = f"{one.path}: {counted(len(one.events), 'event')}{through}{missing}"
         yield DoctorFinding("ok", "installed", text)
-        for said in dict.fromkeys(one.calls()):
-            if said.dialect != one.host.name:
-                yield _fail(f"{one.path}: an entry speaks to {said.dialect}", one.command)
-        for program in dict.fromkeys(said.program for said in one.calls() if said.program):
+        for call in dict.fromkeys(one.calls()):
+            if call.dialect != one.host.name:
+                yield _fail(f"{one.path}: an entry uses the dialect of another agent, {call.dialect}", one.command)
+        for program in dict.fromkeys(call.program for call in one.calls() if call.program):
             yield from _program(one, program)
         yield from _in_time(one)
         yield from _up_to_date(one)
@@ -179,31 +179,31 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
     installed = [*files.installed, *others]
     have = {event for one in installed for event in one.events}
     if installed and "PreToolUse" not in have:
-        text = f"no tool call is judged: {host.spellings['PreToolUse']} is not among its events"
+        text = f"no tool call is judged: {host.spellings['PreToolUse']} is not among the installed events"
         yield _warn(text, installed[-1].command)
     if installed and (lacking := sorted(files.needed() - have)):
-        text = f"hooks want what the agent does not ask about: {', '.join(lacking)}"
+        text = f"hooks listen for events that are not installed: {', '.join(lacking)}"
         yield _warn(text, installed[-1].command)
 
 
 def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
-    """Whether what an entry runs is there, and is this billhook."""
-    becomes = f"then every tool call {'passes' if one.if_missing == 'allow' else 'is refused'}"
+    """Whether the program of an entry exists, and is this billhook."""
+    becomes = f"every tool call is {'allowed' if one.if_missing == 'allow' else 'refused'}"
     path = program if "/" in program else on_path(program)
     this = os.path.join(os.path.dirname(sys.executable), install_entries.PROGRAM)
     if not path:
         yield _fail(f"`{program}` is not on PATH here; {becomes}", _GET_BILLHOOK)
     elif not os.path.exists(path):
-        yield _fail(f"{path} is gone; {becomes}", _GET_BILLHOOK if one.scope == "project" else one.command)
+        yield _fail(f"{path} does not exist; {becomes}", _GET_BILLHOOK if one.scope == "project" else one.command)
     elif not os.access(path, os.X_OK) or os.path.isdir(path):
         yield _fail(f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}")
     elif os.path.realpath(path) != os.path.realpath(this) and (version := _version_beside(path)) != __version__:
         other = f"version {version}" if version else "of an unknown version"
-        yield _warn(f"it calls another billhook, {path}, {other}; this is {__version__}", one.command)
+        yield _warn(f"its entries call another billhook, {path}, {other}; this is {__version__}", one.command)
 
 
 def _version_beside(path: str) -> str:
-    """The version of the billhook that a billhook-hook belongs to; empty when it does not say."""
+    """The version of the billhook to which a billhook-hook belongs; empty if unknown."""
     import subprocess
 
     program = os.path.join(os.path.dirname(os.path.realpath(path)), "billhook")
@@ -217,37 +217,38 @@ def _version_beside(path: str) -> str:
 
 
 def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
-    """Every agent lets a call pass when a hook is too late: our deadline has to lie below its time-out."""
+    """Every agent allows a call when a hook times out, so billhook's deadline must be shorter than that time-out."""
     late = []
     for entry in one.entries:
-        said = install_entries.parse(entry.data)
+        call = install_entries.parse(entry.data)
         number = entry.data.get(one.host.timeout_key)
         plain = isinstance(number, int | float) and not isinstance(number, bool)
         seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
-        if said is not None and said.deadline >= seconds * 1000:
-            late.append(f"{entry.event} ({said.deadline} ms against {seconds:g} s)")
+        if call is not None and call.deadline >= seconds * 1000:
+            late.append(f"{entry.event} ({call.deadline} ms, time-out {seconds:g} s)")
     if late:
-        yield _fail(f"{one.path}: the deadline is not below the agent's own time-out: {', '.join(late)}", one.command)
+        text = f"{one.path}: the deadline must be shorter than the agent's time-out: {', '.join(late)}"
+        yield _fail(text, one.command)
 
 
 def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
-    """Whether `install` would write the same, but for the times, which hooks of any folder may have made longer."""
+    """Whether `install` would write the same. Times are ignored: hooks of other folders may have made them longer."""
     calls = one.calls()
     options = install_entries.EntryOptions(
         scope=one.scope,
-        program=next((said.program for said in calls if said.program), install_entries.PROGRAM),
+        program=next((call.program for call in calls if call.program), install_entries.PROGRAM),
         if_missing=one.if_missing,
-        http=next((said.address for said in calls if said.address), ""),
+        http=next((call.address for call in calls if call.address), ""),
     )
     today = install_entries.wanted(one.host, one.events, options)
     if all(_timeless(entry.entry, one.host) == _timeless(today.get(entry.event), one.host) for entry in one.entries):
         return
     if calls:
-        yield _warn(f"{one.path}: entries of another form than this version writes", one.command)
+        yield _warn(f"{one.path}: its entries differ from those that this version writes", one.command)
     else:
         lines = ", ".join(str(entry.line) for entry in one.entries)
-        text = f"{one.path}: calls billhook in words of your own (line {lines}), with no deadline that is known"
-        yield _warn(text, f"{one.command}, and remove those")
+        text = f"{one.path}: `install` did not write the calls of billhook in line {lines}; their deadline is unknown"
+        yield _warn(text, f"{one.command}, and remove those calls")
 
 
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:

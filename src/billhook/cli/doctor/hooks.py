@@ -1,4 +1,4 @@
-"""What the doctor finds about trust, plugins, the daemon, the hooks that apply, and the log.
+"""The doctor's findings about trust, plugins, the daemon, the hooks that apply, and the log.
 
 Agents silently skip hooks in folders that they don't trust.
 """
@@ -36,17 +36,17 @@ _INVALID: Final = frozenset({"BH104", "BH203", "BH204", "BH206", "BH216"})
 
 
 def trust_findings(host: Agent, project: str, installed: Sequence[InstalledEntries]) -> Iterator[DoctorFinding]:
-    """What the agent's files say about trust; nothing for an agent that has no such thing."""
+    """Whether the agent trusts the folder, by its files; nothing for an agent without such a setting."""
     check = TrustCheck(host, project, installed, settings_of)
     found = host.trust(check) if host.trust is not None else ()
     facts = [DoctorFinding(one.level, "trust", one.text, one.remedy) for one in found]
     yield from facts[:-1]
     yield from _invalid_files(host, project)
-    yield from facts[-1:]  # what it says about the folder comes last
+    yield from facts[-1:]  # the finding about the folder comes last
 
 
 def settings_of(path: str) -> dict[str, Any]:
-    """A settings file, comments allowed; empty when there is none, or none that can be read."""
+    """A settings file, comments allowed; empty if it does not exist or can't be read."""
     try:
         data = sources.read_bytes(path, MAX_BYTES)
     except OSError:
@@ -57,7 +57,7 @@ def settings_of(path: str) -> dict[str, Any]:
 
 
 def _invalid_files(host: Agent, project: str) -> Iterator[DoctorFinding]:
-    """Settings files, with every hook in them, that the agent skips because it does not know the form of one entry."""
+    """Settings files that the agent skips as a whole, because one entry is invalid."""
     own = [host.file("user", project)] if host.strict_files else []
     paths = (*own, *(os.path.join(project, name) for name in host.strict_files))
     for path in dict.fromkeys(path for path in paths if os.path.isfile(path)):
@@ -66,12 +66,12 @@ def _invalid_files(host: Agent, project: str) -> Iterator[DoctorFinding]:
         odd = [(one.line, "a bare command") for one in read.entries if one.shape != "nested"]
         for line, what in [*wrong, *odd][:1]:
             text = f"{path}:{line}: {what}; {host.title} skips the whole file for one invalid entry"
-            remedy = "fix that entry, or move it to a hooks.yaml; `billhook check` shows all"
+            remedy = "fix that entry, or move it to a hooks.yaml; `billhook check` shows all problems"
             yield DoctorFinding("warn", "trust", text, remedy)
 
 
 # Hooks of Claude Code's plugins.
-_MOST: Final = 200  # plugins that are looked at
+_MOST: Final = 200  # plugins that are examined
 
 
 class PluginHook(msgspec.Struct, frozen=True):
@@ -82,17 +82,17 @@ class PluginHook(msgspec.Struct, frozen=True):
 
 
 def plugin_hooks(project: str) -> list[PluginHook]:
-    """The hooks of every plugin that is installed and switched on for this project."""
+    """The hooks of every plugin that is installed and enabled for this project."""
     return [PluginHook(name, one) for name, folder in _enabled(project) for one in _hooks_in(folder)]
 
 
 def _enabled(project: str) -> Iterator[tuple[str, str]]:
-    """The name and the folder of each; the project's settings come after the user's, as in the agent itself."""
+    """The name and folder of each enabled plugin. The project's settings override the user's, as in the agent."""
     home = AGENTS["claude"].home()
     switches: dict[str, Any] = {}
     for file in (f"{home}/settings.json", *(f"{project}/.claude/settings{local}.json" for local in ("", ".local"))):
-        said = settings_of(file).get("enabledPlugins")
-        switches |= said if isinstance(said, dict) else {}
+        given = settings_of(file).get("enabledPlugins")
+        switches |= given if isinstance(given, dict) else {}
     installed = settings_of(os.path.join(home, "plugins", "installed_plugins.json")).get("plugins")
     for name, found in list(installed.items())[:_MOST] if isinstance(installed, dict) else ():
         places = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
@@ -103,17 +103,17 @@ def _enabled(project: str) -> Iterator[tuple[str, str]]:
 
 
 def _hooks_in(folder: str) -> Iterator[Declared]:
-    """What its file of hooks declares, and what the manifest names instead of that file."""
-    said = settings_of(os.path.join(folder, ".claude-plugin", "plugin.json")).get("hooks")
-    named = [one for one in (said if isinstance(said, list) else [said]) if isinstance(one, str)]
+    """The hooks in a plugin's hooks file, and in the files that its manifest names."""
+    given = settings_of(os.path.join(folder, ".claude-plugin", "plugin.json")).get("hooks")
+    named = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
     for path in dict.fromkeys(os.path.normpath(os.path.join(folder, one)) for one in ("hooks/hooks.json", *named)):
         if os.path.isfile(path) and path.startswith(os.path.join(folder, "")):
             yield from (one for one in read_file(path, "explicit", folder).entries if one.action is not None)
 
 
-# Whether the daemon answers, and whether it is the one that entries ask.
+# Whether the daemon answers, and whether entries call this daemon.
 class DaemonState:
-    """The daemon of a state root, asked once."""
+    """The status of the daemon of a state root, read once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -133,53 +133,54 @@ class DaemonState:
             return
         found = self.status
         if found is None:
-            yield DoctorFinding("ok", "daemon", "none runs; the next event starts one")
+            yield DoctorFinding("ok", "daemon", "not running; the next event starts it")
             return
-        text = f"process {found.pid} answers ({self.seconds * 1000:.0f} ms), billhook {found.version}"
+        text = f"running: process {found.pid}, billhook {found.version}, answered in {self.seconds * 1000:.0f} ms"
         if found.version != __version__:
             yield DoctorFinding("warn", "daemon", f"{text}; this is {__version__}", "billhook daemon stop")
             return
-        ends = f"; it ends ({found.leaving}), and the next event starts another" if found.leaving else ""
+        ends = f"; it is stopping ({found.leaving}), and the next event starts a new one" if found.leaving else ""
         yield DoctorFinding("ok", "daemon", text + ends)
 
     def listens(self, addresses: Iterable[str]) -> Iterator[DoctorFinding]:
-        """Whether it is where entries ask over HTTP; nothing when none does."""
+        """Whether it listens at the HTTP addresses of entries."""
         own = self.status.http.rstrip("/") if self.status is not None else ""
-        asked = list(dict.fromkeys(addresses))
-        if asked and not client_env.environ().get(TOKEN_VARIABLE):
-            text = f"{TOKEN_VARIABLE} is not set here; an agent that is started without it is refused"
+        called = list(dict.fromkeys(addresses))
+        if called and not client_env.environ().get(TOKEN_VARIABLE):
+            text = f"{TOKEN_VARIABLE} is not set here; the daemon refuses an agent that is started without it"
             remedy = f'export {TOKEN_VARIABLE}="$(cat {self._root / "billhook" / "daemon" / "token"})"'
             yield DoctorFinding("unknown", "daemon", text, remedy)
-        for address in asked:
+        for address in called:
             if address != own:
-                text = f"entries ask {address}, and no daemon listens there"
+                text = f"entries call {address}, but no daemon listens there"
                 remedy = f"billhook daemon start --http {address.partition('://')[2]}"
                 yield DoctorFinding("fail", "daemon", text, remedy)
 
 
-# Which hooks apply inside an agent, and when it last asked.
-_NEWEST: Final = 8 << 20  # bytes of the log that are looked at, from its end
+# Which hooks apply inside an agent, and when it last called billhook.
+LAST_CALL: Final = " last called billhook at "
+_NEWEST: Final = 8 << 20  # bytes at the end of the log that are searched
 
 
 def _fate(row: HookRow, host: Agent) -> str:
-    """What becomes of a hook in an agent."""
+    """How a hook is counted in an agent."""
     if row.layer == "built-in":
         return "built in"
     if row.effect == "nothing":
         return {"new": "waiting", "changed": "waiting", "elsewhere": "itself"}.get(row.state, "idle")
     if row.effect == "blocks":
-        return "blocks"  # stands in for what can't be used, and refuses
+        return "blocks"  # a placeholder for a gate that can't be used
     return "run" if not row.events or any(event in host.spellings for event in row.events) else "never"
 
 
 def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
-    """What applies, what waits, and what is wrong."""
+    """Which hooks apply, which wait for approval, and what is wrong."""
     config = loader.load_for_cwd(project, host=host.name)
     found = Counter(_fate(row, host) for row in rows(config) if row.layer == "built-in" or not row.switch)
     words = {
         "built in": "built in",
         "itself": f"run by {host.title} itself",
-        "never": f"for events that {host.title} has not",
+        "never": f"for events that {host.title} does not have",
         "idle": "not running",
     }
     parts = [f"{found['run']} of yours {'runs' if found['run'] == 1 else 'run'}"]
@@ -187,14 +188,14 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     yield DoctorFinding("ok", "hooks", ", ".join(parts))
     if host.name == "claude" and (others := plugin_hooks(project)):
         plugins = ", ".join(dict.fromkeys(one.plugin for one in others))
-        what = "1 hook of a plugin is" if len(others) == 1 else f"{len(others)} hooks of plugins are"
-        yield DoctorFinding("ok", "hooks", f"{what} run by {host.title} itself: {plugins}")
+        what = "1 hook of a plugin" if len(others) == 1 else f"{len(others)} hooks of plugins"
+        yield DoctorFinding("ok", "hooks", f"{host.title} itself runs {what}: {plugins}")
     if waiting := found["waiting"]:
         what = "1 hook waits" if waiting == 1 else f"{waiting} hooks wait"
-        yield DoctorFinding("warn", "hooks", f"{what} for your approval, and don't run", "billhook trust")
+        yield DoctorFinding("warn", "hooks", f"{what} for your approval", "billhook trust")
     if blocks := found["blocks"]:
-        what = f"{counted(blocks, 'hook')} can't be used and {'refuses' if blocks == 1 else 'refuse'}"
-        yield DoctorFinding("warn", "hooks", f"{what} what it would have judged", "billhook check")
+        what = "1 gate can't run; its events are" if blocks == 1 else f"{blocks} gates can't run; their events are"
+        yield DoctorFinding("warn", "hooks", f"{what} denied", "billhook check")
     for one in missing(config):
         text = gone_text(one, config).partition(" If that")[0]
         yield DoctorFinding("warn", "hooks", text, "restore it, or: billhook trust --acknowledge")
@@ -205,13 +206,13 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
 
 
 def is_logged(host: Agent, project: str) -> bool:
-    """Whether what that agent asks is written down."""
+    """Whether the agent's events are logged."""
     setting = loader.load_for_cwd(project, host=host.name).builtins.get("event-logger")
     return setting is None or setting.enabled is not False
 
 
 def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
-    """Whether the heads of the log are exported, where the user wants that."""
+    """Whether the heads of the log are exported, if that is configured."""
     recording = loader.load_for_cwd(project).recording
     target = recording.options["export_head_to"] if recording else ""
     if recording is None or not target:
@@ -220,14 +221,14 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
     try:
         wrong = verify.overdue(Path(target), folder, root, recording.options["export_head_every"])
     except StoreError as error:
-        yield DoctorFinding("warn", "log", f"no head can be exported: {error.message} ({error.place})", error.hint)
+        yield DoctorFinding("warn", "log", f"can't export the head: {error.message} ({error.place})", error.hint)
         return
-    well = DoctorFinding("ok", "log", f"heads are exported to {target}")
+    well = DoctorFinding("ok", "log", f"its heads are exported to {target}")
     yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
 
 
 def guard_findings(project: str) -> Iterator[DoctorFinding]:
-    """Whether the guard is on, how it is set, and what it did lately."""
+    """Whether the guard is enabled, its settings, and its recent decisions."""
     try:
         for level, text, remedy in guard_report.findings(loader.load_for_cwd(project)):
             yield DoctorFinding(cast("Level", level), "guard", text, remedy)
@@ -236,10 +237,10 @@ def guard_findings(project: str) -> Iterator[DoctorFinding]:
 
 
 def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
-    """Whether the agent ever asked."""
+    """When the agent last called billhook."""
     config = loader.load_for_cwd(project, host=host.name)
     if not is_logged(host, project):
-        yield DoctorFinding("unknown", "log", "the event log is switched off, so nobody can tell when it last asked")
+        yield DoctorFinding("unknown", "log", "the event log is disabled, so the last call of billhook is unknown")
         return
     try:
         tail = LogTailScan(log, config.project, _NEWEST) if (log := log_of(config)) is not None else ()
@@ -248,7 +249,7 @@ def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warn", "log", f"the event log can't be read: {error.message} ({error.place})", error.hint)
         return
     if when:
-        yield DoctorFinding("ok", "log", f"{host.title} last asked at {when}")
+        yield DoctorFinding("ok", "log", f"{host.title}{LAST_CALL}{when}")
         return
     remedy = f"billhook doctor {host.name} --canary" if host.start is not None and path_of(host) else ""
-    yield DoctorFinding("unknown", "log", f"{host.title} has not asked yet in this project", remedy)
+    yield DoctorFinding("unknown", "log", f"{host.title} has not called billhook in this project yet", remedy)

@@ -1,4 +1,4 @@
-"""`billhook events`: query the log. Without a command it shows the events; each command is in a module."""
+"""`billhook events`: query the event log. Without a command it shows the events."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -22,47 +22,45 @@ from billhook.store.log.reader import LogEntry
 from billhook.store.log.record import Record
 from billhook.store.sessions import VERBS
 
-IN_THE_TABLE = 100  # records that the table shows unless somebody asks for more
+IN_THE_TABLE = 100  # records in the table, unless --limit is given
 _BEFORE_FOLLOWING = 10
-_LOOKED_AT = 200  # records in which a hook is looked for that nobody may have
+_LOOKED_AT = 200  # newest records that are searched for the names of hooks
 _HOW = (
-    "A record is written whenever hooks are asked about an event in this project: by an agent that runs "
-    "`billhook hook`, by `billhook fire`, or by a program that loads this configuration."
+    "A record is written for each event in this project: from an agent that runs `billhook hook`, "
+    "from `billhook fire`, or from a program that loads this configuration."
 )
 T = TypeVar("T")
 _MINIMAL = "id time session_id session_name turn_id event tool decision reason"
 
 
 def format_options(verb: Any) -> Any:
-    """How the records are printed: `--json`, `--human`, `--minimal`."""
-    text = "One short line for each record; in JSON, a few fields."
+    """The options `--json`, `--human` and `--minimal`."""
+    text = "One short line for each record; in JSON, only a few fields."
     verb = flag("--minimal", "-m", text)(verb)
-    return query.json_options(
-        "JSON lines: each record whole, as it was logged, and its event. This is what a pipe gets."
-    )(verb)  # fmt: skip
+    return query.json_options("JSON lines: each record as logged, with its event. The default in a pipe.")(verb)
 
 
 @query.filter_options
 @query.slice_options("100 in the table")
 @format_options
-@flag("--follow", "-f", "--tail", "follow", "Show the last 10, or --last N, and then what comes, until Ctrl-C.")
+@flag("--follow", "-f", "--tail", "follow", "Show the last 10, or --last N, and then new ones until Ctrl-C.")
 def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool, follow: bool) -> int:
-    """Show what happened: every event that hooks were asked about, and what became of it.
+    """Show the events of this project, with the decisions of hooks.
 
-    SESSION is `.` (the newest of this project), a session's name, an id or the first 6 characters of one, or several
-    with commas between. Without it, all sessions of this project. The order is oldest first, in JSON too.
+    SESSION is `.` (the newest of this project), a session's name, an id or its first 6 characters, or several
+    separated by commas. Without it, all sessions of this project. The oldest event comes first, also in JSON.
 
-    On a terminal there are tables, and in a pipe JSON lines, also of list, search, show, files and stats; --human asks
-    for the tables there. rename and verify answer in words everywhere, unless --json asks for JSON.
+    This and list, search, show, files and stats print tables on a terminal, and JSON lines in a pipe; --human prints
+    tables there, too. rename and verify print text, unless --json is given.
     """
     if filters.sessions and filters.sessions[0] in VERBS:
-        behind = f"put them behind it: billhook events {' '.join(filters.sessions)} ..."
-        raise UsageError(f"options stand before `{filters.sessions[0]}`", hint=behind)
+        right = f"write `billhook events {' '.join(filters.sessions)} OPTIONS`"
+        raise UsageError(f"options must come after `{filters.sessions[0]}`", hint=right)
     if follow and (part.first is not None or part.limit or part.offset or filters.until):
-        raise UsageError("--follow goes with --last only", hint="leave out --first, --limit, --offset and --until")
+        raise UsageError("--follow only works with --last", hint="leave out --first, --limit, --offset and --until")
     where = query.here()
     if follow and set(words(filters.sessions)) == {"."} and not query.newest_session(where):
-        filters = msgspec.structs.replace(filters, sessions=())  # none has begun yet: the first one is waited for
+        filters = msgspec.structs.replace(filters, sessions=())  # no session has started yet: wait for the first one
     logs = query.chosen(filters, where)
     printer = Printer(where, in_json=in_json, minimal=minimal, hook=query.plain_hook(filters.hook))
     if follow:
@@ -75,7 +73,7 @@ def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool
 
 
 class Printer:
-    """Prints records as they were asked for."""
+    """Prints records in the chosen format."""
 
     def __init__(
         self, where: query.LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
@@ -84,7 +82,7 @@ class Printer:
         self.names = query.SessionNames(where)
 
     def show(self, logs: query.Logs, entries: Iterable[LogEntry]) -> int:
-        """Print them all; how many there were."""
+        """Print them all; returns their number."""
         if self.in_json:
             number = 0
             for entry in entries:
@@ -98,7 +96,7 @@ class Printer:
         return len(records)
 
     def one(self, logs: query.Logs, entry: LogEntry, table: Table | None = None) -> None:
-        """Print one that just came."""
+        """Print one record."""
         if self.in_json:
             few = strictjson.encode(picked(entry.record, _MINIMAL)) if self.minimal else None
             click.echo(few or query.line_of(entry, logs.whole(entry)))
@@ -118,7 +116,7 @@ class Printer:
             yield from table.lines(row)
 
     def count(self, logs: query.Logs, shown: int, part: query.Slice, *, filters: bool) -> None:
-        """Say on standard error how much of the log that was. In JSON only what somebody must know."""
+        """Print on standard error how many records were shown. Below JSON, only warnings."""
         there = logs.count()
         if not there:
             show_nothing(logs, in_json=self.in_json)
@@ -126,31 +124,31 @@ class Printer:
         match = " in the log match" if filters else " in the log"
         notes = [f"{shown:,} of {counted_records(there)}{'' if shown else match}"]
         if part.limit and shown == part.limit and not (part.last or part.first):
-            notes.append(f"the newest {shown}: --limit 0 shows all, --offset {part.offset + shown} those before")
+            notes.append(f"the newest {shown} (--limit 0 for all, --offset {part.offset + shown} for earlier ones)")
         _note_count(notes, logs.foreign, shown, in_json=self.in_json)
         if logs.unread:
-            which = f"{counted_records(logs.unread)} could not be searched whole"
+            which = f"{counted_records(logs.unread)} could not be searched completely"
             missing = "its side file is" if logs.unread == 1 else "their side files are"
             name = "it" if logs.unread == 1 else "them"
             note(f"{which}: {missing} missing or damaged; `billhook events verify` names {name}")
         if not shown and self.hook is not None:
             newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
             known = {name for entry in newest for name in hooks_of(entry.record)}
-            if known and not any(called(one, self.hook) for one in known):  # else another filter leaves it out
+            if known and not any(called(one, self.hook) for one in known):  # else another filter excludes it
                 near = visible(suggest(self.hook, sorted(known)))
-                hint(f"no recent record names the hook `{visible(self.hook)}`; {near}")
+                hint(f"no recent record has a hook `{visible(self.hook)}`; {near}")
 
 
 def show_nothing(logs: query.Logs, *, in_json: bool) -> int:
-    """Nothing is in the log: where it was looked for, and how it would get there. The exit code."""
+    """The screen for an empty log: its path, and what writes records. Returns the exit code."""
     folders = [reader.folder for reader in logs.readers] or [logs.here.reader().folder]
     path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
     project = one_line(shown_path(logs.here.project, here=False), 200)
     text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *filled(_HOW, 0)])
     if logs.foreign:
-        text += f"\nSkipped there: {counted(logs.foreign, 'line')} that billhook did not write."
+        text += f"\nSkipped {counted(logs.foreign, 'line')} there that billhook did not write."
     say(text, err=in_json)
-    hint("`billhook fire PreToolUse --tool Bash` makes a first one")
+    hint("`billhook fire PreToolUse --tool Bash` records a first event")
     return 0
 
 
@@ -163,8 +161,7 @@ def show_list(
     thing: str,
     foreign: int | None = None,
 ) -> int:
-    """The last of what was found, as lines of JSON or as a table, and on standard error how many that are. The exit
-    code."""
+    """Print the last items as JSON lines or as a table, and their number on standard error. Returns the exit code."""
     shown = found if last is None else found[max(0, len(found) - last) :]
     report(in_json, draw(shown) if shown else (), *shown)
     _note_count([f"{len(shown):,} of {counted(len(found), thing)}"], foreign, len(shown), in_json=in_json)
@@ -172,7 +169,7 @@ def show_list(
 
 
 def _note_count(notes: list[str], foreign: int | None, shown: int, *, in_json: bool) -> None:
-    """How much was shown, which is the first note, is left out below lines of JSON."""
+    """Print the notes. The first one, the number of records, is left out below JSON lines."""
     below = notes[1:] if in_json and shown else notes
     if foreign:
         below.append(f"skipped {counted(foreign, 'line')} that billhook did not write")
@@ -189,7 +186,7 @@ def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
     if not printer.in_json and not printer.minimal:
         say(table.head())
     newest = query.Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
-    with suppress(KeyboardInterrupt):  # the only way in which it ends
+    with suppress(KeyboardInterrupt):  # this is how it ends
         for entry in logs.followed(newest):
             printer.one(logs, entry, table)
     return 0
@@ -197,31 +194,31 @@ def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
 
 # The group of commands:
 COMMANDS = {
-    "list": "The sessions of this project, with what happened in each.",
-    "search": "The events in which a text occurs.",
+    "list": "The sessions of this project, with counts of their events.",
+    "search": "The events that contain some text.",
     "show": "One event in full.",
     "files": "The files that tools read and wrote.",
     "stats": "How often and how long each hook ran, the slowest first.",
-    "rename": "Give a session a name.",
+    "rename": "Name a session.",
     "verify": "Check that nothing in the log was changed, removed or added.",
-    "export": "The log's own lines, to keep or to send elsewhere.",
+    "export": "The raw lines of the log, to archive or send elsewhere.",
 }
 _EPILOG = """\b
 Examples:
   billhook events . --last 5
   billhook events --decision deny,ask --since 1d
-  billhook events --hook my-guard --since 22:00     why did it not fire?
+  billhook events --hook my-guard --since 22:00     why did it not run?
   billhook events jolly-squid --tool Bash --json | jq .input.command
   billhook events search "turn-tracker"
   billhook events --follow
 
 \b
-Exit code: 0 also when nothing matches and when Ctrl-C ends --follow,
+Exit code: 0 also if nothing matches and if Ctrl-C ends --follow,
 1 findings of `verify`, 2 usage or a log that can't be read."""
 
 
 class _View(click.Command):
-    """Shows as `billhook events`, because that is what people type."""
+    """Shown as `billhook events` in help and errors, because that is what users type."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -234,7 +231,7 @@ class _View(click.Command):
 
 
 class _EventsGroup(LazyCommands):
-    """A group whose first word may also be a session."""
+    """A group whose first argument may also be a session."""
 
     lines, package = COMMANDS, __name__
     modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
@@ -243,7 +240,7 @@ class _EventsGroup(LazyCommands):
         return super().get_command(ctx, cmd_name) if cmd_name else _VIEW
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        known = args[0] in (*COMMANDS, "-h", "--help") if args else ctx.resilient_parsing  # that completes words
+        known = args[0] in (*COMMANDS, "-h", "--help") if args else ctx.resilient_parsing  # for shell completion
         return super().parse_args(ctx, args if known else ["", *args])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -257,7 +254,7 @@ class _EventsGroup(LazyCommands):
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands (`billhook events COMMAND --help` tells more)"):
+        with formatter.section("Commands (`billhook events COMMAND --help` has details)"):
             formatter.write_dl(list(COMMANDS.items()))
 
 

@@ -1,4 +1,4 @@
-"""`billhook events verify` and `export`: is the log as it was written, and its own lines."""
+"""`billhook events verify` and `export`: whether the log was changed, and its raw lines."""
 
 import sys
 from collections.abc import Iterator
@@ -8,9 +8,8 @@ import click
 
 from billhook.cli.events import show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
-from billhook.cli.events.table import width
 from billhook.cli.options import flag, loaded, option
-from billhook.cli.screen import filled, note, picked, report, shown_path, with_shown_paths
+from billhook.cli.screen import filled, note, picked, report, shown_path, table_width, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
@@ -25,7 +24,7 @@ def _head(ctx: click.Context, param: click.Parameter, value: str | None) -> Head
     try:
         return Head.from_text(value)
     except ValueError as error:
-        raise UsageError(f"--expect: {error}", hint="what `billhook events verify --head` printed") from None
+        raise UsageError(f"--expect: {error}", hint="give the output of `billhook events verify --head`") from None
 
 
 @click.command(
@@ -37,22 +36,22 @@ Examples:
   billhook events verify --expect "$(cat /mnt/elsewhere/head)"
 
 \b
-Exit code: 0 all is as it was written, 1 something was changed,
+Exit code: 0 nothing was changed, 1 something was changed,
 removed, moved or added, 2 usage or a log that can't be read.""",
 )
-@flag("--head", "wants_head", "Print the head, SEQ:HASH, to keep elsewhere; from now on the log must contain it.")
-@option("--expect", "SEQ:HASH", "A head that the log must contain.  [default: all that were exported]", callback=_head)
+@flag("--head", "wants_head", "Print the head, SEQ:HASH, to store elsewhere; from now on the log must contain it.")
+@option("--expect", "SEQ:HASH", "A head that the log must contain.  [default: all exported heads]", callback=_head)
 @flag("--json", "as_json", "Print one line of JSON.")
 def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
-    """Check that every record of this project's log is as it was written, and that none is missing, moved or added.
+    """Check that every record of this project's log is unchanged, and that none is missing, moved or added.
 
-    Each record carries the hash of the one before. A log that was rewritten as a whole, or cut off at its end, is found
-    only by a head that was exported before: by the daemon, to the folder that `export_head_to` names, or by --head.
+    Each record contains the hash of the one before. Rewriting the whole log, or cutting off its end, is only detected
+    with a head that was exported earlier: by the daemon, to the folder `export_head_to`, or with --head.
     """
     reader = here().reader()
     target = head_folder()
     heads = [expect] if expect else []
-    if not heads:  # every head that was given out: the one that was printed last, and those in the folder for heads
+    if not heads:  # all exported heads: the one printed last, and those in the folder for heads
         printed = exported_head(reader.folder, reader.root)
         heads = [one.head for one in exported(Path(target), reader.folder)] if target else []
         heads += [printed] if printed else []
@@ -63,25 +62,25 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
             export_head(reader.folder, reader.root, found.head)
             if target:
                 export(Path(target), reader.folder, reader.root)
-        except StoreError as error:  # what can't be remembered is printed all the same
+        except StoreError as error:  # the head is printed anyway
             note(str(error))
     if wants_head and found.ok and found.head is None and not as_json:
-        raise UsageError("the log is empty, and has no head", hint="`billhook events` says how records come about")
+        raise UsageError("the log is empty, so it has no head", hint="`billhook events` explains what writes records")
     lines = [str(found.head)] if wants_head and found.ok else _screen(found, expected, target)
     report(as_json, lines, _as_data(found, expected))
     return 0 if found.ok else 1
 
 
 def head_folder() -> str:
-    """Where heads are exported to, as the user's configuration says; nothing without it. A broken one is no reason not
-    to check the log."""
+    """The configured folder for exported heads; empty if there is none. A broken configuration must not prevent the
+    check of the log."""
     from billhook.config.builtin_options import filled
 
     try:
         config = loaded(())
         return str(filled("event-logger", config.builtins["event-logger"].options)["export_head_to"])
     except BillhookError as error:
-        note(f"the configuration can't be read, so exported heads are not used: {error.message}")
+        note(f"can't read the configuration, so exported heads are not checked: {error.message}")
         return ""
 
 
@@ -112,21 +111,22 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
     size = f"{counted(found.records, 'record')} in {counted(found.files, 'file')}"
     if not found.ok or found.head is None:
         findings = f"{size}: {counted(len(found.findings) + found.more, 'finding')}"
-        yield findings if not found.ok else "the log is empty: nothing to check"
+        yield findings if not found.ok else "the log is empty: there is nothing to check"
         return
-    yield f"{size}: {click.style('all as they were written', fg='green')}"
+    yield f"{size}: {click.style('unchanged', fg='green')}"
     if found.torn:
-        yield f"{counted(found.torn, 'line')} that a dying writer left unfinished; noted then, nothing recorded is lost"
+        yield f"{counted(found.torn, 'incomplete line')} of crashed processes; noted at the time, and no record is lost"
     yield f"head {found.head}"
     if expected is None:
-        remedy = "set `export_head_to` (docs/event-log.md), or keep what `billhook events verify --head` prints"
+        remedy = "set `export_head_to` (docs/event-log.md), or store the output of `billhook events verify --head`"
         if target:
-            remedy = "the daemon exports one while it runs, and `billhook events verify --head` does it now"
-        yield from filled(f"no head was exported{f' to {shown_path(target)}' if target else ''} so far, so records "
-                          "could be cut off from the end, or the whole log rewritten, without being noticed: "
-                          f"{remedy}", 0, width())  # fmt: skip
+            remedy = "the daemon exports one while it is running, and `billhook events verify --head` does so now"
+        where = f" to {shown_path(target)}" if target else ""
+        risk = "the end could be cut off, or the whole log rewritten, without notice"
+        text = f"no head was exported{where} yet, so {risk}"
+        yield from filled(f"{text}: {remedy}", 0, table_width())
     else:
-        yield f"it contains the head that was exported at record {expected.seq}"
+        yield f"the log contains the head that was exported at record {expected.seq}"
 
 
 # `billhook events export`:
@@ -141,10 +141,10 @@ Examples:
 @filter_options
 @slice_options("all")
 def export_verb(filters: Filters, part: Slice) -> int:
-    """Print the records as they stand in the log, byte for byte, one JSON object a line, oldest first.
+    """Print the lines of the log byte for byte, one JSON object per line, oldest first.
 
-    Without filters the whole log of this project, with its notes about itself, so that the chain of hashes can be
-    checked elsewhere. What lies in a side file stays there; `billhook events --json` prints records whole.
+    Without filters, this is the whole log of this project, with the log's notes, so that the chain of hashes can be
+    checked elsewhere. The content of side files is not included; `billhook events --json` prints complete records.
     """
     logs = chosen(filters, here())
     if not logs.count():
@@ -157,7 +157,7 @@ def export_verb(filters: Filters, part: Slice) -> int:
     sys.stdout.buffer.flush()
     if aside:
         what = "1 record has a part" if aside == 1 else f"{aside} records have parts"
-        note(f"{what} in side files, which stay where they are; `billhook events --json` has them whole")
+        note(f"{what} in side files, which are not exported; `billhook events --json` prints complete records")
     if logs.foreign:
         note(f"skipped {counted(logs.foreign, 'line')} that billhook did not write")
     return 0

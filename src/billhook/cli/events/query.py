@@ -1,4 +1,4 @@
-"""The event log that a command looks at: this project's, or those of the projects that somebody's sessions ran in."""
+"""The logs that a command reads: this project's, or those of the projects in which the named sessions ran."""
 
 import functools
 import heapq
@@ -33,7 +33,7 @@ from billhook.store.state import FOLDERS, LARGEST, FileState
 
 
 class LogScope(NamedTuple):
-    """Where somebody asks. Needs no configuration: a broken one must not keep anybody from the log."""
+    """The project and the state root of a query. Independent of the configuration, which may be broken."""
 
     project: str
     root: Path
@@ -43,7 +43,7 @@ class LogScope(NamedTuple):
 
 
 def here() -> LogScope:
-    """The project of the folder that we are in, and where its state lies."""
+    """The project of the working directory, and the state root."""
     from billhook.config import sources
     from billhook.config.loader import standing
 
@@ -51,7 +51,7 @@ def here() -> LogScope:
 
 
 def every_log(where: LogScope) -> list[LogReader]:
-    """The logs of all projects, the one that changed last first."""
+    """The logs of all projects, the most recently changed first."""
     path = where.root / "hooks"
     with opened(path, where.root) as folder:
         entries = [one for one in os.scandir(folder) if one.is_dir(follow_symlinks=False)] if folder is not None else []
@@ -60,7 +60,7 @@ def every_log(where: LogScope) -> list[LogReader]:
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of the records that pass the filters are shown. They are shown oldest first in any case."""
+    """Which of the matching records are shown. The order is always oldest first."""
 
     first: int | None = None
     last: int | None = None
@@ -69,18 +69,18 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def end(self) -> int | None:
-        """How many records are met, those that the offset leaves out included; None: all."""
+        """The number of records to read, including those that the offset skips; None: all."""
         numbers = [one for one in (self.first, self.last, self.limit or None) if one is not None]
         return self.offset + min(numbers) if numbers else None
 
     @property
     def given(self) -> bool:
-        """The user asked for a number of records."""
+        """Whether the user gave a number of records."""
         return not self.first is self.last is self.limit is None
 
 
 class Logs:
-    """The records that are wanted, of one log or several, as if they were one."""
+    """The matching records of one or several logs, as if these were one log."""
 
     def __init__(
         self,
@@ -90,16 +90,15 @@ class Logs:
         *,
         notes: bool = False,
     ) -> None:
-        """`wanted` says for each project what is wanted of its log; `keep` is asked beyond that. `notes`: also what the
-        log says about itself.
+        """`wanted`: the filters for each project's log; `keep`: one more filter. `notes`: also the log's notes.
 
-        That a record is of its project is asked of the record here: where nothing else is wanted, every line is looked
-        at, and what others wrote is counted.
+        Whether a record belongs to the project is checked here, not in `wanted`: without other filters, every line is
+        read, and lines that billhook did not write are counted.
         """
         self.here = here
         self._by_folder: dict[Path, LogReader] = {}
         self._wanted: list[tuple[LogReader, Wanted]] = []
-        for project, of_it in wanted.items():  # two projects may have one folder
+        for project, of_it in wanted.items():  # two projects may share a folder
             reader = here.reader(project)
             self._wanted.append((self._by_folder.setdefault(reader.folder, reader), of_it))
         self._projects = frozenset(wanted)
@@ -112,12 +111,12 @@ class Logs:
 
     @property
     def foreign(self) -> int | None:
-        """Lines that are none of ours; None as long as not every line was looked at: a filter passes over most."""
+        """The number of lines that billhook did not write; None if it is unknown, because filters skip most lines."""
         return known_sum(reader.skipped for reader in self.readers)
 
     @property
     def unread(self) -> int:
-        """Records met so far that could not be looked at whole."""
+        """The number of records so far that could not be read completely."""
         return sum(len(reader.unread) for reader in self.readers)
 
     def forward(self, *, notes: bool = False) -> Iterator[LogEntry]:
@@ -127,12 +126,12 @@ class Logs:
         return self._kept(_merged(each, newest_first=False))
 
     def backward(self) -> Iterator[LogEntry]:
-        """Newest first; no more is read than is asked for."""
+        """Newest first; reads no more than needed."""
         each = [reader.backward(wanted, notes=self._notes) for reader, wanted in self._wanted]
         return self._kept(_merged(each, newest_first=True))
 
     def chosen(self, part: Slice, *, notes: bool = False) -> Iterator[LogEntry]:
-        """The part that is wanted, oldest first. Without `--first`, what is left out is counted from the newest."""
+        """The chosen part, oldest first. Without `--first`, the offset counts from the newest."""
         if part.first is not None:
             return islice(self.forward(), part.offset, part.end)
         if part.end is not None:
@@ -141,11 +140,11 @@ class Logs:
         return _all_but_last(self.forward(notes=notes), part.offset)
 
     def followed(self, newest: Slice) -> Iterator[LogEntry]:
-        """The newest, and then what comes, for ever. UsageError for more than one log."""
+        """The newest, and then new ones, for ever. Raises UsageError for more than one log."""
         if len(self._wanted) > 1:
             raise UsageError("these sessions belong to several projects", hint="follow one of them at a time")
         reader, wanted = self._wanted[0]
-        # before the existing records are read: nothing falls in between
+        # started before the existing records are read, so that none is missed
         coming = self._kept(reader.follow(wanted, notes=self._notes))
         shown = 0
         for entry in self.chosen(newest):
@@ -153,18 +152,18 @@ class Logs:
             yield entry
         for entry in coming:
             if entry.record.seq > shown:
-                shown = 0  # whatever comes now is new, even if somebody takes the log away and it begins anew
+                shown = 0  # from here on all are new, even if the log is removed and starts again
                 yield entry
 
     def whole(self, entry: LogEntry) -> Record:
-        """The record with what lies in its side file; without, when that is gone."""
+        """The record with the content of its side file; without it if that can't be read."""
         try:
             return self._by_folder[entry.file.parent].whole(entry.record)
         except StoreError:
             return entry.record
 
     def count(self) -> int:
-        """How many records there are, about the logs themselves included: they are numbered without a gap."""
+        """The number of records, including the log's notes: they are numbered without gaps."""
         ends = [(next(one.backward(notes=True), None), next(one.forward(notes=True), None)) for one in self.readers]
         return sum(newest.record.seq - oldest.record.seq + 1 for newest, oldest in ends if newest and oldest)
 
@@ -177,17 +176,17 @@ class Logs:
 
 
 def known_sum(numbers: Iterable[int | None]) -> int | None:
-    """The sum; None when one of them is not known."""
+    """The sum; None if one of them is unknown."""
     known = list(numbers)
     return None if None in known else sum(number for number in known if number is not None)
 
 
 def line_of(entry: LogEntry, whole: Record) -> bytes:
-    """The record as one line of JSON, whole: the line as it is, unless a part lies elsewhere; and at its end `payload`,
-    the event as it came."""
+    """The complete record as one line of JSON: the line of the log, with the content of its side file, and with the
+    original event as `payload` at the end."""
     line, side = entry.line, entry.record.side
-    if side is not None or not line.isascii() or b"\x7f" in line:  # a line that was edited may hold escape sequences
-        data: dict[str, Any] = strictjson.loads_leniently(line, max_depth=500)  # fields of later versions stay
+    if side is not None or not line.isascii() or b"\x7f" in line:  # an edited line may contain escape sequences
+        data: dict[str, Any] = strictjson.loads_leniently(line, max_depth=500)  # keeps fields of later versions
         fields = side.fields if side else ()
         data |= {field: msgspec.to_builtins(getattr(whole, field)) for field in fields if hasattr(whole, field)}
         line = strictjson.encode(data)
@@ -210,8 +209,8 @@ def _all_but_last(entries: Iterator[LogEntry], number: int) -> Iterator[LogEntry
             yield held.popleft()
 
 
-# Which session somebody means:
-FEWEST: Final = 6  # characters of an id that name it
+# Which sessions the user named:
+FEWEST: Final = 6  # characters of an id that are enough to name it
 _RECORD = re.compile(r"[1-9][0-9]*|0[0-9a-f]{11,31}")
 _NAMED = 8  # sessions that a hint names
 
@@ -219,18 +218,18 @@ Ids = dict[str, frozenset[str]]  # session ids by project
 
 
 class SessionNames:
-    """What sessions are called today. A log keeps the name that a session had; people look for the one it has."""
+    """The present names of sessions. The log has the names at the time of the events."""
 
     def __init__(self, here: LogScope) -> None:
         self._sessions = Sessions(FileState(here.root))
         self._known: dict[str, str] = {}
 
     def of(self, record: Record) -> str:
-        """Its name, else the beginning of its id; empty for a record without a session."""
+        """The session's name, or else the first characters of its id; empty for a record without a session."""
         return self.name(record) or record.session_id[:8]
 
     def name(self, record: Record) -> str:
-        """Its name; empty when it has none."""
+        """The session's name; empty if it has none."""
         key = record.session_id
         if key not in self._known:
             found = None
@@ -241,8 +240,8 @@ class SessionNames:
 
 
 def meant(words: Iterable[str], here: LogScope) -> Ids:
-    """The sessions that are meant by words, each of which may be several with commas between; UsageError for one that
-    means nothing, and when there is none. Empty when `.` is all that was asked for and the log is empty."""
+    """The named sessions; each word may contain several, separated by commas. Empty if the only word is `.` and the log
+    is empty. Raises UsageError for an unknown session, and if there is no word."""
     found: dict[str, frozenset[str]] = {}
     for word in split(words) or ("",):
         for project, ids in sessions_called(word, here).items():
@@ -251,10 +250,10 @@ def meant(words: Iterable[str], here: LogScope) -> Ids:
 
 
 def sessions_called(word: str, here: LogScope) -> Ids:
-    """The sessions that one word means. A whole id means its session, whatever others are called."""
+    """The sessions that one word names. A complete id comes before names."""
     if not word:
-        hint = "`.` is the newest one here; `billhook events list` shows them all"
-        raise UsageError("the session is empty", hint=hint)
+        hint = "`.` is the newest session here; `billhook events list` shows all of them"
+        raise UsageError("the name of the session is empty", hint=hint)
     if word == ".":
         newest = newest_session(here)
         return {} if newest is None else {here.project: frozenset((newest,))}
@@ -265,7 +264,7 @@ def sessions_called(word: str, here: LogScope) -> Ids:
 
 
 def newest_session(here: LogScope) -> str | None:
-    """The session of the newest record here that has one; empty: there are records, and none of them names one."""
+    """The session of the newest record here that has one; empty if no record has one; None if there are no records."""
     newest = None
     for entry in here.reader().backward(Wanted(project=here.project)):
         newest = entry.record.session_id
@@ -283,19 +282,19 @@ def _by_id(word: str, here: LogScope) -> Ids:
         return {found.project: frozenset((word,))}
     adjective, _, animal = word.partition("-")
     made_up = adjective in names.ADJECTIVES and animal.partition("-")[0] in names.ANIMALS
-    # a name that billhook gives is nobody's id: a long log need not be searched for it
+    # names that billhook makes up are never ids, so the log need not be searched for them
     return {here.project: frozenset((word,))} if not made_up and is_logged(word, here) else {}
 
 
 def is_logged(session_id: str, here: LogScope) -> bool:
-    """Whether a record of this project is of that session."""
+    """Whether this project's log has a record of that session."""
     wanted = Wanted(sessions=frozenset((session_id,)), project=here.project)
     return next(here.reader().backward(wanted), None) is not None
 
 
 def _known(word: str, here: LogScope) -> Iterator[Iterable[tuple[str, str, str]]]:
-    """Project, id and name of sessions that may be meant: this project's recent ones; those in its log, which may have
-    no name or not be remembered any more; all that ever had a name."""
+    """Project, id and name of candidates: this project's recent sessions; those in its log, which may have no name or
+    be forgotten; all sessions with a name."""
     recent = Sessions(FileState(here.root)).recent(here.project)
     yield ((here.project, session.session_id, session.name) for session in recent)
     logged = here.reader().forward(Wanted(text=word, project=here.project))
@@ -304,8 +303,8 @@ def _known(word: str, here: LogScope) -> Iterator[Iterable[tuple[str, str, str]]
 
 
 def _matches(word: str, known: Iterable[tuple[str, str, str]]) -> Ids:
-    """The sessions of that name; else the one whose id begins with a word that is long enough, UsageError when there
-    are several."""
+    """The sessions of that name; else the one whose id begins with the word, if that is long enough. Raises UsageError
+    if several do."""
     named: dict[str, set[str]] = {}
     begun: set[tuple[str, str]] = set()
     for project, id_, name in known:
@@ -317,7 +316,7 @@ def _matches(word: str, known: Iterable[tuple[str, str, str]]) -> Ids:
         return {project: frozenset(ids) for project, ids in named.items()}
     if len(begun) > 1:
         ids = ", ".join([id_ for _, id_ in sorted(begun)][:_NAMED])
-        raise UsageError(f"the ids of {len(begun)} sessions begin with `{word}`", hint=f"give more of it: {ids}")
+        raise UsageError(f"the ids of {len(begun)} sessions begin with `{word}`", hint=f"use more characters: {ids}")
     return {project: frozenset((id_,)) for project, id_ in begun}
 
 
@@ -333,7 +332,7 @@ def every_session(here: LogScope) -> Iterator[SessionRecord]:
             try:
                 yield msgspec.json.decode(read_in(folder, path / name, LARGEST) or b"", type=SessionRecord)
             except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
-                continue  # somebody else's file, or gone meanwhile
+                continue  # another program's file, or just removed
 
 
 def _unknown(word: str, here: LogScope) -> UsageError:
@@ -344,11 +343,11 @@ def _unknown(word: str, here: LogScope) -> UsageError:
         return UsageError(f"no session is called `{word}`", hint=hint)
     hint = suggest(word, known)
     if not hint.startswith("did you mean"):
-        hint = "`billhook events list` shows the sessions of this project, and with --all those of every project"
+        hint = "`billhook events list` shows the sessions of this project, --all those of every project"
     if _RECORD.fullmatch(word):
         hint = f"`billhook events show {word}` shows a record by its number or id"
     if 0 < len(word) < FEWEST and any(session.session_id.startswith(word) for session in recent):
-        hint = f"give at least {FEWEST} characters of an id"
+        hint = f"use at least {FEWEST} characters of an id"
     return UsageError(f"no session `{word}`", hint=hint)
 
 
@@ -357,14 +356,14 @@ _DECISIONS = {one.value: one.value for one in Decision} | {
     "block": "deny", "blocked": "deny", "denied": "deny", "approve": "allow", "approved": "allow", "allowed": "allow",
     "asked": "ask", "deferred": "defer",
 }  # fmt: skip
-_NOTES = "log"  # the event of records that are about the log itself
-FAILED = frozenset({"failed", "timed_out", "could_not_start"})  # how asking a hook can go wrong
+_NOTES = "log"  # the event name of the log's notes
+FAILED = frozenset({"failed", "timed_out", "could_not_start"})  # statuses of failed hooks
 
 Verb = Callable[..., Any]
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for on the command line."""
+    """The filters on the command line."""
 
     sessions: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
@@ -378,13 +377,13 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filter_options(verb: Verb) -> Verb:
-    """The options that choose records. The verb gets them as `filters`, together with its `sessions`."""
+    """The filter options. The verb gets them, and its `sessions`, as `filters`."""
 
     @functools.wraps(verb)
     def with_filters(**given: Any) -> Any:
         taken = {name: given.pop(name) for name in Filters.__struct_fields__ if name in given}
         if taken["since"] and taken["until"] and taken["since"] > taken["until"]:
-            raise UsageError("--since is later than --until", hint="nothing can be between them: swap them?")
+            raise UsageError("--since is later than --until", hint="swap them")
         return verb(filters=Filters(**taken), **given)
 
     return _with(_OPTIONS, with_filters)
@@ -399,7 +398,7 @@ def _with(options: Iterable[Callable[[Verb], Verb]], verb: Verb) -> Verb:
 def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     found = split(value)
     if value and not found:
-        raise UsageError(f"{param.opts[0]} is empty", hint=f"`{ctx.command_path} --help` shows how it is meant")
+        raise UsageError(f"{param.opts[0]} is empty", hint=f"`{ctx.command_path} --help` shows the usage")
     return found
 
 
@@ -413,28 +412,28 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
 
 _OPTIONS = (
     option("--event", "-e", "events", "E,..",
-           "Only these events, in any spelling; `log` is what the log notes about itself.",
+           "Only these events, in any spelling; `log` selects the log's notes about itself.",
            multiple=True, callback=_words),
     option("--tool", "-t", "tools", "T,..",
-           "Only these tools, by any name that a dialect has for them.", multiple=True, callback=_words),
+           "Only these tools, in the naming of any dialect.", multiple=True, callback=_words),
     option("--decision", "-d", "decisions", "D,..",
            "Only these decisions: none, allow, ask, defer, deny.", multiple=True, callback=_decisions),
     option("--hook", "H",
-           "Only where this hook was asked, or was not, with the reason; `guard` is also project/guard and "
-           "user/guard#2."),
-    flag("--failed", "Only where a hook failed, timed out or could not start."),
+           "Only events for which this hook ran, or was skipped for a reason; `guard` also matches project/guard "
+           "and user/guard#2."),
+    flag("--failed", "Only events for which a hook failed, timed out or could not start."),
     times.option("--since", "--from-time", "since", end=False,
-                 help="From then on: 1h, 30m, 2d (ago), 22:00, yesterday, a day, or ISO 8601 (local time unless it "
-                 "names a zone)."),
+                 help="The start: 1h, 30m, 2d (ago), 22:00, yesterday, a date, or ISO 8601 (local time unless it "
+                 "has a zone)."),
     times.option("--until", "--to-time", "until", end=True,
-                 help="Up to then, that included; a day alone means its end."),
+                 help="The end, inclusive; a date alone means the end of that day."),
 )  # fmt: skip
 
 
 def number(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
-    """Reads a count: 0 or more."""
+    """Checks a count: 0 or more."""
     if value is not None and value < 0:
-        raise UsageError(f"{param.opts[0]} {value} is less than nothing", hint=f"as in {param.opts[0]} 5")
+        raise UsageError(f"{param.opts[0]} must not be negative, but is {value}", hint=f"as in {param.opts[0]} 5")
     return value
 
 
@@ -444,7 +443,7 @@ def slice_options(limit: str) -> Callable[[Verb], Verb]:
         ("--last", "-n", "last"): "The newest N.",
         ("--first", "first"): "The oldest N.",
         ("--limit", "limit"): f"At most N, the newest unless --first is given; 0: all.  [default: {limit}]",
-        ("--offset", "offset"): "Leave out N, and take those before them; with --first, those after.",
+        ("--offset", "offset"): "Skip the newest N; with --first, the oldest N.",
     }
     options = [option(*names, "N", text, type=int, callback=number) for names, text in texts.items()]
 
@@ -452,7 +451,7 @@ def slice_options(limit: str) -> Callable[[Verb], Verb]:
         @functools.wraps(verb)
         def with_part(first: int | None, last: int | None, limit: int | None, offset: int | None, **given: Any) -> Any:
             if first is not None and last is not None:
-                raise UsageError("--first and --last exclude each other", hint="leave one of them out")
+                raise UsageError("--first and --last can't be combined", hint="leave one of them out")
             return verb(part=Slice(first=first, last=last, limit=limit, offset=offset or 0), **given)
 
         return _with(options, with_part)
@@ -461,15 +460,15 @@ def slice_options(limit: str) -> Callable[[Verb], Verb]:
 
 
 def json_options(
-    text: str = "One line of JSON for each. This is what a pipe gets.", human: str = "The table, also in a pipe."
+    text: str = "One line of JSON for each. The default in a pipe.", human: str = "The table, also in a pipe."
 ) -> Callable[[Verb], Verb]:
-    """`--json` and `--human`. The verb gets `in_json`: JSON was asked for, or standard output is no terminal."""
+    """`--json` and `--human`. The verb gets `in_json`: --json was given, or standard output is not a terminal."""
 
     def with_options(verb: Verb) -> Verb:
         @functools.wraps(verb)
         def with_format(as_json: bool, human: bool, **given: Any) -> Any:
             if as_json and human:
-                raise UsageError("--json and --human exclude each other", hint="leave one of them out")
+                raise UsageError("--json and --human can't be combined", hint="leave one of them out")
             on_terminal = sys.stdout is not None and sys.stdout.isatty()
             return verb(in_json=as_json or not (human or on_terminal), **given)
 
@@ -479,7 +478,7 @@ def json_options(
 
 
 def chosen(filters: Filters, here: LogScope) -> Logs:
-    """The records that pass; no logs when `.` is meant and the log is empty."""
+    """The matching records; no logs if the session is `.` and the log is empty."""
     ids = meant(filters.sessions, here) if filters.sessions else {here.project: None}
     events = frozenset(_events(filters.events, here, ids or {here.project: None}))
     wanted = Wanted(
@@ -497,17 +496,17 @@ def chosen(filters: Filters, here: LogScope) -> Logs:
 
 def failed(record: Record) -> bool:
     """Whether a hook failed, timed out or could not start."""
-    return record.failed_open > 0 or any(said.status in FAILED for said in record.outcomes)
+    return record.failed_open > 0 or any(one.status in FAILED for one in record.outcomes)
 
 
 def plain_hook(name: str | None) -> str | None:
-    """A hook's name without the event that seed 002 puts at the end of its ids: `turn-tracker-PreToolUse`."""
+    """A hook's name without the event at its end, as in `turn-tracker-PreToolUse` of seed 002."""
     base, _, event = (name or "").rpartition("-")
     return base if base and event in EVENTS else name
 
 
 def _events(words: Iterable[str], here: LogScope, projects: Iterable[str]) -> Iterator[str]:
-    """Agents have events of their own: what nobody knows is matched with what the logs have, in any spelling."""
+    """Canonical event names. Agents may have other events: unknown names are looked up in the logs, in any spelling."""
     logged: set[str] | None = None
     for word in words:
         known = _NOTES if folded(word) == _NOTES else canonical(word)
@@ -523,7 +522,7 @@ def _events(words: Iterable[str], here: LogScope, projects: Iterable[str]) -> It
 
 
 def _tools(words: Iterable[str], here: LogScope) -> Iterator[str]:
-    """Tools are an open set: a name that nobody knows counts if a record has it."""
+    """Canonical tool names. Agents may have other tools: an unknown name is accepted if a record has it."""
     from billhook.config.lint.matchers import TOOLS
 
     known = {folded(name): name for name in TOOLS}
@@ -533,5 +532,5 @@ def _tools(words: Iterable[str], here: LogScope) -> Iterator[str]:
         if name not in TOOLS and not name.startswith("mcp__") and next(occurs, None) is None:
             name = known.get(folded(word), "") or tools.canonical(word.lower())
             if name not in TOOLS:
-                raise UsageError(f"no tool `{word}`, and no record names one", hint=suggest(word, sorted(TOOLS)))
+                raise UsageError(f"no tool `{word}`, and no record with it", hint=suggest(word, sorted(TOOLS)))
         yield name

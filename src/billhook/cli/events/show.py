@@ -1,4 +1,4 @@
-"""`billhook events search`: the events in which a text occurs."""
+"""`billhook events search` and `billhook events show`: find events by text, and show one in full."""
 
 import json
 import os
@@ -11,9 +11,9 @@ import msgspec
 
 from billhook.cli import times
 from billhook.cli.events import Printer, format_options, query
-from billhook.cli.events.table import EventRow, Table, about, cells, coloured, cut, told, turn, width, word
+from billhook.cli.events.table import EventRow, Table, about, told, turn, word
 from billhook.cli.options import option
-from billhook.cli.screen import filled, hint, say, shown_path, word_of
+from billhook.cli.screen import cells, coloured, cut, filled, hint, say, shown_path, table_width, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
@@ -22,11 +22,11 @@ from billhook.store.log.reader import LogEntry, LogReader
 from billhook.store.log.record import OutcomeRecord, Record
 
 _LIMIT = 50
-_MOST_HITS = 3  # places of one record that are shown; the rest is counted
+_MOST_HITS = 3  # hits that are shown for one record; the others are counted
 _BEFORE = 25
 _LONGEST_PLACE = 40
 _INDENT = 8
-_NOT_SAID: Final = frozenset({"v", "seq", "mono", "side"})  # fields in which nobody looks for a text
+_UNSEARCHED: Final = frozenset({"v", "seq", "mono", "side"})  # internal fields
 
 
 @click.command(
@@ -39,19 +39,19 @@ Examples:
   billhook events search terraform --json | jq -r .session_name""",
 )
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
-@option("--session", "-s", "sessions", "S,..", "Only these sessions, as `.` or a name.", multiple=True)
+@option("--session", "-s", "sessions", "S,..", "Only these sessions: `.`, names or ids.", multiple=True)
 @query.filter_options
 @query.slice_options("50")
 @format_options
 def search_verb(words: tuple[str, ...], filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool) -> int:
-    """Show the events in which a text occurs: in a command, a reason, a hook's name, its data, an output.
+    """Show the events that contain QUERY: in a command, a reason, a hook's name or data, or an output.
 
-    The text is taken as it is, and capitals count (`billhook events | grep -i TEXT` finds it in any case). At most 50
-    are shown, the newest, unless --limit says otherwise. The order is oldest first.
+    QUERY is plain text, and case matters (`billhook events | grep -i TEXT` ignores case). At most the newest 50 are
+    shown, unless --limit is given. The oldest comes first.
     """
     text = " ".join(words)
     if not text.strip():
-        raise UsageError("the text is empty", hint='billhook events search "turn-tracker"')
+        raise UsageError("QUERY is empty", hint='as in billhook events search "turn-tracker"')
     if not part.given:
         part = msgspec.structs.replace(part, limit=_LIMIT)
     where = query.here()
@@ -64,7 +64,7 @@ def search_verb(words: tuple[str, ...], filters: query.Filters, part: query.Slic
         say("\n".join(_screen([logs.whole(entry) for entry in found], text, printer)))
     printer.count(logs, len(found), part, filters=True)
     if not found and logs.count() and text != text.lower():
-        hint(f"capitals count; try `{flat(text.lower())}`")
+        hint(f"case matters; try `{flat(text.lower())}`")
     return 0
 
 
@@ -83,10 +83,10 @@ def _screen(records: list[Record], sought: str, printer: Printer) -> Iterator[st
 
 
 def hits(record: Record, sought: str) -> Iterator[tuple[str, str]]:
-    """Where in a record a text occurs: the place as `jq` would name it, and the text around it."""
-    fields = {name: getattr(record, name) for name in Record.__struct_fields__ if name not in _NOT_SAID}
+    """The places of a record that contain the text: the path, as in `jq`, and the whole value."""
+    fields = {name: getattr(record, name) for name in Record.__struct_fields__ if name not in _UNSEARCHED}
     left: list[tuple[str, Any]] = [("", msgspec.to_builtins(fields))]
-    while left:  # deep values are no trouble
+    while left:  # a loop, so that deeply nested values are no problem
         place, value = left.pop()
         texts: list[str] = []
         if isinstance(value, dict):
@@ -100,10 +100,10 @@ def hits(record: Record, sought: str) -> Iterator[tuple[str, str]]:
 
 
 def marked(text: str, sought: str, used: int) -> str:
-    """The text around the first hit, as much as fits into a line, with what was sought in bold."""
+    """The text around the first hit, as much as fits into a line, with the hit highlighted."""
     at = text.find(sought)
     begin = max(0, at - _BEFORE)
-    room = max(20, width() - _INDENT - used)
+    room = max(20, table_width() - _INDENT - used)
     before = ("..." if begin else "") + flat_keeping_ends(text[begin:at])
     hit = flat_keeping_ends(sought)
     rest = room - cells(before) - cells(hit)
@@ -114,7 +114,7 @@ def marked(text: str, sought: str, used: int) -> str:
 
 
 def flat_keeping_ends(text: str) -> str:
-    """As `flat`, with a blank at either end where there was one."""
+    """Like `flat`, but a space at either end is kept."""
     if not text.strip():
         return " " if text else ""
     return f"{' ' * text[0].isspace()}{flat(text)}{' ' * text[-1].isspace()}"
@@ -123,7 +123,7 @@ def flat_keeping_ends(text: str) -> str:
 # `billhook events show ID`:
 _ID = re.compile(r"[0-9a-f]{6,32}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
-"""No id begins so: their first digits are the time, and that takes centuries to fill them."""
+"""Never an id: those start with a time, which begins with a 0 for centuries."""
 _BLOCK = 4 << 20
 _LABEL = 9
 _LONGEST = 20_000  # characters of one value on the screen; `--json` has all
@@ -138,14 +138,14 @@ Examples:
 )
 @click.argument("id_", metavar="NR|ID")
 @query.json_options(
-    "A line of JSON: the record as it was logged, and its event. This is what a pipe gets.",
-    "The text for people, also in a pipe.",
+    "One line of JSON: the record as logged, with its event. The default in a pipe.",
+    "The readable form, also in a pipe.",
 )
 def show_verb(id_: str, in_json: bool) -> int:
-    """Show one record in full: what was asked, what every hook said, what came of it.
+    """Show one record in full: the event, the answer of every hook, and the verdict.
 
-    NR is a record's number in this project's log, as the table shows it. ID is its id, or the first 6 digits of that or
-    more; records of other projects are found by it, too. `billhook explain ID` says why it came so.
+    NR is the number of a record in this project's log, as in the table. ID is its id, or at least the first 6 digits;
+    an id also finds records of other projects. `billhook explain ID` explains the verdict.
     """
     where = query.here()
     reader, entry = found(id_, where)
@@ -157,18 +157,18 @@ def show_verb(id_: str, in_json: bool) -> int:
     if problem:
         say(f"{'' if in_json else chr(10)}note: {visible(problem)}", err=True)
     if not in_json:
-        hint(f"`billhook explain {record.id}` says which hook decided, and what would happen today")
+        hint(f"`billhook explain {record.id}` shows which hook decided, and what would happen today")
     return 0
 
 
 def found(id_: str, where: query.LogScope) -> tuple[LogReader, LogEntry]:
-    """The record of a number or an id, here or in another project; UsageError when there is none, or several."""
+    """The record with a number or an id, here or in another project. Raises UsageError if there is none, or several."""
     if _NUMBER.fullmatch(id_):
         return _numbered(int(id_), where.reader())
     digits = id_.strip().lower().replace("-", "")
     if not _ID.fullmatch(digits):
-        how = "a number as the table shows it, or at least 6 digits of an id"
-        raise UsageError(f"`{id_}` is neither the number nor the id of a record", hint=how)
+        how = "give a number from the table, or at least 6 digits of an id"
+        raise UsageError(f"`{id_}` is not the number or id of a record", hint=how)
     try:
         match = by_id(digits, where, notes=True)
     except StoreError as error:
@@ -179,7 +179,7 @@ def found(id_: str, where: query.LogScope) -> tuple[LogReader, LogEntry]:
 
 
 def by_id(digits: str, where: query.LogScope, *, notes: bool) -> tuple[LogReader, LogEntry] | None:
-    """The record whose id begins so, here or in another project; StoreError when there are several."""
+    """The record whose id begins with these digits, here or in another project. Raises StoreError if several do."""
     own = where.reader()
     for reader in (own, *(other for other in query.every_log(where) if other.folder != own.folder)):
         if (entry := reader.find(digits, notes=notes)) is not None:
@@ -188,7 +188,7 @@ def by_id(digits: str, where: query.LogScope, *, notes: bool) -> tuple[LogReader
 
 
 def _numbered(number: int, reader: LogReader) -> tuple[LogReader, LogEntry]:
-    """The record of a number: its id is found by the first bytes of its line, so that nothing else is decoded."""
+    """The record with a number. It is found by the first bytes of its line, so that no other line is decoded."""
     for path in reversed(reader.files()):
         with opened(reader.folder, reader.root) as folder:
             line = _line(folder, path.name, b'{"v":1,"seq":%d,' % number) if folder is not None else b""
@@ -202,7 +202,7 @@ def _numbered(number: int, reader: LogReader) -> tuple[LogReader, LogEntry]:
 
 
 def _line(folder: int, name: str, start: bytes) -> bytes:
-    """The line of a log's file that begins so; empty when there is none."""
+    """The line of a log file with this beginning; empty if there is none."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with open(descriptor, "rb") as stream:
         held = b"\n"
@@ -216,22 +216,22 @@ def _line(folder: int, name: str, start: bytes) -> bytes:
 
 
 def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
-    """The record with its side file; without it, when that is gone, and why."""
+    """The record with the content of its side file; if that can't be read, without it, and the reason."""
     try:
         return reader.whole(entry.record), ""
     except StoreError as error:
-        return entry.record, f"a part of this record can't be shown: {error.place}: {error.message}"
+        return entry.record, f"part of this record can't be shown: {error.place}: {error.message}"
 
 
 def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
-    yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
-    said = word(record)
+    yield click.style(cut(f"{head}: {subject}" if subject else head, table_width()), bold=True)
+    verdict = word(record)
     instead = told(record)
-    quiet = f" ({instead})" if instead else " (no objection)" if said == "none" and record.note is None else ""
-    quiet = quiet if record.judged else ": the event was never judged"
-    yield f"{'verdict':<{_LABEL}} {coloured(said, said)}{quiet}"
+    quiet = f" ({instead})" if instead else " (no objection)" if verdict == "none" and record.note is None else ""
+    quiet = quiet if record.judged else ": no hook could run"
+    yield f"{'verdict':<{_LABEL}} {coloured(verdict, verdict)}{quiet}"
     told_to = [*(("to model", text) for text in record.context), *(("to user", text) for text in record.messages)]
     for label, text in (("reason", record.reason), *told_to):
         yield from _labelled(label, text)
@@ -239,10 +239,10 @@ def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -
     yield from _hooks(record)
     for title, value in (
         ("input", record.input),
-        ("input as rewritten", record.rewritten_input),
+        ("rewritten input", record.rewritten_input),
         ("output", record.output),
-        ("output as rewritten", record.rewritten_output),
-        ("what else the event said", record.fields),
+        ("rewritten output", record.rewritten_output),
+        ("other fields", record.fields),
     ):
         if value is not None:
             yield from ("", click.style(title, bold=True), *_value(value))
@@ -258,9 +258,9 @@ def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterat
         "agent": " ".join(filter(None, (record.agent_type, record.agent_id))),
         "mode": record.permission_mode,
         "folder": shown_path(record.cwd, here=False),
-        "asked by": record.host,
+        "called by": record.host,
         "took": f"{record.duration_ms:.1f} ms",
-        "redacted": f"{counted(record.redacted, 'secret')} taken out" if record.redacted else "",
+        "redacted": f"{counted(record.redacted, 'secret')} removed" if record.redacted else "",
         "config": record.config,
         "id": record.id,
     }
@@ -271,40 +271,40 @@ def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterat
 
 
 def _hooks(record: Record) -> Iterator[str]:
-    asked = [said for said in record.outcomes if said.status != "skipped"]
-    not_asked = {said.hook: said.error or "skipped" for said in record.outcomes if said.status == "skipped"}
-    not_asked |= record.not_asked
-    column = min(32, max(map(len, [said.hook for said in asked] + list(not_asked)), default=0))
-    yield from ("", click.style("hooks that were asked", bold=True)) if asked else ()
-    for said in asked:
-        yield from _asked(said, column)
-    yield from ("", click.style("hooks that were not asked", bold=True)) if not_asked else ()
-    for name, why in not_asked.items():
-        yield f"  {cut(name, column):<{column}}  {cut(why, width() - column - 4)}"
+    ran = [one for one in record.outcomes if one.status != "skipped"]
+    skipped = {one.hook: one.error or "skipped" for one in record.outcomes if one.status == "skipped"}
+    skipped |= record.not_asked
+    column = min(32, max(map(len, [one.hook for one in ran] + list(skipped)), default=0))
+    yield from ("", click.style("hooks that ran", bold=True)) if ran else ()
+    for one in ran:
+        yield from _outcome(one, column)
+    yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
+    for name, why in skipped.items():
+        yield f"  {cut(name, column):<{column}}  {cut(why, table_width() - column - 4)}"
 
 
-def _asked(said: OutcomeRecord, column: int) -> Iterator[str]:
-    failed = said.status in query.FAILED
-    name = click.style(f"{cut(said.hook, column):<{column}}", fg="cyan")
-    shown = coloured(f"{flat(word_of(said)):<15}", "failed" if failed else said.decision)
-    yield f"  {name}  {shown}  {said.duration_ms:>8.1f} ms  {flat(shown_path(said.source or ''))}".rstrip()
-    texts = [said.reason if not failed else None, said.error]
-    texts.append("went on without its answer (on_failure: allow)" if said.failed_open else None)
-    texts += [f"note: {lost}" for lost in said.lost]
-    texts.append(strictjson.compact(said.data) if said.data is not None else None)
-    yield from (line for text in texts if text for line in filled(text, column + 4, width()))
+def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
+    failed = one.status in query.FAILED
+    name = click.style(f"{cut(one.hook, column):<{column}}", fg="cyan")
+    shown = coloured(f"{flat(word_of(one)):<15}", "failed" if failed else one.decision)
+    yield f"  {name}  {shown}  {one.duration_ms:>8.1f} ms  {flat(shown_path(one.source or ''))}".rstrip()
+    texts = [one.reason if not failed else None, one.error]
+    texts.append("the event continued without its answer (on_failure: allow)" if one.failed_open else None)
+    texts += [f"note: {lost}" for lost in one.lost]
+    texts.append(strictjson.compact(one.data) if one.data is not None else None)
+    yield from (line for text in texts if text for line in filled(text, column + 4, table_width()))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:
     if not text:
         return
-    first, *rest = filled(text, _LABEL + 1, width())
+    first, *rest = filled(text, _LABEL + 1, table_width())
     yield f"{label:<{_LABEL}} {first.strip()}"
     yield from rest
 
 
 def _value(value: Any) -> Iterator[str]:
-    """A value as people read it: text as it is, everything else as JSON in lines."""
+    """A value for the screen: strings unchanged, everything else as indented JSON."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     more = f"\n... {len(text) - _LONGEST:,} more characters (--json)" if len(text) > _LONGEST else ""
     yield from (f"  {visible(line)}".rstrip() for line in (text[:_LONGEST] + more).split("\n"))

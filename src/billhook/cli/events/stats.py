@@ -1,4 +1,4 @@
-"""What the log adds up to: `billhook events list` (sessions), `files` and `stats` (hooks); and `rename`."""
+"""Summaries of the log: `billhook events list` (sessions), `files` and `stats` (hooks); and `rename`."""
 
 import os
 from collections import Counter
@@ -11,9 +11,9 @@ import msgspec
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
 from billhook.cli.events import query, show_list, show_nothing
-from billhook.cli.events.table import TRUST, aligned
+from billhook.cli.events.table import TRUST
 from billhook.cli.options import flag, option
-from billhook.cli.screen import note, report, shown_path, width
+from billhook.cli.screen import aligned, note, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
 from billhook.config.history import budget_of
@@ -28,7 +28,7 @@ from billhook.store.state import FileState
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """One session as the log has it."""
+    """One session in the log."""
 
     name: str
     session_id: str
@@ -56,14 +56,14 @@ Examples:
   billhook events list --since 1w
   billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""",
 )
-@flag("--all", "everywhere", "Those of every project.")
-@times.option("--since", "since", end=False, help="Only what happened from then on: 1h, 2d, a day, ISO 8601.")
-@times.option("--until", "until", end=True, help="Only what happened up to then.")
+@flag("--all", "everywhere", "The sessions of all projects.")
+@times.option("--since", "since", end=False, help="Only events since then: 1h, 2d, a date, ISO 8601.")
+@times.option("--until", "until", end=True, help="Only events up to then.")
 @option("--last", "-n", "last", "N", "The newest N sessions.", type=int, callback=query.number)
 @query.json_options()
 def list_verb(everywhere: bool, since: str | None, until: str | None, last: int | None, in_json: bool) -> int:
-    """Show the sessions of this project: name, id, when, how many events, and how many of them were denied or let
-    pass because a hook failed. The newest is last."""
+    """Show the sessions of this project, the newest last: name, id, times, the number of events, and how many of them
+    were denied, asked, or failed open."""
     where = query.here()
     found, foreign = sessions(where, Wanted(since=since, until=until), everywhere=everywhere)
     if not found and not foreign and not where.reader().bytes:
@@ -74,7 +74,7 @@ def list_verb(everywhere: bool, since: str | None, until: str | None, last: int 
 
 
 def sessions(where: query.LogScope, wanted: Wanted, *, everywhere: bool) -> tuple[list[Summary], int | None]:
-    """The sessions in the order of their newest record; and the lines that are none of ours, where that is known."""
+    """The sessions in the order of their newest record, and the number of lines of other programs, if known."""
     names, found = query.SessionNames(where), dict[tuple[str, str], Summary]()
     readers = query.every_log(where) if everywhere else [where.reader()]
     for reader in readers:
@@ -97,7 +97,7 @@ def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
     rows = []
     for one in shown:
         first, last = times.minute(one.first), times.minute(one.last)
-        last = last.split(" ")[-1] if last[:10] == first[:10] else last  # on the same day only the time of it
+        last = last.split(" ")[-1] if last[:10] == first[:10] else last  # on the same day only the time
         numbers = (f"{number:,}" for number in (one.events, one.denied, one.asked, one.failed_open))
         rows.append(
             [one.name or "-", one.session_id or "-", first, last, *numbers, shown_path(one.project, here=False)]
@@ -111,7 +111,7 @@ _TELLING: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
 
 
 class TouchedFile(msgspec.Struct, kw_only=True):
-    """What happened to one file. A call and its result count once."""
+    """The calls that named one file. A call and its result count once."""
 
     path: str
     reads: int = 0
@@ -131,13 +131,13 @@ Examples:
 )
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @query.filter_options
-@option("--last", "-n", "last", "N", "The N files touched last.", type=int, callback=query.number)
+@option("--last", "-n", "last", "N", "The N most recent files.", type=int, callback=query.number)
 @query.json_options()
 def files_verb(filters: query.Filters, last: int | None, in_json: bool) -> int:
     """Show the files that tools named: how often each was read and written, and how often that was denied.
 
-    Told from the input of tools such as Read, Write, Edit and Grep, after hooks rewrote it. What a shell command
-    touches is not known. The file that was touched last stands last.
+    Counts calls of tools such as Read, Write, Edit and Grep, with the input after rewrites by hooks. Files that shell
+    commands use are unknown. The most recent file comes last.
     """
     logs = query.chosen(msgspec.structs.replace(filters, events=filters.events or tuple(_TELLING)), query.here())
     if not logs.count():
@@ -147,7 +147,7 @@ def files_verb(filters: query.Filters, last: int | None, in_json: bool) -> int:
 
 
 def touched(records: Iterable[Record]) -> list[TouchedFile]:
-    """Every file in the order in which it was touched last."""
+    """Every file, the most recent last."""
     found: dict[str, TouchedFile] = {}
     calls: Counter[tuple[str, ...]] = Counter()
     for record in records:
@@ -164,7 +164,7 @@ def touched(records: Iterable[Record]) -> list[TouchedFile]:
 
 
 def _counted_before(record: Record, paths: tuple[str, ...], calls: Counter[tuple[str, ...]]) -> bool:
-    """Whether this is the result of a call that is counted already."""
+    """Whether this is the result of a call that was already counted."""
     call = (record.tool_use_id,) if record.tool_use_id else paths
     key = (record.session_id, record.tool or "", *call)
     if record.event == "PreToolUse":
@@ -197,12 +197,12 @@ def _files_table(shown: list[TouchedFile]) -> list[str]:
 # `billhook events stats`:
 _LONGEST_NAME = 40
 _HEADS = ("hook    ", "runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
-_STARTED = 2  # the column of starts in the background, which is left out where there are none
+_STARTED = 2  # the column of background starts, which is left out if there are none
 _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 class Stats:
-    """What was counted over some records."""
+    """Counts over some records."""
 
     def __init__(self, logs: query.Logs, hook: str | None) -> None:
         self.events: Counter[str] = Counter()
@@ -216,9 +216,9 @@ class Stats:
             self.failed_open += record.failed_open
             self.first, self.last = self.first or record.time, record.time
             outside = record.side is not None and "outcomes" in record.side.fields
-            for said in (logs.whole(entry) if outside else record).outcomes:
-                if hook is None or called(said.hook, hook):
-                    tally.add(said)
+            for one in (logs.whole(entry) if outside else record).outcomes:
+                if hook is None or called(one.hook, hook):
+                    tally.add(one)
         self.hooks: tuple[HookStats, ...] = tally.stats()  # the slowest first
 
 
@@ -231,18 +231,18 @@ Examples:
   billhook events stats | jq -r '.hooks[] | select(.over_budget) | .name'
 
 \b
-Exit code: 0, whatever was found.""",
+Exit code: always 0.""",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
 @query.filter_options
-@query.json_options("One line of JSON. This is what a pipe gets.")
+@query.json_options("One line of JSON. The default in a pipe.")
 def stats_verb(filters: query.Filters, in_json: bool) -> int:
     """Show how often each hook ran, how often it failed and how long it took, the slowest first.
 
-    SESSION is `.` (the newest here), a name, an id, or several with commas between; without: the whole log of this
-    project. A hook is marked as slow when its p95 is over the latency budget, `warn_ms` of the built-in `metrics`.
-    Percentiles are exact up to 4,096 runs of a hook, and beyond that within 2 percent. Of what runs in the background
-    the starts are counted.
+    SESSION is `.` (the newest here), a name, an id, or several separated by commas. Without it, the whole log of this
+    project. A hook is marked as slow if its p95 is over the latency budget, `warn_ms` of the built-in `metrics`.
+    Percentiles are exact up to 4,096 runs of a hook, and within 2 percent beyond. For background hooks, starts are
+    counted.
     """
     logs = query.chosen(filters, query.here())
     warn_ms = budget_of(loader.load_for_cwd("."))
@@ -255,7 +255,7 @@ def stats_verb(filters: query.Filters, in_json: bool) -> int:
 
 def _as_data(stats: Stats, warn_ms: float | None) -> dict[str, Any]:
     hooks = []
-    for hook in stats.hooks:  # its fields; the runs as `count`, and times with their unit
+    for hook in stats.hooks:  # all fields; runs as `count`, times with their unit
         fields = msgspec.structs.asdict(hook)
         times = {f"{name}_ms": fields.pop(name) for name in ("p50", "p95", "max")}
         rounded = {name: None if value is None else round(value, 3) for name, value in times.items()}
@@ -276,17 +276,18 @@ def _as_data(stats: Stats, warn_ms: float | None) -> dict[str, Any]:
 def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
     hooks = stats.hooks
     if not stats.events:
-        yield "the log has no such events"
+        yield "no events match"
         return
     yield from (*_hooks_table(hooks, warn_ms), "") if hooks else ()
     if any(hook.background for hook in hooks):
-        yield "started: in the background, where nobody waits for the answer or times it"
+        yield "started: background runs, which are not timed"
     decisions = ", ".join(f"{count:,} {decision}" for decision, count in stats.decisions.most_common())
     span = f" from {shown_time(stats.first)} to {shown_time(stats.last)}" if stats.events.total() > 1 else ""
     yield f"{counted(stats.events.total(), 'event')}{span}: {one_line(decisions, 200)}"
     if stats.failed_open:
         often = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
-        yield click.style(f"failed open {often}: a hook failed, and the event went on without its answer", fg="yellow")
+        text = f"failed open {often}: a hook failed, and the event continued without its answer"
+        yield click.style(text, fg="yellow")
     if warn_ms is not None:
         slow = [hook for hook in hooks if hook.over(warn_ms)]
         over = f"{counted(len(slow), 'hook')} over it" if slow else "no hook is over it"
@@ -338,10 +339,10 @@ Examples:
 @click.argument("name", metavar="NAME")
 @flag("--json", "as_json", "Print the session as one line of JSON.")
 def rename_verb(session: str, name: str, as_json: bool) -> int:
-    """Give a session a name: at most 64 characters of a-z A-Z 0-9 . _ - and not another session's id.
+    """Name a session: at most 64 characters of a-z A-Z 0-9 . _ - and not another session's id.
 
-    SESSION is `.` (the newest of this project), its name, its id or the first 6 characters of that. Hooks get the new
-    name from the next event on. The log keeps what it has; it is found and shown by the new name.
+    SESSION is `.` (the newest of this project), its name, its id or the first 6 characters of it. Hooks get the new
+    name from the next event on. Existing records are not changed, but found and shown by the new name.
     """
     where = query.here()
     sessions = Sessions(FileState(where.root))
@@ -350,8 +351,8 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
         raise is_an_id(name)
     before = sessions.get(session_id)
     renamed = sessions.rename(session_id, name, project)
-    was = f" (it was {before.name})" if before and before.name != name else ""
-    report(as_json, [visible(f"session {session_id} is {renamed.name} now{was}")], renamed)
+    was = f" (was {before.name})" if before and before.name != name else ""
+    report(as_json, [visible(f"session {session_id} is now {renamed.name}{was}")], renamed)
     if others:
         keep = "keeps" if len(others) == 1 else "keep"
         note(f"{counted(len(others), 'earlier session')} of that name {keep} it: {', '.join(others[:_NAMED])}")
@@ -359,13 +360,13 @@ def rename_verb(session: str, name: str, as_json: bool) -> int:
 
 
 def _meant(word: str, where: query.LogScope, sessions: Sessions) -> tuple[str, str, list[str]]:
-    """Project and id of the session, and the ids of others that have its name: those it had before it was cleared."""
+    """Project and id of the session, and the ids of earlier ones of that name: from before it was cleared."""
     found = query.sessions_called(word, where)
-    elsewhere = "`billhook events list --all` shows those elsewhere"
+    elsewhere = "`billhook events list --all` shows the sessions of all projects"
     if not found:
         raise UsageError("no session is recorded here yet", hint=elsewhere)
     if found == {where.project: frozenset(("",))}:
-        raise UsageError("no session is recorded here yet: the events in this log name no session", hint=elsewhere)
+        raise UsageError("no session is recorded here yet: the events in this log have no session", hint=elsewhere)
     if len(found) == 1:
         ((project, ids),) = found.items()
         remembered = sessions.ids_of(word, project) if len(ids) > 1 else list(ids)
@@ -373,4 +374,4 @@ def _meant(word: str, where: query.LogScope, sessions: Sessions) -> tuple[str, s
             return project, remembered[0], remembered[1:]
     several = [id_ for ids in found.values() for id_ in sorted(ids)]
     named = ", ".join(several[:_NAMED])
-    raise UsageError(f"{len(several)} sessions are called `{word}`", hint=f"name one by its id: {named}")
+    raise UsageError(f"{len(several)} sessions are called `{word}`", hint=f"use one of these ids: {named}")

@@ -1,8 +1,6 @@
-"""What a record is about, in a few words: rows of the table, with a tool's call and its result joined."""
+"""The table of events: one row for each record, or for a tool's call and its result together."""
 
-import shutil
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import click
@@ -10,7 +8,7 @@ import msgspec
 
 from billhook.cli import times
 from billhook.cli.events.query import FAILED, SessionNames
-from billhook.cli.screen import word_of
+from billhook.cli.screen import cells, coloured, cut, padded, table_width, word_of
 from billhook.core import strictjson, tools
 from billhook.core.events import EVENTS
 from billhook.core.text import flat
@@ -21,12 +19,12 @@ TRUST: Final = "Trust"  # The event of an approval. It belongs to no session.
 
 _AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
-"""What is shown of a pair: the first of these that one of the two has."""
+"""The decision of a pair: the first of these that one of the two records has."""
 _TELLING: Final = (
     "prompt", "message", "url", "pattern", "query", "description", "task", "subject", "error", "name", "task_subject",
     "teammate_name",
 )  # fmt: skip
-"""Fields that say what something is about, where the event or the tool has none of its own for that."""
+"""Fields that describe an event or a call, for events and tools without a better one."""
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -47,7 +45,7 @@ class EventRow(msgspec.Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """What became of it."""
+        """The decision."""
         words = [word(record) for record in self.records]
         return next((one for one in _SEVERE if one in words), "none")
 
@@ -57,7 +55,7 @@ class EventRow(msgspec.Struct, frozen=True):
 
 
 def joined(records: Iterable[Record]) -> list[EventRow]:
-    """Rows in the order of their first record. A pair has one session, tool and tool_use_id."""
+    """Rows in the order of their first record. Records with the same session, tool and tool_use_id are a pair."""
     rows: list[EventRow] = []
     calls: dict[tuple[str | None, ...], int] = {}
     for record in records:
@@ -73,7 +71,7 @@ def joined(records: Iterable[Record]) -> list[EventRow]:
 
 
 def word(record: Record) -> str:
-    """What became of an event: the decision, or what else there is to say."""
+    """The decision about an event, or a more important effect."""
     if record.stop:
         return "deny" if record.decision == "deny" else "stop"
     if record.decision in ("deny", "defer", "ask"):
@@ -84,23 +82,23 @@ def word(record: Record) -> str:
 
 
 def told(record: Record) -> str:
-    """What the agent was told instead, where it has no word for what the hooks decided; nothing where it has."""
+    """What the agent received, if its format can't express what the hooks decided; else empty."""
     became = any("became a deny" in text or "becomes deny" in text for text in record.lost)
-    return f"{record.host or 'the agent'} was told deny" if became and record.decision != "deny" else ""
+    return f"sent to {record.host or 'the agent'} as deny" if became and record.decision != "deny" else ""
 
 
 def what(record: Record) -> str:
-    """The tool, and what the event was about."""
+    """The tool, and its input or the subject of the event."""
     return f"{record.tool or ''} {about(record)}".strip()
 
 
 def about(record: Record) -> str:
-    """What a tool was to do, or what the event tells: a command, a path, a prompt, a source."""
+    """The main input of a tool, or the subject of an event: a command, a path, a prompt, a source."""
     given = record.input
     if record.note is not None:
         return record.reason or record.note
     if record.tool:
-        path = tools.path_of(record.tool, given) or ""  # as people write it: from the folder its session stood in
+        path = tools.path_of(record.tool, given) or ""  # relative to the working directory of the session
         path = path.removeprefix(f"{record.cwd}/") if record.cwd else path
         return (
             tools.command_of(record.tool, given)
@@ -124,7 +122,7 @@ def _telling(given: Any) -> str:
 
 
 def turn(record: Record) -> str:
-    """The number of the turn, and after a dot that of the subagent's."""
+    """The number of the turn, and after a dot the number of the subagent's turn."""
     prefix = f"{record.session_id}:"
     if not record.turn_id.startswith(prefix):
         return record.turn_id.rpartition(":")[2]
@@ -132,14 +130,14 @@ def turn(record: Record) -> str:
 
 
 def details(row: EventRow, hook: str | None = None) -> Iterator[tuple[str, str]]:
-    """What else is to be said of a row, each with the word that gives it its colour. `hook`: what it did, too."""
+    """Lines below a row, each with the decision that gives it its colour. `hook`: also what this hook did."""
     for record in row.records:
         decided = list(_deciding(record))
         yield from ((word(record), text) for text in decided)
         if instead := told(record):
             yield "deny", instead
-        failed = [said for said in record.outcomes if said.status in FAILED]
-        yield from (("failed open" if said.failed_open else "failed", failure(said)) for said in failed)
+        failed = [one for one in record.outcomes if one.status in FAILED]
+        yield from (("failed open" if one.failed_open else "failed", failure(one)) for one in failed)
         for name, text in parts_of(hook, record) if hook is not None else ():
             if not any(one.startswith(f"{name}: ") for one in decided):
                 yield "", f"{name}: {text}"
@@ -148,41 +146,36 @@ def details(row: EventRow, hook: str | None = None) -> Iterator[tuple[str, str]]
 
 
 def _deciding(record: Record) -> Iterator[str]:
-    """The reasons with the hooks that gave them; the reason alone when no hook gave it."""
+    """The reasons, each with its hook; the reason alone if it is not from a hook."""
     found = [
-        f"{said.hook}: {said.reason}"
-        for said in record.outcomes
-        if said.reason and said.decision == record.decision and said.status not in FAILED
+        f"{one.hook}: {one.reason}"
+        for one in record.outcomes
+        if one.reason and one.decision == record.decision and one.status not in FAILED
     ]
     if found and record.decision != "none":
         yield from found
-    elif record.reason and not any(said.error and said.error in record.reason for said in record.outcomes):
+    elif record.reason and not any(one.error and one.error in record.reason for one in record.outcomes):
         yield record.reason
 
 
-def failure(said: OutcomeRecord) -> str:
-    """How a hook failed, and what that meant."""
-    text = f"{said.hook} {said.status.replace('_', ' ')}{', let pass' if said.failed_open else ''}"
-    return f"{text}: {said.error}" if said.error else text
+def failure(one: OutcomeRecord) -> str:
+    """How a hook failed, and whether the event continued."""
+    text = f"{one.hook} {one.status.replace('_', ' ')}{' (event continued)' if one.failed_open else ''}"
+    return f"{text}: {one.error}" if one.error else text
 
 
 def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
-    """The hooks that are called so, each with what it did about an event; none when they have no part in it."""
-    for said in record.outcomes:
-        if called(said.hook, hook) and said.status not in ("skipped", *FAILED):
-            yield said.hook, f"{word_of(said)}, {said.duration_ms:.1f} ms"
+    """The hooks of this name, each with what it did for an event, or why it was skipped."""
+    for one in record.outcomes:
+        if called(one.hook, hook) and one.status not in ("skipped", *FAILED):
+            yield one.hook, f"{word_of(one)}, {one.duration_ms:.1f} ms"
     for name, why in record.not_asked.items():
         if called(name, hook):
-            yield name, f"not asked, {why}"
+            yield name, f"skipped: {why}"
 
 
 # The table of events:
-COLOURS: Final = {
-    "deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow", "allow": "green", "keep going": "cyan",
-    "failed open": "magenta", "failed": "magenta",
-}  # fmt: skip
-_NARROWEST, _WIDEST = 60, 200
-_LEAST = 16  # columns for what an event was about; others are left out before it gets less
+_LEAST = 16  # the least width of the column WHAT; other columns are left out first
 _DISPENSABLE: Final = ("ms", "turn", "session")
 _INDENT = 8
 _MOST_DETAILS = 4
@@ -190,7 +183,7 @@ _MOST_DETAILS = 4
 
 class Column(NamedTuple):
     title: str
-    usual: int = 0  # its width where the rows are not known beforehand
+    usual: int = 0  # its width if the rows are not known in advance
     most: int = 30
     least: int = 0
     right: bool = False
@@ -208,13 +201,8 @@ _COLUMNS: Final = {
 }
 
 
-def width() -> int:
-    """Columns to fill: those of the terminal, within reason."""
-    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
-
-
 class Table:
-    """Draws rows. Widths follow the rows that it is made for; without any they fit what usually comes."""
+    """Draws rows. The given rows determine the widths; without rows, usual widths apply."""
 
     def __init__(
         self,
@@ -225,7 +213,7 @@ class Table:
         alone: bool = False,
         quiet: bool = False,
     ) -> None:
-        """`alone`: all rows are of one session, which need not be said in each. `hook`: say what it did. `quiet`: no
+        """`alone`: all rows are of one session, so its column is left out. `hook`: show what this hook did. `quiet`: no
         details below a row."""
         self._names, self._hook, self._quiet = names, hook, quiet
         self._shown = [name for name in _COLUMNS if not (alone and name == "session")]
@@ -241,17 +229,17 @@ class Table:
         return click.style(self._line({name: column.title for name, column in _COLUMNS.items()}), dim=True)
 
     def lines(self, row: EventRow) -> Iterator[str]:
-        """A row, the day before it where a new one begins, and below it what else is to be said."""
+        """A row with its details below it, and with the day above it if that is a new one."""
         day = times.day(row.record.time)
         if day != self._day:
             self._day = day
             yield click.style(day, bold=True)
         yield self._line(self._cells(row), row.word)
-        said = [] if self._quiet else list(details(row, self._hook))
-        for word, text in said[:_MOST_DETAILS]:
-            yield coloured(" " * _INDENT + cut(text, width() - _INDENT), word)
-        if len(said) > _MOST_DETAILS:
-            yield f"{' ' * _INDENT}and {len(said) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
+        below = [] if self._quiet else list(details(row, self._hook))
+        for word, text in below[:_MOST_DETAILS]:
+            yield coloured(" " * _INDENT + cut(text, table_width() - _INDENT), word)
+        if len(below) > _MOST_DETAILS:
+            yield f"{' ' * _INDENT}and {len(below) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
     def _cells(self, row: EventRow) -> dict[str, str]:
         record = row.record
@@ -273,75 +261,21 @@ class Table:
             longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
             widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
-        return {**widths, "what": width() - rest}
+        return {**widths, "what": table_width() - rest}
 
     def _line(self, row: dict[str, str], word: str = "") -> str:
         parts = []
         for name in self._shown:
             text = padded(row[name], self._widths[name], right=_COLUMNS[name].right)
-            shown = text.rstrip()  # colour on the words only
+            shown = text.rstrip()  # no colour on padding
             parts.append(coloured(shown, word) + text[len(shown) :] if name == "decision" else text)
         return "  ".join(parts).rstrip()
 
 
-def coloured(text: str, word: str) -> str:
-    """A text in the colour of a decision; as it is, to the byte, where that has none."""
-    return click.style(text, fg=COLOURS[word]) if word in COLOURS else text
-
-
 def minimal(row: EventRow, names: SessionNames) -> str:
-    """A row in one short line, without a table around it."""
+    """A row as one short line, without a table."""
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    room = max(_LEAST, width() - cells(head) - len(row.word) - 1)
+    room = max(_LEAST, table_width() - cells(head) - len(row.word) - 1)
     return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
-
-
-def aligned(
-    titles: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    right: Collection[int] = (),
-    flexible: int = 0,
-    least: int = _LEAST,
-    most: int = _WIDEST,
-    room: int | None = None,
-    style: str = "dim",
-) -> list[str]:
-    """A small table: columns as wide as they must be, and one that takes what is left. The lines, the head first."""
-    drawn = [list(titles), *(list(map(flat, row)) for row in rows)]
-    widths = [max(map(cells, column)) for column in zip(*drawn, strict=True)]
-    left = (room or width()) - sum(widths) + widths[flexible] - 2 * (len(titles) - 1)
-    widths[flexible] = min(widths[flexible], max(least, min(most, left)))
-    head, *lines = (
-        "  ".join(padded(text, widths[at], right=at in right) for at, text in enumerate(row)).rstrip() for row in drawn
-    )
-    return [click.style(head, **{style: True}), *lines]
-
-
-def padded(text: str, room: int, *, right: bool = False) -> str:
-    shown = cut(text, room)
-    blank = " " * (room - cells(shown))
-    return blank + shown if right else shown + blank
-
-
-def cut(text: str, room: int) -> str:
-    """A text in one line, harmless, and cut where it is too long."""
-    shown = flat(text[: 20 * room + 100])
-    if cells(shown) <= room:
-        return shown
-    kept, used = "", 0
-    for char in shown:
-        used += cells(char)
-        if used > room - 3:
-            break
-        kept += char
-    return kept + "..."
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char) for char in text)

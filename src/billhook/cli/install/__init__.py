@@ -1,4 +1,4 @@
-"""`billhook install`, and what it shares with `uninstall`: which agents are meant, and the change to each file."""
+"""`billhook install` and `billhook uninstall`: the agents that were named, and the change to each of their files."""
 
 import difflib
 import functools
@@ -29,16 +29,16 @@ from billhook.core.text import counted, suggest, visible
 from billhook.store.files import state_root
 
 ALL = "all"
-_CHANGES = "its hooks are a person's to change"
+_CHANGES = "only a person may change its hooks"
 ANOTHER = [*AGENTS][1]  # for examples: an agent that is not Claude Code
-_NO_FILE = "{} has no file of its own: it reads those of {} and of Claude Code, so name `{}` or `claude`"
+_NO_FILE = "{} has no settings file: it reads those of {} and of Claude Code; name `{}` or `claude`"
 READS_OTHERS = {
     alias: _NO_FILE.format(agent(name).title, agent(row.module).title, row.module)
     for name, row in TABLE.items()
     if row.speaks
     for alias in agent(name).aliases
 }
-"""Names that people may try, and whose files they mean."""
+"""Names of agents that read the files of other agents, with a hint that names those."""
 
 
 def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
@@ -47,28 +47,28 @@ def scope_options(verb: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(verb)
     def chosen(*arguments: object, user: bool, project: bool, **given: object) -> object:
         if user and project:
-            raise UsageError("--user and --project exclude each other", hint="call it once for each")
+            raise UsageError("--user and --project can't be combined", hint="run it once with each")
         return verb(*arguments, scope="project" if project else "user", **given)
 
     ours = flag("--user", "Your own settings, for every project.  [default]")
-    theirs = flag("--project", "The settings of this project, for everybody.")
+    theirs = flag("--project", "The settings of this project, for all who use it.")
     return ours(theirs(chosen))
 
 
 def project_here(scope: Scope) -> str:
-    """The project that we are in. Raises UsageError where there can be none."""
+    """The project of the working directory. Raises UsageError if it can't be a project."""
     found = sources.find(layers=("project", "local")).project
     if scope == "project" and found == os.path.realpath(client_env.expanduser("~")):
-        raise UsageError("the home folder is no project", hint="change into a project, or leave out --project")
+        raise UsageError("the home folder is not a project", hint="change into a project, or leave out --project")
     if scope == "project" and os.path.dirname(found) == found:
-        raise UsageError(f"{found} is no project", hint="change into a project, or leave out --project")
+        raise UsageError(f"{found} is not a project", hint="change into a project, or leave out --project")
     return found
 
 
 def named(agents: Sequence[str]) -> tuple[list[Agent], bool]:
-    """The agents that were named, each once; and whether that was `all`. Raises UsageError."""
+    """The named agents, each once, and whether `all` was named. Raises UsageError."""
     if not agents:
-        raise UsageError("which agent?", hint=f"one of {', '.join(AGENTS)}, or {ALL}")
+        raise UsageError("no agent was named", hint=f"name one of {', '.join(AGENTS)}, or {ALL}")
     for name in agents:
         if name not in AGENTS and name != ALL:
             raise UsageError(f"no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, (*AGENTS, ALL)))
@@ -78,20 +78,20 @@ def named(agents: Sequence[str]) -> tuple[list[Agent], bool]:
 
 
 def one_by_one(hosts: Iterable[Agent], do: Callable[[Agent], bool]) -> int:
-    """Go on with the others when one fails; the exit code. `do` says whether the agent was meant at all."""
-    meant, failed = 0, False
+    """Call `do` for each agent, also after one fails; the exit code. `do` returns False for an agent that it skips."""
+    handled, failed = 0, False
     for host in hosts:
         try:
-            meant += do(host)
+            handled += do(host)
         except BillhookError as error:
             verb = getattr(click.get_current_context(silent=True), "info_name", None) or ""
-            error.hint = error.hint or f"`billhook {verb} --help` shows how it is meant"
+            error.hint = error.hint or f"`billhook {verb} --help` shows the usage"
             say(error_text(error), err=True)
             failed = True
-    return 2 if failed else 0 if meant else 1
+    return 2 if failed else 0 if handled else 1
 
 
-# What a person sees of a change to an agent's file:
+# The screen for a change to an agent's file:
 _WOULD = {"installed": "would install", "updated": "would update", "removed": "would remove"}
 
 
@@ -103,25 +103,25 @@ def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
     word = _WOULD[change.state] if dry else change.state
     names = ", ".join(map(visible, change.adopted))
     if change.state == "removed":
-        as_before = "; it is what it was before, byte for byte" if change.target.untouched else ""
-        gone = ", and the file, which was made for them" if change.files[0].after is None else as_before
-        yield f"{title}: {word} billhook's entries in {file}{gone}"
+        as_before = "; the file is byte for byte as before" if change.target.untouched else ""
+        gone = ", and the file, which contains nothing else" if change.files[0].after is None else as_before
+        yield f"{title}: {word} billhook's entries from {file}{gone}"
         if change.adopted:
-            yield f"  {counted(len(change.adopted), 'hook')} put back: {names}"
+            yield f"  {counted(len(change.adopted), 'hook')} restored: {names}"
     else:
-        yield f"{title}: {word} in {file}; it asks billhook at"
+        yield f"{title}: {word} in {file}; it calls billhook for"
         yield from filled(", ".join(change.events), 2)
         if change.adopted:
             where = visible(shown_path(change.files[1].path))
             yield f"  {counted(len(change.adopted), 'hook')} moved to {where}: {names}"
         if change.files[0].before is not None and not dry and backup.exists():
-            yield f"  the file as it was: {visible(shown_path(str(backup), here=False))}"
+            yield f"  backup: {visible(shown_path(str(backup), here=False))}"
     if dry:
         yield "  nothing was written (--dry-run)"
 
 
 def diff(change: plan.FileChange) -> Iterator[str]:
-    """A unified difference, as `diff -u` and Git have it."""
+    """A unified diff, as `diff -u` and git print it."""
     name = visible(shown_path(change.path))
     before, after = _split(change.before), _split(change.after)
     old = name if change.before is not None else "/dev/null"
@@ -135,14 +135,14 @@ def diff(change: plan.FileChange) -> Iterator[str]:
 
 
 def _split(data: bytes | None) -> list[str]:
-    """Lines, and a word about the last one when it has no end."""
+    """The lines, with git's remark on a last one that has no newline."""
     text = (data or b"").decode("utf-8", "replace")
     *lines, last = text.split("\n")
     return [*lines, last + "\n\\ No newline at end of file"] if last else lines
 
 
 def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
-    """The same for programs."""
+    """The change as JSON."""
     wrote = change.state not in ("already", "absent")
     target, backup = change.target, change.target.shelf.backup
     return {
@@ -171,9 +171,9 @@ _ADDRESS = "127.0.0.1:8123"
 \b
 Examples:
   billhook install claude             in your own settings, for every project
-  billhook install all --dry-run      what would change in every agent here
+  billhook install all --dry-run      show the changes for every agent here
   billhook install {ANOTHER} --project    in this repository, for all who clone it
-  billhook install claude --adopt     and move the hooks there to billhook
+  billhook install claude --adopt     and move its hooks to billhook
   billhook install claude --events PreToolUse,Stop
 
 \b
@@ -183,30 +183,30 @@ Exit code: 0 done, or installed already; 1 no agent was found;
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
-@flag("--dry-run", "dry", "Show what would change, and change nothing.")
-@flag("--adopt", "Move the hooks that stand in that file to billhook; uninstall puts them back.")
-@flag("--http", "Ask the daemon over HTTP, where the agent can.")
+@flag("--dry-run", "dry", "Show the changes without making them.")
+@flag("--adopt", "Move the hooks in that file to billhook; uninstall restores them.")
+@flag("--http", "Let the agent call the daemon over HTTP, if it can.")
 @choice(("deny", "allow"), "--if-missing", "What happens on a machine without billhook.")
-@option("--program", "PATH", "The billhook-hook that your own settings shall call.", default="")
+@option("--program", "PATH", "The billhook-hook for your own settings.", default="")
 @flag("--json", "as_json", "Print one line of JSON for each agent.")
 def verb(
     agents: tuple[str, ...], scope: Scope, dry: bool, http: bool, if_missing: IfMissing, program: str, **given: Any
 ) -> int:
-    """Write into an agent's settings that it shall ask billhook, and nothing else.
+    """Add billhook to an agent's settings.
 
-    Shows the difference, keeps the file as it was, and can be repeated. Comments, order and layout stay; `billhook
-    uninstall` gives back the file byte for byte.
+    Shows the diff, keeps a backup of the file, and can be repeated. Comments, order and layout stay. `billhook
+    uninstall` restores the file byte for byte.
 
-    --user writes the absolute path of billhook-hook into your own settings. --project writes what is committed and
-    shared: on a machine without billhook the entry itself refuses, and says how to install it.
+    --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
+    committed and shared: on a machine without billhook the entry refuses calls and explains how to install it.
     """
-    hosts, everybody = named(agents)
+    hosts, all_agents = named(agents)
     if not dry:
         refuse_agents("install", _CHANGES, "--dry-run")
     project = project_here(scope)
     options = _options(scope, http, if_missing, program)
     asked = _InstallRequest(scope=scope, project=project, dry=dry, **given)
-    here = files.agents_here(scope, project) if everybody else None
+    here = files.agents_here(scope, project) if all_agents else None
     code = one_by_one(hosts, partial(_install, asked=asked, options=options, here=here))
     lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
     if lines and not asked.as_json and not dry:
@@ -215,7 +215,7 @@ def verb(
 
 
 class _InstallRequest(msgspec.Struct, kw_only=True):
-    """The options of `install` and `uninstall`, for every agent alike; and the changes that were made."""
+    """The options of `install` and `uninstall`, the same for every agent, and the changes made so far."""
 
     scope: Scope
     project: str
@@ -226,7 +226,7 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
     done: list[plan.InstallChange] = []
 
     def make(self, change: plan.InstallChange) -> bool:
-        """Show the difference, make the change unless nothing shall be written, and say what was done."""
+        """Show the diff, make the change unless this is a dry run, and report it."""
         if not self.as_json and change.state not in ("already", "absent"):
             for line in (line for one in change.files for line in diff(one)):
                 say(line)
@@ -246,23 +246,25 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
 def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> EntryOptions:
     if scope == "project":
         if program:
-            raise UsageError("--program is for your own settings", hint=f"a project's call `{PROGRAM}` by its name")
+            raise UsageError(
+                "--program is for your own settings", hint=f"entries of a project run `{PROGRAM}` from PATH"
+            )
         if http:
-            message = "--http is for your own settings: on a machine without billhook such an entry could not say so"
+            message = "--http is for your own settings: without billhook such an entry can't refuse calls"
             raise UsageError(message, hint="leave out --http, or --project")
         if not files.on_path(PROGRAM):
-            note(f"`{PROGRAM}` is not on PATH here, so these entries will act as if billhook were missing")
+            note(f"`{PROGRAM}` is not on PATH here, so these entries act as if billhook were missing")
         return EntryOptions(scope=scope, if_missing=if_missing)
     path = files.named(program) if program else files.lasting()
     if program and (place := files.soon_gone(path)):
-        note(f"{path} is in {place}; when it is gone, your agents refuse what it would have judged")
+        note(f"{path} is in {place}; when it is removed, your agents refuse the calls that it would check")
     if not program and (owner := files.of_a_project(path)):
-        note(f"your settings will call the billhook of {owner}; `uv tool install billhook` gives you one of your own")
+        note(f"your settings will call the billhook of {owner}; `uv tool install billhook` installs your own")
     return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")
 
 
 def _daemon_address() -> str:
-    """Where the daemon listens for HTTP, or would."""
+    """The address at which the daemon listens for HTTP; the default one if it does not."""
     from billhook.serve import control
 
     try:
@@ -275,12 +277,12 @@ def _daemon_address() -> str:
 def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: dict[str, str] | None) -> bool:
     why = ""
     if here is not None and not here[host.name]:
-        lacking = "nothing of it in" if os.path.exists(host.home()) else "no"
+        lacking = "none of its files in" if os.path.exists(host.home()) else "no"
         why = f"not found: no `{host.program}` on PATH, {lacking} {host.home()}"
     elif options.http and not host.http:
         why = host.why_no_http
         if here is None:
-            raise UsageError(f"--http is refused for {host.title}: {why}", hint="leave out --http")
+            raise UsageError(f"{host.title} can't use --http: {why}", hint="leave out --http")
     if why and asked.as_json:
         say_json({"agent": host.name, "scope": asked.scope, "state": "skipped", "why": why})
     elif why:
@@ -296,7 +298,7 @@ def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: d
 
 
 def _approve(change: plan.InstallChange) -> None:
-    """Hooks that a person moves here run on: they were shown, and the agent has run them so far."""
+    """Approve the hooks that the user moved here: the diff showed them, and the agent has run them so far."""
     if not change.adopted or change.target.scope != "project" or change.state == "removed":
         return
     config = load_config(change.target.project, builtins=False)
@@ -315,13 +317,13 @@ def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[s
         address = options.http.removeprefix("http://")
         yield f"billhook daemon start --http {address}"
         token = state_root() / "billhook" / "daemon" / "token"
-        yield "and where the agent is started:"
+        yield "and in the shell that starts the agent:"
         yield f'export {TOKEN_VARIABLE}="$(cat {shlex.quote(str(token))})"'
     yield from (text for scope, text in host.next_steps if scope in ("any", own))
     if own == "project":
         yield from (f"git add {shown_path(one.path)}" for one in change.files)
         if change.adopted:
-            yield "billhook trust, for everybody else: you have approved the hooks that were moved, they have not"
+            yield "other users: billhook trust (the moved hooks are approved for you only)"
     yield f"billhook doctor {host.name}"
 
 
@@ -333,7 +335,7 @@ def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[s
 \b
 Examples:
   billhook uninstall claude             from your own settings
-  billhook uninstall all --dry-run      what would change
+  billhook uninstall all --dry-run      show the changes
   billhook uninstall {ANOTHER} --project    from the settings of this project
 
 \b
@@ -341,13 +343,13 @@ Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 )
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
-@flag("--dry-run", "dry", "Show what would change, and change nothing.")
+@flag("--dry-run", "dry", "Show the changes without making them.")
 @flag("--json", "as_json", "Print one line of JSON for each agent.")
 def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bool) -> int:
-    """Take billhook's entries out of an agent's settings, and nothing else.
+    """Remove billhook's entries from an agent's settings.
 
-    When nothing else was changed since, the file is what it was before, byte for byte. Hooks that --adopt moved go back
-    to where they were. The event log and what you have approved stay.
+    If nothing else was changed since, the file is byte for byte as before. Hooks that --adopt moved are restored to
+    that file. The event log and your approvals stay.
     """
     hosts, _ = named(agents)
     if not dry:
@@ -362,6 +364,6 @@ def _uninstall(host: Agent, asked: _InstallRequest) -> bool:
     with suppress(BillhookError):
         target = plan.Target(host, other, asked.project, state_root())
         if change.state == "absent" and target.path != change.file and ours(measured(target.text()), host):
-            elsewhere = f"it is installed in {target.path}: `billhook uninstall {host.name} --{other}`"
+            elsewhere = f"billhook is installed in {target.path}: `billhook uninstall {host.name} --{other}`"
             change = msgspec.structs.replace(change, notes=(*change.notes, elsewhere))
     return asked.make(change)

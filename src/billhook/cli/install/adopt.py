@@ -1,4 +1,4 @@
-"""An agent's own handlers as hooks of a hooks.yaml, so that they are logged, explained and kept warm."""
+"""`install --adopt`: turns an agent's handlers into hooks of a hooks.yaml, so that they are logged and explained."""
 
 import json
 import re
@@ -16,24 +16,24 @@ from billhook.core.dialect_traits import meanings
 from billhook.core.tools import NAMINGS
 
 MARK: Final = "x-adopted"
-"""The key of an adopted hook that says what it was: for whoever has only the repository, and uninstalls."""
-_SAID_ELSEWHERE: Final = frozenset({"asyncRewake", "type", "matcher", "name", "description", "once"})
+"""The key of an adopted hook that holds its original entry: `uninstall` needs it in a clone of the repository."""
+_HANDLED: Final = frozenset({"asyncRewake", "type", "matcher", "name", "description", "once"})
 _SAME: Final = {
     **{key: key for key in ("if", "shell", "headers", "allowedEnvVars")},
     "async": "background",
     "statusMessage": "title",
 }
-"""Keys of handlers that a hooks.yaml has, too, and what they are called there."""
+"""Keys of handlers that also exist in a hooks.yaml, with their names there."""
 _OF_GROUPS: Final = frozenset({"matcher", "sequential", "description"})
 _EVERYTHING: Final = ("", "*", ".*")
 _TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
 
 
 class Adoption:
-    """What can be moved, and what has to stay where it is."""
+    """The handlers that can be moved, and those that can't, with the reason."""
 
     def __init__(self, host: Agent, found: Iterable[Handler], taken: set[str]) -> None:
-        """`taken` are names that hooks have already."""
+        """`taken`: names of existing hooks."""
         self._host, self._taken = host, set(taken)
         self._events = {own: own_events(host.name, own) for own in host.spellings.values()}
         self.hooks: dict[str, dict[str, Any]] = {}
@@ -50,14 +50,14 @@ class Adoption:
     def _take(self, handler: Handler) -> None:
         action = _action(handler.data, self._host)
         if why := self._stays(handler, action):
-            self.staying.append(f"the {handler.event} hook in line {handler.line} stays where it is: {why}")
+            self.staying.append(f"the {handler.event} hook in line {handler.line} stays there: {why}")
             return
         assert action is not None
         event, given = self._events[handler.event], handler.data.get("name")
         stem = given if isinstance(given, str) and not checked_name(given) else made_name(action, event)
         name = free_name(stem, event, self._taken | RESERVED)
         self._taken.add(name)
-        mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the agent, its event, what was there
+        mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the original entry, with its event
         self.hooks[name] = {**self._fields(handler, event, action), MARK: mark}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
         self.handlers.append(Adopted(handler.event, handler.entry, name))
@@ -67,23 +67,23 @@ class Adoption:
         if action is None:
             kind = handler.data.get("type")
             typed = isinstance(kind, str) and kind not in ("command", "http")
-            return f"billhook runs no hooks of type `{kind}`" if typed else "it runs nothing"
+            return f"billhook can't run hooks of type `{kind}`" if typed else "it has no command"
         if handler.data.get("asyncRewake") is True:
-            return "`asyncRewake` wakes the agent, and billhook can't"
+            return "billhook does not support `asyncRewake`"
         if is_billhook(action):
-            return "it calls billhook, and would do so a second time; remove it"
+            return "it calls billhook, which would run twice; remove it"
         if handler.event not in self._events:
-            return "billhook has no such event"
+            return "billhook does not support this event"
         command = self._host.command_key
         own = {RunAction: (command, "command"), Exec: ("command", "args"), Url: ("url",)}[type(action)]
-        known = {*_SAID_ELSEWHERE, *_SAME, *own, self._host.timeout_key, *(self._host.fail_closed or ())[:1]}
+        known = {*_HANDLED, *_SAME, *own, self._host.timeout_key, *(self._host.fail_closed or ())[:1]}
         odd = [key for key in handler.data if key not in known]
         odd += [key for key in handler.group if key not in _OF_GROUPS]
         pattern, seconds = (handler.data.get(key, handler.group.get(key)) for key in ("matcher", "timeout"))
         odd += ["matcher"] if pattern is not None and not isinstance(pattern, str) else []
         positive = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
         odd += ["timeout"] if seconds is not None and not positive else []
-        return f"a hooks.yaml has no words for its `{odd[0]}`" if odd else ""
+        return f"a hooks.yaml has no equivalent of its `{odd[0]}`" if odd else ""
 
     def _fields(self, handler: Handler, event: str, action: Action) -> dict[str, Any]:
         data, host = handler.data, self._host
@@ -110,13 +110,13 @@ class Adoption:
             fields["timeout"] = _number(meanings(host.name).timeout_for(event))
         if host.fail_closed and data.get(host.fail_closed[0]) == host.fail_closed[1]:
             fields["gate"] = True
-        if fields.get("background") is True:  # nothing waits for it, so the agent ignores what its failure would do
+        if fields.get("background") is True:  # nothing waits for it, so its failure can't block
             fields.pop("gate", None)
         return fields
 
 
 def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
-    """What a handler does; None when it is nothing that we can do."""
+    """The action of a handler; None if billhook can't run it."""
     command, url, args = data.get(host.command_key, data.get("command")), data.get("url"), data.get("args")
     kind = data.get("type", "command" if not host.typed else None)
     if kind == "http" and isinstance(url, str):
@@ -142,33 +142,36 @@ def _number(seconds: float) -> int | float:
     return int(seconds) if seconds == int(seconds) else seconds
 
 
-# What an adopted hook says about where it came from, in the hooks.yaml itself.
+# The origin of adopted hooks, as the hooks.yaml records it.
 def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
-    """What a hooks.yaml says was moved there from an agent's file; None when nothing was. Raises FaultyFileError."""
+    """The handlers that were moved into a hooks.yaml from an agent's file; None if there are none.
+
+    Raises FaultyFileError.
+    """
     hooks = hooks_in(data, file)
     found = [one for name, fields in hooks.items() if (one := _adopted(name, fields.get(MARK), host)) is not None]
     if not found:
         return None
-    # a hook that was rewritten since is not taken out: its text is another than the one that came
-    pieces = pieces_of(data, {one.name: _as_it_came(one, host) for one in found})
+    # a hook that was edited since is not removed: its text no longer matches
+    pieces = pieces_of(data, {one.name: _original_fields(one, host) for one in found})
     return Moved(file=file, existed=True, after="", pieces=pieces, handlers=tuple(found))
 
 
-def _adopted(name: str, said: object, host: Agent) -> Adopted | None:
-    words = said.split(" ", 2) if isinstance(said, str) else []
+def _adopted(name: str, mark: object, host: Agent) -> Adopted | None:
+    words = mark.split(" ", 2) if isinstance(mark, str) else []
     if len(words) < 3 or words[0] != host.name or words[1] not in host.spellings.values():
         return None
     try:
         entry = json.loads(words[2])
     except ValueError:
         return None
-    inner = entry.get("hooks") if isinstance(entry, dict) else None  # of a group: one handler, and nothing else
+    inner = entry.get("hooks") if isinstance(entry, dict) else None  # of a group: must be exactly one handler
     alone = isinstance(inner, list) and len(inner) == 1 and isinstance(inner[0], dict)
     return Adopted(words[1], entry, name) if isinstance(entry, dict) and (alone or host.shape == "flat") else None
 
 
-def _as_it_came(one: Adopted, host: Agent) -> dict[str, Any]:
-    """The hook that was made of it."""
+def _original_fields(one: Adopted, host: Agent) -> dict[str, Any]:
+    """The fields of the hook, as they were when it was adopted."""
     nested = host.shape == "nested"
     data = one.entry["hooks"][0] if nested else one.entry
     group = {key: value for key, value in one.entry.items() if key != "hooks"} if nested else {}

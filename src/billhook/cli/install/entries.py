@@ -1,4 +1,4 @@
-"""The entries that make an agent ask billhook: what is written into its file, and how it is known again."""
+"""The entries in an agent's file that call billhook: how they are written, and how they are recognised later."""
 
 import json
 import math
@@ -16,14 +16,14 @@ from billhook.config.declaration import Action, RunAction, Url
 from billhook.config.installation import is_billhook
 from billhook.config.nodes import Node
 
-SECONDS: Final = 60.0  # the time-out that is written where no hook needs more
+SECONDS: Final = 60.0  # the time-out of an entry, unless a hook needs more
 PROGRAM: Final = "billhook-hook"
-NAME: Final = "billhook"  # what an entry is called, where the agent lets it have a name
+NAME: Final = "billhook"  # the name of an entry, for agents whose entries have one
 TOKEN_VARIABLE: Final = "BILLHOOK_TOKEN"
 PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
 REFUSED_WITHOUT: Final = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch"})
-"""Events that are refused where billhook is missing: before something happens, and never where a refusal would keep an
-agent going."""
+"""Events that are refused if billhook is missing: those before an action. Refusing the others would keep an agent
+going."""
 MISSING_HERE: Final = (
     "billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again."
 )
@@ -37,17 +37,17 @@ IfMissing = Literal["deny", "allow"]
 
 
 class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person chose for the entries."""
+    """The options of the entries."""
 
     scope: Scope
-    program: str = PROGRAM  # what is run: an absolute path for the user's own file, the bare name in a project's
+    program: str = PROGRAM  # an absolute path in the user's file, the bare name in a project's
     if_missing: IfMissing = "deny"
-    http: str = ""  # The daemon's address, such as `http://127.0.0.1:8123`; empty: a command is run
-    seconds: Mapping[str, float] = {}  # events whose hooks need more time than usual
+    http: str = ""  # the daemon's address, such as `http://127.0.0.1:8123`; empty: run a command
+    seconds: Mapping[str, float] = {}  # events whose hooks need more than the usual time-out
 
 
 def entry(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
-    """One entry, as it is in the list of an event."""
+    """One item for the list of an event."""
     seconds, deadline = times(host, event, options.seconds.get(event, 0))
     if options.http and event not in host.no_http:
         handler = _http(host, event, options, deadline)
@@ -61,7 +61,7 @@ def entry(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
 
 
 def is_refused(host: Agent, event: str) -> bool:
-    """Whether an event is refused where billhook is missing, or fails altogether."""
+    """Whether an event is refused if billhook is missing, or can't start."""
     return whole(event) in REFUSED_WITHOUT or event in host.also_refused
 
 
@@ -76,7 +76,7 @@ def _http(host: Agent, event: str, options: EntryOptions, deadline: int) -> dict
 
 
 def times(host: Agent, event: str, needed: float) -> tuple[int, int]:
-    """The agent's time-out in seconds and our deadline in milliseconds, which lies below it."""
+    """The agent's time-out in seconds, and billhook's deadline in milliseconds, which is shorter."""
     if event == "SessionEnd" and needed <= host.ending[0]:
         return int(host.ending[0]), host.ending[1]
     wanted = max(SECONDS if event != "SessionEnd" else 0, needed + _margin(needed))
@@ -85,13 +85,13 @@ def times(host: Agent, event: str, needed: float) -> tuple[int, int]:
 
 
 def _margin(seconds: float) -> float:
-    """What an agent and a shell may need before we begin, and to read what we said."""
+    """Time for the agent and the shell to start billhook, and to read its answer."""
     return min(2.0, max(0.5, seconds / 10))
 
 
 def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> str:
-    """The command line: billhook where it is there, and otherwise what shall happen without it."""
-    # of a narrower event it says that only the hooks for just that event are meant: the others hear of the whole one
+    """The command line: runs billhook, or does what `--if-missing` selects if billhook is missing."""
+    # for a narrower event, only the hooks of that event run: all others run for the whole event
     argument = f" {host.spellings[event]}" if host.event_argument or whole(event) != event else ""
     program = shlex.quote(options.program)
     run = f"exec {program} --as {host.name} --deadline {deadline} --from {options.scope}{argument}"
@@ -101,18 +101,18 @@ def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> st
 
 
 def _without(host: Agent, event: str, options: EntryOptions) -> str:
-    """What a shell does in billhook's place."""
+    """The shell commands that run if billhook is missing."""
     if options.if_missing == "allow" and event in _WARNED:
-        heard = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
-        return f"{{ {heard}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
+        stdout = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
+        return f"{{ {stdout}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
     if options.if_missing == "allow" or not is_refused(host, event):
         return "exit 0"
     reason = MISSING_HERE if options.scope == "project" else MISSING_THERE.format(host.name)
     refusal = host.refusal(options.scope, whole(event))
-    said = refusal.output(reason)
-    told = f"echo {shlex.quote(json.dumps(said, ensure_ascii=False))}; " if said else ""
-    heard = f"echo {shlex.quote(reason)} >&2; " if refusal.code else ""
-    return f"{{ {told}{heard}exit {refusal.code}; }}"
+    answer = refusal.output(reason)
+    stdout = f"echo {shlex.quote(json.dumps(answer, ensure_ascii=False))}; " if answer else ""
+    stderr = f"echo {shlex.quote(reason)} >&2; " if refusal.code else ""
+    return f"{{ {stdout}{stderr}exit {refusal.code}; }}"
 
 
 _WORD: Final = r"(?:[\w@%+=:,./-]+|'(?:[^']|'\"'\"')*')"
@@ -121,24 +121,24 @@ _WRITTEN: Final = re.compile(
     rf"(?:command -v {_WORD} >/dev/null 2>&1 \|\| (?:exit 0|\{{ .* \}}); )?{_CALL.pattern}(?: --from \w+)?(?: \w+)?",
     re.DOTALL,
 )
-"""Exactly what `command` makes; earlier versions did not say whose file it is."""
+"""Exactly what `command` returns. Earlier versions wrote no `--from`."""
 _ADDRESS: Final = re.compile(
     r"(?P<base>https?://(?:[\w.-]+|\[[\w:.]+\])(?::\d+)?)/hook/(?P<name>[\w-]+)\?.*?\bdeadline=(?P<ms>\d+)"
 )
-_VARIABLES: Final = ([TOKEN_VARIABLE, PROJECT_VARIABLE], [TOKEN_VARIABLE])  # earlier versions did not carry the project
+_VARIABLES: Final = ([TOKEN_VARIABLE, PROJECT_VARIABLE], [TOKEN_VARIABLE])  # earlier versions did not send the project
 
 
 class EntryCall(msgspec.Struct, frozen=True):
-    """What an entry runs or asks."""
+    """The program that an entry runs, or the address that it calls."""
 
     dialect: str
     deadline: int  # milliseconds
     program: str = ""
-    address: str = ""  # where the daemon is asked over HTTP; then there is no program
+    address: str = ""  # the daemon's, if the entry calls it over HTTP; then `program` is empty
 
 
 def parse(handler: Mapping[str, Any]) -> EntryCall | None:
-    """What a handler runs or asks, where it has the words of `entry`: whoever wrote it."""
+    """The call of a handler that has the form of `entry`, also if a person wrote it; else None."""
     for text in _commands(handler):
         if found := _CALL.search(text):
             return EntryCall(found["name"], int(found["ms"]), program=shlex.split(found["program"])[0])
@@ -153,7 +153,7 @@ def _commands(handler: Mapping[str, Any]) -> list[str]:
 
 
 def is_written(handler: object) -> bool:
-    """Whether a handler of an agent's file was written by `install`, for whichever agent."""
+    """Whether `install` wrote this handler, for any agent."""
     if not isinstance(handler, dict) or (call := parse(handler)) is None:
         return False
     if call.address:
@@ -162,7 +162,7 @@ def is_written(handler: object) -> bool:
 
 
 def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[str, dict[str, Any]]:
-    """The entries of these canonical events, by what the agent calls each."""
+    """The entries of these canonical events, by the agent's names of the events."""
     return {host.spellings[event]: entry(host, event, options) for event in events}
 
 
@@ -170,30 +170,30 @@ def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[st
 class Handler(msgspec.Struct, frozen=True):
     """One handler of an agent's file."""
 
-    event: str  # what the agent calls it
-    at: int  # which item of the event's list it is, or stands in
-    inner: int  # which item of that group's `hooks`; -1 in a flat file
+    event: str  # the agent's name of it
+    at: int  # index in the event's list: of the handler, or of its group
+    inner: int  # index in that group's `hooks`; -1 in a flat file
     data: dict[str, Any]
-    group: dict[str, Any]  # the group that it is in, without its handlers; empty in a flat file
+    group: dict[str, Any]  # its group, without the handlers; empty in a flat file
     line: int
 
     @property
     def entry(self) -> dict[str, Any]:
-        """What is in the event's list, as if the handler were alone there."""
+        """An item for the event's list with this handler alone."""
         return {**self.group, "hooks": [self.data]} if self.inner >= 0 else self.data
 
 
 def checked(text: str, host: Agent, file: str) -> edit_json.Document:
-    """The text with its places, if entries can be put into it. Raises FaultyFileError."""
+    """The parsed text, if entries can be added to it. Raises FaultyFileError."""
     document = edit_json.measured(text)
     root, hooks = document.root, edit_json.at_path(document, ["hooks"])
     if root is not None and not edit_json.is_mapping(root):
-        raise _wrong(root, file, "the file is no mapping", "put it all between `{` and `}`")
+        raise _wrong(root, file, "the file is not a mapping", "enclose its content in `{` and `}`")
     if hooks is not None and not edit_json.is_mapping(hooks):
-        raise _wrong(hooks, file, "`hooks` is no mapping", 'write "hooks": {}, or remove it')
+        raise _wrong(hooks, file, "`hooks` is not a mapping", 'write "hooks": {}, or remove it')
     for name, value in zip(edit_json.keys(hooks), edit_json.items(hooks), strict=True):
         if not isinstance(value.value, tuple) and name in host.spellings.values():
-            raise _wrong(value, file, f"`{name}` is no list", f'put it into a list: "{name}": [...]')
+            raise _wrong(value, file, f"`{name}` is not a list", f'write "{name}": [...]')
     return document
 
 
@@ -202,7 +202,7 @@ def _wrong(node: Node, file: str, message: str, hint: str) -> edit_json.FaultyFi
 
 
 def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
-    """Every handler that the agent would run, in the order of the file."""
+    """Every handler in the file, in its order."""
     found = []
     for event in dict.fromkeys(edit_json.keys(edit_json.at_path(document, ["hooks"]))):
         listed = edit_json.at_path(document, ["hooks", event])
@@ -219,17 +219,17 @@ def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 
 def _listed(node: Node | None) -> tuple[Node, ...]:
-    """The items of a list; nothing of anything else."""
+    """The items of a list; empty for anything else."""
     return node.value if node is not None and isinstance(node.value, tuple) else ()
 
 
 def ours(document: edit_json.Document, host: Agent) -> list[Handler]:
-    """The handlers that `install` has written."""
+    """The handlers that `install` wrote."""
     return [one for one in handlers(document, host) if is_written(one.data)]
 
 
 def by_hand(document: edit_json.Document, host: Agent) -> list[Handler]:
-    """The handlers that call billhook in a person's own words."""
+    """The handlers that call billhook and were not written by `install`."""
     found = []
     for one in handlers(document, host):
         actions: list[Action] = [*map(RunAction, _commands(one.data))]
@@ -240,13 +240,13 @@ def by_hand(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 
 def holds(document: edit_json.Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether exactly these entries of ours are there."""
+    """Whether billhook's entries are exactly these."""
     found = [(one.event, one.entry) for one in ours(document, host)]
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
 
 
 def with_entries(text: str, host: Agent, wanted: Mapping[str, Any]) -> str:
-    """The text with one more entry at the end of each event's list."""
+    """The text with an entry added at the end of each event's list."""
     text = edit_json.begun(text)
     document = edit_json.measured(text)
     for key, value in host.head.items():
@@ -263,9 +263,9 @@ def with_entries(text: str, host: Agent, wanted: Mapping[str, Any]) -> str:
 
 
 def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original: str | None = None) -> str:
-    """The text without the handlers that `leaves` picks, and without what only held them.
+    """The text without the handlers that `leaves` selects, and without the containers that are then empty.
 
-    What `original` has stays, empty as it is; without it, whatever is empty then goes.
+    A container that is in `original` stays, also if it is empty.
     """
     document = edit_json.measured(text)
     found = handlers(document, host)
@@ -286,7 +286,7 @@ def without(text: str, host: Agent, leaves: Callable[[Handler], bool], original:
 
 
 def _pruned(text: str, path: list[str], original: edit_json.Document | None) -> str:
-    """The text without an empty container that was not there before."""
+    """The text without this container, if it is empty and not in `original`."""
     document = edit_json.measured(text)
     container = edit_json.at_path(document, path)
     if container is None or edit_json.items(container) or edit_json.inside(document, container).strip():
@@ -298,7 +298,8 @@ def _pruned(text: str, path: list[str], original: edit_json.Document | None) -> 
 
 
 def _without_head(text: str, host: Agent, original: edit_json.Document | None) -> str:
-    """The text without the keys that came with our entries: when nothing else is left, or the others did without."""
+    """The text without the keys that came with billhook's entries, if they are not needed: nothing else is left, or the
+    original did not have them."""
     kept = original.root if original is not None else None
     found, had = edit_json.keys(edit_json.measured(text).root), set(edit_json.keys(kept))
     if had or not set(found) - set(host.head):

@@ -1,4 +1,4 @@
-"""Agents' files on disk, where billhook-hook is, and what `install` remembers."""
+"""Agents' files on disk, the path of billhook-hook, and the backups of `install`."""
 
 import errno
 import hashlib
@@ -23,83 +23,84 @@ from billhook.core import client_env
 from billhook.core.errors import BillhookError, UsageError
 from billhook.store import files
 
+ALSO_CALLS: Final = "also calls billhook"
 _SWITCHES: Final = {"disableAllHooks": True, "hooksConfig.enabled": False, "tools.enableHooks": False}
 
 
 def notes_about(file: str, document: Document, host: Agent) -> list[str]:
-    """Sentences; `document` is the file without our entries."""
+    """Notes on what the user should change in a file; `document` is the file without billhook's entries."""
     off = []
     for path, value in _SWITCHES.items():
         found = at_path(document, path.split("."))
         if found is not None and found.value is value:
-            off.append(f"{file}:{found.line} switches all hooks off (`{path}`): {host.title} will not ask billhook")
-    for path in ("hooksConfig.disabled", "hooks.disabled"):  # some agents can switch off single hooks, by their names
+            off.append(f"{file}:{found.line} disables all hooks (`{path}`): {host.title} will not call billhook")
+    for path in ("hooksConfig.disabled", "hooks.disabled"):  # some agents can disable single hooks by name
         found = at_path(document, path.split("."))
         if host.named and found is not None and isinstance(found.value, tuple) and NAME in found.plain():
-            off.append(f"{file}:{found.line} switches billhook's hooks off (`{path}`): {host.title} will not ask it")
+            off.append(f"{file}:{found.line} disables billhook's hooks (`{path}`): {host.title} will not call it")
     twice = by_hand(document, host)
     return [
         *off,
-        *(f"{file}:{one.line} calls billhook as well, in words of your own; remove that entry" for one in twice),
+        *(f"{file}:{one.line} {ALSO_CALLS}, in an entry that `install` did not write; remove it" for one in twice),
         *(host.beside(file, sources.read_bytes) if host.beside else ()),
     ]
 
 
-# Where billhook-hook is, and whether it will still be there tomorrow.
-_REMEDY: Final = "install it to stay (`uv tool install billhook`, or pipx), and run that one"
-_TEMPORARY: Final = "a folder for temporary files"
+# The path of billhook-hook, and whether it is a lasting one.
+_REMEDY: Final = "install it permanently (`uv tool install billhook`, or pipx), and run that one"
+_TEMPORARY: Final = "a temporary folder"
 _SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders")
 _CACHES: Final = (("UV_CACHE_DIR", ""), ("PIPX_HOME", ".cache"), ("XDG_CACHE_HOME", ""))
 
 
 def on_path(program: str) -> str:
-    """Where a program is on PATH; empty when it is not there."""
+    """The path of a program on PATH; empty if it is not there."""
     return shutil.which(program, path=client_env.environ().get("PATH")) or ""
 
 
 def named(program: str) -> str:
-    """The program that a person chose, as an absolute path. Raises UsageError."""
+    """The program that the user chose, as an absolute path. Raises UsageError."""
     path = client_env.abspath(client_env.expanduser(program))
     if os.path.isdir(path):
         path = os.path.join(path, PROGRAM)
     if os.path.basename(path) != PROGRAM or not os.access(path, os.X_OK):
-        hint = f"name an executable `{PROGRAM}`, or the folder that it is in"
-        raise UsageError(f"`{program}` is no {PROGRAM} that can be run", hint=hint)
+        hint = f"name an executable `{PROGRAM}`, or its folder"
+        raise UsageError(f"`{program}` is not an executable {PROGRAM}", hint=hint)
     return path
 
 
 def lasting() -> str:
-    """The absolute path of billhook-hook, where it will stay. Raises UsageError."""
+    """A lasting absolute path of billhook-hook. Raises UsageError."""
     beside = os.path.join(os.path.dirname(sys.executable), PROGRAM)
     installed = on_path(PROGRAM)
     found = [path for path in (beside, installed and os.path.abspath(installed)) if path and os.access(path, os.X_OK)]
     if not found:
-        raise UsageError(f"there is no `{PROGRAM}` beside {sys.executable}", hint=_REMEDY)
+        raise UsageError(f"there is no `{PROGRAM}` next to {sys.executable}", hint=_REMEDY)
     stays = [path for path in found if not throw_away(path)]
     if not stays:
         raise UsageError(
-            f"this billhook is in {throw_away(found[0])}: entries in your own settings would soon lead nowhere",
+            f"this billhook is in {throw_away(found[0])}: entries in your settings would soon point to a missing file",
             place=found[0],
-            hint=f"{_REMEDY}; or name one that stays with --program",
+            hint=f"{_REMEDY}; or name a permanent one with --program",
         )
-    # The name on PATH outlives what it leads to: a new version may be put elsewhere.
+    # The link on PATH outlives its target: a new version may be installed elsewhere.
     return stays[-1] if os.path.samefile(stays[0], stays[-1]) else stays[0]
 
 
 def throw_away(path: str) -> str:
-    """What kind of throw-away place a program is in, or leads to; empty when it is in none."""
+    """The kind of temporary place in which a program is, or to which it links; empty if there is none."""
     caches = [os.path.join(value, rest) for name, rest in _CACHES if (value := client_env.environ().get(name))]
     caches += [client_env.expanduser("~/.cache"), client_env.expanduser("~/Library/Caches")]
     for one in (path, os.path.realpath(path)):
         if any(_below(one, cache) for cache in caches) or "/.cache/" in one:
-            return "a cache (uvx, pipx run and their like keep theirs there)"
+            return "a cache (of uvx, pipx run or a similar tool)"
         if any(_below(one, folder) for folder in (*_SCRATCH, tempfile.gettempdir())):
             return _TEMPORARY
     return ""
 
 
 def soon_gone(path: str) -> str:
-    """What kind of throw-away place a program is in that a person named; empty where their home is no better."""
+    """The kind of temporary place of a program that the user named; empty if the home folder is in one, too."""
     place = throw_away(path)
     return "" if place == _TEMPORARY == throw_away(client_env.expanduser("~")) else place
 
@@ -109,14 +110,14 @@ def _below(path: str, folder: str) -> bool:
 
 
 def of_a_project(path: str) -> str:
-    """The virtual environment inside a repository that a program belongs to; empty for any other."""
+    """The virtual environment of a repository to which a program belongs; empty if there is none."""
     above = os.path.dirname(os.path.dirname(os.path.realpath(path)))
     marks = (os.path.join(above, "pyvenv.cfg"), os.path.join(os.path.dirname(above), ".git"))
     return above if all(map(os.path.exists, marks)) else ""
 
 
 def agents_here(scope: Scope, project: str) -> dict[str, str]:
-    """The name of every agent, with how one sees that it is used here; empty when one doesn't."""
+    """For every agent, the path that shows that it is used here; empty if there is none."""
     seen = {}
     for host in AGENTS.values():
         places = [os.path.normpath(os.path.join(host.home(), trace)) for trace in host.traces]
@@ -127,23 +128,23 @@ def agents_here(scope: Scope, project: str) -> dict[str, str]:
 
 # Agents' files on disk:
 _NEW: Final = {"user": 0o600, "project": 0o666}
-"""The mode of a new file: the user's own is nobody else's business; a project's is as the umask has it."""
+"""The mode of a new file: private for the user's file; for a project's, the umask applies."""
 
 
 def behind(file: str, scope: Scope, project: str) -> str:
-    """The file that is really written: links are followed, out of a project they are not. Raises BillhookError."""
+    """The file that is written: links are followed, but not out of a project. Raises BillhookError."""
     real = os.path.realpath(file)
     if scope == "project" and not real.startswith(os.path.join(os.path.realpath(project), "")):
-        hint = "replace the link by a file of the project"
-        raise BillhookError(f"it leads out of the project, to {real}", place=file, hint=hint)
+        hint = "replace the link with a file in the project"
+        raise BillhookError(f"this link leads out of the project, to {real}", place=file, hint=hint)
     if os.path.islink(file) and not os.path.isdir(os.path.dirname(real)):
-        hint = "mend the link, or remove it"
-        raise BillhookError(f"it is a link to {real}, which is not there", place=file, hint=hint)
+        hint = "fix or remove the link"
+        raise BillhookError(f"this is a link to {real}, which does not exist", place=file, hint=hint)
     return real
 
 
 def content(real: str) -> bytes | None:
-    """What is in a file; None when there is none. Raises BillhookError for what can't be read."""
+    """The content of a file; None if it does not exist. Raises BillhookError if it can't be read."""
     try:
         data = sources.read_bytes(real, MAX_BYTES)
     except FileNotFoundError:
@@ -151,18 +152,20 @@ def content(real: str) -> bytes | None:
     except OSError as error:
         raise _explained("read", real, error) from error
     if len(data) > MAX_BYTES:
-        raise BillhookError(f"more than {MAX_BYTES:,} bytes", place=real, hint="this is no settings file")
+        raise BillhookError(
+            f"the file has more than {MAX_BYTES:,} bytes", place=real, hint="this is not a settings file"
+        )
     return data
 
 
 def replace(real: str, data: bytes, scope: Scope, expected: bytes | None) -> list[str]:
-    """Put `data` in the place of `expected`, all at once, with the same mode; the folders that had to be made.
+    """Replace `expected` with `data` atomically, with the same mode; returns the folders that were created.
 
-    Raises BillhookError, and then nothing was changed.
+    Raises BillhookError; then nothing was changed.
     """
     if content(real) != expected:
         hint = "run it again"
-        raise BillhookError("it was changed while it was being looked at; nothing was written", place=real, hint=hint)
+        raise BillhookError("the file was changed by another process; nothing was written", place=real, hint=hint)
     folder, missing, made = os.path.dirname(real), list[str](), list[str]()
     while not os.path.isdir(folder):
         missing.insert(0, folder)
@@ -186,7 +189,7 @@ def _write(real: str, data: bytes, scope: Scope) -> None:
         with open(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            with suppress(FileNotFoundError):  # mode and owner of the file that is there
+            with suppress(FileNotFoundError):  # keep mode and owner of the existing file
                 found, mine = os.stat(real), os.fstat(descriptor)
                 os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
                 with suppress(OSError):  # only root may give files away
@@ -202,9 +205,9 @@ def _write(real: str, data: bytes, scope: Scope) -> None:
 
 
 def remove(real: str, expected: bytes | None, made: list[str]) -> None:
-    """Remove a file, and the folders that were made for it and are empty. Raises BillhookError."""
+    """Remove a file, and the folders that were created for it if they are empty. Raises BillhookError."""
     if content(real) != expected:
-        raise BillhookError("it was changed while it was being looked at", place=real, hint="run it again")
+        raise BillhookError("the file was changed by another process", place=real, hint="run it again")
     try:
         os.unlink(real)
         _sync(os.path.dirname(real))
@@ -214,7 +217,7 @@ def remove(real: str, expected: bytes | None, made: list[str]) -> None:
 
 
 def unmake(made: list[str]) -> None:
-    """Remove folders that are empty, the innermost first."""
+    """Remove empty folders, the innermost first."""
     for folder in reversed(made):
         with suppress(OSError):
             os.rmdir(folder)
@@ -230,20 +233,20 @@ def _sync(folder: str) -> None:
 
 
 def _explained(doing: str, real: str, error: OSError) -> BillhookError:
-    hint = _HINTS.get(error.errno or 0, "look at the permissions of the file and of its folder")
-    return BillhookError(f"can't {doing} it: {error.strerror or error}", place=real, hint=hint)
+    hint = _HINTS.get(error.errno or 0, "check the permissions of the file and of its folder")
+    return BillhookError(f"can't {doing} the file: {error.strerror or error}", place=real, hint=hint)
 
 
 _HINTS: Final = {
-    errno.ENOSPC: "make room on that disk",
-    errno.EROFS: "that disk is read-only: edit the file where it comes from",
-    errno.ENOTDIR: "a file lies where a folder is needed: move it away",
-    errno.EBUSY: "the file is mounted on its own; edit it where it comes from",
-    errno.ELOOP: "the links go in a circle: mend them",
+    errno.ENOSPC: "free some space on that disk",
+    errno.EROFS: "that disk is read-only: edit the original of the file",
+    errno.ENOTDIR: "there is a file where a folder is needed: move it away",
+    errno.EBUSY: "the file is a mount point: edit the original",
+    errno.ELOOP: "the links form a circle: fix them",
 }
 
 
-# What `install` remembers, in the user's own state:
+# The backups of `install`, in the user's state:
 _LARGEST: Final = 4 << 20
 _RECORD: Final = "record.json"
 _BEFORE: Final = "before"
@@ -254,18 +257,18 @@ _YAML: Final = "hooks.yaml"
 class Adopted(msgspec.Struct, frozen=True):
     """One handler that was moved into a hooks.yaml."""
 
-    event: str  # what the agent calls it
-    entry: dict[str, Any]  # what stood in the event's list: a group with this one handler, or the handler itself
-    name: str  # What it is called in hooks.yaml
+    event: str  # the agent's name of it
+    entry: dict[str, Any]  # the item of the event's list: a group with this one handler, or the handler itself
+    name: str  # its name in hooks.yaml
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """Where adopted handlers went."""
+    """The hooks.yaml to which handlers were moved."""
 
     file: str
     existed: bool
-    after: str  # the hash of that file with them
-    pieces: tuple[str, ...]  # the texts that were added
+    after: str  # the hash of that file after the move
+    pieces: tuple[str, ...]  # the added texts
     handlers: tuple[Adopted, ...]
     made: tuple[str, ...] = ()
 
@@ -276,9 +279,9 @@ class InstallBackup(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     scope: Scope
     file: str
-    existed: bool  # whether there was a file before
-    after: str  # the hash of the file with our entries
-    made: tuple[str, ...] = ()  # folders that had to be made for it
+    existed: bool  # whether the file existed before
+    after: str  # the hash of the file with billhook's entries
+    made: tuple[str, ...] = ()  # folders that were created for it
     moved: Moved | None = None
 
 
@@ -287,7 +290,7 @@ def digest(data: bytes | None) -> str:
 
 
 class Shelf:
-    """The place of one agent's file in our state."""
+    """The backup of one agent's file, in a folder of the user's state."""
 
     def __init__(self, root: Path, host: Agent, scope: Scope, file: str) -> None:
         key = hashlib.sha256(os.fsencode(file)).hexdigest()[:12]
@@ -296,40 +299,40 @@ class Shelf:
 
     @property
     def backup(self) -> Path:
-        """The file as it was right before it was changed."""
+        """The file just before the last change."""
         return self.folder / f"{self.name}.{_BEFORE}"
 
     def kept(self) -> InstallBackup | None:
-        """What is remembered; None when nothing is, or it can't be believed."""
+        """The record of the installation; None if there is none. Raises BillhookError if it is damaged."""
         data = files.read_bytes(self.folder / _RECORD, _LARGEST, root=self.root)
         if data is None:
             return None
         try:
             return msgspec.json.decode(data, type=InstallBackup)
         except msgspec.MsgspecError:
-            hint = f"remove {self.folder}; entries can then still be removed one by one"
+            hint = f"remove {self.folder}; `billhook uninstall` then still removes the entries"
             message = "the record of this installation is damaged"
             raise BillhookError(message, place=str(self.folder), hint=hint) from None
 
     def restored(self) -> bytes | None:
-        """The file as it shall be without us; None when that is not known."""
+        """The file without billhook's entries; None if that is unknown."""
         return files.read_bytes(self.folder / _RESTORE, _LARGEST, root=self.root)
 
     def yaml(self) -> bytes | None:
-        """The hooks.yaml as it was before handlers were moved there; None when there was none."""
+        """The hooks.yaml before handlers were moved there; None if there was none."""
         return files.read_bytes(self.folder / _YAML, _LARGEST, root=self.root)
 
     def keep(
         self, kept: InstallBackup, before: bytes | None = None, restore: bytes | None = None, yaml: bytes | None = None
     ) -> None:
-        """Remember. Raises StoreError, and then nothing may be changed."""
+        """Save the record and the given files. Raises StoreError; then nothing may be changed."""
         for name, data in ((self.backup.name, before), (_RESTORE, restore), (_YAML, yaml)):
             if data is not None:
                 self._write(name, data)
         self._write(_RECORD, msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
 
     def forget(self) -> None:
-        """Nothing has to be put back any more; the backup stays."""
+        """Remove what is only needed to restore the file; the backup stays."""
         for name in (_RECORD, _RESTORE, _YAML):
             files.remove(self.folder / name, root=self.root)
 

@@ -1,4 +1,4 @@
-"""Installing into an agent's file, and out of it again: first what would change, then the change itself."""
+"""Changes to an agent's file by `install` and `uninstall`: they are planned first, then made."""
 
 import functools
 import json
@@ -27,10 +27,10 @@ State = Literal["installed", "updated", "already", "removed", "absent"]
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """One file, before and after; None: there is none."""
+    """One file, before and after; None: no such file."""
 
     path: str
-    real: str  # what is written: links are followed
+    real: str  # the file that is written: links are followed
     before: bytes | None
     after: bytes | None
 
@@ -41,12 +41,12 @@ class InstallChange(msgspec.Struct, frozen=True, kw_only=True):
     target: "Target"
     state: State
     files: tuple[FileChange, ...]  # the agent's own file first, then the hooks.yaml, if handlers are moved
-    events: tuple[str, ...] = ()  # what the agent calls those that run billhook from then on
-    adopted: tuple[str, ...] = ()  # the names of handlers that are moved, as hooks
+    events: tuple[str, ...] = ()  # events for which the agent calls billhook then, by its names
+    adopted: tuple[str, ...] = ()  # the hook names of moved handlers
     notes: tuple[str, ...] = ()
-    kept: InstallBackup | None = None  # what is remembered of an installation
-    restore: bytes | None = None  # the agent's file as it must be without us
-    yaml_restore: bytes | None = None  # the hooks.yaml as it must be then
+    kept: InstallBackup | None = None  # the record of the installation
+    restore: bytes | None = None  # the agent's file without billhook's entries
+    yaml_restore: bytes | None = None  # the hooks.yaml without the moved handlers
 
     @property
     def file(self) -> str:
@@ -54,23 +54,23 @@ class InstallChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target:
-    """An agent's file, as it is now and as it is remembered."""
+    """An agent's file, and the record of the installation in it."""
 
     def __init__(self, host: Agent, scope: Scope, project: str, root: Path) -> None:
         self.host, self.scope, self.project = host, scope, project
         self.path = host.file(scope, project)
         if scope == "project" and not host.project_file:
-            raise UsageError(f"{host.title} has no settings for a project", hint="--user writes your own")
+            raise UsageError(f"{host.title} has no project settings", hint="use --user for your own settings")
         self.real = files.behind(self.path, scope, project)
         self.data = files.content(self.real)
         self.shelf = Shelf(root, host, scope, self.real)
         self.kept = self.shelf.kept()
         self.untouched = self.kept is not None and digest(self.data) == self.kept.after
-        """Nobody has changed it since we did."""
+        """It was not changed since `install` wrote it."""
 
     @functools.cached_property
     def moved(self) -> Moved | None:
-        """What was adopted from it: as we remember, or, when somebody else installed it, as the hooks.yaml says."""
+        """The handlers adopted from it: by the record, or by the hooks.yaml if another user installed it."""
         if self.kept is not None or not entries.ours(measured(self.text()), self.host):
             return self.kept.moved if self.kept is not None else None
         real = files.behind(hooks_file(self.scope, self.project), self.scope, self.project)
@@ -78,13 +78,13 @@ class Target:
         return moved_into(real, data, self.host) if data is not None else None
 
     def text(self) -> str:
-        """What stands in it. Raises FaultyFileError."""
+        """Its settings as JSON. Raises FaultyFileError."""
         text = self.settings(self.data)
         entries.checked(text, self.host, self.path)
         return text
 
     def settings(self, data: bytes | None) -> str:
-        """The settings in such a file, as JSON."""
+        """The settings in such data, as JSON."""
         text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
         return decoded(text.encode("utf-8", "surrogateescape"), self.path)
 
@@ -93,7 +93,7 @@ class Target:
         return self.host.format.write(settings, (self.data or b"").decode("utf-8", "surrogateescape")).encode()
 
     def clean(self) -> str:
-        """Its text without our entries."""
+        """Its settings without billhook's entries."""
         text = self.text()
         if not entries.ours(measured(text), self.host):
             return text
@@ -104,7 +104,7 @@ class Target:
         return self.settings(data) if data is not None else None
 
     def restored(self) -> bytes | None:
-        """The file as it shall be without us; None: there shall be none."""
+        """The file after uninstalling; None: the file is removed."""
         if self.untouched and self.kept is not None:
             return self.shelf.restored() if self.kept.existed else None
         if self.moved is None and (self.data is None or not entries.ours(measured(self.text()), self.host)):
@@ -120,7 +120,7 @@ class Target:
 
 
 def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:
-    """The text with handlers where they came from, as far as they are not there."""
+    """The text with adopted handlers added back, unless they are there already."""
     there = [(one.event, one.data) for one in entries.handlers(measured(text), host)]
     for one in adopted:
         data = one.entry["hooks"][0] if host.shape == "nested" else one.entry
@@ -130,7 +130,7 @@ def put_back(text: str, host: Agent, adopted: Iterable[Adopted]) -> str:
 
 
 def as_it_was(text: str, original: str | None, host: Agent) -> str:
-    """The text with its `hooks` byte for byte as they were, if it has the same handlers."""
+    """The text with the original bytes of its `hooks`, if it has the same handlers."""
     if original is None:
         return text
     now, before = measured(text), measured(original)
@@ -150,7 +150,7 @@ def _each(document: Document, host: Agent) -> list[str]:
 def plan_install(
     target: Target, events: Iterable[str], options: entries.EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
 ) -> InstallChange:
-    """What installing would change. `events` are canonical names, `seconds` what configured hooks need."""
+    """The changes of `install`. `events` are canonical names, `seconds` the time-outs of configured hooks."""
     host = target.host
     clean = target.clean()
     adoption, moving = _adoption(target, clean) if adopt else (None, None)
@@ -158,7 +158,7 @@ def plan_install(
     if adoption is not None:
         names += [event for event in adoption.seconds if event not in names]
         seconds = {**seconds, **{event: max(seconds.get(event, 0), n) for event, n in adoption.seconds.items()}}
-        # what only held them stays, empty, so that `hooks` and its events keep their places
+        # empty containers stay, so that `hooks` and its events keep their places
         clean = entries.without(clean, host, lambda one: one in adoption.picked, clean) if adoption.picked else clean
     wanted = entries.wanted(host, names, msgspec.structs.replace(options, seconds=seconds))
     found = entries.ours(measured(target.text()), host)
@@ -168,10 +168,12 @@ def plan_install(
         same = (target.change(target.data),)
         return InstallChange(target=target, state="already", files=same, events=tuple(wanted), notes=notes)
     if target.untouched and target.moved is None and not (adoption and adoption.picked):
-        clean = target.settings(target.restored())  # byte for byte what was there before us
+        clean = target.settings(target.restored())  # byte for byte the file before the installation
     after = target.file(entries.with_entries(clean, host, wanted))
     if not entries.holds(entries.checked(target.settings(after), host, target.path), host, wanted):
-        raise BillhookError("entries can't be put into it", place=target.path, hint="write its `hooks` in a plain form")
+        raise BillhookError(
+            "can't add entries to this file", place=target.path, hint="write its `hooks` in the usual form"
+        )
     return InstallChange(
         target=target,
         state="updated" if found else "installed",
@@ -198,14 +200,14 @@ def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
 
 
 def hooks_file(scope: Scope, project: str) -> str:
-    """The hooks.yaml that handlers are moved into."""
+    """The hooks.yaml for adopted handlers."""
     of_project = [os.path.join(project, ".billhook", name) for name in ("hooks.yaml", "hooks.yml")]
     paths = sources.user_files()[1:] if scope == "user" else of_project
     return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
 def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, Moved] | None]:
-    """What is moved, and the hooks.yaml with it."""
+    """The handlers to move, and the change to the hooks.yaml."""
     path = hooks_file(target.scope, target.project)
     real = files.behind(path, target.scope, target.project)
     data = files.content(real)
@@ -214,8 +216,8 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
         return adoption, None
     after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
     if adoption.parallel and not says_parallel(after, path):
-        how = "add `parallelExecution: true` to it to run all of its hooks at once, as the agent did"
-        adoption.staying.append(f"in {path} hooks run in turn; {how}")
+        how = "add `parallelExecution: true` there to run them in parallel, as the agent did"
+        adoption.staying.append(f"the hooks in {path} run one after the other; {how}")
     before = target.moved or Moved(file=real, existed=True, after="", pieces=(), handlers=())
     moved = Moved(
         file=real,
@@ -229,7 +231,7 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
 
 
 def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
-    """The hooks.yaml as it shall be without what was moved there."""
+    """The hooks.yaml without the moved handlers."""
     if target.moved is None:
         return data
     change = _unmoved(target, target.moved, [])
@@ -237,7 +239,7 @@ def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
 
 
 def plan_uninstall(target: Target) -> InstallChange:
-    """What uninstalling would change."""
+    """The changes of `uninstall`."""
     restored = target.restored()
     notes: list[str] = []
     changes = [target.change(restored)]
@@ -249,7 +251,7 @@ def plan_uninstall(target: Target) -> InstallChange:
 
 
 def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | None:
-    """The hooks.yaml without what was moved there."""
+    """The change to the hooks.yaml that removes the moved handlers."""
     data = files.content(moved.file)
     if data is None:
         return None
@@ -263,13 +265,13 @@ def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | Non
             left = True
     if left:
         names = ", ".join(one.name for one in moved.handlers)
-        notes.append(f"{moved.file} was changed, so remove what went back from it yourself: {names}")
+        notes.append(f"{moved.file} was changed; remove these restored hooks from it yourself: {names}")
     after = None if is_bare(text) else text.encode("utf-8", "surrogateescape")
     return FileChange(moved.file, moved.file, data, after)
 
 
 def carry_out(change: InstallChange) -> None:
-    """Make the change. What has to be restored one day is remembered before anything is written."""
+    """Make the change. The backup is saved before anything is written."""
     if change.state == "already":
         return
     if change.state in ("removed", "absent"):
@@ -277,11 +279,11 @@ def carry_out(change: InstallChange) -> None:
         return
     target = change.target
     assert change.kept is not None
-    # What was there before us stays the backup as long as nobody but us has changed it.
+    # The first backup stays as long as only `install` has changed the file.
     before = None if target.untouched else target.data
     target.shelf.keep(change.kept, before, change.restore, change.yaml_restore)
     made = {}
-    for one in reversed(change.files):  # moved handlers arrive before they leave
+    for one in reversed(change.files):  # moved handlers are added before they are removed
         assert one.after is not None
         made[one.real] = files.replace(one.real, one.after, target.scope, one.before)
     moved = change.kept.moved
@@ -299,7 +301,7 @@ def _take_out(change: InstallChange) -> None:
         if one.after is not None:
             files.replace(one.real, one.after, target.scope, one.before)
             continue
-        made = list(kept.made) if kept is not None else []  # the folders that go with the file, when they are empty
+        made = list(kept.made) if kept is not None else []  # folders to remove with the file, if they are empty
         if kept is not None and kept.moved is not None and one.real == kept.moved.file:
             made = list(kept.moved.made) or [os.path.dirname(one.real)]
         files.remove(one.real, one.before, made)
@@ -307,19 +309,19 @@ def _take_out(change: InstallChange) -> None:
         target.shelf.forget()
 
 
-# Which events an agent shall ask about, and how long each may take.
+# The events for which an agent calls billhook, and their time-outs.
 _MARGIN = 2.0
 _OF_A_PROJECT: tuple[Layer, ...] = ("project", "local")
 
 
 class Needs:
-    """What configured hooks need, beside what every agent is asked about."""
+    """The events and time-outs that configured hooks need, added to the agent's usual events."""
 
     def __init__(self, target: Target) -> None:
         host = target.host
         self.events = list(host.events)
         self.seconds: dict[str, float] = {}
-        for event, seconds in (*_configured(target), *_standing(target)):
+        for event, seconds in (*_configured(target), *_installed(target)):
             if event not in host.spellings:
                 continue
             if host.spellings[event] not in [host.spellings[one] for one in self.events]:
@@ -331,7 +333,7 @@ class Needs:
 def _configured(target: Target) -> list[tuple[str, float]]:
     """The events of hooks that apply here and that the agent doesn't run itself, with their time-outs.
 
-    What nobody approved has no say in the user's own settings: it may come from a clone.
+    Hooks that are not approved don't affect the user's settings: they may come from a clone.
     """
     own = target.scope == "user"
     config = load_config(target.project, layers=None if own else _OF_A_PROJECT, builtins=False, host=target.host.name)
@@ -347,8 +349,8 @@ def _configured(target: Target) -> list[tuple[str, float]]:
     return found
 
 
-def _standing(target: Target) -> list[tuple[str, float]]:
-    """What was installed before: hooks of another folder may need it."""
+def _installed(target: Target) -> list[tuple[str, float]]:
+    """The events and time-outs that are installed already: hooks of another folder may need them."""
     host = target.host
     found = []
     for one in entries.ours(measured(target.text()), host):
@@ -361,7 +363,7 @@ def _standing(target: Target) -> list[tuple[str, float]]:
 
 
 def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
-    """The canonical names of events that a person named, in any agent's spelling. Raises UsageError."""
+    """The canonical names of events that the user named, in any agent's spelling. Raises UsageError."""
     found: dict[str, str] = {}
     for word in _split(words):
         event = canonical_event(word)
@@ -373,15 +375,17 @@ def chosen_events(host: Agent, words: Iterable[str]) -> list[str]:
             raise UsageError(f"{host.title} has no event `{event}`", hint=f"it has {', '.join(host.spellings)}")
         found.setdefault(host.spellings[event], event)
     if not found:
-        raise UsageError("--events names no event", hint="as in --events PreToolUse,Stop; or leave it out")
+        raise UsageError("--events needs at least one event", hint="as in --events PreToolUse,Stop; or leave it out")
     return list(found.values())
 
 
 def widened(host: Agent, words: Iterable[str]) -> list[str]:
-    """Sentences about names that stand for a part of what is asked about instead."""
+    """Notes on named events that are narrower than the installed one."""
     named = {word.lower() for word in _split(words)}
     narrower = [(name, event) for name, event in NARROWER.get(host.name, {}).items() if name.lower() in named]
-    return [f"{name} is asked about as {host.spellings[event]}, which comes for every tool" for name, event in narrower]
+    return [
+        f"{name} is installed as {host.spellings[event]}, which is fired for every tool" for name, event in narrower
+    ]
 
 
 def _split(words: Iterable[str]) -> list[str]:

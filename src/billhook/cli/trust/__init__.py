@@ -1,4 +1,4 @@
-"""`billhook trust`: show hooks that wait for consent, approve them, list and revoke approvals."""
+"""`billhook trust`: show hooks that wait for approval, approve them, list and revoke approvals."""
 
 import os
 import re
@@ -27,56 +27,56 @@ from billhook.store.approvals import Approval, Approvals
 
 
 def list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as_json: bool) -> int:
-    """Show approvals of this project, or of every one; the newest first."""
+    """Show the approvals of this project, or of all projects, the newest first."""
     approvals = Approvals(Path(config.root))
     found = _known(config, approvals, everywhere)
     if words:
         found = list({one.file + one.hash: one for word in words for one in _called(word, found, config)}.values())
     for text in approvals.problems:
-        note(f"does not count: {text}")
-    nothing = "nothing was approved yet" if everywhere else "nothing was approved here"
+        note(f"ignored: {text}")
+    nothing = "there are no approvals" if everywhere else "there are no approvals here"
     lines = [line for one in found for line in _lines(one, config)] or [nothing]
     report(as_json, lines, *(_data(one, config) for one in found))
     return 0
 
 
 def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: bool) -> int:
-    """Take approvals back, and say what does not run any more."""
+    """Revoke approvals, and report what no longer runs."""
     if not words and not everything:
-        raise UsageError("--revoke takes back what?", hint="name hooks, or say --all")
+        raise UsageError("--revoke needs a hook name, or --all", hint="`billhook trust --list` shows the approvals")
     approvals = Approvals(Path(config.root))
     known = _known(config, approvals, everywhere=False)
     chosen = _chosen(known, words, config) if words else known
     gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
     if unrecorded := record_trust("revoked", gone, config):
-        note(f"this is not in the event log: {unrecorded}")
+        note(f"this was not logged: {unrecorded}")
     names = [visible(_shown(one, config)) for one in gone]
     lines = [f"revoked {name}  {shown_path(one.file)}  {one.hash[:12]}" for one, name in zip(gone, names, strict=True)]
-    what = "not run any more" if all(one.of_hook for one in gone) else "not in force any more"
-    text = f"{counted(len(gone), 'approval')} taken back; {what}: {', '.join(dict.fromkeys(names))}"
-    lines.append(text if gone else "nothing was approved here")
+    what = "no longer runs" if all(one.of_hook for one in gone) else "no longer in force"
+    text = f"{counted(len(gone), 'approval')} revoked; {what}: {', '.join(dict.fromkeys(names))}"
+    lines.append(text if gone else "there are no approvals here")
     report(as_json, lines, *({**_data(one, config), "revoked": True} for one in gone))
     return 0 if gone else 1
 
 
 def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> int:
-    """Forget gates that are gone, and say which."""
+    """Stop reporting gates that disappeared, and list them."""
     found = missing(config)
     if words:
         found = [one for one in found if set(words) & {*one.gates, one.file}]
         if not found:
-            raise UsageError(f"no gate that is gone is called `{words[0]}`", hint="`billhook` lists them")
+            raise UsageError(f"no missing gate is called `{words[0]}`", hint="`billhook` lists them")
     acknowledge(config, found)
     names = [picked(one, "file gates") for one in found]
     if found and (unrecorded := record_trust("acknowledged", (), config, gates=names)):
-        note(f"this is not in the event log: {unrecorded}")
+        note(f"this was not logged: {unrecorded}")
     lines = [f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}" for one in found]
-    report(as_json, lines or ["no gate is gone here"], *names)
+    report(as_json, lines or ["no gate is missing here"], *names)
     return 0
 
 
 def _known(config: Config, approvals: Approvals, everywhere: bool) -> list[Approval]:
-    """The approvals of this project's files, those of files that are gone included; or all."""
+    """The approvals of this project's files, also of removed ones; or all approvals."""
     if everywhere:
         return approvals.all()
     files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
@@ -85,12 +85,12 @@ def _known(config: Config, approvals: Approvals, everywhere: bool) -> list[Appro
 
 
 def _chosen(known: list[Approval], words: Sequence[str], config: Config) -> list[Approval]:
-    """The approvals of the hooks that are named, earlier ones of the same hook included; UsageError when a word could
-    mean several hooks."""
+    """The approvals of the named hooks, with earlier ones of the same hooks. Raises UsageError if a word could mean
+    several hooks."""
     found: dict[str, Approval] = {}
     for word in words:
         approvals = _shown_as(word, known, config)
-        for one in approvals:  # it grows: those that these replaced go too, else a hook that changes back would run
+        for one in approvals:  # it grows: replaced ones go too, or a hook that is changed back would run
             before = (one.file, one.replaces)
             approvals += [old for old in known if old not in approvals and (old.file, old.hash) == before]
         if not approvals:
@@ -98,7 +98,7 @@ def _chosen(known: list[Approval], words: Sequence[str], config: Config) -> list
             hooks = {_hook_of(one, config): (_shown(one, config), one.hash) for one in reversed(approvals)}
             refuse_several(word, hooks.values())
         found |= {one.hash + one.file: one for one in approvals}
-    # An earlier, longer list of a file's allow rules would still cover what it has now: all of them go.
+    # An earlier, longer list of a file's allow rules would still cover the present ones: all lists are revoked.
     files = {one.file for one in found.values() if not one.of_hook}
     found |= {one.hash + one.file: one for one in known if one.file in files and not one.of_hook}
     return list(found.values())
@@ -111,21 +111,21 @@ def _shown_as(word: str, known: list[Approval], config: Config) -> list[Approval
 
 
 def _called(word: str, known: list[Approval], config: Config) -> list[Approval]:
-    """The approvals of the hook that is shown so; else of every hook that has the name; else those of the hash."""
+    """The approvals of the hook with that display name; else of every hook of that name; else those with the hash."""
     layers = {read.source.path: read.source.layer for read in config.sources}
     found = _shown_as(word, known, config)
     found = found or [one for one in known if word in (one.name, f"{layers.get(one.file, '')}/{one.name}")]
     found = found or [one for one in known if is_hash_of(word, one.hash)]
     if not found:
         names = dict.fromkeys(_shown(one, config) for one in known)
-        hint = suggest(word, names) if names else "nothing was approved here"
-        raise UsageError(f"no approval here is for `{word}`", hint=hint)
+        hint = suggest(word, names) if names else "there are no approvals here"
+        raise UsageError(f"there is no approval for `{word}` here", hint=hint)
     return found
 
 
 def _entry_of(one: Approval, config: Config) -> Entry | None:
-    """The hook that an approval is for: the one that it approves; else the one that came of it; else the only one of
-    that name in its file. None for the rules of a file."""
+    """The hook of an approval: the approved version of it; else a changed version; else the only hook of that name in
+    its file. None for the rules of a file."""
     hooks = config.entries if one.of_hook else ()
     here = [entry for entry in hooks if entry.hash and entry.declared.file == one.file]
     approved = [entry for entry in here if entry.hash == one.hash]
@@ -144,7 +144,7 @@ def _shown(one: Approval, config: Config) -> str:
     return entry.shown if entry is not None else one.name
 
 
-def _standing(one: Approval, config: Config) -> str:
+def _status(one: Approval, config: Config) -> str:
     approved = any(entry.hash == one.hash and entry.declared.file == one.file for entry in config.entries)
     if approved or (not one.of_hook and in_force(one, config.sources)):
         return "in force"
@@ -155,8 +155,8 @@ def _standing(one: Approval, config: Config) -> str:
 
 
 def _lines(one: Approval, config: Config) -> list[str]:
-    standing = _standing(one, config)
-    mark = "" if standing == "in force" else f"  ({standing})"
+    status = _status(one, config)
+    mark = "" if status == "in force" else f"  ({status})"
     gate = ", gate" if one.gate else ""
     when = one.approved_at[:16].replace("T", " ")
     first = f"{when}  {click.style(visible(_shown(one, config)), fg='cyan')}{gate}{mark}"
@@ -165,53 +165,53 @@ def _lines(one: Approval, config: Config) -> list[str]:
 
 def _data(one: Approval, config: Config) -> dict[str, Any]:
     about = picked(one, "file hash gate approved_at")
-    return {"name": _shown(one, config), **about, "standing": _standing(one, config), "replaces": one.replaces or None}
+    return {"name": _shown(one, config), **about, "standing": _status(one, config), "replaces": one.replaces or None}
 
 
 # `billhook trust`:
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _CHOICES = """\
 y       approve exactly what is shown
-n       leave it as it is; so does Enter
-v       view the other code files that are covered
-q       stop here
+n       don't approve it; Enter does the same
+v       view the other code files that this approves
+q       quit
 ?       show this help
-unseen  approve it although a file that it names can't be shown"""
+unseen  approve it although one of its files can't be shown"""
 
 
 @click.command(
     "trust",
     epilog="""\b
 Examples:
-  billhook trust                    show each hook that waits, and ask
+  billhook trust                    show each waiting hook, and ask
   billhook trust lint no-destroy    only these
   billhook trust --all --yes        approve everything that waits here
-  billhook trust --list             what was approved here
-  billhook trust --revoke lint      take an approval back
-  billhook trust --acknowledge      stop reporting gates that are gone
+  billhook trust --list             list the approvals of this project
+  billhook trust --revoke lint      revoke an approval
+  billhook trust --acknowledge      stop reporting gates that disappeared
 
 \b
-Exit code: 0 done, nothing waits any more; 1 something still waits; 2 usage, or refused.""",
+Exit code: 0 done, nothing waits; 1 something still waits; 2 usage, or refused.""",
 )
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
-@flag("--all", "everything", "Every hook that waits; with --list, every project.")
-@flag("--yes", "Approve what is named, or --all, without asking.")
-@flag("--revoke", "revoking", "Take approvals back: of what is named, or --all of this project.")
-@flag("--acknowledge", "Stop reporting gates that are no longer in force.")
-@flag("--list", "listing", "Show what was approved.")
+@flag("--all", "everything", "All waiting hooks; with --list, all projects.")
+@flag("--yes", "Approve the named hooks, or --all, without asking.")
+@flag("--revoke", "revoking", "Revoke the approvals of the named hooks, or --all of this project.")
+@flag("--acknowledge", "Stop reporting gates that disappeared.")
+@flag("--list", "listing", "List approvals.")
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(
     hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, acknowledge: bool, listing: bool, as_json: bool
 ) -> int:
-    """Show the hooks that came with this project and wait for approval, each in full, and ask about each; and likewise
-    the permission rules of its settings files that let an agent's calls run without asking.
+    """Show the hooks of this project that wait for approval, each in full, and ask whether to approve it. The same for
+    rules in its settings files that allow calls of an agent without asking.
 
-    Exactly what is shown is approved: a hook's definition, the files that it names, and the code files beside its
-    scripts. When one of them changes, the hook waits again, and a gate blocks what it would have judged until then. A
-    whole HASH approves without asking.
+    An approval covers exactly what is shown: a hook's definition, the files that it names, and the code files next to
+    its scripts. If one of them changes, the hook needs a new approval; until then a gate blocks its events. A complete
+    HASH approves without asking.
     """
     if hooks and everything:
-        raise UsageError("name hooks, or say --all", hint="leave one of them out")
+        raise UsageError("hook names and --all can't be combined", hint="leave one of them out")
     config = load_config(builtins=False)
     if listing:
         return list_approvals(config, hooks, everywhere=everything, as_json=as_json)
@@ -222,17 +222,17 @@ def verb(
         refuse_agents("--acknowledge")
         return acknowledge_gone(config, hooks, as_json=as_json)
     if yes and not hooks and not everything:
-        raise UsageError("--yes approves what?", hint="name hooks, or say --all")
+        raise UsageError("--yes needs a hook name, or --all", hint="`billhook trust` shows the waiting hooks")
     whole = [word for word in hooks if _WHOLE.fullmatch(word)]
     if yes or whole:
         refuse_agents("--yes" if yes else "a hash")
     wanted = _wanted(config, hooks)
     sure = wanted if yes else [one for one in wanted if one.hash in whole]
-    return _Going(config, wanted, sure, as_json=as_json).through()
+    return _Review(config, wanted, sure, as_json=as_json).run()
 
 
 def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
-    """What waits and was named; all of it when nothing was."""
+    """The pending items that were named; all of them if none was named."""
     if not words:
         return [*config.pending, *config.permissions.pending]
     found: dict[int, Pending] = {}
@@ -240,7 +240,7 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
         entries = screen.chosen(config, word)
         if not entries and (rules := screen.rules_called(config, word)) is not None:
             if not rules:
-                note(f"`{word}` is approved already")
+                note(f"`{word}` is already approved")
             found |= {id(one): one for one in rules}
             continue
         if not entries:
@@ -249,13 +249,13 @@ def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
             raise UsageError(f"no hook of this project is called `{word}`", hint=hint)
         pending = [entry for entry in entries if entry.pending]
         if not pending:
-            note(f"`{word}` is {'switched off' if entries[0].state == 'off' else 'approved already'}")
+            note(f"`{word}` is {'disabled' if entries[0].state == 'off' else 'already approved'}")
         found |= {id(entry): entry for entry in pending}
     return list(found.values())
 
 
-class _Going:
-    """Going through what waits, one decision for each."""
+class _Review:
+    """Shows the pending items one after the other, with one decision for each."""
 
     def __init__(self, config: Config, wanted: list[Pending], sure: list[Pending], *, as_json: bool) -> None:
         self.config, self.wanted, self.as_json = config, wanted, as_json
@@ -268,9 +268,9 @@ class _Going:
         self.agent = agent_around() if terminal else ""
         self.asks = terminal and not self.agent
 
-    def through(self) -> int:
+    def run(self) -> int:
         for text in loader.doubts(self.config):
-            note(f"approvals that can't be believed don't count: {text}")
+            note(f"ignoring invalid approvals: {text}")
         for number, one in enumerate(self.wanted, 1):
             if not self.as_json:
                 self._show("\n".join(screen.whole(one, number, len(self.wanted))) + "\n")
@@ -287,7 +287,7 @@ class _Going:
         while True:
             match typed(f"approve {marked(one.shown)}? [y/N/v/q/?] "):
                 case "y" | "yes" if hidden:
-                    say(f"not shown: {', '.join(map(marked, hidden))}; `unseen` approves it all the same")
+                    say(f"not shown: {', '.join(map(marked, hidden))}; type `unseen` to approve it anyway")
                 case "y" | "yes":
                     return True
                 case "unseen" if hidden:
@@ -303,7 +303,7 @@ class _Going:
                     say(_CHOICES)
 
     def _show(self, text: str) -> None:
-        """Through a pager where it does not fit on the screen of somebody who is asked."""
+        """Print it; in a pager if the user is asked and it does not fit on the screen."""
         if self.asks and text.count("\n") >= shutil.get_terminal_size().lines:
             click.echo_via_pager(text)
         else:
@@ -328,7 +328,7 @@ class _Going:
 
     def _end(self) -> int:
         if unrecorded := record_trust("approved", self.approvals, self.config):
-            note(f"the approval is not in the event log: {unrecorded}")
+            note(f"the approval was not logged: {unrecorded}")
         now = load_config(builtins=False)
         hashes = {one.hash for one in self.wanted}
         waiting: list[Pending] = [*now.pending, *now.permissions.pending]
@@ -337,14 +337,14 @@ class _Going:
             hooks = sum(not isinstance(one, Waiting) for one in self.approved)
             say("\n".join([_summary(now, hooks), *screen.rules_summary(now)]))
         if left and self.agent and not (self.approved or self.over):
-            hint(f"this runs inside {self.agent}, and consent is a person's to give: run it in a terminal of your own")
+            hint(f"only a person can approve hooks, and this runs inside {self.agent}: run it in your own terminal")
         elif left and not (self.approved or self.over or self.asks):
-            hint("run it in a terminal to be asked about each; --yes approves what is named, `--all --yes` everything")
+            hint("run it in a terminal to decide about each; --yes approves the named ones, `--all --yes` everything")
         return 1 if left or self.changed else 0
 
 
 def typed(question: str) -> str:
-    """One answer from the terminal; what was typed before the question was there is no answer to it."""
+    """One answer from the terminal. Input from before the question is discarded."""
     import termios
 
     click.echo(question, nl=False)
@@ -358,7 +358,7 @@ def typed(question: str) -> str:
 def _summary(now: Config, approved: int) -> str:
     theirs = [entry for entry in now.entries if entry.hash]
     if not theirs:
-        return unreadable(now) or "no hook here needs approval: none came with this project"
+        return unreadable(now) or "this project has no hooks that need approval"
     run = [entry.shown for entry in theirs if entry.state == "runs"]
     parts = [f"{counted(approved, 'hook')} approved"] if approved else []
     parts.append(f"{counted(len(run), 'hook')} of this project {'runs' if len(run) == 1 else 'run'}")

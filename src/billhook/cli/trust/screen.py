@@ -1,4 +1,4 @@
-"""A hook or allow rule that waits for consent, shown in full, with look-alike and invisible characters marked."""
+"""The screen of a pending hook or allow rule: everything, with look-alike and invisible characters marked."""
 
 import functools
 import re
@@ -31,7 +31,7 @@ from billhook.core.events import EVENTS
 from billhook.core.text import counted, escape, visible
 
 _ALIKE: Final = frozenset("аАВеЕКМНоОрРсСТуУхХіІјЈѕЅԁԛԝһӏүҮԌΑΒΕΖΗΙΚΜΝΟΡΤΥΧονιαρυκօՕսՍհոցքհıȷɑɡɩʋǃ∕⁄∖ꓸ։")
-"""What looks like a letter or sign of ASCII, but for what Unicode itself says to be equal to one."""
+"""Characters that look like ASCII ones. Those that Unicode itself normalizes to ASCII are not in this list."""
 _BLANK: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -39,7 +39,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def marked(text: str) -> str:
-    """The text with an escape in place of each of these characters, and of everything that `safe` escapes."""
+    """The text with suspicious characters escaped, and all that `visible` escapes."""
     lines = []
     for line in text.split("\n"):
         at = suspicious(line)
@@ -48,7 +48,7 @@ def marked(text: str) -> str:
 
 
 def suspicious(line: str) -> set[int]:
-    """Where in a line there is such a character."""
+    """The positions of suspicious characters in a line."""
     if line.isascii() and line.isprintable():
         return set()
     return {at for at, char in enumerate(line) if _is_odd(char)} | _foreign(line)
@@ -63,8 +63,8 @@ def _is_odd(char: str) -> bool:
 
 
 def _foreign(line: str) -> set[int]:
-    """Letters that look like ASCII's: in a word with some of those, or in a word of nothing else. Text in such a script
-    has other letters, too."""
+    """Look-alikes of ASCII letters, in a word that also has ASCII letters or has only look-alikes. In real text of
+    another script, some letters are no look-alikes."""
     prose = any(char.isalpha() and not char.isascii() and char not in _ALIKE for char in line)
     found: set[int] = set()
     for word in _WORD.finditer(line):
@@ -76,7 +76,7 @@ def _foreign(line: str) -> set[int]:
 
 
 def warning(texts: Iterable[str]) -> str:
-    """One line that names what was found in the texts; empty where there is nothing."""
+    """One line that names the suspicious characters in the texts; empty if there are none."""
     lines = (line for text in texts for line in text.split("\n"))
     found = Counter(line[at] for line in lines for at in sorted(suspicious(line)))
     if not found:
@@ -85,18 +85,18 @@ def warning(texts: Iterable[str]) -> str:
     more = f" and {len(found) - 4} others" if len(found) > 4 else ""
     count = found.total()
     what = "1 character looks" if count == 1 else f"{count} characters look"
-    return f"{what} like another or can't be seen: {', '.join(names)}{more}"
+    return f"{what} like another character or can't be seen: {', '.join(names)}{more}"
 
 
-# Which hooks a word of the command line means:
+# The hooks that an argument names:
 _HASH = re.compile(r"[0-9a-f]{8,64}")
 _SHORT = 12
-_NAMED = 8  # hooks that a hint names; the rest is counted
+_NAMED = 8  # hooks that a hint names; the others are counted
 
 
 def chosen(config: Config, word: str) -> list[Entry]:
-    """The hooks that need consent and are meant by a word: the one that is shown so; else those that have the name
-    when only one of them waits; else those with the hash. UsageError when several could be meant."""
+    """The hooks that need approval and match a word: the one with that display name; else those of that name, if at
+    most one of them is pending; else those with the hash. Raises UsageError if the word is ambiguous."""
     theirs = [entry for entry in config.entries if entry.hash]
     if shown := [entry for entry in theirs if entry.shown == word]:
         return shown
@@ -111,19 +111,19 @@ def chosen(config: Config, word: str) -> list[Entry]:
     return hashed
 
 
-def is_hash_of(word: str, hash: str) -> bool:  # noqa: A002 (the word that everything else has for it)
-    """Whether a word is a hash, or enough of its beginning."""
+def is_hash_of(word: str, hash: str) -> bool:  # noqa: A002 (its name everywhere else)
+    """Whether a word is a hash, or a long enough prefix of it."""
     return _HASH.fullmatch(word) is not None and hash.startswith(word)
 
 
 def refuse_several(word: str, found: Iterable[tuple[str, str]]) -> None:
-    """UsageError when a word means more than one hook, with what each of them is shown as and its hash."""
+    """Raises UsageError, with display names and hashes, if a word means more than one hook."""
     several: Sequence[tuple[str, str]] = list(found)
     if len(several) < 2:
         return
     names = ", ".join(f"{shown} ({hash_[:_SHORT]})" for shown, hash_ in several[:_NAMED])
     more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
-    raise UsageError(f"`{word}` could mean {len(several)} hooks", hint=f"say which, by name or hash: {names}{more}")
+    raise UsageError(f"`{word}` could mean {len(several)} hooks", hint=f"use a name or hash: {names}{more}")
 
 
 # Allow rules that came with a project:
@@ -131,9 +131,9 @@ _LABEL = 12
 
 
 def rules_called(config: Config, word: str) -> list[Waiting] | None:
-    """The rules that wait and are meant by a word: `permissions`, `permissions.allow`, with a layer before it, the name
-    that they are shown under, or a hash. None: it means no rules; none of them: they are approved already. UsageError
-    when it could mean several."""
+    """The pending rules that match a word: `permissions`, `permissions.allow`, the same with a layer before it, their
+    display name, or a hash. None: the word means no rules; empty: they are already approved. Raises UsageError if the
+    word is ambiguous."""
 
     def names(layer: str) -> tuple[str, ...]:
         return ("permissions", NAME, f"{layer}/{NAME}")
@@ -142,7 +142,7 @@ def rules_called(config: Config, word: str) -> list[Waiting] | None:
     found = [one for one in pending if word in (one.shown, *names(one.layer)) or is_hash_of(word, one.hash)]
     if len(found) > 1:
         which = ", ".join(f"{one.layer}/{NAME} ({one.hash[:_SHORT]}, {one.shown})" for one in found)
-        raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"say which: {which}")
+        raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"use one of: {which}")
     if found:
         return found
     approved = [one for one in config.permissions.allow if needs_consent(one.layer)]
@@ -150,33 +150,33 @@ def rules_called(config: Config, word: str) -> list[Waiting] | None:
 
 
 def rules_summary(now: Config) -> list[str]:
-    """Which allow rules of the project count now, and which wait; nothing where it has none."""
+    """Which allow rules of the project are in force now, and which are pending."""
     counting = Counter(one.file for one in now.permissions.allow if needs_consent(one.layer))
     lines = [f"{NAME} of {shown_path(file)}: {counted(count, 'rule')} in force" for file, count in counting.items()]
     lines += [f"{one.shown}: {counted(len(one.rules), 'rule')} not in force" for one in now.permissions.pending]
     return [visible(line) for line in lines]
 
 
-# A hook that waits for consent, shown in full:
-Pending = Entry | Waiting  # what waits for consent: a hook, or the allow rules of a file
+# A pending hook, shown in full:
+Pending = Entry | Waiting  # what waits for approval: a hook, or the allow rules of a file
 
 MAX_SHOWN = 1 << 20  # longer files are not shown
 _MISSING = 5
 _RULES = {
-    "allow": "the event goes on without its answer",
-    "deny": "gate: what it should have judged is denied",
-    "ask": "gate: the person is asked",
+    "allow": "the event continues without its answer",
+    "deny": "gate: the event is denied",
+    "ask": "gate: the user is asked",
 }
 
 
 def whole(one: Pending, number: int, count: int) -> Iterator[str]:
-    """Everything that is approved with this hook, or with the rules of a file, for a person to read."""
-    standing = "not approved yet"
+    """Everything that an approval of this hook, or of the rules of a file, covers."""
+    status = "not approved yet"
     if isinstance(one, Waiting):
-        standing = "more rules than were approved" if one.before is not None else standing
+        status = "more rules than were approved" if one.before is not None else status
     elif before := one.consent.before:
-        standing = f"changed since it was approved on {before.approved_at[:10]}"
-    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({standing})"
+        status = f"changed since it was approved on {before.approved_at[:10]}"
+    yield f"{click.style(f'{number} of {count}  {marked(one.shown)}', bold=True)}  ({status})"
     if odd := warning(_approved_texts(one)):
         yield click.style(f"warning: {odd}", fg="yellow")
     yield ""
@@ -184,7 +184,7 @@ def whole(one: Pending, number: int, count: int) -> Iterator[str]:
         yield "  these calls of an agent would run without asking:"
         for rule in one.rules:
             known = one.before is None or str(rule.rule) in one.before
-            text = marked(str(rule.rule)).replace("\n", "\\n")  # all of it: it is all approved
+            text = marked(str(rule.rule)).replace("\n", "\\n")  # never shortened: all of it is approved
             yield f"    | {text}{'' if known else click.style('  (new)', fg='green')}"
         yield from ("", f"  {'from':<{_LABEL}}{visible(shown_path(one.file))}:{one.rules[0].line}")
         yield f"  {'hash':<{_LABEL}}{one.hash}"
@@ -193,11 +193,11 @@ def whole(one: Pending, number: int, count: int) -> Iterator[str]:
         first, *rest = marked(text.rstrip("\n")).split("\n")
         yield f"  {label:<{_LABEL}}{first}".rstrip()
         yield from (f"  {'':<{_LABEL}}{line}".rstrip() for line in rest)
-    print_ = _print(one)  # the files that the hook names, and how many count besides, are part of what is approved
+    print_ = _print(one)  # the approval covers the files that the hook names, and others beside them
     for label, texts in (("files", list(_file_lines(print_))), ("uncovered", print_.uncovered)):
         for place, text in enumerate(texts):
             yield f"  {'' if place else label:<{_LABEL}}{marked(text)}"
-    for mark in print_.named:  # the scripts themselves, exactly as they were fingerprinted
+    for mark in print_.named:  # the scripts themselves, exactly as in the fingerprint
         yield from _shown(mark) if mark.identity else ()
     if one.consent.before is not None:
         yield from ("", "  what changed")
@@ -207,7 +207,7 @@ def whole(one: Pending, number: int, count: int) -> Iterator[str]:
 
 
 def facts(entry: Entry) -> Iterator[tuple[str, str]]:
-    """What the hook is, as pairs of label and text."""
+    """The definition of the hook, as pairs of label and text."""
     declared = entry.declared
     yield "events", ", ".join(declared.events) or "every event"
     if declared.match is not None:
@@ -221,7 +221,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         default = f"{' or '.join(f'{seconds:g} s' for seconds in usual)} (default)"
         yield "timeout", f"{declared.timeout:g} s" if declared.timeout is not None else default
     if declared.background:
-        yield "background", "its answer comes later"
+        yield "background", "it answers later"
     if declared.always:
         yield "always", "it also runs after another hook denied"
     if not isinstance(declared.action, Say) or declared.gate:
@@ -271,8 +271,8 @@ def _action(entry: Entry) -> Iterator[tuple[str, str]]:
             deed, _, detail = declared.does.partition(": ")
             yield f"{deed}s", detail
         case None:
-            does = "blocks what it would have judged" if declared.gate else "does nothing"
-            yield "broken", f"{declared.broken}\nonce approved, it {does} until it is mended"
+            does = "blocks its events" if declared.gate else "does nothing"
+            yield "broken", f"{declared.broken}\nonce approved, it {does} until it is fixed"
         case _:
             yield "runs", f"{kind_of(declared.action)}: billhook does not run this kind yet"
 
@@ -284,27 +284,27 @@ def _print(entry: Entry) -> Fingerprint:
 
 def _file_lines(print_: Fingerprint) -> Iterator[str]:
     for mark in print_.named:
-        known = f"sha256 {mark.sha256[:12]}" if mark.sha256 else "can't be read: known by its times"
+        known = f"sha256 {mark.sha256[:12]}" if mark.sha256 else "can't be read: identified by its times"
         if mark.identity:
             yield f"{shown_path(mark.path)}  {mark.identity[2]:,} bytes, {known}"
     missing = [mark for mark in print_.named if not mark.identity]
     for mark in missing[:_MISSING]:
-        yield f"{shown_path(mark.path)}  not there; if it appears, the hook waits again"
+        yield f"{shown_path(mark.path)}  does not exist; if it appears, the hook needs a new approval"
     if len(missing) > _MISSING:
-        yield f"and {len(missing) - _MISSING} more that are not there"
+        yield f"and {len(missing) - _MISSING} more that don't exist"
     yield from (f"and {counted(count, 'code file')} in {shown_path(folder)}/" for folder, count in print_.trees.items())
 
 
 def unseen(one: Pending) -> list[str]:
-    """The files that the hook names and that can't be shown: approved without having been seen."""
+    """The files that the hook names and that can't be shown: an approval covers them unseen."""
     named = () if isinstance(one, Waiting) else _print(one).named
     return [shown_path(mark.path) for mark in named if mark.identity and _text(mark) is None]
 
 
 def covered_texts(entry: Entry) -> str:
-    """The files that count because of their folder, in full."""
+    """The other code files that an approval covers, in full."""
     marks = _print(entry).files[len(_print(entry).named) :]
-    return "\n".join(line for mark in marks for line in _shown(mark)) or "nothing else counts"
+    return "\n".join(line for mark in marks for line in _shown(mark)) or "there are no other code files"
 
 
 def _approved_texts(one: Pending) -> Iterator[str]:
@@ -322,7 +322,7 @@ def _shown(mark: FileMark) -> Iterator[str]:
     yield ""
     text = _text(mark)
     yield f"  {marked(shown_path(mark.path))}{': binary, long or changing; not shown' if text is None else ''}"
-    # not splitlines: to a shell, no other character ends a line; all of it: it is all approved
+    # not splitlines: a shell ends lines only at newlines; never shortened: all of it is approved
     lines = text.removesuffix("\n").split("\n") if text is not None else ()
     yield from (f"    | {marked(line)}".rstrip() for line in lines)
 

@@ -322,7 +322,7 @@ def test_explain_spends_nothing(project: Project) -> None:
 BROKEN = [
     ({"paths": {"reed": "a"}}, "BH202", "unknown key `reed` in `paths`", "did you mean `read`?"),
     ({"paths": []}, "BH203", "`paths` is empty", "fill it in, or remove it"),
-    ({"paths": {"read": 3}}, "BH203", "`paths.read` must be a text or a list of texts, not a number", ""),
+    ({"paths": {"read": 3}}, "BH203", "`paths.read` must be a string or a list of strings, not a number", ""),
     ({"branch": ""}, "BH203", "`branch` is empty", ""),
     ({"when": {"file_exist": "a"}}, "BH218", "no test `file_exist`", "did you mean `file_exists`?"),
     ({"when": {}}, "BH218", "`when` is empty", ""),
@@ -330,9 +330,9 @@ BROKEN = [
     ({"when": {"any": {"file_exists": "a"}}}, "BH218", "`any` must be a list of tests, not a mapping", ""),
     ({"when": {"prompt": "("}}, "BH218", "the expression `(` can't be used", ""),
     ({"when": {"results.x": 1}}, "BH218", "no test `results.x`", ""),
-    ({"once": "sesion"}, "BH206", "`once` is `sesion`", "did you mean `session`?"),
-    ({"cooldown": "soon"}, "BH206", "`cooldown` is `soon`", "30s"),
-    ({"cooldown": True}, "BH206", "`cooldown` is `True`", "30s"),
+    ({"once": "sesion"}, "BH206", "`once` can't be `sesion`", "did you mean `session`?"),
+    ({"cooldown": "soon"}, "BH206", "`cooldown` can't be `soon`", "30s"),
+    ({"cooldown": True}, "BH206", "`cooldown` can't be `True`", "30s"),
 ]
 
 

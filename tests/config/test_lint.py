@@ -714,10 +714,20 @@ def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
 @pytest.mark.parametrize(
     ("text", "code", "hint"),
     [
-        pytest.param(guard(1), "BH504", "write `exit 2` in place of `exit 1`", id="exit 1 under claude"),
-        pytest.param(guard(1, "claw"), "BH504", "write `exit 2` in place of `exit 1`", id="exit 1 under claw"),
         pytest.param(
-            guard(1, event="UserPromptSubmit"), "BH504", "write `exit 2` in place of `exit 1`", id="on a prompt"
+            guard(1), "BH504", "write `exit 2` in place of `exit 1`, and add `gate: true`", id="exit 1 under claude"
+        ),
+        pytest.param(
+            guard(1, "claw"),
+            "BH504",
+            "write `exit 2` in place of `exit 1`, and add `gate: true`",
+            id="exit 1 under claw",
+        ),
+        pytest.param(
+            guard(1, event="UserPromptSubmit"),
+            "BH504",
+            "write `exit 2` in place of `exit 1`, and add `gate: true`",
+            id="on a prompt",
         ),
         pytest.param(
             hook(f"events: PreToolUse\ndialect: lesson\nrun: {MARK}echo blocked >&2; exit 2"),
@@ -841,7 +851,9 @@ def test_refusals_in_scripts(tmp_path: Path, name: str, text: str, code: str, hi
     assert [one for one in codes(findings) if one in ("BH504", "BH505", "BH506")] == ([code] if code else [])
     if code == "BH504":
         line = int(hint[1:]) + (1 if name.endswith("sh") else 0)
-        assert [one.hint for one in findings if one.code == code] == [f"write `exit 2` in ./{name}:{line}"]
+        assert [one.hint for one in findings if one.code == code] == [
+            f"write `exit 2` in ./{name}:{line}, and add `gate: true`"
+        ]
 
 
 @pytest.mark.parametrize(

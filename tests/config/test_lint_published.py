@@ -386,4 +386,6 @@ def test_exit_1_beside_a_crash(tmp_path: Path) -> None:
     text = "#!/bin/sh\ncommand -v jq || exit 1\n" + "true\n" * 80 + "echo 'blocked: rm' >&2\nexit 1\n"
     script(tmp_path, "guard.sh", text)
     findings = found(tmp_path, hook("events: PreToolUse\nrun: ./guard.sh"))
-    assert [(one.code, one.hint) for one in findings] == [("BH504", "write `exit 2` in ./guard.sh:84")]
+    assert [(one.code, one.hint) for one in findings] == [
+        ("BH504", "write `exit 2` in ./guard.sh:84, and add `gate: true`")
+    ]

@@ -358,7 +358,7 @@ class EntryReader:
                 rule = "deny"
             elif word.lower() not in FAILURE_RULES:
                 hint = suggestion(word, FAILURE_RULES, "one of allow, deny (also spelt block), ask")
-                self.find("BH206", f"`{self.spelt('on_failure')}` is `{word}`", node, hint=hint, fatal=True)
+                self.find("BH206", f"`{self.spelt('on_failure')}` can't be `{word}`", node, hint=hint, fatal=True)
                 rule = "deny"  # whoever writes the key means to be strict
             else:
                 rule = FAILURE_RULES[word.lower()]

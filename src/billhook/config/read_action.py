@@ -101,7 +101,7 @@ def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
     word = entry.text(field)
     if word is None or word in known:
         return word or ""
-    message = f"`{entry.spelt(field)}` is `{word}`"
+    message = f"`{entry.spelt(field)}` can't be `{word}`"
     entry.find("BH206", message, entry.seen[field], hint=suggestion(word, known), fatal=True)
     return ""
 
@@ -161,7 +161,7 @@ def _headers(entry: "EntryReader") -> Iterator[tuple[str, str]]:
     if isinstance(node.value, FieldNodes) and all(isinstance(value.value, str) for _, value in node.value):
         yield from ((str(key.value), str(value.value)) for key, value in node.value)
     else:
-        entry.wrong_type("headers", node, "a mapping whose values are texts")
+        entry.wrong_type("headers", node, "a mapping whose values are strings")
 
 
 _NEEDS_TEXT: Final = ("inject", "notify", "keep_going")
@@ -190,7 +190,7 @@ def _said_by(entry: "EntryReader", decision: "Saying", fields: FieldNodes, limit
             hint = suggestion(name, _SOURCES[decision], f"one of {', '.join(_SOURCES[decision])}")
             entry.find("BH202", f"unknown key `{name}` in `{decision}`", key, hint=hint, fatal=True)
         elif not fits or not value.value:
-            wanted = "a number above 0" if name == "limit" else "a text"
+            wanted = "a number above 0" if name == "limit" else "a string"
             entry.find("BH203", f"`{decision}.{name}` must be {wanted}", value, hint=f"write {wanted}", fatal=True)
         given[name] = value.value
     if not entry.broken and not {"file", "command", "text"} & given.keys():

@@ -42,8 +42,8 @@ def texts(entry: "EntryReader", node: Node, name: str) -> tuple[str, ...]:
     if found and all(isinstance(one.value, str) and one.value.strip() for one in values):  # type: ignore[union-attr]
         return found
     is_empty = node.value in ("", ()) or node.is_a("a list of strings")
-    message = f"`{name}` is empty" if is_empty else f"`{name}` must be a text or a list of texts, not {node.kind}"
-    entry.find("BH203", message, node, hint="write a text, or several in `[...]`", fatal=True)
+    message = f"`{name}` is empty" if is_empty else f"`{name}` must be a string or a list of strings, not {node.kind}"
+    entry.find("BH203", message, node, hint="write a string, or several in `[...]`", fatal=True)
     return ()
 
 
@@ -64,7 +64,7 @@ def once(entry: "EntryReader") -> str:
         entry.find("BH510", "`once` has no effect here", node, hint="remove it")
     else:
         hint = suggestion(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
-        entry.find("BH206", f"`once` is `{node.value}`", node, hint=hint, fatal=True)
+        entry.find("BH206", f"`once` can't be `{node.value}`", node, hint=hint, fatal=True)
     return ""
 
 
@@ -76,7 +76,11 @@ def cooldown(entry: "EntryReader") -> float:
     read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
     if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
         entry.find(
-            "BH206", f"`cooldown` is `{node.value}`", node, hint="for example `cooldown: 30s`, `5m` or `2h`", fatal=True
+            "BH206",
+            f"`cooldown` can't be `{node.value}`",
+            node,
+            hint="for example `cooldown: 30s`, `5m` or `2h`",
+            fatal=True,
         )
         return 0.0
     return float(read[1]) * _UNITS[read[2]]

@@ -1,7 +1,7 @@
 """Published patterns that a recipe replaces: BH512, always a note.
 
-Only shapes whose behaviour was compared with the recipe's are here (tests/recipes/test_replaceable.py); a script that
-does anything else beside is left alone.
+The table has only shapes whose behaviour was compared with that of the recipe (tests/recipes/test_replaceable.py). A
+script that does anything else is not reported.
 """
 
 import re
@@ -24,7 +24,7 @@ _CURRENT: Final = (
     r"git (?:-C \S+ )?(?:branch --show-current|rev-parse --abbrev-ref HEAD|symbolic-ref (?:-q )?--short HEAD)"
 )
 _ELSEWHERE: Final = re.compile(r"\b(?:curl|wget|ssh|scp|npm|npx|docker|gh|rm|mv|cp|tee|mail)\b|>>|\bpip3? install")
-"""Signs of a script that does more than to refuse."""
+"""Signs of a script that does more than refuse."""
 
 
 class Replaced(NamedTuple):
@@ -32,8 +32,8 @@ class Replaced(NamedTuple):
 
     recipe: str
     events: frozenset[str]
-    line: str = ""  # the whole command, where that is all
-    script: tuple[str, ...] = ()  # what a script contains, each of it; or a command that is one
+    line: str = ""  # the whole command
+    script: tuple[str, ...] = ()  # patterns that a script or command contains, all of them
 
 
 _WAITING: Final = frozenset({"Stop", "Notification"})
@@ -52,7 +52,7 @@ TABLE: Final = (
 
 
 def lint_replaceable(hook: Declared) -> Iterator[Finding]:
-    """A hook of an agent's own file that a recipe replaces."""
+    """A hook in an agent's settings file that a recipe can replace."""
     if hook.shape == "yaml" or not isinstance(hook.action, RunAction):
         return
     text = hook.action.text.strip()
@@ -65,15 +65,15 @@ def lint_replaceable(hook: Declared) -> Iterator[Finding]:
 
 
 def _described(one: Replaced, hook: Declared, text: str) -> str:
-    """What a recipe replaces, in words; nothing where it replaces nothing."""
+    """What a recipe replaces, in words; empty if nothing."""
     if one.line:
         return "this command" if re.fullmatch(one.line, text) else ""
-    for said in (text, *(script for _, script in scripts(hook))):
-        code = "\n".join(line for line in said.splitlines() if not line.lstrip().startswith("#"))
+    for content in (text, *(script for _, script in scripts(hook))):
+        code = "\n".join(line for line in content.splitlines() if not line.lstrip().startswith("#"))
         if all(re.search(part, code) for part in one.script) and not _ELSEWHERE.search(code):
-            lines = said.count("\n") + (not said.endswith("\n"))
+            lines = content.count("\n") + (not content.endswith("\n"))
             if lines <= _LONGEST:
-                return "this command" if said is text else f"this script of {counted(lines, 'line')}"
+                return "this command" if content is text else f"this script of {counted(lines, 'line')}"
     return ""
 
 

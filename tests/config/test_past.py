@@ -59,7 +59,7 @@ def standings(past: Past) -> dict[str, tuple[str, str]]:
 
 
 def test_every_hook_of_the_event(project: Project) -> None:
-    """Asked, skipped and not asked, each with the condition that failed; hooks for other events are none of it."""
+    """Each hook with the condition that failed; hooks for other events are left out."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
 
@@ -82,7 +82,7 @@ def test_who_decided(project: Project) -> None:
 
 
 def test_a_hook_that_was_not_approved(project: Project) -> None:
-    """It was not asked, and why is said as it was then."""
+    """It was skipped, for the reason of that time."""
     project.write("hooks.yaml", "hooks: {new: {events: PreToolUse, run: 'true'}}\n")
     project.fire("Bash", "ls", builtins=True)
 
@@ -103,7 +103,7 @@ def test_a_hook_that_was_not_approved(project: Project) -> None:
             ("a", "b"),
             id="several",
         ),
-        pytest.param({"decision": "none", "outcomes": [said("a")]}, (), id="nobody"),
+        pytest.param({"decision": "none", "outcomes": [said("a")]}, (), id="no hook"),
         pytest.param(
             {"decision": "deny", "reason": "stop it", "stop": True, "outcomes": [said("a", reason="stop it")]},
             ("a",),
@@ -238,7 +238,7 @@ def test_an_event_as_it_was(project: Project) -> None:
 
 
 def test_a_record_without_anything(project: Project) -> None:
-    """The least that a line can say."""
+    """The shortest valid line."""
     log = write(
         project.root, os.path.realpath(project.folder), [{"id": "0" * 32, "time": "x", "mono": 0, "event": "Odd"}]
     )
@@ -249,7 +249,7 @@ def test_a_record_without_anything(project: Project) -> None:
 
 
 def test_a_kept_configuration_that_is_odd(project: Project, tmp_path: Path) -> None:
-    """Whatever a file says, nothing breaks."""
+    """Any content of a file is handled."""
     config = project.load(builtins=True)
     for odd in ({}, {"hooks": None}, {"hooks": [1, {"name": None}, {"events": 3}]}, {"hooks": "x", "builtins": None}):
         past = look_back(record_of(not_asked={"a": "did not match"}), odd, config)

@@ -250,7 +250,7 @@ class ExitFacts(msgspec.Struct, frozen=True):
 
 @functools.lru_cache(maxsize=256)
 def facts(text: str) -> ExitFacts:
-    """The exits of a text; cached, because many hooks may share a script."""
+    """The exits of a script; cached, because many hooks may share a script."""
     code = _COMMENT.sub("", text)  # the lines stay where they are
     return ExitFacts(
         exits_1=_line(_EXIT_1, code) or _line(_EXIT_WITH_TEXT, code),

@@ -369,7 +369,7 @@ def _sh() -> str:
     return os.path.basename(os.path.realpath("/bin/sh")) if os.path.exists("/bin/sh") else ""
 
 
-# -- the parts of a text that the shell interprets
+# -- the parts of shell text that the shell interprets
 
 
 _QUOTED: Final = re.compile(

@@ -289,7 +289,7 @@ def test_variables_that_no_agent_sets(tmp_path: Path, command: str, name: str, q
         "# $TOOL_INPUT\ntrue",
     ],
 )
-def test_variables_with_a_value(tmp_path: Path, command: str) -> None:
+def test_variables_that_are_set(tmp_path: Path, command: str) -> None:
     """Not BH406."""
     assert whole(tmp_path, ".claude/settings.json", {"hooks": {"PostToolUse": [group(command)]}}) == []
 

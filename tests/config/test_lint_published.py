@@ -235,6 +235,12 @@ def test_a_hint_never_weakens(tmp_path: Path, pattern: str) -> None:
         )
 
 
+def test_the_matcher_of_an_allow_is_never_removed(tmp_path: Path) -> None:
+    """BH301: without a matcher the hook would allow every call."""
+    (one,) = found(tmp_path, hook("events: PreToolUse\nmatch: PreToolUse\nallow: true"))
+    assert (one.code, one.hint) == ("BH301", "name the tools that it allows")
+
+
 def test_a_wider_rule_is_never_proposed_for_an_allow(tmp_path: Path) -> None:
     """BH306 is about guards: an allow that misses a spelling is none."""
     text = "events: PreToolUse\nif: Bash(git push --force *)\n"

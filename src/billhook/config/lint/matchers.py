@@ -360,6 +360,8 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
 def _moved(hook: Declared, event: str) -> str:
     if event in hook.events:
         left = [name for name in _plain_names(hook.match or "") if name not in EVENTS]
+        if not left and isinstance(hook.action, Say) and hook.action.decision == "allow":
+            return "name the tools that it allows"  # without a matcher it would allow every call
         return edit(hook, "match", "|".join(left)) if left else f"remove `{edit(hook, 'match', hook.match)}`"
     return f"{at_event(hook, event)} and remove `{edit(hook, 'match', hook.match)}`"
 

@@ -302,7 +302,7 @@ def test_very_many_broken_files(row: str, loads: Loads) -> None:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_hints_name_what_is_known_there(name: str, loads: Loads) -> None:
-    """Whoever follows the hint of an entry that does nothing doesn't get another finding about an unknown key."""
+    """The hint for an entry without an action names only keys that are known there."""
     entry: dict[str, Any] = {"events": "PreToolUse"} if name == "hooks.yaml" else {}
 
     def content(**more: Any) -> bytes:
@@ -310,7 +310,7 @@ def test_hints_name_what_is_known_there(name: str, loads: Loads) -> None:
         return json.dumps({"hooks": hooks}).encode()
 
     (found,) = loads(name, content()).problems
-    named = found.hint.removeprefix("say what: one of ").split(", ")
+    named = found.hint.removeprefix("add one of ").split(", ")
     assert named
     for key in named:
         assert "BH202" not in [one.code for one in loads(name, content(**{key: "x"})).problems], key

@@ -81,7 +81,7 @@ note: Claude Code is started briefly, without a model ...
 """)
     (me.project / ".claude").mkdir()
     (me.project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
-    assert "switches all hooks off" in me.doctor("claude", "--canary").out
+    assert "disables all hooks" in me.doctor("claude", "--canary").out
     agent(me, "#!/nowhere/at-all\n")
     assert "can't be started: No such file" in me.doctor("claude", "--canary").out
 

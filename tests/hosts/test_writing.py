@@ -153,8 +153,8 @@ def test_codex_has_a_second_file(home: Home) -> None:
     for text, words in (
         ("model = 'x'\n", ""),
         ("[hooks.state]\n", ""),
-        ("[features]\nhooks = false\n", "switches hooks off"),
-        ("[[hooks.Stop]]\n", "has hooks of its own"),
+        ("[features]\nhooks = false\n", "disables hooks"),
+        ("[[hooks.Stop]]\n", "has other hooks"),
         ("model = \n", "can't be read"),
     ):
         second.write_text(text)

@@ -1,4 +1,4 @@
-"""`billhook doctor` as a new user meets it: screens, JSON and exit codes, in a home of its own."""
+"""`billhook doctor` for a new user: screens, JSON and exit codes, in a temporary home."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")
 
 
 class Person(Place):
-    """Somebody with a billhook of their own, and nothing else."""
+    """A user with an installed billhook, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -37,7 +37,7 @@ def me(tmp_path: Path) -> Person:
 
 
 def test_a_new_user(me: Person) -> None:
-    """Nothing is installed: it says how to begin."""
+    """Nothing is installed: it shows how to start."""
     assert me.doctor().screen == snapshot("""\
 no agent calls billhook in <here>/project
 
@@ -53,7 +53,7 @@ start with
 
 
 def test_every_agent(me: Person) -> None:
-    """After `install`, every agent has its findings, each with what mends it."""
+    """After `install`, every agent has its findings, each with its fix."""
     (me.bin / "codex").write_text("#!/bin/sh\n")
     (me.bin / "codex").chmod(0o755)
     assert me.alone("install", *AGENTS, "--program", str(me.bin)).code == 0
@@ -145,7 +145,7 @@ billhook itself
 
 
 def test_a_project(me: Person) -> None:
-    """Entries of a project count only where the agent trusts the folder, and where billhook is on PATH."""
+    """Entries of a project only work if the agent trusts the folder, and if billhook is on PATH."""
     assert me.alone("install", "gemini", "--project", "--if-missing", "allow").code == 0
     (me.bin / "billhook-hook").unlink()
     assert me.doctor("gemini").screen == snapshot("""\
@@ -183,6 +183,6 @@ billhook itself
     ],
 )
 def test_usage(me: Person, arguments: tuple[str, ...], words: str) -> None:
-    """What can't be asked is exit code 2, with what can."""
+    """Wrong usage is exit code 2, with a hint."""
     ended = me.doctor(*arguments)
     assert (ended.code, words in ended.err) == (2, True), ended

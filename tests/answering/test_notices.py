@@ -377,7 +377,7 @@ def test_acknowledging(place: Place) -> None:
     assert "no longer in force: no-push" in " ".join(place.run().out.split())
     assert json.loads(place.run("--json").out)["gone"][0]["gates"] == ["no-push"]
     refused = place.alone("trust", "--acknowledge", CLAUDECODE="1")
-    assert refused.code == 2 and "consent is a person's to give" in refused.err
+    assert refused.code == 2 and "only the user can approve hooks" in refused.err
     done = place.alone("trust", "--acknowledge")
     assert (done.code, done.out) == (0, "acknowledged no-push  .billhook/hooks.yaml\n")
     assert "no longer" not in place.run().out

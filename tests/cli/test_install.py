@@ -686,8 +686,8 @@ def test_what_was_written_works(me: Person) -> None:
         (("claude", "--project", "--program", "/bin"), "--program is for your own settings"),
         (("claude", "--program", "/bin/sh"), "not an executable billhook-hook"),
         (("codex", "--http"), "Codex can't use --http: it has no HTTP hooks"),
-        (("copilot", "--http"), "takes https addresses only"),
-        (("qwen", "--http"), "lets a call pass when an HTTP hook fails"),
+        (("copilot", "--http"), "supports https addresses only"),
+        (("qwen", "--http"), "allows a call if an HTTP hook fails"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

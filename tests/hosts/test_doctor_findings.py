@@ -149,7 +149,7 @@ CASES = [
     ("claude", a_new_hook, "warn", "hooks", "1 hook waits for your approval", "billhook trust"),
     ("claude", claude_json(True), "ok", "trust", "trusts this folder", ""),
     ("claude", claude_json(True, above=True), "ok", "trust", "trusts this folder", ""),
-    ("claude", claude_json(False), "warn", "trust", "does not trust this folder yet", "start `claude` here"),
+    ("claude", claude_json(False), "warn", "trust", "does not trust this folder", "start `claude` here"),
     (
         "claude",
         setting("home/project/.claude/settings.local.json", {"disableAllHooks": True}),

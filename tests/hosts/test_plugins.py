@@ -34,7 +34,7 @@ def test_they_are_listed(folder: Folder) -> None:
     folder.write("~/.claude/plugins/installed_plugins.json", installed)
     folder.write("~/.claude/settings.json", {"enabledPlugins": {"guard@m": True, "off@m": False, "elsewhere@m": True}})
     screen = folder.screen("list")
-    assert "Plugins of Claude Code, run by Claude Code itself" in screen
+    assert "Hooks of Claude Code plugins, run by Claude Code itself" in screen
     assert "guard@m" in screen and "match Bash" in screen
     assert "off@m" not in screen and "elsewhere@m" not in screen
     (row,) = [row for row in folder.lines("list", "--json") if row.get("plugin")]

@@ -186,7 +186,7 @@ def test_the_user_is_asked(place: Place, answer: str, runs: bool) -> None:
     (transcript,) = transcripts(place)
     (result,) = conversation(transcript)[2]["content"]
     assert result["is_error"] is not runs
-    assert ("said no" in result["content"]) is not runs
+    assert ("declined" in result["content"]) is not runs
     assert {"PermissionRequest", "Notification"} <= set(names(place))
 
 

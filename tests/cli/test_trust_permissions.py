@@ -260,4 +260,4 @@ def test_check_finds(place: Place) -> None:
         ("BH208", 10),
         ("BH215", 12),
     ]
-    assert "every call of `Bash` is asked about" in found[2]["message"]
+    assert "every call of `Bash` needs approval" in found[2]["message"]

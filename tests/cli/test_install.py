@@ -215,7 +215,7 @@ next
   Codex runs new hooks only after you trust them: start it, type /hooks, and trust billhook's
   billhook doctor codex
 -- stderr
-note: ~/.codex/config.toml disables hooks: set `hooks = true` below [features], otherwise Codex will not run billhook
+note: ~/.codex/config.toml disables hooks: set `hooks = true` below [features], otherwise Codex does not run billhook
 note: ~/.codex/config.toml has other hooks; Codex runs them beside billhook, and they are not changed
 -- exit 0
 """)

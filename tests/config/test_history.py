@@ -134,8 +134,8 @@ def test_hooks_that_never_fired(project: Project) -> None:
     assert noted(project) == [("BH601", "never"), ("BH601", "rule")]
 
 
-def test_what_the_note_says(project: Project) -> None:
-    """How often which event occurred, what did not match, where it stands, and where to look."""
+def test_the_text_of_the_note(project: Project) -> None:
+    """How often which event occurred, what did not match, the place of the hook, and where to look."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
     verdict = project.fire("Bash", "ls", builtins=True)
@@ -221,11 +221,11 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
 
     assert (
         second
-        == "it has never run: `PreToolUse` occurred 3 times, and each time `first` said deny before it was its turn"
+        == "it has never run: `PreToolUse` occurred 3 times, and each time `first` answered deny before it was its turn"
     )
     assert third == (
         "it has never run: `PreToolUse` occurred 3 times; `match: Bash` did not match once, "
-        "and twice `first` said deny before it was its turn"
+        "and twice `first` answered deny before it was its turn"
     )
     config = project.load(builtins=True)
     log = log_of(config)
@@ -246,7 +246,7 @@ def test_a_hook_behind_several(project: Project) -> None:
 
     assert messages(project) == [
         "it has never run: `PreToolUse` occurred 5 times, and each time "
-        "`b` said stop or `d` said deny or `c` said deny or others before it was its turn"
+        "`b` answered stop or `d` answered deny or `c` answered deny or others before it was its turn"
     ]
 
 

@@ -168,14 +168,14 @@ OURS_ADDED = "hooks:\n  no-verify: {events: Stop, inject: x}\n"
 
 
 def test_add_twice(place: Place) -> None:
-    """The second time changes nothing and says so; other values are another matter."""
+    """The second time changes nothing and reports that; other values conflict."""
     assert person(place, "add", "protect-paths").code == 0
     before = hooks(place).read_bytes()
     again = person(place, "add", "protect-paths")
     other = person(place, "add", "protect-paths", "--set", "paths=x")
 
     assert (again.code, again.out) == (0, "protect-paths is in .billhook/hooks.yaml already; nothing was changed\n")
-    assert other.code == 1 and "is another hook" in other.out
+    assert other.code == 1 and "already has a different hook" in other.out
     assert hooks(place).read_bytes() == before
 
 
@@ -274,10 +274,10 @@ def test_a_recipe_without_an_event(place: Place) -> None:
 def test_a_folder_is_listed(place: Place) -> None:
     """Its recipes in one line each, then each is shown."""
     place.file("ours/no-deploys.yaml", OURS)
-    place.file("ours/no-tags.yaml", OURS.replace("deploy", "tag").replace("Nobody tags", "No tags"))
+    place.file("ours/no-tags.yaml", OURS.replace("deploy", "tag"))
     done = place.typing("add", "./ours", answers=[("[y/N]", "y\n"), ("[y/N]", "n\n")])
 
-    assert done.out.startswith("ours\n  no-deploys  Nobody deploys on Fridays\n  no-tags ")
+    assert done.out.startswith("ours\n  no-deploys  No deploys on Fridays\n  no-tags ")
     assert [*yaml.safe_load(hooks(place).read_text())["hooks"]] == ["no-deploys"]
 
 

@@ -127,7 +127,7 @@ def client_event(client: str, command: str, scratch: Scratch) -> Event:
     return dialect(CLIENTS[client][0]).read_call(json.dumps({**sent, "cwd": str(scratch.project)}).encode(), {})
 
 
-# -- what a case can't say
+# -- what a case can't express
 
 
 def in_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Scratch:

@@ -1,4 +1,4 @@
-"""BH512: a hook that `check` says is a recipe does the same; what a recipe may replace is not said to be the same."""
+"""BH512: a hook that `check` reports as a recipe does the same. Others, the user compares with the recipe."""
 
 import json
 import re
@@ -71,7 +71,7 @@ def named(scratch: Scratch) -> list[str]:
 
 
 def claimed(scratch: Scratch) -> list[str]:
-    """The words of the command that `check` says a hook is."""
+    """The words of the `billhook add` command in a finding."""
     found = lint([one.declared for one in load_config(scratch.project, trust="all", builtins=False).entries])
     said = [re.fullmatch(r"this \S+(?: .*)? is `(.*)`", one.message) for one in found if one.code == "BH512"]
     return shlex.split(said[0][1]) if said and said[0] else []
@@ -153,7 +153,7 @@ def test_a_sound_is_the_recipe(
 def test_what_is_only_similar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, command: str, matcher: str
 ) -> None:
-    """Another text, fewer notifications, one file type: the recipe is named, and not said to be the same."""
+    """Another text, fewer notifications, one file type: the recipe is named, but not as equal."""
     scratch = Scratch(tmp_path, "", monkeypatch)
     published(scratch, event, command, matcher=matcher)
 

@@ -15,7 +15,7 @@ import msgspec
 from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs
-from billhook.cli.screen import filled, hint, report, say, shown_path
+from billhook.cli.screen import filled, hint, name_lines, report, say, shown_path
 from billhook.cli.trust import typed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
@@ -108,19 +108,19 @@ def remove_verb(names: tuple[str, ...], user: bool, yes: bool, as_json: bool) ->
 
 
 def _source_of(data: bytes | None, name: str) -> str:
-    """What a recipe was added by: its name, or the path of a file with that name."""
+    """The argument that a recipe was added with: its name, or the path of a file with that name."""
     sources = [words[2] for words in _added(data) if "/" in words[2]]
     return next((one for one in sources if Path(one).stem == name), name)
 
 
-# -- what is known about recipes
+# -- recipes
 
 
 def _listing(found: Sequence[Recipe], what: str) -> Iterator[str]:
     width = max(len(one.name) for one in found)
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
         yield visible(purpose)
-        yield from (visible(f"  {one.name:<{width}}  {one.title}") for one in group)
+        yield from name_lines([(visible(one.name), visible(one.title)) for one in group], width)
     yield from ("", f"`billhook add {what}` shows a recipe, asks, and adds it", *([""] if what != "NAME" else ()))
 
 

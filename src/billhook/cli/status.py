@@ -252,7 +252,7 @@ def _connect(status: FolderStatus) -> list[Command]:
         return adopt
     if not status.installed:
         here = agents_here("user", status.config.project)
-        names = [name for name, trace in here.items() if trace] or ["claude"]
+        names = [name for name, trace in here.items() if trace] or [*AGENTS][:1]
         titles = ", ".join(AGENTS[name].title for name in names)
         return [(f"billhook install {' '.join(names)}", f"connect {titles}")]
     if status.lately is None:

@@ -21,7 +21,7 @@ from billhook.effects.rules import condition
 from billhook.store.state import FileState, Value
 
 if TYPE_CHECKING:
-    from billhook.builtins import session_notes
+    from billhook.builtins import guard, session_notes
     from billhook.core import match
     from billhook.effects import command_patterns, gitstate, path_globs
     from billhook.store import redaction
@@ -29,7 +29,7 @@ else:
     match, gitstate = later("billhook.core.match"), later("billhook.effects.gitstate")
     command_patterns = later("billhook.effects.command_patterns")
     path_globs, redaction = later("billhook.effects.path_globs"), later("billhook.store.redaction")
-    session_notes = later("billhook.builtins.session_notes")
+    session_notes, guard = later("billhook.builtins.session_notes"), later("billhook.builtins.guard")
 
 Tests = tuple[tuple[str, Any], ...]
 _TEST_NAMES = "file_exists changed_files runs commit_message prompt has_secret agent permission_mode results.NAME.FIELD"
@@ -110,6 +110,8 @@ class OnPaths(msgspec.Struct, frozen=True):
 
     def selected(self, ctx: Context) -> Iterator[str]:
         """The files of a call that the globs select."""
+        if not self.read and _writes_nothing(ctx):
+            return  # most calls: no effects need to be computed
         globs = {"read": self.read, "write": self.write}
         for path, use in path_globs.used(ctx.event):
             if globs[use] and path_globs.selects(globs[use], path, self.folder):
@@ -119,6 +121,11 @@ class OnPaths(msgspec.Struct, frozen=True):
         used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event)))
         named = f"`{used[0]}`{f' and {len(used) - 1} more' if used[1:] else ''}" if used else "no file"
         return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
+
+
+def _writes_nothing(ctx: Context) -> bool:
+    event = ctx.event
+    return guard.harmless(getattr(event, "tool_name", None) or "", getattr(event, "tool_input", None))
 
 
 class OnBranch(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ def is_bare(text: str) -> bool:
 
 
 def names_in(data: bytes | None, file: str) -> set[str]:
-    """What the hooks of a file are called."""
+    """The names of the hooks in a file."""
     found = (_hooks(plain(data, file)) if data is not None else None) or {}
     if isinstance(found, list):
         return {str(one.get("name") or one.get("id")) for one in found if isinstance(one, dict)}
@@ -99,10 +99,10 @@ def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
 
 
 def says_parallel(data: bytes | None, file: str) -> bool:
-    """Whether a file says how its hooks run: at once, or in turn."""
-    said = plain(data, file) if data is not None else {}
-    settings = said.get("settings")
-    return "parallelExecution" in said or (isinstance(settings, dict) and "parallelExecution" in settings)
+    """Whether a file sets how its hooks run: in parallel, or one after another."""
+    content = plain(data, file) if data is not None else {}
+    settings = content.get("settings")
+    return "parallelExecution" in content or (isinstance(settings, dict) and "parallelExecution" in settings)
 
 
 def rendered(hooks: dict[str, dict[str, Any]], indent: str, newline: str) -> str:
@@ -131,7 +131,7 @@ def _dumped(value: object, indent: str, newline: str) -> str:
 
 
 def plain(data: bytes, file: str) -> dict[str, Any]:
-    """All that a file holds, as plain data. Raises FaultyFileError."""
+    """The whole content of a file, as plain data. Raises FaultyFileError."""
     node = faultless(data, file, file)
     found = node.plain() if node is not None else {}
     if not isinstance(found, dict):
@@ -258,7 +258,7 @@ def without_hooks(data: bytes, file: str, names: set[str]) -> bytes:
     after = (mark + text).encode()
     wanted = {key: value for key, value in before.items() if key not in ("tests", *_KEYS)}
     rest = {key: value for key, value in plain(after, file).items() if key not in ("tests", *_KEYS)}
-    _check(rest == wanted and not names & names_in(after, file), "taken out", file)
+    _check(rest == wanted and not names & names_in(after, file), "removed", file)
     return after
 
 

@@ -64,7 +64,7 @@ def once(entry: "EntryReader") -> str:
         entry.find("BH510", "`once` has no effect here", node, hint="remove it")
     else:
         hint = suggestion(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
-        entry.find("BH206", f"unknown value of `once`: `{node.value}`", node, hint=hint, fatal=True)
+        entry.find("BH206", f"`once` can't be `{node.value}`", node, hint=hint, fatal=True)
     return ""
 
 
@@ -75,8 +75,13 @@ def cooldown(entry: "EntryReader") -> float:
         return 0.0
     read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
     if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
-        hint = "for example `cooldown: 30s`, `5m` or `2h`"
-        entry.find("BH206", f"`cooldown` can't be `{node.value}`", node, hint=hint, fatal=True)
+        entry.find(
+            "BH206",
+            f"`cooldown` can't be `{node.value}`",
+            node,
+            hint="for example `cooldown: 30s`, `5m` or `2h`",
+            fatal=True,
+        )
         return 0.0
     return float(read[1]) * _UNITS[read[2]]
 

@@ -25,7 +25,7 @@ _CURRENT: Final = (
     r"git (?:-C \S+ )?(?:branch --show-current|rev-parse --abbrev-ref HEAD|symbolic-ref (?:-q )?--short HEAD)"
 )
 _ELSEWHERE: Final = re.compile(r"\b(?:curl|wget|ssh|scp|npm|npx|docker|gh|rm|mv|cp|tee|mail)\b|>>|\bpip3? install")
-"""Signs of a script that does more than to refuse."""
+"""Signs of a script that does more than refuse."""
 
 
 class Replaced(NamedTuple):
@@ -54,7 +54,7 @@ TABLE: Final = (
 
 
 def lint_replaceable(hook: Declared) -> Iterator[Finding]:
-    """A hook of an agent's own file that a recipe replaces."""
+    """A hook in an agent's settings file that a recipe can replace."""
     if hook.shape == "yaml" or not isinstance(hook.action, RunAction):
         return
     text = hook.action.text.strip()
@@ -76,15 +76,15 @@ def _found(one: Replaced, hook: Declared, text: str, what: str) -> Finding:
 
 
 def _described(one: Replaced, hook: Declared, text: str) -> str:
-    """What a recipe replaces, in words; nothing where it replaces nothing."""
+    """What a recipe replaces, in words; empty if nothing."""
     if one.line:
         return "this command" if re.fullmatch(one.line, text) else ""
-    for said in (text, *(script for _, script in scripts(hook))):
-        code = "\n".join(line for line in said.splitlines() if not line.lstrip().startswith("#"))
+    for content in (text, *(script for _, script in scripts(hook))):
+        code = "\n".join(line for line in content.splitlines() if not line.lstrip().startswith("#"))
         if all(re.search(part, code) for part in one.script) and not _ELSEWHERE.search(code):
-            lines = said.count("\n") + (not said.endswith("\n"))
+            lines = content.count("\n") + (not content.endswith("\n"))
             if lines <= _LONGEST:
-                return "this command" if said is text else f"this script of {counted(lines, 'line')}"
+                return "this command" if content is text else f"this script of {counted(lines, 'line')}"
     return ""
 
 

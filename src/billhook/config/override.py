@@ -19,7 +19,6 @@ from billhook.core import strictjson, tools
 from billhook.core.answers import Outcome, Status
 from billhook.core.errors import StrictJSONError
 from billhook.core.events import Event
-from billhook.engine.waive import waive
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
 from billhook.store.state import FileState, Value, listed
@@ -173,14 +172,20 @@ def reviewed(review: "Review", event: Event, outcome: Outcome) -> Outcome:
     if review.is_guard and _guards_billhook(outcome):
         return outcome
     if review.pause is not None and review.pause.active:
-        return waive(outcome, "paused")
+        return _waived(outcome, "paused")
     if not review.once or event.hook_event_name != "PreToolUse" or outcome.status is not Status.OK:
         return outcome
     with suppress(StoreError):  # without state no call can be allowed, and none has a code
         call = denied_call(event, review.hook, review.project)
         allowed = Overrides(review.state).use(call)
-        return waive(outcome, f"allowed once ({call.code})") if allowed else replace(outcome, code=call.code)
+        return _waived(outcome, f"allowed once ({call.code})") if allowed else replace(outcome, code=call.code)
     return outcome
+
+
+def _waived(outcome: Outcome, by: str) -> Outcome:
+    from billhook.engine.waive import waive  # most denied calls stay denied
+
+    return waive(outcome, by)
 
 
 def _guards_billhook(outcome: Outcome) -> bool:

@@ -92,6 +92,9 @@ class Verbs(LazyCommands):
         "log": "events",
         "uninstall": "install",
         "remove": "add",
+        "promote": "shadow",
+        "allow-once": "allow_once",
+        "resume": "pause",
     }
 
     def resolve_command(

@@ -23,10 +23,15 @@ GROUPS: dict[str, dict[str, str]] = {
         "fire": "Send a test event to the hooks, and show the verdict.",
         "check": "Check the hooks for problems and suggest fixes.",
         "trust": "Review the hooks of this project and approve them.",
+        "shadow": "Show what hooks in shadow mode would have decided.",
+        "promote": "Bring a hook in shadow mode into force.",
     },
     "Run and watch": {
         "agent": "Run an agent with your hooks: one prompt, or a chat.",
         "events": "Query the event log: what happened, and what hooks decided.",
+        "allow-once": "Allow one denied call, once.",
+        "pause": "Pause hooks for a few minutes.",
+        "resume": "End a pause.",
     },
     "Plumbing": {
         "hook": "Answer one event on stdin, as the hook of an agent.",

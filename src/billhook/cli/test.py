@@ -14,15 +14,13 @@ import msgspec
 
 from billhook.cli.options import flag, option
 from billhook.cli.screen import filled, hanging, hint, report, say, say_json, shown_path
-from billhook.config import case_runner, fork_pool
-from billhook.config.case_runner import CaseResult, Suite
+from billhook.config import case_runner
+from billhook.config.case_runner import CaseResult, CaseStatus, Suite
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, one_line, visible
-from billhook.runners import process_tree
 
-_LEAST = 8  # cases of one worker
-_ORDER = ("passed", "failed", "not approved", "skipped")
+_ORDER: tuple[CaseStatus, ...] = ("passed", "failed", "not approved", "skipped")
 _COLOURS = {"passed": "green", "failed": "red", "not approved": "yellow"}
 _LABEL = 11
 _POLL = 0.3  # seconds
@@ -62,12 +60,14 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
     if given["as_json"]:
         raise UsageError("--watch is for a terminal", hint="leave out --json")
     while True:
+        before = _times(files, given["user"])
         try:
             _run(files, **given)
         except BillhookError as error:
             say(f"error: {visible(str(error))}", err=True)
         say(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
-        _wait_for_change(files, given["user"])
+        while _times(files, given["user"]) == before:
+            time.sleep(_POLL)
         click.clear()
 
 
@@ -83,7 +83,8 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
         if suite.cases:
             raise UsageError(f"no test contains `{text}`", hint="without -k all tests run")
         raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
-    results = run_cases(suite, cases, exercised=given["coverage"])
+    with _progress("tests") as tick:
+        results = case_runner.run_cases(suite, cases, tick, exercised=given["coverage"])
     if as_json:
         say_json(*({"type": "test", **_result_data(one)} for one in results))
     else:
@@ -105,38 +106,14 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     return code
 
 
-def run_cases(suite: Suite, cases: Sequence[Case], *, exercised: bool = False) -> list[CaseResult]:
-    """The results in the order of the cases."""
-    found: dict[int, CaseResult] = {}
-
-    @contextmanager
-    def setup(name: str) -> Iterator[fork_pool.Work]:
-        process_tree.adopt_orphans()
-        try:
-            with case_runner.runner_for(suite, folder, name) as runner:
-                yield lambda number: msgspec.json.encode(runner.judge(cases[number], exercised=exercised))
-        finally:
-            process_tree.settle()
-
-    with case_runner.scratch_folder() as folder, _progress(len(cases)) as tick:
-        case_runner.copy_original(suite.original, folder / "original")
-
-        def done(number: int, data: bytes) -> None:
-            found[number] = msgspec.json.decode(data, type=CaseResult)
-            tick(len(found))
-
-        fork_pool.spread(len(cases), fork_pool.workers_for(len(cases), _LEAST), setup, done)
-    return [found[number] for number in range(len(cases))]
-
-
 @contextmanager
-def _progress(pieces: int, what: str = "tests") -> Iterator[Callable[[int], None]]:
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A counter on a terminal; nothing elsewhere."""
     shown = sys.stderr is not None and sys.stderr.isatty()
 
-    def tick(number: int) -> None:
+    def tick(number: int, of: int) -> None:
         if shown:
-            click.echo(f"\r{number}/{pieces} {what}", err=True, nl=False)
+            click.echo(f"\r{number}/{of} {what}", err=True, nl=False)
 
     try:
         yield tick
@@ -150,9 +127,8 @@ def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")
-    cases = [one.case for one in results if one.status == "passed"]
-    with case_runner.scratch_folder() as folder, _progress(0, "mutants") as tick:
-        found = mutants.survivors(suite, cases, folder, tick)
+    with _progress("mutants") as tick:
+        found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
     report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
     return int(any(one.test for one in found.survivors))
 
@@ -162,14 +138,8 @@ def _code(results: Sequence[CaseResult]) -> int:
     return 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
 
 
-def _wait_for_change(files: Sequence[str], user: bool) -> None:
-    """Wait until a file with cases or hooks, a script, or one of their folders changes."""
-    before = _times(files, user)
-    while _times(files, user) == before:
-        time.sleep(_POLL)
-
-
 def _times(files: Sequence[str], user: bool) -> dict[str, int]:
+    """The times of all files with cases or hooks, and of the scripts that hooks run."""
     suite = case_runner.suite(files, user=user)
     paths = {*suite.files, *(read.source.path for read in suite.real.sources), *suite.original.covered}
     return {path: os.stat(path).st_mtime_ns for path in sorted(paths) if os.path.exists(path)}
@@ -212,7 +182,7 @@ def _skipped(results: Sequence[CaseResult]) -> Iterator[str]:
             yield from filled(f"skipped {_place(one.case)}: {', '.join(one.notes)}", 0)
 
 
-def _summary(sums: "Counter[str]", took: float) -> str:
+def _summary(sums: "Counter[CaseStatus]", took: float) -> str:
     parts = [click.style(f"{sums[name]} {name}", fg=_COLOURS.get(name)) for name in _ORDER if sums[name]]
     return f"{', '.join(parts)} in {took:.1f} s"
 
@@ -252,20 +222,15 @@ def _write_junit(file: str, results: Sequence[CaseResult], took: float) -> None:
     from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
     sums = Counter(one.status for one in results)
-    numbers = {
-        "tests": len(results),
-        "failures": sums["failed"],
-        "errors": sums["not approved"],
-        "skipped": sums["skipped"],
-    }
-    suite = Element("testsuite", name="billhook", time=f"{took:.3f}", **{key: str(one) for key, one in numbers.items()})
+    numbers = {"tests": len(results), "failures": sums["failed"], "errors": sums["not approved"]}
+    suite = Element("testsuite", {"name": "billhook", "time": f"{took:.3f}", "skipped": str(sums["skipped"])})
+    suite.attrib |= {name: str(number) for name, number in numbers.items()}
     for one in results:
-        place = {"classname": shown_path(one.case.file), "file": one.case.file, "line": str(one.case.line)}
-        case = SubElement(suite, "testcase", name=visible(one.case.title), time=f"{one.seconds:.3f}", **place)
-        kind = {"failed": "failure", "not approved": "error", "skipped": "skipped"}.get(one.status)
-        if kind:
+        about = {"name": visible(one.case.title), "classname": shown_path(one.case.file), "time": f"{one.seconds:.3f}"}
+        case = SubElement(suite, "testcase", {**about, "file": one.case.file, "line": str(one.case.line)})
+        if kind := {"failed": "failure", "not approved": "error", "skipped": "skipped"}.get(one.status):
             told = visible("; ".join((*one.problems, *one.notes)))
-            SubElement(case, kind, message=told).text = visible("\n".join(one.why))
+            SubElement(case, kind, {"message": told}).text = visible("\n".join(one.why))
     indent(suite)
     try:
         Path(file).write_bytes(tostring(suite, "utf-8", xml_declaration=True))

@@ -4,14 +4,15 @@ Hooks that run code need an approval, as everywhere. Hooks that call a URL don't
 approval here: they change nothing.
 """
 
+import functools
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +37,8 @@ from billhook.core.text import Finding
 from billhook.effects.conditions import cell_of
 from billhook.engine.plan import Plan
 
+T = TypeVar("T")
+R = TypeVar("R")
 CaseStatus = Literal["passed", "failed", "skipped", "not approved"]
 NOT_APPROVED: Final = "not approved: run `billhook trust`"
 _NO_NETWORK: Final = "it calls a URL, and tests use no network"
@@ -123,15 +126,65 @@ def scratch_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def runner_for(suite: Suite, folder: Path, name: str = "0") -> "Iterator[CaseRunner]":
-    """A runner with its own copy, whose environment is that of this process meanwhile."""
-    source = folder / "original"
-    if not source.exists():
-        copy_original(suite.original, source)
-    scratch = Scratch(suite.original, source, folder / name)
+Progress = Callable[[int, int], None]  # called with how many of how many are done
+_LEAST: Final = 8  # cases of one worker: a smaller number is faster without further processes
+_runner: "CaseRunner"  # of a worker process
+_worker = ExitStack()
+
+
+def run_cases(suite: Suite, cases: Sequence[Case], tick: Progress, *, exercised: bool = False) -> list[CaseResult]:
+    """The results in the order of the cases."""
+    return in_workers(suite, functools.partial(_judge, exercised=exercised), cases, tick, least=_LEAST)
+
+
+def _judge(runner: "CaseRunner", case: Case, exercised: bool) -> CaseResult:
+    return runner.judge(case, exercised=exercised)
+
+
+def in_workers(
+    suite: Suite, work: "Callable[[CaseRunner, T], R]", pieces: Sequence[T], tick: Progress, *, least: int
+) -> list[R]:
+    """Do each piece of work with the runner of a worker process. With less work than `least` for each of two workers,
+    this process does it."""
+    workers = min(os.cpu_count() or 1, len(pieces) // least)
+    results: list[R] = []
+    with scratch_folder() as folder:
+        copy_original(suite.original, folder / "original")
+        if workers < 2:
+            runner = make_runner(suite, folder)
+            with runner.scratch.entered():
+                for piece in pieces:
+                    results.append(work(runner, piece))
+                    tick(len(results), len(pieces))
+            return results
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(workers, get_context("fork"), _begin, (suite, folder)) as pool:
+            for result in pool.map(functools.partial(_in_worker, work), pieces):
+                results.append(result)
+                tick(len(results), len(pieces))
+    return results
+
+
+def _begin(suite: Suite, folder: Path) -> None:
+    """Set up a worker process. Its folder is removed with the others."""
+    global _runner  # noqa: PLW0603 (a worker process has one)
+    _runner = make_runner(suite, folder, str(os.getpid()))
+    _worker.enter_context(_runner.scratch.entered())
+
+
+def _in_worker(work: "Callable[[CaseRunner, T], R]", piece: T) -> R:
+    return work(_runner, piece)
+
+
+def make_runner(suite: Suite, folder: Path, name: str = "0") -> "CaseRunner":
+    """A runner with its own copy of the first copy. It works while its scratch copy is entered."""
+    if not (folder / "original").exists():
+        copy_original(suite.original, folder / "original")
+    scratch = Scratch(suite.original, folder / "original", folder / name)
     with scratch.entered():
-        yield CaseRunner(suite, scratch)
+        return CaseRunner(suite, scratch)
 
 
 # -- the rules as tests run them
@@ -188,8 +241,10 @@ class CaseRunner:
         self.config = _as_tested(loaded, suite, scratch)
         self._sessions = 0
 
-    def judge(self, case: Case, config: Config | None = None, *, exercised: bool = False) -> CaseResult:
-        """The result of a case under these rules, or under a changed configuration."""
+    def judge(
+        self, case: Case, config: Config | None = None, *, exercised: bool = False, why: bool = True
+    ) -> CaseResult:
+        """The result of a case under these rules, or under a changed configuration. `why`: explain a failure."""
         config = config or self.config
         needs = case.data.get("needs")
         if needs and shutil.which(needs) is None:
@@ -206,13 +261,13 @@ class CaseRunner:
         waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]
         status: CaseStatus = "not approved" if waiting else "failed" if problems else "passed"
         notes = [*(f"`{name}` is {NOT_APPROVED}" for name in waiting), *_unheard(verdict), *lost]
-        why = self._why(case, config) if status == "failed" else ()
+        reasons = self._why(case, config) if why and status == "failed" else ()
         return CaseResult(
             case=case,
             status=status,
             got=self.scratch.shown(_in_words(told)),
             problems=() if waiting else tuple(map(self.scratch.shown, problems)),
-            why=tuple(map(self.scratch.shown, why)),
+            why=tuple(map(self.scratch.shown, reasons)),
             notes=tuple(notes),
             seconds=time.perf_counter() - began,
             exercised=seen,

@@ -21,6 +21,7 @@ from billhook.config.referenced_files import named
 from billhook.config.sources import FileSnapshot
 from billhook.core.errors import UsageError
 from billhook.effects import gitstate
+from billhook.effects.gitindex import UnreadableError
 
 MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 << 20
@@ -78,7 +79,7 @@ def _listed(project: str) -> list[str]:
         names = gitstate.run_git(project, *words, seconds=20).split("\0")
         paths = [os.path.join(project, name) for name in dict.fromkeys(names) if name]
         sizes = [os.lstat(path).st_size for path in paths if os.path.lexists(path)]
-    except (OSError, gitstate.UnreadableError):
+    except (OSError, UnreadableError):
         return []
     return paths if len(paths) <= MOST_FILES and sum(sizes) <= MOST_BYTES else []
 

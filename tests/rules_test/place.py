@@ -36,7 +36,7 @@ class RulesPlace(Place):
 
     def lines(self, *arguments: str, **changes: str | None) -> tuple[int, list[dict[str, Any]]]:
         """The exit code, and the lines of --json."""
-        done: Ended = self.run("test", "--json", *arguments, **changes)
+        done: Ended = self.run("test", "--json", *arguments, told=changes)
         return done.code, [json.loads(line) for line in done.out.splitlines()]
 
     def statuses(self, *arguments: str, **changes: str | None) -> list[str]:

@@ -167,6 +167,19 @@ def test_approved_commands_really_run_and_the_copy_is_restored(place: RulesPlace
     assert not (place.project / "log.txt").exists() and not (place.home / "log.txt").exists()
 
 
+def test_the_environment_of_commands(place: RulesPlace) -> None:
+    """The user's variables, but none that leads to the user's files, to a repository or to an agent."""
+    rules = "hooks:\n  env: {events: PreToolUse, run: 'env >&2; exit 2'}\n"
+    place.rules("  - {bash: ls, expect: deny, reason: 'OURS=1'}\n  - {bash: ls, reason: no such line}", rules)
+    place.approve()
+    found = place.lines(OURS="1", GIT_INDEX_FILE="/x", CLAUDECODE="1", XDG_CONFIG_HOME=str(place.home / ".config"))[1]
+    shown = found[1]["problems"][0]
+
+    assert [one["status"] for one in found[:2]] == ["passed", "failed"]
+    assert "PATH=" in shown and "billhook-test-" in shown.partition("BILLHOOK_HOME=")[2]
+    assert not [name for name in ("GIT_INDEX_FILE", "CLAUDECODE", "XDG_CONFIG_HOME") if name in shown]
+
+
 def test_a_changed_script_is_not_approved(place: RulesPlace) -> None:
     place.file("gate.sh", GATE)
     place.rules("  - {bash: ls, expect: deny}", COMMAND)
@@ -188,12 +201,16 @@ def test_a_python_hook_runs_in_the_copy(place: RulesPlace) -> None:
 
 
 def test_urls_are_not_called(place: RulesPlace) -> None:
-    """The case is judged without the endpoint, and reports that."""
-    place.rules("  - {bash: ls, expect: none}\n", "hooks:\n  web: {events: PreToolUse, url: 'http://127.0.0.1:9/x'}")
+    """A case that passes without the endpoint reports that; one that does not pass is skipped."""
+    place.rules(
+        "  - {bash: ls, expect: none}\n  - {bash: ls, by: web}",
+        "hooks:\n  web: {events: PreToolUse, url: 'http://127.0.0.1:9/x'}",
+    )
     place.approve()
     code, lines = place.lines()
 
-    assert code == 0 and lines[0]["notes"] == ["`web` did not run: it calls a URL, and tests use no network"]
+    assert code == 0 and [one["status"] for one in lines[:2]] == ["passed", "skipped"]
+    assert lines[0]["notes"] == ["`web` did not run: it calls a URL, and tests use no network"]
 
 
 # -- nothing else changes

@@ -259,8 +259,11 @@ class CaseRunner:
         told, lost = as_told(verdict, case.data.get("agent", ""))
         problems = list(differences(case.data, told, effects))
         waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]
-        status: CaseStatus = "not approved" if waiting else "failed" if problems else "passed"
-        notes = [*(f"`{name}` is {NOT_APPROVED}" for name in waiting), *_unheard(verdict), *lost]
+        unheard = list(_unheard(verdict))  # what such a hook would answer is unknown
+        status: CaseStatus = "not approved" if waiting else "passed"
+        if problems and not waiting:
+            status = "skipped" if unheard else "failed"
+        notes = [*(f"`{name}` is {NOT_APPROVED}" for name in waiting), *unheard, *lost]
         reasons = self._why(case, config) if why and status == "failed" else ()
         return CaseResult(
             case=case,

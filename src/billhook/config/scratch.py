@@ -139,7 +139,8 @@ class Scratch:
 
     def __init__(self, original: Original, source: Path, folder: Path) -> None:
         self.original, self.source, self.folder = original, source, folder
-        self.home, self.project, self.state = folder / "home", folder / original.inner, folder / "state"
+        self.home, self.project = folder / "home", folder / original.inner
+        self.state = folder.with_name(f"{folder.name}-state")
         shutil.copytree(source, folder, symlinks=True)
         self._marks = dict(_marks(folder))
 
@@ -147,8 +148,9 @@ class Scratch:
     def entered(self) -> Iterator[None]:
         """This process works with the home folder and state of the copy."""
         before = dict(os.environ)
+        inside = environment(self.home) | {"BILLHOOK_HOME": str(self.state)}
         os.environ.clear()
-        os.environ.update(environment(self.home) | {"BILLHOOK_HOME": str(self.state)})
+        os.environ.update(inside)
         try:
             yield
         finally:
@@ -178,7 +180,9 @@ class Scratch:
 
     def forget(self) -> None:
         """Remove the state: the next case begins with new sessions."""
-        shutil.rmtree(self.state, ignore_errors=True)
+        for above, _, files in os.walk(self.state):  # empty folders stay: to remove them takes much longer
+            for name in files:
+                os.unlink(os.path.join(above, name))
 
     def restore(self) -> None:
         """Undo every change of the copy."""

@@ -1,4 +1,4 @@
-"""`billhook test` right after `billhook init`, and after each `billhook add`: every rule comes with a test that passes."""
+"""`billhook test` right after `billhook init` and each `billhook add`: every rule comes with a test that passes."""
 
 import subprocess
 import sys

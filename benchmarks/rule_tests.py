@@ -1,14 +1,13 @@
 """Goal 27: `billhook test` for 12 rules with 40 tests, against the start of Python."""
 
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from harness import Bar, Case, Goal, Trial
+from harness import Bar, Goal, Trial, looped
+from loading import own_home
 
 RULES, TESTS = 12, 40
 _PASSES = 10
@@ -32,32 +31,21 @@ def hooks_yaml() -> str:
 
 
 async def all_tests() -> AsyncGenerator[Trial, None]:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, own_home(Path(folder, "home")):
         project = Path(folder, "project")
         (project / ".billhook").mkdir(parents=True)
         (project / ".billhook" / "hooks.yaml").write_text(hooks_yaml())
-        env = {**os.environ, "HOME": folder}
-        program = [sys.executable, "-m", "billhook", "test"]
-        told = subprocess.run(program, cwd=project, env=env, capture_output=True, text=True, check=True).stdout
-        assert told.strip().startswith(f"{TESTS} passed"), told
-        cases = {
-            "billhook test": _started(program, project, env),
-            "python -c pass": _started([sys.executable, "-c", "pass"], project, env),
-        }
+
+        def start(argv: tuple[str, ...]) -> str:
+            """Run a program from its start to its end."""
+            program = [sys.executable, *argv]
+            return subprocess.run(program, cwd=project, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+        tests, nothing = ("-m", "billhook", "test"), ("-c", "pass")
+        assert start(tests).startswith(f"{TESTS} passed")
+        cases = {"billhook test": looped(start, tests), "python -c pass": looped(start, nothing)}
         bars = [Bar("billhook test", "python -c pass", _AT_MOST)]
         yield Trial(f"{RULES} rules, {TESTS} tests", cases, bars, _PASSES)
-
-
-def _started(argv: list[str], folder: Path, env: dict[str, str]) -> Case:
-    """A program from its start to its end."""
-
-    async def case(count: int) -> float:
-        began = time.perf_counter_ns()
-        for _ in range(count):
-            subprocess.run(argv, cwd=folder, env=env, stdout=subprocess.DEVNULL, check=True)
-        return time.perf_counter_ns() - began
-
-    return case
 
 
 GOALS = (Goal(27, "The tests of rules", all_tests),)

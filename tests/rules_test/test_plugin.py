@@ -110,6 +110,13 @@ def test_it_costs_nothing_unless_it_is_used(place: RulesPlace) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_example_of_the_guide(place: RulesPlace) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "test-your-rules.md").read_text()
+    place.file("test_guide.py", guide.partition("```python\n")[2].partition("```")[0])
+
+    assert "1 passed" in run(place).stdout
+
+
 # -- assertions
 
 

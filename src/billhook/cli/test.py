@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from billhook.cli.options import flag, option
-from billhook.cli.screen import filled, hanging, hint, report, say, say_json, shown_path
+from billhook.cli.screen import filled, hanging, hint, report, say, shown_path
 from billhook.config import case_runner
 from billhook.config.case_runner import CaseResult, CaseStatus, Suite
 from billhook.config.cases import Case
@@ -85,10 +85,8 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
         raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
     with _progress("tests") as tick:
         results = case_runner.run_cases(suite, cases, tick, exercised=given["coverage"])
-    if as_json:
-        say_json(*({"type": "test", **_result_data(one)} for one in results))
-    else:
-        say("\n".join(line for one in results for line in _failure(one, github)) or "\n".join(_skipped(results)))
+    told = (line for one in results for line in _told(one, github))
+    report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
     code = _code(results)
     if given["coverage"]:
         from billhook.config.rule_coverage import coverage
@@ -152,9 +150,11 @@ def _place(case: Case) -> str:
     return f"{shown_path(case.file)}:{case.line}"
 
 
-def _failure(one: CaseResult, github: bool) -> Iterator[str]:
+def _told(one: CaseResult, github: bool) -> Iterator[str]:
     """A test that did not pass: its place and call, how it differs, and why."""
-    if one.status not in ("failed", "not approved"):
+    if one.status == "skipped":
+        yield from filled(f"skipped {_place(one.case)}: {', '.join(one.notes)}", 0)
+    if one.status in ("passed", "skipped"):
         return
     if github:
         text = "; ".join((*one.problems, *one.why, *one.notes))
@@ -174,12 +174,6 @@ def _labelled(label: str, texts: Sequence[str]) -> Iterator[str]:
         yield f"{f'  {label}'.ljust(_LABEL)}{first.lstrip()}" if label else first
         yield from rest
         label = label and " "
-
-
-def _skipped(results: Sequence[CaseResult]) -> Iterator[str]:
-    for one in results:
-        if one.status == "skipped":
-            yield from filled(f"skipped {_place(one.case)}: {', '.join(one.notes)}", 0)
 
 
 def _summary(sums: "Counter[CaseStatus]", took: float) -> str:

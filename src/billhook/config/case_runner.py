@@ -35,6 +35,7 @@ from billhook.core.errors import BillhookError
 from billhook.core.events import Event, parse
 from billhook.core.text import Finding
 from billhook.effects.conditions import cell_of
+from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
 
 T = TypeVar("T")
@@ -337,9 +338,10 @@ class CaseRunner:
         ended = {
             one.hook for one in verdict.outcomes if one.status is Status.SKIPPED and one.skipped and one.skipped.by
         }
-        wanting = [one.shown for one in config.entries if one.hook is not None and one.hook.wants(verdict.event)]
-        hooks = {name: name in ran for name in wanting if name not in ended}
         tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
+        wanting = [one for one in config.entries if one.hook is not None and one.hook.wants(verdict.event)]
+        about = {one.shown for one in wanting if _is_about(one.declared, tool)} | ran
+        hooks = {one.shown: one.shown in ran for one in wanting if one.shown in about - ended}
         if verdict.event != "PreToolUse":
             return Exercised(hooks)
         rules = config.permissions
@@ -386,6 +388,12 @@ def _reason(one: Explained) -> str:
         return f"{one.row.name}: skipped, because {one.why}"
     answer = f", and answers {one.answer.decision}" if one.answer is not None else ""
     return f"{one.row.name}: runs{answer}"
+
+
+def _is_about(declared: Declared, tool: str) -> bool:
+    """Whether one of its rules is about the tool: that `Bash(git push *)` does not apply to a Write tells nothing."""
+    rules = declared.conditions.rules
+    return not rules or any(Rule.parse(text).names(tool) for text in rules)
 
 
 def _cells(event: Event, config: Config) -> Iterator[tuple[str, str]]:

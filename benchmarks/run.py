@@ -23,6 +23,7 @@ import logging_cost
 import matching
 import processes
 import report
+import rule_tests
 import warm
 from harness import Goal, Row, measure, passes
 
@@ -36,6 +37,7 @@ GOALS: tuple[Goal, ...] = (
     *logging_cost.GOALS,
     *log_reading.GOALS,
     *loading.GOALS,
+    *rule_tests.GOALS,
 )
 """All goals. Add a new goal to a module's GOALS, and a new module to this list."""
 

@@ -186,6 +186,7 @@ AGENT: Final = base.Agent(
     program="gemini",
     project_file=".gemini/settings.json",
     user_file=".gemini/settings.json",
+    transcripts="billhook.agents.transcripts.gemini",
     home_variable="GEMINI_CLI_HOME",
     home_is="home",
     read_keys=frozenset({"env"}),

@@ -200,7 +200,7 @@ ANSWERS = [
     ),
     pytest.param("200 OK", "fine by me", "failed", "none", "the body is not JSON: fine by me", id="2.7: other body"),
     pytest.param("200 OK", "[1]", "failed", "none", "the body is not JSON: [1]", id="2.7: an array"),
-    pytest.param("200 OK", f"<p>{DENY}</p>", "ok", "deny", "the deny stood inside other output", id="a deny in HTML"),
+    pytest.param("200 OK", f"<p>{DENY}</p>", "ok", "deny", "the deny was inside other output", id="a deny in HTML"),
     pytest.param("400 Bad Request", "", "failed", "none", "HTTP status 400", id="2.7: 400"),
     pytest.param("403 Forbidden", "", "failed", "none", "HTTP status 403", id="2.7: a status alone never blocks"),
     pytest.param("500 Oh", "trouble", "failed", "none", "HTTP status 500", id="2.7: 500"),

@@ -98,7 +98,7 @@ def test_an_output_of_another_shape_ends_the_run(new: Any) -> None:
     lines: list[str] = []
     output = answered([hook("PostToolUse", rewrite(output=new))], READ, tell=lines.append)
 
-    assert output["continue"] is False and "Claude Code does not take" in output["stopReason"]
+    assert output["continue"] is False and "Claude Code does not accept" in output["stopReason"]
     assert "updatedToolOutput" not in str(output)
     assert lines == [f"the run ends: {output['stopReason']}"]
 

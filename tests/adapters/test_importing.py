@@ -48,7 +48,7 @@ def test_what_is_no_hook_is_refused() -> None:
     """A function without `@on`, or the SDK's own map, is a mistake that must not pass for no hooks."""
     wrong: list[Any] = [[print], {"PreToolUse": []}]
     for given in wrong:
-        with pytest.raises(UsageError, match="is no hook"):
+        with pytest.raises(UsageError, match="is not a hook"):
             engine_for(given)
 
 

@@ -204,7 +204,7 @@ def test_an_input_that_is_no_object(arguments: str) -> None:
     Hooked([]).run_sync(Agent(name="a", model=model, tools=[tool]), "go")
 
     assert given == ([""] if arguments == "" else [])
-    assert ("no hook can judge it" in outputs(model)[0]) is (arguments != "")
+    assert ("no hook can check it" in outputs(model)[0]) is (arguments != "")
 
 
 def test_a_tool_that_raises_is_treated_as_ever() -> None:

@@ -43,7 +43,7 @@ def test_what_is_configured_and_does_not_run(adapter: str, text: str, told: str,
 @pytest.mark.parametrize("given", [lambda event: None, 3, [print]], ids=["a function", "a number", "functions"])
 def test_invalid_hooks(adapter: str, given: Any) -> None:
     """It is named, with what to give instead."""
-    with pytest.raises(UsageError, match="is no hook"):
+    with pytest.raises(UsageError, match="is not a hook"):
         MADE[adapter](given)
 
 

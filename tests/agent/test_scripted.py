@@ -216,7 +216,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "an error and text": ("- error: unknown\n  text: b\n", "", "$[0]: an `error` must be a separate turn", ""),
     "an agent without turns": ("agents: {a: 1}\n", "", "$.agents[...]: expected `array`, got `int`", ""),
     "broken YAML": ("- text: a\n- tool: {name: Bash\n", ":3:1", "without a `,` or its `}`", "add the"),
-    "a key twice": ("- text: a\n  text: b\n", ":2:3", "the key `text` is here twice", "remove one"),
+    "a key twice": ("- text: a\n  text: b\n", ":2:3", "duplicate key `text`", "remove or rename one"),
 }
 
 

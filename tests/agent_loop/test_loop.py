@@ -107,7 +107,7 @@ def test_several_tools_of_one_reply(project: Project) -> None:
 def test_an_unknown_tool(project: Project) -> None:
     """The model gets the list of tools; no hook runs for an unknown tool."""
     ran = project.run([tool("Fly", to="moon"), DONE])
-    assert ran.results[0].is_error and ran.results[0].content.startswith("no tool `Fly`; there are Bash, ")
+    assert ran.results[0].is_error and ran.results[0].content.startswith("no tool `Fly`; the tools are Bash, ")
     assert "PreToolUse" not in ran.names and ran.ended.how == "done"
 
 

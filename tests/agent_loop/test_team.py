@@ -311,7 +311,7 @@ def test_the_end_of_a_session_ends_its_tasks(project: Project) -> None:
 @pytest.mark.parametrize(
     ("given", "content"),
     [
-        pytest.param({"task_id": "task_9"}, "no task `task_9`; there are none", id="a task that is not there"),
+        pytest.param({"task_id": "task_9"}, "no task `task_9`; the tasks are: none", id="a task that is not there"),
         pytest.param({}, "`task_id` is missing: it must be a string", id="no id"),
         pytest.param(
             {"task_id": "task_1", "wait": "long"}, "`wait` must be a number of seconds, not a string", id="a wrong wait"
@@ -409,7 +409,7 @@ def test_a_stop_ends_the_teammate_only(event: str, project: Project) -> None:
     more = (wait, bash("sleep 0.2"), tool("SendMessage", to="tester", message="hello"))
     ran = project.run(team(bash("true"), {"text": "green"}, after=more), stop)
     assert ran.ended.how == "done" and ran.ended.text == "done"
-    assert ran.results[-1].content == "no teammate `tester`; there are none"
+    assert ran.results[-1].content == "no teammate `tester`; the teammates are: none"
     assert len(ran.of("SubagentStop")) == 1
 
 

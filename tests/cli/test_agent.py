@@ -144,7 +144,7 @@ ANSWERS = {
     ),
     "failed open": (
         "run: 'echo boom >&2; exit 3'",
-        r"    FAILED OPEN: mine \([\d.]+ ms\), and the event went on without its answer: exit code 3: boom\n",
+        r"    FAILED OPEN: mine \([\d.]+ ms\), and the event continued without its answer: exit code 3: boom\n",
     ),
     "failed": (
         "run: exit 3\n    gate: true",
@@ -179,14 +179,14 @@ def test_what_keeps_the_agent_going_is_shown(place: Place) -> None:
     )
     ended = agent(place, "- text: Done.\n- text: Tested.\n")
     assert ended.out == "Tested.\n"
-    assert re.search(r"^Done\.\n    Stop: more wanted by again \([\d.]+ ms\): test it\n", ended.err, re.M)
+    assert re.search(r"^Done\.\n    Stop: more work requested by again \([\d.]+ ms\): test it\n", ended.err, re.M)
 
 
 def test_whoever_wants_more_is_named_as_often(place: Place) -> None:
     """The ninth who wants more does not get it, and no line says that it did."""
     place.own("hooks:\n  again:\n    events: Stop\n    run: 'echo test it >&2; exit 2'\n")
     ended = agent(place, "- text: Done.\n")
-    assert ended.err.count("Stop: more wanted by again") == 9 and "kept going by" not in ended.err
+    assert ended.err.count("Stop: more work requested by again") == 9 and "kept going by" not in ended.err
     assert "note: `again` kept the agent going 8 times in a row; it stops now" in ended.err
 
 
@@ -222,7 +222,7 @@ def test_a_slow_hook_is_named(place: Place) -> None:
     ended = agent(place, LISTS, *FREELY)
     steady = re.sub(r"after [\d.]+ s", "after N s", ended.err)
     assert re.findall(r"^    hook .*", steady, re.M) == [
-        "    hook `scan` is still running (0.5 s) on PreToolUse; it has 600 s ...",
+        "    hook `scan` is still running (0.5 s) on PreToolUse; its time-out is 600 s ...",
         "    hook `scan` finished after N s",
     ]
 
@@ -230,7 +230,7 @@ def test_a_slow_hook_is_named(place: Place) -> None:
 def test_what_time_a_hook_has_is_in_round_numbers(place: Place) -> None:
     """SessionEnd has five seconds in all, of which a moment has passed."""
     place.own("hooks:\n  last:\n    events: SessionEnd\n    run: sleep 0.7\n    timeout: 60\n")
-    assert "is still running (0.5 s) on SessionEnd; it has 5 s ..." in agent(place, SAYS).err
+    assert "is still running (0.5 s) on SessionEnd; its time-out is 5 s ..." in agent(place, SAYS).err
 
 
 def test_a_slow_start_is_named_at_once(place: Place) -> None:
@@ -256,7 +256,7 @@ agents:
 """
     ended = agent(place, script, *FREELY)
     assert ended.out == "done\n"
-    for line in ("scout: Read  turns.yaml", "scout: I looked.", "bob: I helped.", "bob has nothing to do (help)"):
+    for line in ("scout: Read  turns.yaml", "scout: I looked.", "bob: I helped.", "bob is idle (help)"):
         assert f"\n{line}\n" in ended.err
     for line in ("task_1 started (help)", "task_1 done (help)", "task_2 started (echo behind)", "task_2 done"):
         assert f"\n{line}" in ended.err
@@ -361,7 +361,7 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
     ended = agent(place, LISTS)
     assert ended.err.count("note: ") == 2
     assert "note: 1 hook is not approved and did not run: theirs (`billhook trust` shows it)\n" in ended.err
-    waits = "note: 2 allow rules are not approved and do not count: permissions.allow of .claude/settings.json"
+    waits = "note: 2 allow rules are not approved and do not apply: permissions.allow of .claude/settings.json"
     assert f"{waits} (`billhook trust` shows them)\n" in ended.err
     assert ", 0 hooks, " in ended.err and "needs permission" in ended.err
 
@@ -369,7 +369,7 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
 def test_one_rule_that_waits_is_named_as_one(place: Place) -> None:
     """It does not count."""
     place.file(".claude/settings.json", json.dumps({"permissions": {"allow": ["Bash(ls)"]}}))
-    assert "note: 1 allow rule is not approved and does not count: " in agent(place, SAYS).err
+    assert "note: 1 allow rule is not approved and does not apply: " in agent(place, SAYS).err
 
 
 # -- exit codes
@@ -413,7 +413,7 @@ SLIPS = {
     "budget": (("--context-budget", "0"), "--context-budget"),
     "prompt": (("-p", " "), "the prompt is empty"),
     "session": (("--resume", "nobody"), "no session `nobody`"),
-    "both triggers": (("--init", "--maintenance"), "--init and --maintenance are two triggers of Setup"),
+    "both triggers": (("--init", "--maintenance"), "--init and --maintenance can't be combined"),
     "no session": (("--resume", "."), "there is no session to resume here"),
 }
 
@@ -485,7 +485,8 @@ def test_an_unknown_session_is_answered_with_those_there_are(place: Place) -> No
         ended = agent(place, SAYS, "--resume", word)
         assert ended.code == 2, ended
         assert (
-            f"error: no session `{word}` can be resumed here\n\nhint: there are {name}; `.` is the newest" in ended.err
+            f"error: no session `{word}` can be resumed here\n\nhint: sessions here: {name}; `.` is the newest"
+            in ended.err
         )
     assert agent(place, SAYS, "--resume", ".").code == 0
 

@@ -87,7 +87,7 @@ def test_compact_clear_and_help(place: Place) -> None:
     """The commands of the chat: a summary, a new session with an empty conversation, and what commands there are."""
     with chatting(place, SAYS + "- text: Anew.\n") as chat:
         chat.say("/compact")
-        assert "nothing was said yet" in chat.until("> ")
+        assert "the conversation is empty" in chat.until("> ")
         chat.type("hello\n")
         chat.until("\n> ")
         chat.type("/compact the names\n")
@@ -136,9 +136,7 @@ def test_a_line_that_the_terminal_cut_is_not_used(place: Place, length: int) -> 
             chat.until("x" * max(0, min(1000, length - start, LONGEST - start)))
         chat.type("\n")
         if not fits:
-            chat.until(
-                "the terminal cut this line at 4,095 bytes, so nothing of it was used; use `billhook agent < file`"
-            )
+            chat.until("the terminal cut this line at 4,095 bytes, so it was ignored; use `billhook agent < file`")
             chat.say("hello")
         chat.until("Hello to you.\n> ")
     (prompt,) = [one["input"]["prompt"] for one in events(place) if one["event"] == "UserPromptSubmit"]
@@ -188,7 +186,7 @@ def test_the_person_is_asked(place: Place, answer: str, runs: bool) -> None:
     (transcript,) = transcripts(place)
     (result,) = conversation(transcript)[2]["content"]
     assert result["is_error"] is not runs
-    assert ("said no" in result["content"]) is not runs
+    assert ("declined" in result["content"]) is not runs
     assert {"PermissionRequest", "Notification"} <= set(names(place))
 
 
@@ -234,7 +232,7 @@ agents:
         chat.say("go")
         chat.until("\n? ")
         chat.type("y\n")
-        chat.until("bob has nothing to do (make it)")
+        chat.until("bob is idle (make it)")
         chat.say("good")
         chat.until("Fine.\n> ")
     assert (place.project / "made").exists()
@@ -375,7 +373,7 @@ def test_a_ctrl_c_of_long_ago_does_not_count(place: Place) -> None:
         chat.until("stopped\n> ")
         time.sleep(FORGOTTEN + 0.1)
         chat.type(CTRL_C)
-        chat.until("Ctrl-C once more ends the session\n> ")
+        chat.until("press Ctrl-C again to end the session\n> ")
         chat.type(CTRL_C)
         assert chat.end() == 130
 
@@ -386,11 +384,11 @@ def test_ctrl_c_at_the_prompt(place: Place) -> None:
         chat.until("> ")
         chat.type("never mi")
         chat.type(CTRL_C)
-        chat.until("Ctrl-C once more ends the session\n> ")
+        chat.until("press Ctrl-C again to end the session\n> ")
         chat.type("hello\n")
         chat.until("Hello to you.\n> ")
         chat.type(CTRL_C)
-        chat.until("Ctrl-C once more ends the session\n> ")
+        chat.until("press Ctrl-C again to end the session\n> ")
         chat.type(CTRL_C)
         assert chat.end() == 130
         assert chat.seen.endswith("ending the session ...\n> \r")

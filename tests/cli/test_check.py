@@ -117,7 +117,7 @@ def test_nothing_there(project: Path) -> None:
 no findings in 0 hooks of 0 files
 -- stderr
 
-hint: `billhook init` writes a first file with hooks that work
+hint: `billhook init` creates a first file with working hooks
 -- exit 0
 """)
 
@@ -390,9 +390,9 @@ Usage: billhook check [OPTIONS] [PATH ...]
 Options:
   --format text|json|github|sarif
                                   How findings are printed.  [default: text]
-  --select CODES                  Only these codes, or beginnings of codes:
+  --select CODES                  Only these codes or prefixes of codes:
                                   BH3,BH506.
-  --ignore CODES                  All but these codes, or beginnings of codes.
+  --ignore CODES                  All except these codes or prefixes of codes.
   --host NAME                     Show what this agent does not support:
                                   claude, codex, gemini ..., or all.
   --explain [CODE]                Explain a code of a finding, as in --explain
@@ -517,7 +517,7 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
     ended = folder.billhook("check")
 
     assert (ended.code, ended.out) == (0, "no findings in 2 hooks of 1 file\n")
-    assert ended.err.startswith("note: the event log has no say")
+    assert ended.err.startswith("note: the event log is not checked")
 
 
 NOT_STRINGS = {

@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Folder:
 def test_codex(folder: Folder) -> None:
     """What is lost for certain comes with exit code 1; what a hook may say is told as well."""
     assert folder.screen("check", "--host", "codex") == snapshot("""\
-Codex: 4 of 8 hooks are not honoured as written
+Codex: 4 of 8 hooks are not fully supported
   review  ~/.config/billhook/hooks.yaml:2
     on Codex's PreToolUse its ask becomes deny
   guard  ~/.config/billhook/hooks.yaml:9
@@ -65,8 +65,8 @@ Codex: 4 of 8 hooks are not honoured as written
     SessionEnd: then it counts as failed
   own  .claude/settings.json:6
     on Codex's PreToolUse it may ask or stop the run, which becomes deny
-  on Codex's PreToolUse the guard's ask becomes deny; the reason names the rule
-  that allows the call
+  on PreToolUse the guard's ask becomes deny; the reason names the rule that
+  allows the call
 -- exit 1
 """)
 
@@ -95,7 +95,7 @@ def test_rewrites_that_are_taken_over_in_part(folder: Folder, host: str, match: 
 def test_gemini(folder: Folder) -> None:
     """In the agent's own names of events."""
     assert folder.screen("check", "--host", "gemini", "../.config/billhook/hooks.yaml") == snapshot("""\
-Gemini CLI: 5 of 7 hooks are not honoured as written
+Gemini CLI: 5 of 7 hooks are not fully supported
   review  ~/.config/billhook/hooks.yaml:2
     on Gemini CLI's BeforeTool its ask becomes deny
   remember  ~/.config/billhook/hooks.yaml:6
@@ -108,8 +108,8 @@ Gemini CLI: 5 of 7 hooks are not honoured as written
     on Gemini CLI's BeforeTool its context is held until AfterTool
   tasks  ~/.config/billhook/hooks.yaml:17
     its event TaskCreated does not exist in Gemini CLI and never fires there
-  on Gemini CLI's BeforeTool the guard's ask becomes deny; the reason names the
-  rule that allows the call
+  on BeforeTool the guard's ask becomes deny; the reason names the rule that
+  allows the call
 -- exit 1
 """)
 
@@ -117,8 +117,8 @@ Gemini CLI: 5 of 7 hooks are not honoured as written
 def test_claude(folder: Folder) -> None:
     """Nothing is lost, and what Claude Code runs itself is counted."""
     assert folder.screen("check", "--host", "claude") == snapshot("""\
-Claude Code: 7 hooks, and nothing is lost for certain
-  1 more hook is run by Claude Code itself
+Claude Code: 7 hooks, none known to be unsupported
+  Claude Code itself runs 1 more hook
 -- exit 0
 """)
 
@@ -153,13 +153,13 @@ def test_deadline_that_is_installed(folder: Folder) -> None:
     folder.write(".github/hooks/billhook.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
     slow = folder.write("slow.yaml", "hooks: {slow: {events: PreToolUse, exec: [./scan], timeout: 9, gate: true}}")
     assert folder.screen("check", "--host", "copilot", slow.name) == snapshot("""\
-Copilot: 1 of 1 hook is not honoured as written
+Copilot: 1 of 1 hook is not fully supported
   slow  slow.yaml:1
     on Copilot's preToolUse it may ask or stop the run, which becomes deny
     its timeout of 9 s is above the 5 s that hooks have on Copilot's preToolUse:
     then the call is refused
-  on Copilot's preToolUse the guard's ask becomes deny; the reason names the
-  rule that allows the call
+  on preToolUse the guard's ask becomes deny; the reason names the rule that
+  allows the call
 -- exit 1
 """)
 
@@ -182,7 +182,7 @@ def test_file_that_cant_be_read(folder: Folder) -> None:
     """Nobody knows what is in it, so nothing is fine."""
     broken = folder.write("broken.yaml", "hooks: [")
     ended = folder.billhook("check", "--host", "codex", broken.name)
-    assert ended.code == 2 and "`billhook check` says why" in ended.err
+    assert ended.code == 2 and "`billhook check` shows why" in ended.err
 
 
 def test_list_inside_claude(folder: Folder) -> None:

@@ -94,7 +94,7 @@ def test_it_shows_what_happened(run: Run) -> None:
     assert re.search(r"denied by no-rm \([\d.]+ ms\): Do not remove files here: move them to .trash/", screen)
     assert re.search(r"context from lint \([\d.]+ ms\): greet.py:1: blanks at the line end", screen)
     assert re.search(r"PreToolUse +Bash rm -rf old +deny", screen)
-    assert "All 15 events of an agent's life happened" in screen
+    assert "All 15 events of a session happened" in screen
     assert not re.search(r"[^\n -~]", screen)
 
 

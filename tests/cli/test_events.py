@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from billhook.cli.events.table import cells
+from billhook.cli.screen import cells
 from billhook.config.declaration import LAYERS
 from billhook.store.log.query import called
 from cli.recorded import ONE, TWO, Recorded, a_night

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def fired(folder: Folder, command: str = "git push origin", cwd: Path | None = None) -> str:
-    """Let an agent ask about a command; the id of the record."""
+    """Send a command as an agent does; the id of the record."""
     event = {
         "hook_event_name": "PreToolUse",
         "session_id": "s1",
@@ -73,7 +73,7 @@ def told(folder: Folder, id_: str, *more: str) -> dict[str, Any]:
 
 
 def test_a_deny(folder: Folder) -> None:
-    """Every hook, who decided, and what would become of it today."""
+    """Every hook, which one decided, and what would happen today."""
     folder.write(OWN, HOOKS)
 
     assert screen(folder, fired(folder)) == snapshot("""\
@@ -107,7 +107,7 @@ Today
 
 
 def test_what_differs_today(folder: Folder) -> None:
-    """Hooks that were added and removed since, those that would be asked now, and the verdict."""
+    """Hooks that were added and removed since, those that would run now, and the verdict."""
     folder.write(OWN, HOOKS)
     id_ = fired(folder, "git commit")
     changed = (
@@ -175,7 +175,7 @@ def test_an_ambiguous_beginning(folder: Folder) -> None:
 
 
 def test_no_such_record(folder: Folder) -> None:
-    """Then it is a command, as before, and somebody who meant a record is told."""
+    """Then it is explained as a command, with a note for users who meant a record."""
     ended = folder.billhook("explain", "deadbeef01")
 
     assert (ended.code, ended.out.splitlines()[0]) == (0, "PreToolUse Bash: deadbeef01")
@@ -255,7 +255,7 @@ def test_without_its_side_file(folder: Folder) -> None:
 
 
 def test_a_hook_that_was_not_trusted(folder: Folder) -> None:
-    """The answer to "why did it not fire": nobody had approved it, and today it is."""
+    """The answer to "why did it not run": it was not approved then, and it is today."""
     folder.write("hooks.yaml", HOOKS)
     id_ = fired(folder)
     folder.approve()
@@ -267,7 +267,7 @@ def test_a_hook_that_was_not_trusted(folder: Folder) -> None:
 
 
 def test_failures(folder: Folder) -> None:
-    """A hook that failed and let the event pass, and a gate that failed and held it up."""
+    """A hook that failed open, and a gate that failed closed."""
     outcomes = [
         said("late", status="timed_out", error="no answer within 1 s", duration_ms=1000.0, failed_open=True),
         said("gate", status="failed", error="exit 7", decision="deny", reason="it failed", duration_ms=3.0),
@@ -309,7 +309,7 @@ Today
 
 
 def test_hostile_records(folder: Folder) -> None:
-    """What a log says can't draw on the screen."""
+    """The content of a log can't control the terminal."""
     project = os.path.realpath(folder.project)
     bad = "\x1b[2J\u202egone\n\x07"
     record = content(project, id="0199dddd" + "0" * 24, reason=bad, decision="deny", session_name=bad, host=bad,
@@ -323,7 +323,7 @@ def test_hostile_records(folder: Folder) -> None:
 
 
 def test_help(folder: Folder) -> None:
-    """`billhook explain --help` says that an id is taken."""
+    """`billhook explain --help` has an example with an id."""
     assert "billhook explain 0199f3c81d2a" in folder.billhook("explain", "--help").out
 
 
@@ -357,7 +357,7 @@ def test_what_could_be_read_is_recorded(folder: Folder) -> None:
 
 @pytest.mark.parametrize(("rule", "did"), [("allow", "the event continued"), ("deny", "the answer was deny")])
 def test_an_event_that_was_never_judged(folder: Folder, rule: str, did: str) -> None:
-    """No hook failed and none had no objection: it says that nobody was asked, and why."""
+    """No hook ran: the output has that, and the reason."""
     folder.write(OWN, HOOKS)
     event = {"hook_event_name": "PreToolUse", "session_id": "s1", "cwd": str(folder.project), "tool_name": "Bash"}
     id_ = unjudged(folder, json.dumps(event).encode(), "--on-failure", rule)["id"]

@@ -45,7 +45,7 @@ def test_status_without_a_log(folder: Folder) -> None:
 
 def test_an_agent_that_can_not_ask(folder: Folder) -> None:
     """`check --host` says so, unless the guard is off."""
-    told = "on Codex's PreToolUse the guard's ask becomes deny"
+    told = "on PreToolUse the guard's ask becomes deny"
     assert told in folder.billhook("check", "--host", "codex").out
     assert "guard" not in folder.billhook("check", "--host", "claude").out
     folder.write(OWN, "guard: off\n")

@@ -36,7 +36,7 @@ try it: this command would be denied
 
 next
   billhook install claude  connect Claude Code (or codex, gemini, qwen ...)
-  billhook list            show all hooks, in the order in which they run
+  billhook list            show all hooks in run order
 -- exit 0
 """)
     assert (place.project / ".billhook" / "hooks.yaml").read_text() == STARTER

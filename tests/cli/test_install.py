@@ -212,11 +212,11 @@ Codex: installed in ~/.codex/hooks.json; it calls billhook for
   PreToolUse
 
 next
-  Codex runs new hooks only when you have trusted them: start it, type /hooks, and trust billhook's
+  Codex runs new hooks only after you trust them: start it, type /hooks, and trust billhook's
   billhook doctor codex
 -- stderr
-note: ~/.codex/config.toml switches hooks off: set `hooks = true` below [features], or Codex will not ask billhook
-note: ~/.codex/config.toml has hooks of its own; Codex runs them beside billhook, and they stay as they are
+note: ~/.codex/config.toml disables hooks: set `hooks = true` below [features], otherwise Codex will not run billhook
+note: ~/.codex/config.toml has other hooks; Codex runs them beside billhook, and they are not changed
 -- exit 0
 """)
     assert steady(me, me.alone("uninstall", "codex")) == snapshot("""\
@@ -324,7 +324,7 @@ Qwen Code: installed in .qwen/settings.json; it calls billhook for
   PreToolUse, Stop
 
 next
-  Qwen Code reads a project's hooks only in a folder that it trusts: start it there once, and trust it
+  Qwen Code reads a project's hooks only in trusted folders: start it there once, and trust the folder
   git add .qwen/settings.json
   billhook doctor qwen
 -- exit 0
@@ -394,7 +394,7 @@ Copilot: installed in .github/hooks/billhook.json; it calls billhook for
   preToolUse
 
 next
-  Copilot reads a project's hooks only in a folder that it trusts: start it there once, and trust it
+  Copilot reads a project's hooks only in trusted folders: start it there once, and trust the folder
   git add .github/hooks/billhook.json
   billhook doctor copilot
 -- exit 0
@@ -416,7 +416,7 @@ Copilot: updated in .github/hooks/billhook.json; it calls billhook for
   preToolUse
 
 next
-  Copilot reads a project's hooks only in a folder that it trusts: start it there once, and trust it
+  Copilot reads a project's hooks only in trusted folders: start it there once, and trust the folder
   git add .github/hooks/billhook.json
   billhook doctor copilot
 -- exit 0
@@ -474,7 +474,7 @@ Cursor: installed in ~/.cursor/hooks.json; it calls billhook for
   backup: ~/.claude/billhook/installed/cursor-user-<digest>/hooks.json.before
 
 next
-  restart Cursor, and look for billhook below Settings, Hooks
+  restart Cursor, and check Settings, Hooks for billhook
   billhook doctor cursor
 -- exit 0
 """)
@@ -686,8 +686,8 @@ def test_what_was_written_works(me: Person) -> None:
         (("claude", "--project", "--program", "/bin"), "--program is for your own settings"),
         (("claude", "--program", "/bin/sh"), "not an executable billhook-hook"),
         (("codex", "--http"), "Codex can't use --http: it has no HTTP hooks"),
-        (("copilot", "--http"), "takes https addresses only"),
-        (("qwen", "--http"), "lets a call pass when an HTTP hook fails"),
+        (("copilot", "--http"), "supports https addresses only"),
+        (("qwen", "--http"), "allows a call if an HTTP hook fails"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

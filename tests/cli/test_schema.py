@@ -257,7 +257,7 @@ def test_no_such_schema() -> None:
     """A mistyped kind is answered with the nearest."""
     assert billhook("schema", "setings").screen == snapshot("""\
 -- stderr
-error: no schema of `setings`
+error: no schema `setings`
 
 hint: did you mean `settings`?
 -- exit 2

@@ -55,10 +55,10 @@ Plumbing:
   completion  Print the completion script for bash, zsh or fish.
 
   Examples:
-    billhook                             the status of this folder
-    billhook init                        write a first file with hooks
-    billhook explain 'git push --force'  show what hooks would decide
-    billhook install claude              connect Claude Code
+    billhook                             show the status
+    billhook init                        write first hooks
+    billhook explain 'git push --force'  try a command
+    billhook install claude              connect Claude
 
   Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
   3 internal error. `billhook hook` exits as its agent expects.
@@ -266,7 +266,7 @@ def test_rewritten() -> None:
     assert screen("PreToolUse", "--tool", "bash", "--run", f"echo '{output}'") == snapshot("""\
 PreToolUse Bash
 
-  hook-1  rewrote input        N.N ms  echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse"...
+  hook-1  rewrote input        N.N ms  echo '{"hookSpecificOutput":{"hookEven...
 
 verdict   none (no objection)
 input     {"command":"ls","n":null}
@@ -294,7 +294,7 @@ def test_stops() -> None:
     assert screen("SessionStart", "--run", 'echo \'{"continue": false, "stopReason": "not today"}\'') == snapshot("""\
 SessionStart
 
-  hook-1  stop                 N.N ms  echo '{"continue": false, "stopReason": "not today"}'
+  hook-1  stop                 N.N ms  echo '{"continue": false, "stopReason"...
           not today
 
 verdict   none
@@ -308,7 +308,7 @@ def test_answers_later() -> None:
     assert screen("Notification", "--run", LATE) == snapshot("""\
 Notification
 
-  hook-1  background           N.N ms  echo '{"async": true}'; sleep 0.2; echo '{"systemMessage"...
+  hook-1  background           N.N ms  echo '{"async": true}'; sleep 0.2; ech...
 
 verdict   none (no objection)
 -- stderr
@@ -375,7 +375,7 @@ def test_control_characters() -> None:
     assert screen("PreToolUse", "--tool", "bash", "--run", hostile) == snapshot("""\
 PreToolUse Bash
 
-  hook-1  deny                 N.N ms  printf '\\033[2J\\033]0;title\\007 a\\rb \\302\\233 \\342\\200\\25...
+  hook-1  deny                 N.N ms  printf '\\033[2J\\033]0;title\\007 a\\rb \\...
           \\x1b[2J\\x1b]0;title\\x07 a\\x0db \\x9b \\u202ex
           verdict   allow
 

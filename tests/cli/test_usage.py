@@ -8,7 +8,7 @@ from inline_snapshot import snapshot
 
 from billhook.cli.group import billhook as group
 from billhook.cli.main import GROUPS, HIDDEN, VERBS
-from cli.terminal import billhook
+from cli.terminal import billhook, environment
 
 
 def commands(parent: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -114,3 +114,10 @@ def test_log_is_events(arguments: tuple[str, ...]) -> None:
 def test_a_wrong_command_gets_a_suggestion(typed: str, meant: str) -> None:
     ended = billhook(typed)
     assert (ended.code, f"did you mean `{meant}`" in ended.err) == (2, True), ended.err
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_first_help_fits(columns: int) -> None:
+    """Also in a narrow terminal, and never wider than 80 columns."""
+    lines = billhook("--help", env=environment(COLUMNS=str(columns))).out.splitlines()
+    assert max(map(len, lines)) <= min(columns, 80)

@@ -16,7 +16,7 @@ from clients.running import namespace
 
 
 def main() -> int:
-    """0 when every promise was kept, 1 when one was not, 2 when nothing could be run."""
+    """0: all as promised; 1: a promise was not kept; 2: nothing could be run."""
     asked = _arguments()
     hosts = asked.client or list(table.TITLES)
     if asked.install:
@@ -77,12 +77,12 @@ def _prove(hosts: Sequence[str], names: Sequence[str] | None) -> int:
         proved = list(_proved(host, binary, cases))
         missing += len(cases) - len(proved)
         results += proved
-        if not names:  # column by column: a run that is broken off has not been in vain
+        if not names:  # column by column, so that an interrupted run keeps its results
             table.write(proved, versions)
     if not results:
         return 2
     wrong = missing + sum(map(table.failed, results))
-    _say(f"{len(results) + missing} cases, {wrong} not as the capability table says")
+    _say(f"{len(results) + missing} cases, {wrong} different from the capability table")
     return 1 if wrong else 0
 
 
@@ -90,7 +90,7 @@ def _proved(host: str, binary: Path, cases: Sequence[Case]) -> Iterator[Seen]:
     for case in cases:
         try:
             seen = prove(host, case, binary)
-        except RuntimeError as error:  # such as an installation that failed: the other cases can still be seen
+        except RuntimeError as error:  # such as a failed installation: the other cases still run
             _say(f"  WRONG {case.name:18} {error}")
             continue
         kept = "WRONG" if table.failed(seen) else "ok   "

@@ -1,4 +1,4 @@
-"""The agents: where their program is, what they need to run offline, and what their own tools are called."""
+"""The agents: their programs, what they need to run offline, and the names of their tools."""
 
 import importlib.metadata
 import importlib.util
@@ -19,7 +19,7 @@ from clients.script import Call
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A scratch folder with a home and a project in it."""
+    """A temporary folder with a home and a project."""
 
     root: Path
 
@@ -33,17 +33,17 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Start(msgspec.Struct, frozen=True):
-    """How an agent is started in a place: its settings are written, these are its variables and words."""
+    """How an agent is started: writes its settings; its variables and arguments."""
 
     environ: Mapping[str, str]
     words: Sequence[str]
 
 
 class Agent(msgspec.Struct, frozen=True):
-    """One coding agent. `shell`, `write`, `edit` and `read` make the tool call as its model would.
+    """One coding agent. `shell`, `write`, `edit` and `read` create the tool call that its model would make.
 
-    `installs` is the host whose entries billhook writes for it, in `scope`; `speaks` the one whose row of the
-    capability table counts; `without` the cases that it can't have.
+    `installs`: the host for which billhook is installed, in `scope`; `speaks`: the host whose row of the capability
+    table applies; `without`: the cases that don't apply.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Agent(msgspec.Struct, frozen=True):
     speaks: str = ""
     without: frozenset[str] = frozenset()
     packages: tuple[str, ...] = ()
-    """Further npm packages that it needs, of the same version."""
+    """Other npm packages that it needs, of the same version."""
 
 
 def cache() -> Path:
@@ -93,7 +93,7 @@ def _prepare_claude(place: Place, url: str, prompt: str) -> Start:
 
 
 def _prepare_codex(place: Place, url: str, prompt: str) -> Start:
-    """The model's name is one that Codex knows: only those are offered `apply_patch`."""
+    """A model name that Codex knows: only known models get the tool `apply_patch`."""
     config = f"""\
 model = "gpt-5.5"
 model_provider = "scripted"
@@ -163,7 +163,7 @@ def _prepare_copilot(place: Place, url: str, prompt: str) -> Start:
 
 
 def _prepare_opencode(place: Place, url: str, prompt: str) -> Start:
-    """The package for plugins has to lie beside its settings: otherwise it waits for the network."""
+    """The plugin package must be next to its settings: otherwise it waits for the network."""
     model = {"name": "scripted", "tool_call": True}
     provider = {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"scripted": model}}
     settings = {
@@ -289,7 +289,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
         name="copilot-claude",
         title="Copilot CLI, by .claude/settings.json",
         installs="claude",
-        scope="--project",  # of Claude Code's files it reads the project's alone
+        scope="--project",  # of Claude Code's files, it only reads the project's
     ),
     "claude-sdk": msgspec.structs.replace(
         _PLAIN["claude"],
@@ -300,12 +300,12 @@ AGENTS: Final[Mapping[str, Agent]] = {
         without=_NO_DAEMON,
     ),
 }
-"""All of them, and two that are run in another way: Copilot also reads Claude Code's settings, and the SDK asks hooks
-in the process that uses it."""
+"""All agents, and two variants: Copilot also reads Claude Code's settings, and the SDK runs hooks in the process that
+uses it."""
 
 
 def find(agent: Agent) -> Path | None:
-    """The agent's program: in the cache, or the one that comes with the Claude Agent SDK, or the one on PATH."""
+    """The agent's program: in the cache, in the Claude Agent SDK, or on PATH."""
     if agent.name == "claude-sdk":
         return Path(sys.executable) if _bundled_claude(installed=True) else None
     if agent.name == "claude":
@@ -316,7 +316,7 @@ def find(agent: Agent) -> Path | None:
 
 
 def _caches() -> list[Path]:
-    """The cache of whoever runs this, and the one of their account: tests have a home of their own."""
+    """The cache below HOME, and the one of the user's account: tests have a temporary HOME."""
     account = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "billhook" / "clients"
     return [cache(), account]
 
@@ -327,7 +327,7 @@ def _on_path(program: str) -> Path | None:
 
 
 def _bundled_claude(*, installed: bool = False) -> Path | None:
-    """The binary inside the wheel of claude-agent-sdk: an installed one, or one that was unpacked into the cache."""
+    """The binary of claude-agent-sdk: of an installed one, or unpacked into the cache."""
     spec = importlib.util.find_spec("claude_agent_sdk")
     folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
     if not installed:
@@ -337,7 +337,7 @@ def _bundled_claude(*, installed: bool = False) -> Path | None:
 
 
 def version(agent: Agent, binary: Path) -> str:
-    """The version the program tells, bare."""
+    """The version that the program prints."""
     if agent.name == "claude-sdk":
         return importlib.metadata.version("claude-agent-sdk")
     said = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a case is: a configuration, what the model asks for, and what should come of it."""
+"""A case: a configuration, the model's tool calls, and the expected result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from clients.script import Script
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table. `calls` makes the model's tool calls; `promised` is what an agent's row says."""
+    """One row of the table. `calls` makes the model's tool calls; `promised` is its result by the capability table."""
 
     name: str
     title: str
@@ -19,13 +19,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     seen: Callable[[Ran, Place], str]
     calls: Callable[[Agent, Path], Script]
     hooks: str = ""
-    """The user's hooks.yaml; there is no such file when it is empty."""
+    """The user's hooks.yaml; no file if it is empty."""
     environ: Mapping[str, str] = {}
     needs: str = "PreToolUse"
-    """The event it is about: an agent that does not have it is left out."""
+    """The event of the case: agents without it are left out."""
     times: tuple[int, int] | None = None
-    """Instead of the installed times: our deadline in milliseconds, and the agent's own time-out in seconds."""
+    """Replaces the installed times: billhook's deadline in milliseconds, and the agent's time-out in seconds."""
     before: Sequence[Sequence[str]] = ()
     """Commands that run in the project before billhook is installed."""
     recorded: tuple[str, ...] = ()
-    """Programs that are replaced on PATH by a script that only records how it was called."""
+    """Programs that are replaced on PATH by a script that only records its calls."""

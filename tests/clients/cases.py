@@ -1,6 +1,6 @@
-"""What is proved on each real agent: a hook, what the model asks for, and what comes of it by the capability table.
+"""The cases for each real agent: a hook, the model's tool calls, and the expected result by the capability table.
 
-What is seen is told in a few words (`not run, told`), and compared with the words that the table promises.
+A result is a few words (`not run, told`), which are compared with the words that the table promises.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from clients.running import Ran
 from clients.script import Script, Step
 
 WORDS: Final = "these are the words of the hook"
-"""What hooks say: as a reason, as context, in an output."""
+"""The text of hooks: a reason, context, or an output."""
 OUTPUT: Final = "what the command printed"
 
 
@@ -35,16 +35,16 @@ def _only_words(agent: Agent, project: Path) -> Script:
 
 
 def _tool(ran: Ran, place: Place, words: str = WORDS) -> str:
-    """Which command was run, whether the model was told, and whether it was asked to go on."""
+    """Which command was run, whether the model was told, and whether the model was called again."""
     made = [name for name in ("original", "rewritten", "secret.txt") if (place.project / name).exists()]
     run = {(): "not run", ("original",): "run", ("rewritten",): "rewritten run", ("secret.txt",): "written"}
-    said = [run.get(tuple(made), "both run")]
-    said += ["told"] if ran.model_saw(words) else []
-    return ", ".join(said + ({0: ["never asked"], 1: ["ended"]}.get(ran.turns, [])))
+    result = [run.get(tuple(made), "both run")]
+    result += ["told"] if ran.model_saw(words) else []
+    return ", ".join(result + ({0: ["never asked"], 1: ["ended"]}.get(ran.turns, [])))
 
 
 def _rewriting(ran: Ran, place: Place) -> str:
-    """Told counts where the call is denied: then the model has to read what was wanted."""
+    """`told` only counts if the call is denied: then the model must read the rewritten command."""
     return _tool(ran, place, "touch rewritten").replace("rewritten run, told", "rewritten run")
 
 
@@ -86,7 +86,7 @@ def _kept_going(host: str) -> str:
 
 
 def _prompt_context(host: str) -> str:
-    """Held, it comes with the next event that can carry it; without a tool call there is none."""
+    """Deferred context comes with the next event that can carry it; without a tool call there is none."""
     return "model called, told" if can(host, "UserPromptSubmit").context else "model called"
 
 
@@ -239,7 +239,7 @@ CASES: Final = (
         title="the same, with a deadline longer than the agent's timeout",
         hooks=_fixed("PreToolUse", "run: sleep 12", gate="true"),
         promised=lambda host: "not run" if HOSTS[host].fail_closed else "run",
-        seen=lambda ran, place: _tool(ran, place, "nobody says this"),
+        seen=lambda ran, place: _tool(ran, place, "never in a request"),
         calls=_one_command,
         times=(60_000, 2),
     ),

@@ -1,6 +1,6 @@
-"""Records what each agent really gives its hooks, into tests/dialects/golden: `scripts/clients --record`.
+"""Records the real input of each agent's hooks in tests/dialects/golden: `scripts/clients --record`.
 
-Names of this machine, ids and times are replaced, the same by the same, so that a file changes only when an agent does.
+Names of this machine, ids and times are replaced consistently, so that a file only changes when an agent does.
 """
 
 import json
@@ -34,7 +34,7 @@ EVENTS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def record(host: str) -> Iterator[str]:
-    """Runs the agent with a recorder on each of its events, and writes a file for each kind of payload it sent."""
+    """Runs the agent with a recorder on each event, and writes a file for each kind of payload."""
     agent = AGENTS[host]
     binary = find(agent)
     if binary is None:
@@ -78,7 +78,7 @@ def _recording(host: str, agent: Agent, binary: str, place: Place) -> Run:
 
 
 def _compacting(host: str, agent: Agent, binary: str, place: Place) -> Iterator[Run]:
-    """A run that makes the conversation shorter, for agents that can be brought to it."""
+    """A run that compacts the conversation, for agents that can be made to do so."""
     script = Script([Step(calls=[agent.shell("echo again")]), Step("all done")])
     again = Run(agent.name, binary, str(place.root), script, files=_settings(host, place))
     if host == "claude":
@@ -99,7 +99,7 @@ _SERVER: Final = {"command": sys.executable, "args": [str(TESTS / "clients" / "m
 
 
 def _with_tools_of_a_server(name: str) -> list[str]:
-    """The words that give an agent a server of tools; Gemini and Qwen take it from their settings."""
+    """The arguments that give an agent an MCP server; Gemini and Qwen read it from their settings."""
     servers = json.dumps({"mcpServers": {"notes": _SERVER}})
     match name:
         case "claude":
@@ -146,7 +146,7 @@ def _timeout(host: str) -> int:
 
 
 def _kinds(got: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """One payload of each kind: by event and, where it names one, by tool; failures apart."""
+    """One payload of each kind: by event and tool; failures are separate."""
     kinds: dict[str, dict[str, Any]] = {}
     for entry in got:
         event = entry["stdin"] if isinstance(entry["stdin"], dict) else {}
@@ -185,7 +185,7 @@ _OURS: Final = re.compile(
 
 
 class _Scrubber:
-    """Replaces names of this machine; what was the same stays the same."""
+    """Replaces names of this machine; equal values stay equal."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -241,7 +241,7 @@ def _dashed(path: str) -> str:
 
 
 def main() -> None:
-    """Records the hosts named, or all."""
+    """Records the named hosts, or all."""
     for host in sys.argv[1:] or EVENTS:
         for line in record(host):
             print(line, flush=True)  # noqa: T201 - the words of a script

@@ -1,4 +1,4 @@
-"""Gets the agents from npm and PyPI into the cache folder: `scripts/clients --install`."""
+"""Downloads the agents from npm and PyPI into the cache folder: `scripts/clients --install`."""
 
 import os
 import shutil
@@ -19,11 +19,11 @@ VERSIONS: Final = {
     "qwen": "0.15.10",
     "opencode": "1.18.33",
 }
-"""What the table in docs/hosts.md was measured with. Qwen Code's newer ones need a newer Node than 20."""
+"""The versions with which docs/hosts.md was measured. Newer versions of Qwen Code need a newer Node than 20."""
 
 
 def install(agent: Agent, *, newest: bool = False) -> Iterator[str]:
-    """Gets the agent unless it is there, and says what happens."""
+    """Downloads the agent unless it is there, and prints what it does."""
     if find(agent) is not None and not newest:
         yield f"{agent.title}: is here"
         return
@@ -47,7 +47,7 @@ def _from_npm(agent: Agent, wanted: str) -> bool:
 
 
 def _from_pypi(agent: Agent, wanted: str) -> bool:
-    """Only the program inside the wheel is unpacked: it needs nothing else."""
+    """Only the program is unpacked from the wheel: it needs nothing else."""
     folder = cache() / agent.package
     folder.mkdir(parents=True, exist_ok=True)
     named = agent.package if wanted == "latest" else f"{agent.package}=={wanted}"

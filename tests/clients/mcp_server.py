@@ -1,4 +1,4 @@
-"""The smallest server of tools: one tool, `add_note`, over stdin and stdout. Standard library only."""
+"""A minimal MCP server: one tool, `add_note`, over stdin and stdout. Standard library only."""
 
 import json
 import sys
@@ -26,6 +26,6 @@ def _result(method: str, params: dict[str, object]) -> dict[str, object]:
 
 for line in sys.stdin:
     asked = json.loads(line)
-    if "id" in asked:  # all else is a notification
+    if "id" in asked:  # everything else is a notification
         answer = {"jsonrpc": "2.0", "id": asked["id"], "result": _result(asked["method"], asked.get("params") or {})}
         print(json.dumps(answer), flush=True)  # noqa: T201 - its way to speak

@@ -1,4 +1,4 @@
-"""Runs a case on a real agent with billhook installed into it, and says what was seen."""
+"""Runs a case on a real agent with billhook installed, and reports the result."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ BILLHOOK: Final = os.path.join(sysconfig.get_path("scripts"), "billhook")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What was promised and what was seen, and the run as evidence."""
+    """The promised and the actual result, with the run as evidence."""
 
     host: str
     case: str
@@ -34,7 +34,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def prove(host: str, case: Case, binary: Path, scope: str = "") -> Seen:
-    """One run in a folder of its own, with billhook installed; `scope` only when another than usual is wanted."""
+    """One run in a temporary folder, with billhook installed; `scope` replaces the agent's usual one."""
     agent = AGENTS[host]
     with tempfile.TemporaryDirectory(prefix="bh-", ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder).resolve())
@@ -69,7 +69,7 @@ def _before(case: Case, place: Place) -> Iterator[Sequence[str]]:
 
 
 def installing(agent: Agent, place: Place, scope: str, times: tuple[int, int] | None = None) -> Iterator[Sequence[str]]:
-    """The commands that install billhook for an agent; `times` are those of PreToolUse, instead of the usual ones."""
+    """The commands that install billhook for an agent; `times` replaces the usual ones of PreToolUse."""
     if not agent.installs:
         return
     host = HOSTS[agent.installs]

@@ -1,6 +1,7 @@
 """Three recipes in real agents: a fresh project and HOME, `billhook add NAME`, `billhook install`, and nothing else."""
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,22 +15,28 @@ from clients.recording import recorded
 from clients.running import Ran
 from clients.script import Call, Script, Step
 
-_ADD: Final = 'status=$({ sleep 0.1; billhook add "$@" --yes >&2; echo $?; } &); exit "$status"'
-"""`billhook add` is refused inside an agent, and this suite may run in one: init becomes the parent process."""
+_TERMINAL: Final = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+_ADD: Final = f"""
+add() {{ sleep 0.1; {shlex.quote(sys.executable)} -c '{_TERMINAL}' billhook add "$@" --yes </dev/null >&2; echo $?; }}
+status=$(add "$@" &)
+exit "$status"
+"""
+"""`billhook add` is refused inside an agent, and this suite may run in one: init becomes the parent process. `--yes`
+needs a terminal."""
 _PROTECTED: Final = ".env"
 _WORKFLOW: Final = ".github/workflows/ci.yml"
 _OTHER: Final = "src/env.py"
 _TESTS: Final = "test -e fixed || { echo test_parser failed; exit 1; }\n"
 _LIMIT: Final = 2
 _ASIDE: Final = "If nothing durable should be saved, make no file changes"
-"""Qwen Code asks its model this after the work, for its own memory: that is no turn of the conversation."""
+"""Qwen Code asks its model this after the work, for its memory: this is not a turn of the conversation."""
 
 Calls = Callable[[Agent, Path], Sequence[Call]]
 
 
 def _adding(*words: str, files: Mapping[str, str] | None = None) -> list[list[str]]:
-    """The commands that make a repository with these files in its first commit, and add a recipe."""
-    settings = ["git config user.name somebody", "git config user.email somebody@example.org"]
+    """The commands that create a repository with these files in its first commit, and add a recipe."""
+    settings = ["git config user.name tester", "git config user.email tester@example.org"]
     lines = ["set -e", "git init -q", *settings, "mkdir -p src .github/workflows"]
     for name, text in {_WORKFLOW: "on: push\n", **(files or {})}.items():
         lines.append(f"printf %s {shlex.quote(text)} > {name}")
@@ -50,7 +57,7 @@ def _writing(name: str) -> Calls:
 
 
 def _editing(agent: Agent, project: Path) -> Sequence[Call]:
-    """Claude Code edits only what was read before."""
+    """Claude Code only edits files that it has read."""
     path = f"{project}/{_WORKFLOW}"
     return [agent.read(path), agent.edit(path, "on: push", "on: pull_request")]
 
@@ -60,11 +67,11 @@ def _appending(agent: Agent, project: Path) -> Sequence[Call]:
 
 
 def _changed(ran: Ran, place: Place) -> str:
-    """Told: the model read the recipe's words."""
+    """`told`: the model read the recipe's reason."""
     workflow = (place.project / _WORKFLOW).read_text() != "on: push\n"
     written = workflow or any((place.project / name).exists() for name in (_PROTECTED, _OTHER))
-    said = "written" if written else "not run"
-    return f"{said}, told" if ran.model_saw("is protected in this project") else said
+    result = "written" if written else "not run"
+    return f"{result}, told" if ran.model_saw("is protected in this project") else result
 
 
 def _protecting(name: str, title: str, calls: Calls, promised: str) -> Case:
@@ -86,10 +93,10 @@ def _installing(agent: Agent, project: Path) -> Sequence[Call]:
 
 
 def _installed(ran: Ran, place: Place) -> str:
-    """Told counts where the call is denied: then the model has to read what was wanted."""
+    """`told` only counts if the call is denied: then the model must read the right command."""
     run = {(): "not run", ("pip install rich",): "run", ("uv pip install rich",): "rewritten run"}
-    said = run.get(tuple(recorded(place)), "both run")
-    return f"{said}, told" if said == "not run" and ran.model_saw("uv pip install rich") else said
+    result = run.get(tuple(recorded(place)), "both run")
+    return f"{result}, told" if result == "not run" and ran.model_saw("uv pip install rich") else result
 
 
 def _rewritten(host: str) -> str:
@@ -124,7 +131,7 @@ def _breaking(agent: Agent, project: Path) -> Script:
 
 
 def _fixing(agent: Agent, project: Path) -> Script:
-    """The model changes a file, and fixes the tests when it is sent back."""
+    """The model changes a file, and fixes the tests when it has to continue."""
     change, fix = (agent.write(f"{project}/{name}", "written") for name in ("parser.txt", "fixed"))
     return Script([Step(calls=[change]), Step("finished"), Step(calls=[fix]), Step("finished again")])
 
@@ -135,7 +142,7 @@ def _idling(agent: Agent, project: Path) -> Script:
 
 
 def _sent_back(ran: Ran, place: Place) -> str:
-    """How often the agent had to go on: one turn of its model wrote each file, and one ended the work."""
+    """How often the agent had to continue: one turn of its model wrote each file, and one ended the work."""
     wrote = [name for name in ("parser.txt", "fixed") if (place.project / name).exists()]
     aside = sum(1 for request in ran.asked if request.main and _ASIDE in str(request.body))
     times = ran.turns - aside - len(wrote) - 1

@@ -1,4 +1,4 @@
-"""A hook that writes down what it got and answers nothing: `recorder.py FILE ARGUMENT`. Standard library only."""
+"""A hook that records its input and returns no answer: `recorder.py FILE ARGUMENT`. Standard library only."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Programs that only record: they stand in for `rm` and `curl`, so that a guard that fails destroys nothing."""
+"""Programs that only record their calls: they replace `rm` and `curl`, so that a failing guard destroys nothing."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from clients.agents import Place
 from clients.running import plain_environment
 
 _STARTUP_FILES: Final = (".profile", ".bashrc", ".zprofile")
-"""Login shells set PATH again in /etc/profile: each of these puts the recorders back to its front."""
+"""Login shells set PATH again in /etc/profile: each of these files puts the recorders first again."""
 
 
 def recorder_files(place: Place, programs: Sequence[str]) -> Mapping[str, str]:
-    """The recorders and the shells' startup files, by their paths below the root of the place."""
+    """The recorders and the shells' startup files, by their paths below the root."""
     line = f'#!/bin/sh\nprintf "%s\\n" "${{0##*/}} $*" >> {shlex.quote(str(place.root / "recorded"))}\n'
     startup = f"export PATH={shlex.quote(str(place.root / 'bin'))}:$PATH\n"
     return {f"bin/{program}": line for program in programs} | {f"home/{name}": startup for name in _STARTUP_FILES}
@@ -24,6 +24,6 @@ def recorder_path(place: Place) -> str:
 
 
 def recorded(place: Place) -> list[str]:
-    """The commands that the recorders were called with, in order."""
+    """The recorded commands, in order."""
     path = place.root / "recorded"
     return path.read_text().splitlines() if path.exists() else []

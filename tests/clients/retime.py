@@ -1,4 +1,4 @@
-"""Gives an installed entry other times, in its own unit: `retime.py AGENT FILE EVENT DEADLINE SECONDS`."""
+"""Changes the times of an installed entry, in the agent's unit: `retime.py AGENT FILE EVENT DEADLINE SECONDS`."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from billhook.agents import AGENTS
 
 
 def retimed(value: Any, deadline: str, seconds: int) -> Any:
-    """The same settings, with our deadline in milliseconds and the agent's own time-out in seconds."""
+    """The settings with another deadline of billhook (milliseconds) and another time-out of the agent (seconds)."""
     match value:
         case dict():
             return {name: _timed(name, retimed(item, deadline, seconds), seconds) for name, item in value.items()}

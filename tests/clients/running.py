@@ -1,6 +1,6 @@
-"""One run of a real agent, offline: its model follows our script, and only the loopback device is there.
+"""One run of a real agent, offline: its model follows a script, and the only network is loopback.
 
-`run` starts this file in a network namespace of its own; what it did comes back as one record.
+`run` starts this file in a separate network namespace, and returns the result as one record.
 """
 
 import os
@@ -22,10 +22,10 @@ from clients.scripted_model import Request, serving
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What to run: `environ` and `words` are added to what the agent needs anyway.
+    """What to run: `environ` and `words` are added to the agent's usual variables and arguments.
 
-    `files` (relative to the root) are written and the commands `before` run when the agent's own settings are there;
-    the commands `after` run when it has ended, whatever came of it.
+    `files` (relative to the root) are written, and the commands `before` run, after the agent's settings were written;
+    the commands `after` always run at the end.
     """
 
     agent: str
@@ -42,7 +42,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What came of it. `asked` is all that the model was shown, in order; `exit` is None when it had to be ended."""
+    """The result. `asked`: all requests to the model, in order; `exit`: None if the agent had to be killed."""
 
     exit: int | None
     seconds: float
@@ -52,18 +52,18 @@ class Ran(msgspec.Struct, frozen=True):
     unknown: list[str]
 
     def model_saw(self, words: str, *, after: int = 1) -> bool:
-        """Whether the model was shown these words, in a request of the conversation after the first ones."""
+        """Whether a later request to the model contains these words."""
         shown = [request for request in self.asked if request.main][after:]
         return any(words in _shown(request.body) for request in shown)
 
     @property
     def turns(self) -> int:
-        """How often the model was asked to go on."""
+        """How often the model was called to continue."""
         return sum(1 for request in self.asked if request.main)
 
 
 def _shown(body: dict[str, Any]) -> str:
-    """All text of a request. Agents that wrap JSON in JSON escape it twice."""
+    """All text of a request. Agents that put JSON inside JSON escape it twice."""
     return msgspec.json.encode(body).decode().replace('\\\\"', '"').replace('\\"', '"')
 
 
@@ -72,7 +72,7 @@ TESTS: Final = Path(__file__).resolve().parent.parent
 
 @cache
 def namespace() -> Sequence[str] | None:
-    """The words that start a command with no network but loopback; None where the system does not allow it."""
+    """The prefix that runs a command with loopback only; None if the system does not allow it."""
     for words in (["unshare", "-n"], ["unshare", "-rn"]):
         if (
             shutil.which(words[0])
@@ -83,7 +83,7 @@ def namespace() -> Sequence[str] | None:
 
 
 def run(what: Run) -> Ran:
-    """Runs it, in a namespace of its own where there may be one, else with all proxies leading nowhere."""
+    """Runs it in a network namespace if possible, else with proxies that lead nowhere."""
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     words = [sys.executable, "-m", "clients.running"]
     if (apart := namespace()) is not None:
@@ -124,9 +124,9 @@ def _set_up(what: Run, place: Place, environ: Mapping[str, str]) -> None:
 
 
 def plain_environment(place: Place) -> dict[str, str]:
-    """What every run starts with: nothing of whoever runs the suite but where programs are."""
+    """The environment of every run: only PATH is taken from the user who runs the suite."""
     environ = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
-    programs = os.path.join(sys.prefix, "bin")  # where the `billhook-hook` of this suite is
+    programs = os.path.join(sys.prefix, "bin")  # the folder of this suite's `billhook-hook`
     environ["PATH"] = os.pathsep.join([programs, environ.get("PATH", os.defpath)])
     environ |= {"HOME": str(place.home), "NO_COLOR": "1", "CI": "1"}
     if namespace() is None:
@@ -138,7 +138,7 @@ def plain_environment(place: Place) -> dict[str, str]:
 def _until_end(
     words: Sequence[str], place: Place, environ: Mapping[str, str], seconds: float
 ) -> tuple[int | None, str, str]:
-    """Its exit code and what it printed; None when it was ended after its time, with all it had started."""
+    """Its exit code and output; None if it was killed at its time-out, with all its processes."""
     process = subprocess.Popen(
         words,
         cwd=place.project,
@@ -160,7 +160,7 @@ def _until_end(
 
 
 def main() -> None:
-    """Reads a run, prints what came of it."""
+    """Reads a run, and prints its result."""
     what = msgspec.json.decode(sys.stdin.buffer.read(), type=Run)
     sys.stdout.buffer.write(msgspec.json.encode(_run_here(what)))
 

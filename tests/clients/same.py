@@ -1,7 +1,7 @@
-"""One hooks.yaml with a guard, a rewriter and an annotator, and what comes of four commands wherever hooks are asked.
+"""One hooks.yaml with a guard, a rewriter and an annotator, and the expected results of four commands everywhere.
 
-Used by the tests of `billhook agent`, of the real agents and of the framework adapters. The tool is `Bash` with the one
-argument `command`, in the words of whoever calls it.
+Used by the tests of `billhook agent`, of the real agents and of the framework adapters. The tool is `Bash` with the
+argument `command`, in the naming of each agent.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ hooks:
   guard:
     events: PreToolUse
     if: Bash(touch forbidden*)
-    deny: the guard says no to forbidden files
+    deny: the guard denies forbidden files
     gate: true
   rewriter:
     events: PreToolUse
@@ -26,11 +26,11 @@ hooks:
     if: Bash(touch noted*)
     inject: the annotator has a word to add
 """
-"""As a user's own file it needs nobody's approval."""
+"""The user's file needs no approval."""
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """`command` is what the model asks for; `runs` what is run, empty when nothing may; `told` what the model reads."""
+    """`command`: the model's command; `runs`: the command that runs, empty if none; `told`: what the model reads."""
 
     name: str
     command: str
@@ -48,9 +48,9 @@ class Expected(msgspec.Struct, frozen=True):
 
 TABLE: Final = (
     Expected("allowed", "touch plain", "touch plain"),
-    Expected("denied", "touch forbidden", "", "the guard says no to forbidden files"),
+    Expected("denied", "touch forbidden", "", "the guard denies forbidden files"),
     Expected("rewritten", "touch first", "touch second"),
     Expected("annotated", "touch noted", "touch noted", "the annotator has a word to add"),
 )
 FILES: Final = ("plain", "forbidden", "first", "second", "noted")
-"""Every file that one of the commands could make."""
+"""Every file that one of the commands could create."""

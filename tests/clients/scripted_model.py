@@ -1,8 +1,7 @@
-"""A model that follows a script, on a port of 127.0.0.1, for agents that are run offline.
+"""A model that follows a script, on a port of 127.0.0.1, for offline runs of agents.
 
-It keeps no conversation: which step comes next follows from the request alone, so an agent may ask again. A request
-that offers no tools (a title, a summary) gets plain words. All requests are kept: they are what a model would have
-seen.
+It has no state: the request alone determines the next step, so an agent may repeat a request. A request without tools
+(for a title or a summary) gets plain text. All requests are kept: they show what a model would have seen.
 """
 
 import gzip
@@ -21,7 +20,7 @@ from clients.wires import WIRES, Reply, Wire
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the model was asked, and the step it answered with; `main` when tools were offered. Times in seconds."""
+    """A request and the step of its answer; `main` if it offers tools. Times in seconds."""
 
     path: str
     body: dict[str, Any]
@@ -32,7 +31,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ScriptedModel(ThreadingHTTPServer):
-    """`asked` grows with each request of a conversation."""
+    """`asked` grows with each request."""
 
     daemon_threads = True
 
@@ -57,12 +56,12 @@ class ScriptedModel(ThreadingHTTPServer):
         return reply
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """An agent that is killed breaks its connection: nothing to say about it."""
+        """A killed agent breaks its connection, which is not an error."""
 
 
 @contextmanager
 def serving(script: Script) -> Iterator[ScriptedModel]:
-    """The model, answering until the block is left."""
+    """The model; it answers until the end of the block."""
     with ScriptedModel(script) as model:
         thread = threading.Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
@@ -125,4 +124,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
-        """Nobody reads it."""
+        """Not needed."""

@@ -1,4 +1,4 @@
-"""A program of the Claude Agent SDK with billhook in it: `sdk_agent.py PROMPT [SECONDS]`, the time that hooks have."""
+"""A program that uses the Claude Agent SDK and billhook: `sdk_agent.py PROMPT [SECONDS]`, the time for hooks."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from billhook.adapters.claude_agent_sdk import hooks
 
 
 async def ask(prompt: str, seconds: float) -> str:
-    """What Claude Code says at last."""
+    """The last answer of Claude Code."""
     options = ClaudeAgentOptions(
         hooks=hooks(timeout=seconds, cwd=os.getcwd()),
         allowed_tools=["Bash", "Write", "Edit", "Read"],

@@ -1,4 +1,4 @@
-"""The table of docs/hosts.md: what was seen in each agent. A run of some agents changes their columns only."""
+"""The table of docs/hosts.md: the results in each agent. A run of some agents only changes their columns."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ KNOWN: Final[Mapping[tuple[str, str], str]] = {
     ("codex", "guard-build"): "`codex exec` itself refuses `rm -rf`",
     ("gemini", "recipe-write"): "Gemini CLI itself refuses to write a `.env`",
 }
-"""Where an agent does not do what its row of the capability table says, and why nothing can be done about it."""
+"""Known differences of agents from the capability table, with the reason."""
 
 Columns = dict[str, dict[str, str]]
 _FIELDS: Final = {
@@ -32,7 +32,7 @@ _FIELDS: Final = {
 
 
 def cell(seen: Seen) -> str:
-    """What was seen; what an agent can't be told, and what became of it; and, in bold, a promise that was not kept."""
+    """The result; with what an answer became if the agent can't express it; in bold if a promise was not kept."""
     if not seen.kept:
         known = KNOWN.get((seen.host, seen.case))
         return f"{seen.seen}: {known}" if known else f"**{seen.seen}**, not: {seen.promised}"
@@ -42,12 +42,12 @@ def cell(seen: Seen) -> str:
 
 
 def failed(seen: Seen) -> bool:
-    """Whether a promise was not kept, and nobody knew."""
+    """Whether a promise was not kept, and this is not a known difference."""
     return not seen.kept and (seen.host, seen.case) not in KNOWN
 
 
 def write(results: Iterable[Seen], versions: Mapping[str, str]) -> None:
-    """Puts the results into the document, between its marks."""
+    """Writes the results into the document, between its marks."""
     text = DOCUMENT.read_text()
     columns = _read(between(text, "cases"))
     for seen in results:
@@ -61,13 +61,13 @@ def write(results: Iterable[Seen], versions: Mapping[str, str]) -> None:
 
 
 def between(text: str, mark: str) -> str:
-    """What stands between two marks of the document."""
+    """The text between two marks of the document."""
     found = re.search(rf"<!-- {mark} -->\n(.*?)<!-- end of {mark} -->", text, re.DOTALL)
     return found[1] if found else ""
 
 
 def put_between(text: str, mark: str, new: str) -> str:
-    """The document with something new between two marks."""
+    """The document with new text between two marks."""
     start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
     head, _, rest = text.partition(start)
     return head + start + new + end + rest.partition(end)[2]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def binary(host: str) -> Path:
-    """The agent's program; the test is skipped where it can't be had."""
+    """The agent's program; the test is skipped without it."""
     found = find(AGENTS[host])
     if found is None:
         pytest.skip(f"{AGENTS[host].title} is not here: scripts/clients --install gets it")
@@ -24,7 +24,7 @@ def binary(host: str) -> Path:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_claude_code(case: Case) -> None:
-    """Claude Code does what the capability table says, with billhook in the user's own settings."""
+    """Claude Code behaves as in the capability table, with billhook in the user's settings."""
     seen = prove("claude", case, binary("claude"))
     assert seen.seen == seen.promised, (seen.ran.stdout, seen.ran.stderr)
 
@@ -41,13 +41,13 @@ def test_claude_agent_sdk(case: Case) -> None:
 
 @pytest.mark.parametrize("name", ["allow", "deny", "rewrite"])
 def test_entries_of_a_project(name: str) -> None:
-    """Entries that are committed with a project find billhook on PATH, and answer alike."""
+    """Committed entries of a project find billhook on PATH, with the same results."""
     seen = prove("claude", BY_NAME[name], binary("claude"), scope="--project")
     assert seen.seen == seen.promised, (seen.ran.stdout, seen.ran.stderr)
 
 
 def test_a_project_without_billhook(tmp_path: Path) -> None:
-    """On a machine without billhook the committed entry itself refuses the prompt, and says how to install it."""
+    """On a machine without billhook the committed entry refuses the prompt, with the way to install it."""
     agent, place, case = AGENTS["claude"], Place(tmp_path), BY_NAME["allow"]
     script = case.calls(agent, place.project)
     before = list(installing(agent, place, "--project"))
@@ -59,7 +59,7 @@ def test_a_project_without_billhook(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_too_long_is_ended(tmp_path: Path) -> None:
-    """What tests of agents rely on: an agent that hangs is ended with all that it started."""
+    """The tests of agents rely on this: an agent that hangs is killed with all its processes."""
     script = BY_NAME["allow"].calls(AGENTS["claude"], tmp_path)
     ran = run(Run("claude", str(binary("claude")), str(tmp_path), script, seconds=0.5))
     assert ran.exit is None

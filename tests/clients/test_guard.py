@@ -19,7 +19,7 @@ _HOSTS = [host for host in AGENTS if host not in ("claude", "claude-sdk")]
 @pytest.mark.parametrize("case", GUARD_CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("host", _HOSTS)
 def test_guard(host: str, case: Case) -> None:
-    """What the guard stops does not run, and the model reads why; what it allows runs."""
+    """Denied calls don't run, and the model reads why; allowed calls run."""
     binary = find(AGENTS[host])
     if binary is None:
         pytest.skip(f"{AGENTS[host].title} is not here: scripts/clients --install gets it")

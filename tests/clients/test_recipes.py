@@ -20,7 +20,7 @@ _HOSTS = [host for host in AGENTS if host not in ("claude", "claude-sdk")]
 @pytest.mark.parametrize("case", RECIPE_CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("host", _HOSTS)
 def test_recipe(host: str, case: Case) -> None:
-    """A recipe does in each agent what the agent's row of the capability table allows."""
+    """A recipe works in each agent as far as the capability table allows."""
     binary = find(AGENTS[host])
     if binary is None:
         pytest.skip(f"{AGENTS[host].title} is not here: scripts/clients --install gets it")

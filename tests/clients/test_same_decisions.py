@@ -1,6 +1,6 @@
-"""One hooks.yaml (a guard, a rewriter, an annotator) decides alike in `billhook agent` and in each real agent.
+"""One hooks.yaml (a guard, a rewriter, an annotator) decides the same in `billhook agent` and in each real agent.
 
-The framework adapters are held against the same table in tests/adapters.
+tests/adapters compares the framework adapters with the same table.
 """
 
 import json
@@ -21,7 +21,7 @@ Told = Callable[[str], bool]
 
 
 def _decisions(place: Place, told: Told) -> dict[str, str]:
-    """For each row of the table: which of its files is there, and whether the model read what was to be told."""
+    """For each row of the table: which of its files exists, and whether the model read the expected text."""
     made = {name for name in FILES if (place.project / name).exists()}
     return {row.name: _decision(row, made, told) for row in TABLE}
 
@@ -42,7 +42,7 @@ def _expected(rewrites: bool) -> dict[str, str]:
 
 
 def test_billhook_agent(tmp_path: Path) -> None:
-    """Billhook's own agent, with its scripted model."""
+    """`billhook agent`, with a scripted model."""
     place = Place(tmp_path)
     own = place.home / ".config" / "billhook" / "hooks.yaml"
     own.parent.mkdir(parents=True)
@@ -62,7 +62,7 @@ def test_billhook_agent(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("host", list(AGENTS))
 def test_real_agents(host: str, tmp_path: Path) -> None:
-    """Each real agent that is here; one that can't be given another input has the call denied instead."""
+    """Each real agent on this machine; if it does not support a rewritten input, the call is denied instead."""
     agent, place = AGENTS[host], Place(tmp_path)
     binary = find(agent)
     if binary is None:

@@ -1,4 +1,4 @@
-"""The scripted model answers each wire in order, and what was recorded from real agents tells nothing of a machine."""
+"""The scripted model answers in each protocol, and recorded payloads contain nothing of the machine."""
 
 import json
 import os
@@ -58,11 +58,11 @@ WIRES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("wire", list(WIRES))
 def test_wires(wire: str, stream: bool) -> None:
-    """The step follows from the request alone; a request without tools gets words beside the script."""
+    """The request alone determines the step; a request without tools gets text that is not from the script."""
     path, first, second = WIRES[wire]
     more = {"tools": [{"name": "run"}], "stream": stream}
     with serving(SCRIPT) as model:
-        for _ in range(2):  # the same request again is the same step again
+        for _ in range(2):  # the same request gets the same step again
             said = _post(model.url + path, first | more)
             assert "command" in said and "all done" not in said
         assert "all done" in _post(model.url + path, second | more)
@@ -72,7 +72,7 @@ def test_wires(wire: str, stream: bool) -> None:
 
 @pytest.mark.parametrize("host", list(EVENTS))
 def test_recorded_payloads(host: str) -> None:
-    """A recorded payload says who sent it, and nothing of where it was recorded."""
+    """A recorded payload contains its agent, and nothing of the machine."""
     recorded = list((GOLDEN / host).glob("*.json"))
     assert len(recorded) > 10
     for path in recorded:
@@ -84,7 +84,7 @@ def test_recorded_payloads(host: str) -> None:
 
 
 def test_between_marks() -> None:
-    """Only what stands between the marks of a document is written anew."""
+    """Only the text between the marks of a document is replaced."""
     text = "a\n<!-- x -->\nold\n<!-- end of x -->\nb\n"
     assert put_between(text, "x", "new\n") == "a\n<!-- x -->\nnew\n<!-- end of x -->\nb\n"
 
@@ -98,9 +98,9 @@ def test_every_agent_is_in_the_document() -> None:
 
 
 def test_unknown_names() -> None:
-    """`scripts/clients` says which agents there are when it is given another name."""
-    words = [sys.executable, "-m", "clients", "nobody"]
+    """`scripts/clients` lists the agents when it gets an unknown name."""
+    words = [sys.executable, "-m", "clients", "unknown"]
     told = subprocess.run(
         words, env={**os.environ, "PYTHONPATH": str(TESTS)}, capture_output=True, text=True, check=False
     )
-    assert told.returncode == 2 and "nobody" in told.stderr and "codex" in told.stderr
+    assert told.returncode == 2 and "unknown" in told.stderr and "codex" in told.stderr

@@ -1,4 +1,4 @@
-"""Copilot reads Claude Code's settings beside its own file: a call that comes through both is one call."""
+"""Copilot also reads Claude Code's settings: a call that comes through both files is one call."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """What a person waits: the time of one tool call in real Claude Code with ten hooks, asked in different ways.
 
-A tool call lasts from the model's answer that asks for it to the next request with its result. The ways take turns, so
-that neighbours of this machine hit all alike.
+A tool call lasts from the model's answer with the call to the next request with its result. The ways alternate, so
+that other load on the machine affects all of them.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from clients.table import DOCUMENT, between, put_between
 
 HOOKS: Final = 10
 ROUND: Final = 20
-"""Tool calls of one run of the agent. The first is not counted, nor is the last, which shows that hooks are asked."""
+"""Tool calls of one run of the agent. The first is not counted, nor is the last, which proves that hooks run."""
 NONE: Final = "no hook at all"
 _SHELL: Final = "grep -q forbidden && { echo 'forbidden by {name}' >&2; exit 2; }; exit 0"
 _PYTHON: Final = """\
@@ -54,7 +54,7 @@ class Way(msgspec.Struct, frozen=True):
 
 
 def _plain(kind: str, place: Place) -> dict[str, str]:
-    """Settings with the ten hooks, as somebody has them who does not know billhook."""
+    """Settings with the ten hooks, without billhook."""
     files = {}
     commands = []
     for number in range(HOOKS):
@@ -67,7 +67,7 @@ def _plain(kind: str, place: Place) -> dict[str, str]:
 
 
 def _functions(kind: str, place: Place) -> dict[str, str]:
-    """The same checks as Python functions, which the daemon keeps ready."""
+    """The same checks as Python functions, which the daemon keeps in memory."""
     hook = "{events: PreToolUse, match: Bash, python: 'guards:guard', timeout: 30}"
     hooks = "".join(f"  guard-{number}: {hook}\n" for number in range(HOOKS))
     return {
@@ -93,7 +93,7 @@ WAYS: Final[Mapping[str, Sequence[Way]]] = {
 
 
 def measure(calls: int) -> Iterator[str]:
-    """Measures, says what came of it, and writes it to the document."""
+    """Measures, prints the results, and writes them to the document."""
     agent = AGENTS["claude"]
     binary = find(agent)
     if binary is None:

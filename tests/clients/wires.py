@@ -1,6 +1,6 @@
-"""Four ways to speak to a model, as the agents speak them: read a request's turns, and write one step as the answer.
+"""The agents' four model protocols: read the turns of a request, and write one step as the answer.
 
-Only what the agents read is written. Everything is deterministic but the ids.
+Answers contain only what the agents read. Everything except the ids is deterministic.
 """
 
 import itertools
@@ -26,7 +26,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Wire(msgspec.Struct, frozen=True):
-    """`address` matches the request's path; `opening` is what the person said first."""
+    """`address` matches the request's path; `opening` is the user's first message."""
 
     name: str
     address: re.Pattern[str]
@@ -58,7 +58,7 @@ def _anthropic_turns(body: Json) -> list[Turn]:
 
 
 def _opening(body: Json) -> str:
-    """All that people said before a tool was called: agents put words of their own in front."""
+    """All user messages before the first tool call: agents put text of their own in front."""
 
     def called(message: Json) -> bool:
         content = message.get("content")
@@ -110,7 +110,7 @@ def _anthropic_events(message: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _responses_turns(body: Json) -> list[Turn]:
-    """Calls of one turn stand beside each other, with what they gave after them all."""
+    """The calls of one turn come one after the other, followed by their results."""
     turns: list[Turn] = []
     before = False
     for item in _items(body):
@@ -236,7 +236,7 @@ _SIDE_ANSWERS: Final = {
     "complexity_score": 1,
     "complexity_reasoning": "scripted",
 }
-"""Gemini asks small models who speaks next and how hard a request is; one object answers all of these."""
+"""Gemini asks small models who is next and how hard a request is; one object answers all of these."""
 
 WIRES: Final = (
     Wire(

@@ -393,7 +393,7 @@ def test_python_hooks(project: Project) -> None:
 
 
 UNCOVERED: dict[str, tuple[dict[str, str], str, str]] = {
-    "script in the root": ({"guard.sh": ""}, "./guard.sh", "the project's own folder"),
+    "script in the root": ({"guard.sh": ""}, "./guard.sh", "the project's top folder"),
     "outside": ({}, "sh {outside}", "outside of the project"),
     "packages": ({"h/a.js": "", "h/node_modules/x/a.js": ""}, "node h/a.js", "h/node_modules: installed packages"),
     "environment": ({"v/pyvenv.cfg": "", "v/bin/python": ""}, "v/bin/python -V", "v: installed packages"),

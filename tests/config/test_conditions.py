@@ -228,6 +228,59 @@ def test_secrets_in_a_prompt(project: Project) -> None:
 _EVENTS = {"stop": "Stop", "prompt": "UserPromptSubmit"}
 
 
+RUNS = [
+    ("tool push", "tool push", True),
+    ("tool push", "tool -v push now", True),
+    ("tool push", "tool pushy", False),
+    ("tool push|pull", "tool pull", True),
+    ("tool|other push", "other push", True),
+    ("tool push *", "tool push", False),
+    ("tool push *", "tool push now", True),
+    ("tool push [!.]*", "tool push ./here", False),
+    ("tool --force", "tool push --force", True),
+    ("tool --force|-f", "tool push -vf", True),
+    ("tool --force -v", "tool push --force", False),
+    ("tool --to=*.org", "tool push --to=example.org", True),
+    ("tool --to=*.org", "tool push --to=example.com", False),
+    ("tool push", "tool push --help", False),
+    ("tool push", "$TOOL push", False),
+    ("tool push", "eval tool push", True),
+    (["tool", "!tool push"], "tool push", False),
+    (["tool", "!tool push", "tool push --force"], "tool push --force", True),
+    (["!tool push"], "tool pull", False),
+    ("git commit -a", "git commit -m -a", False),
+    ("git -c user.name", "git -c User.Name=x log", True),
+    ("git -c user.name", "git log -c user.name=x", False),
+]
+
+
+@pytest.mark.parametrize(("patterns", "command", "runs"), RUNS)
+def test_runs(project: Project, patterns: Any, command: str, runs: bool) -> None:
+    """A command is read as its program reads it."""
+    project.write(OWN, hook(when={"runs": patterns}))
+
+    assert decides(project, "Bash", {"command": command}) is runs
+
+
+@pytest.mark.parametrize(
+    ("wanted", "command", "runs"),
+    [
+        ("^fix", "git commit -m 'fix it'", True),
+        ("^fix", "git commit -m 'to fix'", False),
+        ("!^fix", "git commit -m 'to fix'", True),
+        ("!^fix", "git commit -m 'fix it' && git commit -m 'to fix'", True),
+        ("!^fix", "git commit", False),
+        ("!^fix", 'git commit -m "$TEXT"', False),
+        (["^fix", "^feat"], "git commit -m feat", True),
+    ],
+)
+def test_commit_message(project: Project, wanted: Any, command: str, runs: bool) -> None:
+    """Messages that the call shows."""
+    project.write(OWN, hook(when={"commit_message": wanted}))
+
+    assert decides(project, "Bash", {"command": command}) is runs
+
+
 class TestChangedFiles:
     """`changed_files`: since the session began, with git and without."""
 
@@ -363,8 +416,11 @@ BROKEN = [
     ({"when": "Bash(rm *)"}, "BH218", "`when` must be a mapping of tests, not a string", "`if: Bash(rm *)`"),
     ({"when": {"any": {"file_exists": "a"}}}, "BH218", "`any` must be a list of tests, not a mapping", ""),
     ({"when": {"prompt": "("}}, "BH218", "the expression `(` can't be used", ""),
-    ({"when": {"results.x": 1}}, "BH218", "unknown test `results.x`", ""),
-    ({"once": "sesion"}, "BH206", "unknown value of `once`: `sesion`", "did you mean `session`?"),
+    ({"when": {"commit_message": "!("}}, "BH218", "the expression `!(` can't be used", ""),
+    ({"when": {"runs": ["git push", "!"]}}, "BH218", "`runs` names no program", "git push --dry-run"),
+    ({"when": {"runs": []}}, "BH203", "`runs` is empty", ""),
+    ({"when": {"results.x": 1}}, "BH218", "no test `results.x`", ""),
+    ({"once": "sesion"}, "BH206", "`once` can't be `sesion`", "did you mean `session`?"),
     ({"cooldown": "soon"}, "BH206", "`cooldown` can't be `soon`", "30s"),
     ({"cooldown": True}, "BH206", "`cooldown` can't be `True`", "30s"),
 ]

@@ -134,8 +134,8 @@ def test_hooks_that_never_fired(project: Project) -> None:
     assert noted(project) == [("BH601", "never"), ("BH601", "rule")]
 
 
-def test_what_the_note_says(project: Project) -> None:
-    """How often which event occurred, what did not match, where it stands, and where to look."""
+def test_the_text_of_the_note(project: Project) -> None:
+    """How often which event occurred, what did not match, the place of the hook, and where to look."""
     project.write(OWN, HOOKS)
     project.fire("Bash", "ls", builtins=True)
     verdict = project.fire("Bash", "ls", builtins=True)

@@ -21,11 +21,11 @@ from billhook.core.extras import install_command
 from billhook.core.text import Finding
 
 MARK = "§"
-"""Stands in a row before the value that the finding is about."""
+"""Marks the value that the finding is about."""
 
 
 def found(folder: Path, text: str, name: str = "hooks.yaml", layer: Layer = "project") -> list[Finding]:
-    """What lint says about one file of a project."""
+    """The findings of lint in one file of a project."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text.replace(MARK, ""))
@@ -52,7 +52,7 @@ def codes(findings: list[Finding]) -> list[str]:
 
 
 def exactly(findings: list[Finding], code: str, text: str) -> Finding:
-    """The one finding there is, which has that code and stands at the mark."""
+    """The only finding, which has that code and is at the mark."""
     assert codes(findings) == [code], findings
     assert (findings[0].line, findings[0].column) == place(text), findings
     assert findings[0].hint
@@ -275,8 +275,8 @@ def test_a_matcher_that_is_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [match("''", "Stop"), match(".*", "Stop"), match("'*'", "Stop"), match("Bash", "[PreToolUse, Stop]")]
 )
-def test_a_matcher_that_says_nothing_or_is_used(tmp_path: Path, text: str) -> None:
-    """Not BH304: many files say `"matcher": ""` everywhere."""
+def test_a_matcher_that_is_empty_or_used(tmp_path: Path, text: str) -> None:
+    """Not BH304: many files have `"matcher": ""` everywhere."""
     assert found(tmp_path, text) == []
 
 
@@ -461,7 +461,7 @@ def test_programs_without_a_shell(project: Path) -> None:
 
 
 MODULES = {
-    "policies.py": "import os\nfrom json import dumps as said\n\ndef check(ctx): ...\n"
+    "policies.py": "import os\nfrom json import dumps as encoded\n\ndef check(ctx): ...\n"
     "class Guard:\n    def look(self): ...\n"
     "if os.name == 'nt':\n    other = check\ntry:\n    import nil as maybe\nexcept ImportError:\n    maybe = None\n"
     "def late():\n    global made\n    made = check\n",
@@ -515,7 +515,7 @@ def test_a_function_that_is_missing(modules: Path, target: str, message: str, hi
         "policies:check",
         "policies:Guard.look",
         "policies:Guard.unknown",
-        "policies:said",
+        "policies:encoded",
         "policies:other",
         "policies:maybe",
         "policies:made",
@@ -627,7 +627,7 @@ def test_milliseconds(tmp_path: Path, seconds: int, meant: str) -> None:
 
 @pytest.mark.parametrize("seconds", [0.5, 1, 60, 600, 999, 1800, 3600, 5400, 7200, 86400])
 def test_seconds(tmp_path: Path, seconds: float) -> None:
-    """Not BH501: minutes and hours that somebody may mean."""
+    """Not BH501: minutes and hours that may be intended."""
     assert found(tmp_path, hook(f"events: PostToolUse\nrun: 'true'\ntimeout: {seconds}")) == []
 
 
@@ -714,10 +714,20 @@ def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
 @pytest.mark.parametrize(
     ("text", "code", "hint"),
     [
-        pytest.param(guard(1), "BH504", "write `exit 2` in place of `exit 1`", id="exit 1 under claude"),
-        pytest.param(guard(1, "claw"), "BH504", "write `exit 2` in place of `exit 1`", id="exit 1 under claw"),
         pytest.param(
-            guard(1, event="UserPromptSubmit"), "BH504", "write `exit 2` in place of `exit 1`", id="on a prompt"
+            guard(1), "BH504", "write `exit 2` in place of `exit 1`, and add `gate: true`", id="exit 1 under claude"
+        ),
+        pytest.param(
+            guard(1, "claw"),
+            "BH504",
+            "write `exit 2` in place of `exit 1`, and add `gate: true`",
+            id="exit 1 under claw",
+        ),
+        pytest.param(
+            guard(1, event="UserPromptSubmit"),
+            "BH504",
+            "write `exit 2` in place of `exit 1`, and add `gate: true`",
+            id="on a prompt",
         ),
         pytest.param(
             hook(f"events: PreToolUse\ndialect: lesson\nrun: {MARK}echo blocked >&2; exit 2"),
@@ -756,7 +766,7 @@ def guard(code: int, dialect: str = "claude", event: str = "PreToolUse") -> str:
             hook(f"events: PreToolUse\ndialect: lesson\non_failure: ask\nrun: {MARK}grep -q x && exit 2; true"),
             "BH505",
             "write `exit 1` in place of `exit 2`",
-            id="exit 2 under lesson in a gate that says nothing",
+            id="exit 2 under lesson in a gate without a message",
         ),
         pytest.param(
             hook(f"events: PreToolUse\non_failure: ask\nrun: {MARK}echo blocked >&2; exit 1"),
@@ -801,7 +811,7 @@ def test_refusals(tmp_path: Path, text: str, code: str, hint: str) -> None:
         pytest.param("events: PreToolUse\nrun: echo exit 10", id="another number"),
         pytest.param("events: PreToolUse\ndeny: never", id="a literal answer can't fail"),
         pytest.param("events: PreToolUse\npython: tracing:note", id="a function that is no guard"),
-        pytest.param("events: PostToolUse\npython: tracing:guard", id="a guard that comes too late"),
+        pytest.param("events: PostToolUse\npython: tracing:guard", id="a guard after the tool"),
         pytest.param("events: PreToolUse\nurl: https://example.com/x\ntitle: investigate", id="gate inside a word"),
         pytest.param("events: PreToolUse\ndialect: lesson\nrun: echo remember the tests >&2; exit 2", id="injects"),
     ],
@@ -817,7 +827,7 @@ def test_no_refusals(tmp_path: Path, fields: str) -> None:
     [
         pytest.param("g.sh", "echo\nif x; then\n  echo blocked >&2\n  exit 1\nfi\n", "BH504", ":4", id="shell"),
         pytest.param("g.py", "import sys\nprint('denied')\nsys.exit(1)\n", "BH504", ":3", id="python"),
-        pytest.param("g.py", "import sys\nsys.exit('not allowed')\n", "BH504", ":2", id="python, exit with a text"),
+        pytest.param("g.py", "import sys\nsys.exit('not allowed')\n", "BH504", ":2", id="python, exit with a string"),
         pytest.param("g.js", "console.error('forbidden')\nprocess.exit(1)\n", "BH504", ":2", id="node"),
         pytest.param("g.sh", "# exit 1 is a failure\necho blocked\nexit 2\n", "BH506", "gate: true", id="comment"),
         pytest.param("g.py", "import json\nprint(json.dumps({'decision': 'block'}))\n", "BH506", "gate", id="json"),
@@ -827,11 +837,11 @@ def test_no_refusals(tmp_path: Path, fields: str) -> None:
         pytest.param("g.sh", 'echo blocked\nexit "$code"\n', "", "", id="a variable"),
         pytest.param("g.py", 'print(\'{"permissionDecision": "allow"}\')\n', "", "", id="only ever allows"),
         pytest.param("g.sh", "\0\0exit 1 blocked", "", "", id="a program"),
-        pytest.param("g.js", "say({decision: 'block'})\n", "BH506", "gate: true", id="node, an answer"),
+        pytest.param("g.js", "print({decision: 'block'})\n", "BH506", "gate: true", id="node, an answer"),
     ],
 )
 def test_refusals_in_scripts(tmp_path: Path, name: str, text: str, code: str, hint: str) -> None:
-    """BH504 and BH506 by what a script says; the hint names its line."""
+    """BH504 and BH506 by the content of a script; the hint names the line."""
     script(tmp_path, name, f"#!/bin/sh\n{text}" if name.endswith("sh") and "\0" not in text else text)
     interpreter = {"sh": "sh", "py": "python3", "js": "/usr/bin/env"}[name.partition(".")[2]]
     config = hook(f"events: PreToolUse\nrun: {interpreter} ./{name}")
@@ -841,7 +851,9 @@ def test_refusals_in_scripts(tmp_path: Path, name: str, text: str, code: str, hi
     assert [one for one in codes(findings) if one in ("BH504", "BH505", "BH506")] == ([code] if code else [])
     if code == "BH504":
         line = int(hint[1:]) + (1 if name.endswith("sh") else 0)
-        assert [one.hint for one in findings if one.code == code] == [f"write `exit 2` in ./{name}:{line}"]
+        assert [one.hint for one in findings if one.code == code] == [
+            f"write `exit 2` in ./{name}:{line}, and add `gate: true`"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -904,7 +916,7 @@ def test_two_dialects_in_one_file(tmp_path: Path) -> None:
     ],
 )
 def test_addresses(tmp_path: Path, url: str, found_codes: list[str]) -> None:
-    """BH508 and BH509, without saying the secret again."""
+    """BH508 and BH509, without the secret."""
     text = hook(f'events: PostToolUse\nurl: {MARK}"{url}"')
     findings = found(tmp_path, text)
     assert codes(findings) == found_codes
@@ -960,7 +972,7 @@ TEXT = st.text(max_size=40) | st.sampled_from(
         "$(",
         "http://[",
         "a\0b",
-        "~nobody/x",
+        "~root/x",
         "[",
         "x" * 3000,
     ]
@@ -991,7 +1003,7 @@ ACTIONS = st.one_of(
         }
     )
 )
-def test_whatever_a_hook_says(data: dict[str, Any]) -> None:
+def test_any_values_of_a_hook(data: dict[str, Any]) -> None:
     """No exception, and every finding has its place and a hint."""
     one = Declared(name="h", file="/nowhere/hooks.yaml", line=3, column=5, folder="/nowhere", **data)
     for finding in lint([one, one]):

@@ -20,7 +20,7 @@ DASH = pytest.mark.skipif(_sh() != "dash", reason="`sh` is another shell here")
 
 
 def whole(folder: Path, name: str, data: Any) -> list[Finding]:
-    """Everything that is said about one file, as it is read and by lint; not which programs are there."""
+    """All findings in one file, of the reader and of lint, except for missing programs."""
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(data if isinstance(data, str) else json.dumps(data, indent=2))
@@ -212,7 +212,7 @@ def test_matchers_that_are_fine(tmp_path: Path, pattern: str) -> None:
 
 
 def test_what_a_condition_does(tmp_path: Path) -> None:
-    """BH308 says whether it matches nothing or everything."""
+    """The message of BH308 has whether it matches nothing or everything."""
     assert found(tmp_path, match("tool == 'Bash'"))[0].message.endswith("it never matches")
     assert found(tmp_path, match("tool == 'Bash' || x"))[0].message.endswith("it matches every tool")
 
@@ -233,6 +233,12 @@ def test_a_hint_never_weakens(tmp_path: Path, pattern: str) -> None:
         assert {tool for tool in TOOLS if now.matches(tool)} >= {tool for tool in TOOLS if before.matches(tool)} or (
             one.code == "BH309"
         )
+
+
+def test_the_matcher_of_an_allow_is_never_removed(tmp_path: Path) -> None:
+    """BH301: without a matcher the hook would allow every call."""
+    (one,) = found(tmp_path, hook("events: PreToolUse\nmatch: PreToolUse\nallow: true"))
+    assert (one.code, one.hint) == ("BH301", "name the tools that it allows")
 
 
 def test_a_wider_rule_is_never_proposed_for_an_allow(tmp_path: Path) -> None:
@@ -268,7 +274,7 @@ def test_variables_that_no_agent_sets(tmp_path: Path, command: str, name: str, q
         assert [one.code for one in findings] == ["BH406"], file
         assert f"`${name}`" in findings[0].message and query in findings[0].hint
     text = hook(f"events: PostToolUse\nrun: {MARK}{json.dumps(command)}")
-    if name == "file_path":  # in hooks.yaml that is what the event says
+    if name == "file_path":  # in hooks.yaml that is a value of the event
         assert not [one for one in found(tmp_path, text.replace(MARK, "")) if one.code > "BH405"]
         return
     assert name in exactly([one for one in found(tmp_path, text) if one.code > "BH405"], "BH406", text).message
@@ -294,7 +300,7 @@ def test_variables_that_are_set(tmp_path: Path, command: str) -> None:
     assert whole(tmp_path, ".claude/settings.json", {"hooks": {"PostToolUse": [group(command)]}}) == []
 
 
-def test_variables_that_somebody_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_with_a_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not BH406: `env` of the settings, the environment, and dialects that have such variables."""
     hooks = {"PostToolUse": [group("echo $TOOL_INPUT")]}
     assert whole(tmp_path, ".claude/settings.json", {"env": {"TOOL_INPUT": "x"}, "hooks": hooks}) == []
@@ -382,8 +388,10 @@ def test_exit_1_that_reports_a_crash(tmp_path: Path, text: str) -> None:
 
 
 def test_exit_1_beside_a_crash(tmp_path: Path) -> None:
-    """BH504 names the line that says no, and not the one that reports a missing tool."""
+    """BH504 names the line that refuses, not the line that reports a missing tool."""
     text = "#!/bin/sh\ncommand -v jq || exit 1\n" + "true\n" * 80 + "echo 'blocked: rm' >&2\nexit 1\n"
     script(tmp_path, "guard.sh", text)
     findings = found(tmp_path, hook("events: PreToolUse\nrun: ./guard.sh"))
-    assert [(one.code, one.hint) for one in findings] == [("BH504", "write `exit 2` in ./guard.sh:84")]
+    assert [(one.code, one.hint) for one in findings] == [
+        ("BH504", "write `exit 2` in ./guard.sh:84, and add `gate: true`")
+    ]

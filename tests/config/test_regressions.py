@@ -208,7 +208,7 @@ def test_names_are_unique(project: Project) -> None:
 
 def test_one_file_is_not_a_list_of_files(project: Project) -> None:
     """A mistake that would read a file for each letter."""
-    with pytest.raises(Exception, match="one file"):
+    with pytest.raises(Exception, match="must be a list of paths"):
         project.load(files="rules.yaml")
 
 

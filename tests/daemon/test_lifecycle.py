@@ -235,7 +235,7 @@ def test_told_twice_it_ends_without_answers(home: Home) -> None:
     with home.call() as call:
         (pid,) = numbers_in(file)
         daemon.terminate()
-        eventually(lambda: "leaving" in home.log())
+        eventually(lambda: "stopping" in home.log())
         daemon.terminate()
         assert call.reply()[:2] == (True, None)
     assert daemon.wait(20) == 0
@@ -284,7 +284,7 @@ def test_told_twice_it_waits_for_no_hook_in_the_background(home: Home) -> None:
     home.ask(home.event("PostToolUse", tool_response={}))
     (pid,) = numbers_in(home.project / "pid")
     daemon.terminate()
-    eventually(lambda: "leaving" in home.log())
+    eventually(lambda: "stopping" in home.log())
     daemon.terminate()
     assert daemon.wait(20) == 0
     assert not is_alive(pid)
@@ -345,7 +345,7 @@ def test_upgrade(home: Home, copied: tuple[Path, dict[str, str]], name: str) -> 
         changed.rename(changed.with_suffix(".old"))
         changed.write_text(changed.with_suffix(".old").read_text())
         if name != "__init__.py":
-            eventually(lambda: "leaving" in home.log())
+            eventually(lambda: "stopping" in home.log())
         late.sendall(protocol.request(billhook.__version__, [], "/", home.env(), b"{}"))
         assert late.recv(1) == b"N"
         late.close()

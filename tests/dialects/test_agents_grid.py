@@ -312,7 +312,7 @@ def test_a_rewriter_may_leave_out_what_changes_nothing(name: str, given_: dict[s
     reported = json.loads(written.exit.stdout)
 
     assert reported.get("hookSpecificOutput", reported)[field]["command"] == "ls -l"
-    assert written.lost and all("stays as it was" in lost for lost in written.lost)
+    assert written.lost and all("is unchanged" in lost for lost in written.lost)
 
 
 @pytest.mark.parametrize(

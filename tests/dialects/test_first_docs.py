@@ -78,6 +78,6 @@ def test_units_words_and_times(name: str) -> None:
 
     assert cells("contexts joined by")[name] == joins[row.join]
     assert cells("denied result")[name].removeprefix("the ") == denied
-    assert cells("time-out")[name].startswith(f"{row.timeout:g} s")
+    assert cells("timeout")[name].startswith(f"{row.timeout:g} s")
     unit = {1000: "milliseconds", 1: "seconds"}[row.async_per_second] if name in ("claude", "spec") else "-"
     assert cells("`asyncTimeout`")[name] == unit

@@ -97,7 +97,7 @@ def test_a_fitting_output_is_unchanged(own: Any, new: Any, tool: str) -> None:
 def test_what_does_not_fit_ends_the_run(own: Any, new: Any) -> None:
     """The model never reads the hidden output; the user and the log get the reason."""
     output, lost = written(own, rewrite(output=new), "Read")
-    why = "a hook replaced the output of Read by one that Claude Code does not take for it"
+    why = "a hook replaced the output of Read with one that Claude Code does not accept"
 
     assert output == {"continue": False, "stopReason": why}
     assert lost == (f"{why}, so the run ends",)

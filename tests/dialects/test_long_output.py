@@ -46,7 +46,7 @@ def test_a_cut_stderr_is_told() -> None:
     reply = dialect("claude").read_exit(EVENT, Exit(code=2, stderr=b"x" * (1 << 16), truncated=True))
 
     assert reply.answer.decision is Decision.DENY
-    assert reply.lost == ("its output was longer than what is kept",)
+    assert reply.lost == ("the output was longer than the limit",)
 
 
 def test_a_near_miss_is_told_whatever_the_exit_code() -> None:
@@ -61,4 +61,4 @@ def test_a_deny_of_a_hook_that_was_ended_has_a_note() -> None:
     reply = dialect("claude").read_exit(EVENT, Exit(timed_out=True, stdout=DENY))
 
     assert (reply.answer.decision, reply.status) == (Decision.DENY, Status.OK)
-    assert "deadline" in reply.error
+    assert "timed out" in reply.error

@@ -1,1 +1,1 @@
-"""Installing into agents, and out of them again."""
+"""Installing billhook in agents, uninstalling it, and the doctor."""

@@ -1,4 +1,4 @@
-"""Installing inside this process, into a home of its own: as `billhook install` does, without its screen."""
+"""Installs in a temporary home, inside this process: like `billhook install`, without its screen."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings files as people have them: fifty shapes, by name."""
+"""Fifty settings files of users, by name."""
 
 import json
 from typing import Any, Final
@@ -8,7 +8,7 @@ HOOKS: Final[dict[str, Any]] = {
         {"matcher": "Bash", "hooks": [{"type": "command", "command": "./guard.sh", "timeout": 5}]},
         {"matcher": "Write|Edit", "hooks": [{"type": "command", "command": "./scan.sh"}]},
     ],
-    "Stop": [{"hooks": [{"type": "command", "command": "make test"}, {"type": "command", "command": "say done"}]}],
+    "Stop": [{"hooks": [{"type": "command", "command": "make test"}, {"type": "command", "command": "notify done"}]}],
 }
 SETTINGS: Final[dict[str, Any]] = {
     "model": "opus",
@@ -72,7 +72,7 @@ SHAPES: Final[dict[str, str]] = {
     "no hooks in it": '{\n  "hooks": {}\n}\n',
     "no hooks in it, with a blank": '{"hooks": { }}',
     "an event without hooks": '{\n    "hooks": {\n        "PreToolUse": [],\n        "Stop": [ ]\n    }\n}\n',
-    "events that nobody knows": '{\n  "hooks": {\n    "FutureEvent": {"not": "a list"},\n    "Other": []\n  }\n}\n',
+    "unknown events": '{\n  "hooks": {\n    "FutureEvent": {"not": "a list"},\n    "Other": []\n  }\n}\n',
     "entries in odd forms": '{\n  "hooks": {\n    "PreToolUse": ["a string", 1, null, {"command": "flat"}]\n  }\n}\n',
     # comments and commas
     "comments everywhere": """\

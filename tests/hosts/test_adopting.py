@@ -1,4 +1,4 @@
-"""`--adopt`: an agent's own handlers become hooks that do the same, and go back as they were."""
+"""`--adopt`: an agent's handlers become hooks that do the same, and are restored unchanged."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def hooks_of(home: Home) -> dict[str, Any]:
-    """What stands in the project's hooks.yaml, by name; where each came from aside."""
+    """The hooks in the project's hooks.yaml, by name, without their origin."""
     found: dict[str, Any] = yaml.safe_load((home.project / ".billhook" / "hooks.yaml").read_text())["hooks"]
     return {name: {key: value for key, value in one.items() if key != "x-adopted"} for name, one in found.items()}
 
@@ -77,7 +77,7 @@ def claude(**handler: Any) -> dict[str, Any]:
     ],
 )
 def test_a_handler_as_a_hook(home: Home, handler: dict[str, Any], hook: dict[str, Any]) -> None:
-    """Every field has its place, and what is written has no fault in it."""
+    """Every field is translated, and the result is a valid file."""
     home.write(json.dumps(claude(**handler)))
     assert len(home.install(adopt=True).adopted) == 1
     (found,) = hooks_of(home).values()
@@ -147,7 +147,7 @@ def test_a_handler_as_a_hook(home: Home, handler: dict[str, Any], hook: dict[str
     ],
 )
 def test_handlers_of_other_agents(home: Home, host: str, text: dict[str, Any], hook: dict[str, Any]) -> None:
-    """Their events, units and tools have our names, and their answers are read in their own dialect."""
+    """Their events, units and tools get billhook's names, and their answers are read in their dialect."""
     data = json.dumps({"version": 1, "hooks": text})
     file = home.write(data, host)
     home.install(host, adopt=True)
@@ -157,7 +157,7 @@ def test_handlers_of_other_agents(home: Home, host: str, text: dict[str, Any], h
 
 
 def test_they_run_as_the_agent_ran_them(home: Home) -> None:
-    """At once where the agent ran them at once, in turn where it did not."""
+    """In parallel if the agent ran them in parallel, else one after the other."""
     home.write(json.dumps({"hooks": TWO}))
     home.install(adopt=True)
     assert load_config(home.project, home=home.root, trust="all").parallel
@@ -169,7 +169,7 @@ def test_they_run_as_the_agent_ran_them(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "parallel"),
     [
         ("hooks:\n  a: {events: Stop, run: x}\n  b: {events: SessionStart, run: x}\n", True),
         ("# top\r\nhooks:\r\n  a: {events: Stop, run: x}\r\n", True),
@@ -183,22 +183,22 @@ def test_they_run_as_the_agent_ran_them(home: Home) -> None:
         ("settings: {parallelExecution: false}\nhooks:\n  a: {events: Stop, run: x}\n", False),
     ],
 )
-def test_in_a_file_that_is_there(home: Home, text: str, says: bool) -> None:
-    """It is said that hooks run at once where none of those that are there can rely on their order."""
+def test_in_a_file_that_is_there(home: Home, text: str, parallel: bool) -> None:
+    """An existing file becomes parallel only if none of its hooks can rely on their order."""
     path = home.project / ".billhook" / "hooks.yaml"
     path.parent.mkdir()
     path.write_bytes(text.encode())
     home.write(json.dumps({"hooks": TWO}))
     change = home.install(adopt=True)
-    assert (yaml.safe_load(path.read_text()).get("parallelExecution") is True) == says
-    assert bool(change.notes) == (not says and "false" not in text)
+    assert (yaml.safe_load(path.read_text()).get("parallelExecution") is True) == parallel
+    assert bool(change.notes) == (not parallel and "false" not in text)
     path.write_bytes(path.read_bytes() + b"# later\n")
     assert home.uninstall().notes == ()
     assert path.read_bytes() == text.encode() + b"# later\n"
 
 
 def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
-    """The time-out that is written covers the longest of them."""
+    """The time-out of the entry covers the slowest hook."""
     slow = {"type": "command", "command": "x", "timeout": 300}
     home.write(json.dumps({"hooks": {"PreToolUse": [{"hooks": [slow]}]}}))
     home.install(adopt=True)
@@ -238,7 +238,7 @@ def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
     ],
 )
 def test_what_stays(home: Home, hooks: dict[str, Any], why: str) -> None:
-    """What can't be said in a hooks.yaml stays with the agent, and a note says why; the others go."""
+    """A handler that a hooks.yaml can't express stays in the agent's file, with a note; the others are moved."""
     mine = {"hooks": [{"type": "command", "command": "mine"}]}
     home.write(json.dumps({"hooks": {**hooks, "PreToolUse": [mine]}}))
     change = home.install(adopt=True)
@@ -249,7 +249,7 @@ def test_what_stays(home: Home, hooks: dict[str, Any], why: str) -> None:
 
 
 def test_names(home: Home) -> None:
-    """The same command twice, a name that is taken, and the name of a built-in."""
+    """The same command twice, a name that exists, and the name of a built-in."""
     home.project.joinpath(".billhook").mkdir()
     home.project.joinpath(".billhook", "hooks.yaml").write_text("hooks:\n  lint: {events: Stop, run: x}\n")
     commands = ["./lint.sh", "./lint.sh -v", "./metrics", "ruff check"]
@@ -283,7 +283,7 @@ def test_names(home: Home) -> None:
     ids=lambda text: repr(text[:24]),
 )
 def test_comments_survive(home: Home, text: str) -> None:
-    """In a hooks.yaml that is there, in whatever form: nothing else changes, and uninstalling gives the same bytes."""
+    """In an existing hooks.yaml of any form nothing else changes, and uninstalling restores the same bytes."""
     path = home.project / ".billhook" / "hooks.yaml"
     path.parent.mkdir()
     path.write_bytes(text.encode())
@@ -303,7 +303,7 @@ def test_comments_survive(home: Home, text: str) -> None:
 
 
 def test_a_hooks_yaml_that_was_changed(home: Home) -> None:
-    """What somebody wrote in between stays; only what was moved leaves. What they rewrote is named."""
+    """Later changes of the user stay, and only the moved hooks are removed. Rewritten hooks are named."""
     path = home.project / ".billhook" / "hooks.yaml"
     path.parent.mkdir()
     path.write_text(COMMENTED)
@@ -320,7 +320,7 @@ def test_a_hooks_yaml_that_was_changed(home: Home) -> None:
 
 
 def test_an_agents_file_that_was_changed(home: Home) -> None:
-    """Handlers go back into it, each once, beside what came in between."""
+    """Handlers are restored to it, each once, beside later changes."""
     file = home.write(json.dumps({"hooks": TWO}, indent=2))
     home.install(adopt=True)
     data = json.loads(file.read_text())
@@ -332,7 +332,7 @@ def test_an_agents_file_that_was_changed(home: Home) -> None:
 
 
 def test_adopting_twice(home: Home) -> None:
-    """What is added to the agent's file later is moved by a second time, and all of it goes back."""
+    """Handlers that are added later are moved by a second install, and all of them are restored."""
     file = home.write(json.dumps({"hooks": {"Stop": TWO["Stop"]}}, indent=2))
     home.install(adopt=True)
     assert home.install(adopt=True).state == "already"
@@ -349,7 +349,7 @@ def test_adopting_twice(home: Home) -> None:
 
 @pytest.mark.parametrize("first", ["claude", "codex"])
 def test_two_agents(home: Home, first: str) -> None:
-    """Two agents' handlers in one hooks.yaml go back in either order, and nothing is left."""
+    """Two agents' handlers in one hooks.yaml are restored in either order, and nothing is left."""
     text = json.dumps({"hooks": TWO})
     for host in ("claude", "codex"):
         home.write(text, host)
@@ -361,8 +361,8 @@ def test_two_agents(home: Home, first: str) -> None:
     assert not (home.project / ".billhook").exists()
 
 
-def test_into_the_users_own(home: Home) -> None:
-    """Handlers of one's own settings go to one's own hooks.yaml."""
+def test_into_the_users_file(home: Home) -> None:
+    """Handlers in the user's settings are moved to the user's hooks.yaml."""
     file = home.write(json.dumps({"hooks": TWO}), scope="user")
     home.install(scope="user", adopt=True)
     path = home.home / ".config" / "billhook" / "hooks.yaml"
@@ -376,8 +376,8 @@ def test_into_the_users_own(home: Home) -> None:
     "text",
     ["hooks: [\n", "- a\n", "hooks: text\n", "a: 1\n\tb: 2\n"],
 )
-def test_a_hooks_yaml_that_nobody_can_read(home: Home, text: str) -> None:
-    """Nothing is moved and nothing is written: neither file changes."""
+def test_an_unreadable_hooks_yaml(home: Home, text: str) -> None:
+    """Nothing is moved, and neither file changes."""
     path = home.project / ".billhook" / "hooks.yaml"
     path.parent.mkdir()
     path.write_text(text)
@@ -389,14 +389,14 @@ def test_a_hooks_yaml_that_nobody_can_read(home: Home, text: str) -> None:
 
 
 def test_nothing_to_move(home: Home) -> None:
-    """Without handlers of others there is no hooks.yaml."""
+    """Without other handlers, no hooks.yaml is created."""
     for host in AGENTS:
         home.install(host, "project" if AGENTS[host].project_file else "user", adopt=True)
     assert not (home.project / ".billhook").exists()
 
 
 def test_odd_texts_in_yaml() -> None:
-    """Whatever a command holds is the same when the file is read."""
+    """Any command is the same after the file is read."""
     texts = [
         "a: b # c",
         "x\ny\n",
@@ -432,8 +432,8 @@ STYLES = {
 
 @pytest.mark.parametrize("host", ["claude", "cursor"])
 @pytest.mark.parametrize("own", STYLES.values(), ids=STYLES.keys())
-def test_somebody_else_uninstalls(home: Home, host: str, own: str | None) -> None:
-    """One adopts and commits, another has only the repository: the hooks go back all the same."""
+def test_another_user_uninstalls(home: Home, host: str, own: str | None) -> None:
+    """A user adopts and commits; another user, who only has the repository, can still restore the hooks."""
     flat = {"preToolUse": [{"command": "./guard.sh", "matcher": "Shell"}], "stop": [{"command": "a\nb\u2028"}]}
     said = {"hooks": TWO} if host == "claude" else {"version": 1, "hooks": flat}
     file = home.write(json.dumps(said, indent=2) + "\n", host)
@@ -452,8 +452,8 @@ def test_somebody_else_uninstalls(home: Home, host: str, own: str | None) -> Non
     assert home.uninstall(host).state == "absent"
 
 
-def test_somebody_else_uninstalls_what_was_rewritten(home: Home) -> None:
-    """The hook as it was goes back, and the rewritten one is named: nothing is lost."""
+def test_another_user_uninstalls_rewritten_hooks(home: Home) -> None:
+    """The original hook is restored, and the rewritten one is named: nothing is lost."""
     file = home.write(json.dumps({"hooks": TWO}))
     home.install(adopt=True)
     shutil.rmtree(home.root)
@@ -465,7 +465,7 @@ def test_somebody_else_uninstalls_what_was_rewritten(home: Home) -> None:
 
 
 def test_the_order_of_keys(home: Home) -> None:
-    """`hooks` and its events stay where they are, when handlers move and when they come back after another change."""
+    """`hooks` and its events keep their places when handlers are moved, and when they are restored after a change."""
     stop = '"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "./x.sh"}]}]}'
     home.write(f'{{\r\n  "z": 1,\r\n  {stop},\r\n  "a": 2\r\n}}')
     home.install(adopt=True)
@@ -495,8 +495,8 @@ SPACED = """\
 """
 
 
-def test_hooks_go_back_as_they_were_written(home: Home) -> None:
-    """Although something else of the file was changed since; what was changed stays."""
+def test_hooks_are_restored_byte_for_byte(home: Home) -> None:
+    """Also if another part of the file was changed since; that change stays."""
     file = home.write(SPACED)
     assert len(home.install(adopt=True).adopted) == 4
     file.write_text(file.read_text().replace('"A": "1"', '"A": "2", "B": "3"'))

@@ -1,4 +1,4 @@
-"""Cursor's own, narrower events: adopted hooks get and give what they would without billhook."""
+"""Cursor's narrower events: adopted hooks read and answer the same as without billhook."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def sent(home: Home, event: str, **more: Any) -> str:
 
 
 def fired(home: Home, event: str, answer: str = "", code: int = 0, **more: Any) -> dict[str, Any]:
-    """What Cursor reads, through the entry that stands in its file."""
+    """What Cursor reads when it runs the entry in its file."""
     (home.project / "answer").write_text(answer)
     (home.project / "code").write_text(str(code))
     (home.project / "seen.json").unlink(missing_ok=True)
@@ -89,7 +89,7 @@ def seen(home: Home) -> str:
 
 
 @pytest.mark.parametrize("event", PAYLOADS)
-def test_each_of_its_events_moves_and_goes_back(home: Home, event: str) -> None:
+def test_each_of_its_events_is_moved_and_restored(home: Home, event: str) -> None:
     """The hook reads what Cursor sent, and uninstall restores the file."""
     file = adopted(home, **{event: [{"command": "sh hook.sh"}]})
     before = json.dumps({"version": 1, "hooks": {event: [{"command": "sh hook.sh"}]}}, indent=2) + "\n"
@@ -103,7 +103,7 @@ def test_each_of_its_events_moves_and_goes_back(home: Home, event: str) -> None:
 
 @pytest.mark.parametrize("event", GATING)
 def test_a_deny_acts(home: Home, event: str) -> None:
-    """In JSON, in its earlier spelling, by exit code 2, and by an answer that can't be understood."""
+    """In JSON, in its earlier spelling, by exit code 2, and by an invalid answer."""
     adopted(home, **{event: [{"command": "sh hook.sh"}]})
     told = fired(home, event, '{"permission": "deny", "user_message": "no", "agent_message": "use trash"}')
     assert told["permission"] == "deny" and "no" in told["user_message"] and "use trash" in told["agent_message"]
@@ -114,15 +114,15 @@ def test_a_deny_acts(home: Home, event: str) -> None:
     assert fired(home, event, '{"permission": "allow"}', command="5") == {}
 
 
-def test_ask_is_asked(home: Home) -> None:
-    """Cursor obeys it on this event alone, so it is not told about the whole event."""
+def test_an_ask_reaches_the_user(home: Home) -> None:
+    """Cursor supports it on this event only, so it is not rounded to what the whole event supports."""
     adopted(home, beforeShellExecution=[{"command": "sh hook.sh"}])
     told = fired(home, "beforeShellExecution", '{"permission": "ask", "user_message": "sure?"}')
     assert (told["permission"], told["user_message"]) == ("ask", "sure?")
 
 
 def test_its_matcher_is_for_the_command(home: Home) -> None:
-    """And for the kind of tool where files are read or edited."""
+    """For reading and editing files, it is for the kind of tool."""
     adopted(home, beforeShellExecution=[{"command": "sh hook.sh", "matcher": "curl|wget "}])
     fired(home, "beforeShellExecution", command="ls")
     assert not seen(home)
@@ -131,7 +131,7 @@ def test_its_matcher_is_for_the_command(home: Home) -> None:
 
 
 def test_each_hook_runs_once_for_a_call(home: Home) -> None:
-    """Cursor sends the whole event and the part: hooks for the one don't run for the other."""
+    """Cursor sends the whole event and the narrower one: hooks for one don't run for the other."""
     whole = {"command": "echo whole >> ran"}
     adopted(home, beforeShellExecution=[{"command": "echo part >> ran"}], preToolUse=[whole])
     fired(home, "preToolUse", tool_name="Shell", tool_input={"command": "ls"}, tool_use_id="1")

@@ -1,4 +1,4 @@
-"""`billhook doctor --canary`: an agent is started for a moment, and asks or does not."""
+"""`billhook doctor --canary`: an agent is started briefly, and calls billhook or does not."""
 
 import json
 import re
@@ -23,7 +23,7 @@ __all__ = ["me"]
 
 ASKS = """\
 #!/bin/sh
-# stands in for Claude Code: says its prompt to the hook, and waits for a model
+# a fake Claude Code: passes its prompt to the hook, and waits for a model
 printf '{"hook_event_name":"UserPromptSubmit","session_id":"s-canary","cwd":"%s","prompt":"%s"}' "$PWD" "$2" |
   "$HOME/../bin/billhook-hook" --as claude --deadline 20000
 sleep 600.5 TAG &
@@ -44,7 +44,7 @@ def shown(me: Person, *arguments: str) -> str:
 
 
 def test_it_fires(me: Person) -> None:
-    """The prompt is in the log: the hook fired, and the agent is ended with all that it started."""
+    """The prompt is in the log, so the hook fired. The agent is ended with all its processes."""
     tag = f"tag-{me.folder.name}-{id(me)}"
     (me.bin / "sleep").symlink_to("/bin/sleep")
     agent(me, ASKS.replace("sleep 600.5 TAG", f"exec -a {tag} sleep 600.5").replace("#!/bin/sh", "#!/bin/bash"))
@@ -67,7 +67,7 @@ note: Claude Code is started briefly, without a model ...
 
 
 def test_it_does_not_fire(me: Person) -> None:
-    """With what the agent said, and with what the doctor knows."""
+    """The finding has what the agent printed, or what the doctor found."""
     agent(me, REFUSES)
     assert me.alone("install", "claude", "--program", str(me.bin)).code == 0
     assert shown(me, "claude", "--canary") == snapshot("""\
@@ -81,13 +81,13 @@ note: Claude Code is started briefly, without a model ...
 """)
     (me.project / ".claude").mkdir()
     (me.project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
-    assert "switches all hooks off" in me.doctor("claude", "--canary").out
+    assert "disables all hooks" in me.doctor("claude", "--canary").out
     agent(me, "#!/nowhere/at-all\n")
     assert "can't be started: No such file" in me.doctor("claude", "--canary").out
 
 
-def test_what_cannot_be_proved(me: Person) -> None:
-    """An agent that is not here, one that needs an account, one that is not installed, events that come too late."""
+def test_what_cannot_be_tested(me: Person) -> None:
+    """An agent that is missing, one that needs an account, one that is not installed, events after the model call."""
     assert me.alone("install", "cursor", "codex", "--program", str(me.bin)).code == 0
     assert me.alone("install", "claude", "--program", str(me.bin), "--events", "PreToolUse").code == 0
     agent(me, REFUSES)
@@ -108,7 +108,7 @@ Claude Code
 
 
 def test_inside_an_agent(me: Person) -> None:
-    """Who is judged by hooks starts no agents."""
+    """An agent, which hooks judge, can't start agents."""
     ended = me.alone("doctor", "--canary", CLAUDECODE="1")
     assert (ended.code, "--canary is refused here" in ended.err) == (2, True)
     assert me.alone("doctor", CLAUDECODE="1").code == 1
@@ -116,7 +116,7 @@ def test_inside_an_agent(me: Person) -> None:
 
 @pytest.mark.parametrize("host", [one for one in RECORDS.values() if one.start], ids=lambda one: one.name)
 def test_nothing_leaves(host: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every way out leads to the closed port, whatever is around; no key of the person's is used for the model."""
+    """Every proxy is the closed port, whatever the environment is; the user's keys are not used."""
     monkeypatch.setenv("HOME", str(tmp_path))
     around = {"https_proxy": "http://proxy.example:3128", "NO_PROXY": "*", "ANTHROPIC_API_KEY": "real", "PATH": "/bin"}
     assert host.start is not None
@@ -131,7 +131,7 @@ def test_nothing_leaves(host: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["claude", "gemini", "qwen", "copilot", "codex"])
 def test_real_agents(name: str, me: Person) -> None:
-    """Each fires where its entries are trusted; Codex does not before, and the doctor knows why."""
+    """Each fires if its entries are trusted; Codex does not before that, and the doctor shows why."""
     binary = find(AGENTS[name])
     if binary is None:
         pytest.skip(f"{AGENTS[name].title} is not here: scripts/clients --install gets it")
@@ -152,7 +152,7 @@ def test_real_agents(name: str, me: Person) -> None:
 
 
 def codex_state_of(me: Person) -> str:
-    """What Codex has in its settings when somebody has trusted our entries."""
+    """Codex's settings after the user has trusted billhook's entries."""
     file = me.home / ".codex" / "hooks.json"
     rows = []
     for event, groups in json.loads(file.read_text())["hooks"].items():

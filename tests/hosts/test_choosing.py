@@ -1,4 +1,4 @@
-"""Which events are written, and who has a say in that."""
+"""Which events are installed, and what decides that."""
 
 from pathlib import Path
 
@@ -21,8 +21,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return found
 
 
-def test_what_hooks_want_besides(home: Home) -> None:
-    """Events of one's own hooks, as far as the agent has them; and their time."""
+def test_events_of_configured_hooks(home: Home) -> None:
+    """Events and time-outs of the user's hooks, if the agent has these events."""
     own = home.home / ".config" / "billhook" / "hooks.yaml"
     own.parent.mkdir(parents=True)
     own.write_text(WANTING)
@@ -33,8 +33,8 @@ def test_what_hooks_want_besides(home: Home) -> None:
     assert Needs(home.target("claude", "project")).events == list(AGENTS["claude"].events), "it is not the project's"
 
 
-def test_a_clone_has_no_say_in_ones_own_settings(home: Home) -> None:
-    """What nobody approved neither adds an event there nor lets an agent wait for hours; once approved, it does."""
+def test_a_clone_does_not_change_the_users_settings(home: Home) -> None:
+    """Hooks without approval neither add an event there nor a long time-out; approved ones do."""
     file = home.project / "hooks.yaml"
     file.write_text(WANTING)
     needs = Needs(home.target(scope="user"))
@@ -46,6 +46,6 @@ def test_a_clone_has_no_say_in_ones_own_settings(home: Home) -> None:
 
 
 def test_names_in_any_spelling() -> None:
-    """Ours, the agent's, with commas or blanks; each once."""
+    """Billhook's names or the agent's, separated by commas or spaces; each once."""
     words = ("PreToolUse,before_tool", "AfterAgent Stop")
     assert chosen_events(AGENTS["gemini"], words) == ["PreToolUse", "Stop"]

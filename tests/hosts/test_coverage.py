@@ -1,4 +1,4 @@
-"""`billhook doctor --coverage`: transcripts as Claude Code and Codex write them, held against a log."""
+"""`billhook doctor --coverage`: transcripts in the formats of Claude Code and Codex, compared with a log."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def output(id_: str, text: str) -> dict[str, Any]:
 
 
 def judge(me: Person, id_: str, *, host: str = "claude", session: str = SESSION, event: str = "PreToolUse") -> str:
-    """Have billhook judge a call; the time before."""
+    """Let billhook judge a call; returns the time before it."""
     now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
     payload = {"hook_event_name": event, "session_id": session, "cwd": str(me.project), "tool_name": "Bash"}
     payload |= {"tool_input": {"command": "true"}, "tool_use_id": id_}  # type: ignore[dict-item]
@@ -79,7 +79,7 @@ def judge(me: Person, id_: str, *, host: str = "claude", session: str = SESSION,
 
 
 def looked(me: Person, host: str, monkeypatch: pytest.MonkeyPatch, since: str = "") -> Coverage:
-    """As the verb compares, in this process."""
+    """The comparison of the verb, in this process."""
     monkeypatch.setenv("HOME", str(me.home))
     for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "BILLHOOK_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -92,14 +92,14 @@ def looked(me: Person, host: str, monkeypatch: pytest.MonkeyPatch, since: str = 
 
 
 def test_claude(me: Person) -> None:
-    """Judged, never seen, in a subagent, refused by the agent, stopped: each call is counted once, where it belongs."""
+    """Judged, never seen, in a subagent, refused by the agent, stopped: each call is counted once, in its row."""
     early = "2020-01-01T00:00:00.000Z"
     transcript = Claude(me)
     transcript.line(type="queue-operation", timestamp=early)
     transcript.call("toolu_0", "Bash", early, command="curl -H 'Authorization: Bearer sk-ant-api03-abcdefghijklmnop'")
     now = judge(me, "toolu_1")
     transcript.call("toolu_1", "Bash", now, command="true")
-    transcript.call("toolu_1", "Bash", now, command="true")  # a session that is resumed repeats what was
+    transcript.call("toolu_1", "Bash", now, command="true")  # a resumed session repeats earlier calls
     transcript.call("toolu_2", "NoSuch", now, "<tool_use_error>Error: No such tool available: NoSuch</tool_use_error>")
     judge(me, "toolu_9", event="PostToolUse")
     transcript.call("toolu_9", "Bash", now, command="seen late")
@@ -176,7 +176,7 @@ def test_codex(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions that began elsewhere are not this project's, though their folder has the same name to Claude Code."""
+    """Sessions of other projects don't count, even if Claude Code uses the same folder name for both."""
     (me.project / "inner").mkdir()
     for number, folder in enumerate((me.project, me.project / "inner", me.folder)):
         transcript = Claude(me, f"s{number}")
@@ -186,8 +186,8 @@ def test_other_projects_are_left_out(me: Person, monkeypatch: pytest.MonkeyPatch
 
 
 def test_ids_that_come_again(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that gives the same ids in every session: what was judged in one says nothing about another. A session
-    that was forked repeats its calls: they are counted once."""
+    """A model may use the same ids in every session: a judged call in one proves nothing about another. A forked
+    session repeats its calls: they are counted once."""
     now = judge(me, "call_0", session="s1")
     for session, when in (("s0", now), ("s1", now), ("s2", "2026-01-01T00:00:00.000Z")):
         Claude(me, session).call("call_0", "Bash", when, command="true")
@@ -196,7 +196,7 @@ def test_ids_that_come_again(me: Person, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_program_that_runs_the_agent(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls of the Claude Agent SDK stand in Claude Code's transcripts, and in the log under its own name."""
+    """Calls of the Claude Agent SDK are in Claude Code's transcripts, and in the log under the SDK's name."""
     event = PreToolUse(session_id=SESSION, cwd=str(me.project), tool_name="Bash", tool_input={}, tool_use_id="toolu_1")
     engine = load_config(me.project, home=me.home / ".claude").engine(host="claude-agent-sdk")
     now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
@@ -206,20 +206,20 @@ def test_a_program_that_runs_the_agent(me: Person, monkeypatch: pytest.MonkeyPat
     assert (found.calls, found.judged) == (1, 1)
 
 
-def test_lines_that_are_no_calls(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress, attachments and what a person pasted quote calls, and are none; nor are they unreadable."""
+def test_lines_that_only_quote_calls(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress, attachments and pasted text may quote calls. They are not counted as calls, nor as unreadable."""
     claude = Claude(me)
     claude.call("toolu_1", "Bash", "2026-11-16T09:00:00.000Z", command="ls")
     use = {"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {}}
     claude.line(type="progress", timestamp="2026-11-16T09:00:01.000Z", message={"content": [use]})
     claude.line(type="user", timestamp="2026-11-16T09:00:02.000Z", message={"content": [use]})
-    claude.line(type="system", timestamp="2026-11-16T09:00:03.000Z", message='a "tool_use" in a text', word="tool_use")
+    claude.line(type="system", timestamp="2026-11-16T09:00:03.000Z", message='a "tool_use" in text', word="tool_use")
     found = looked(me, "claude", monkeypatch)
     assert (found.calls, found.unread) == (1, 0)
 
 
 def test_a_call_that_is_being_made(me: Person) -> None:
-    """A call without a result in a transcript that was just written is no fault."""
+    """A call without a result in a transcript that was just written is in progress."""
     Claude(me).call("toolu_1", "Bash", "2026-01-01T00:00:00.000Z", None, command="true")
     found = me.doctor("claude", "--coverage", "--json").verdict["agents"][0]
     assert (found["open"], found["unseen"], found["ok"]) == (1, 0, True)
@@ -246,8 +246,8 @@ SWITCHED = DoctorFinding("fail", "trust", "a file switches all hooks off", "chan
         pytest.param({}, [], True, "could not start, or timed out", id="one of many"),
     ],
 )
-def test_likely_why(call: dict[str, Any], findings: list[DoctorFinding], logged: bool, words: str) -> None:
-    """Each reason, where the log and the settings speak for it."""
+def test_likely_reasons(call: dict[str, Any], findings: list[DoctorFinding], logged: bool, words: str) -> None:
+    """Each reason, with the log and the settings that suggest it."""
     seen = LoggedCalls(Path("/nowhere"), "claude")
     seen.first, seen.asking, seen.sessions = "2026-11-16T09:00:00.000000Z", {"s1"}, {"s1", "s2"}
     seen.ends = {"s1": ("2026-11-16T09:00:00.000000Z", "2026-11-16T11:00:00.000000Z")}
@@ -258,7 +258,7 @@ def test_likely_why(call: dict[str, Any], findings: list[DoctorFinding], logged:
 
 
 def test_hostile_transcripts(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that are no text, values of other types, a line without end, a pipe, a link: counted, never fatal."""
+    """Invalid bytes, values of other types, an endless line, a pipe, a link: counted, never fatal."""
     transcript = Claude(me)
     transcript.call("toolu_1", "Bash", "2026-01-01T00:00:00.000Z", command="true")
     with transcript.path.open("ab") as file:

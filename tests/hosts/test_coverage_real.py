@@ -1,4 +1,4 @@
-"""`billhook doctor --coverage` on transcripts that real agents have just written."""
+"""`billhook doctor --coverage` on new transcripts of real agents."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def worked(name: str, root: Path, *, hooked: bool) -> None:
-    """A session with a shell command, a file, a subagent with a command of its own, and a tool that is not there."""
+    """A session with a shell command, a file, a subagent that runs a command, and an unknown tool."""
     agent, place = AGENTS[name], Place(root)
     binary = find(agent)
     if binary is None:
@@ -36,7 +36,7 @@ def coverage(name: str, root: Path, *options: str) -> Ended:
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_without_and_with(name: str, tmp_path: Path) -> None:
-    """Of a session without hooks every call is unseen; of one with them, none is but what was stopped."""
+    """Without hooks every call of a session is unseen; with hooks, only the stopped ones."""
     worked(name, tmp_path, hooked=False)
     found = coverage(name, tmp_path, "--json").verdict["agents"][0]
     assert found["judged"] == 0 and found["unseen"] >= 3 and found["not_run"] == 1, found
@@ -46,7 +46,7 @@ def test_without_and_with(name: str, tmp_path: Path) -> None:
     assert found["judged"] >= 3 and found["not_run"] == 2, found
     reasons = {one["why"]: one["calls"] for one in found["reasons"]}
     assert reasons.pop(f"before {'Claude Code' if name == 'claude' else 'Codex'} first called billhook here") == unseen
-    # Codex ends with its conversation, and stops the subagent wherever that is.
+    # Codex exits at the end of its conversation, and stops the subagent wherever it is.
     assert set(reasons) <= ({"it was stopped before or while it ran", STOPPED} if name == "codex" else set())
 
 

@@ -1,4 +1,4 @@
-"""`billhook doctor` as a new user meets it: screens, JSON and exit codes, in a home of its own."""
+"""`billhook doctor` for a new user: screens, JSON and exit codes, in a temporary home."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ AGENTS = ("claude", "codex", "gemini", "qwen", "copilot", "cursor")
 
 
 class Person(Place):
-    """Somebody with a billhook of their own, and nothing else."""
+    """A user with an installed billhook, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -37,7 +37,7 @@ def me(tmp_path: Path) -> Person:
 
 
 def test_a_new_user(me: Person) -> None:
-    """Nothing is installed: it says how to begin."""
+    """Nothing is installed: it shows how to start."""
     assert me.doctor().screen == snapshot("""\
 no agent calls billhook in <here>/project
 
@@ -53,7 +53,7 @@ start with
 
 
 def test_every_agent(me: Person) -> None:
-    """After `install`, every agent has its findings, each with what mends it."""
+    """After `install`, every agent has its findings, each with its fix."""
     (me.bin / "codex").write_text("#!/bin/sh\n")
     (me.bin / "codex").chmod(0o755)
     assert me.alone("install", *AGENTS, "--program", str(me.bin)).code == 0
@@ -64,7 +64,7 @@ Claude Code
   warn  program    Claude Code can't be started here: no `claude` on PATH
                    -> install Claude Code, or run this where `claude` is on PATH
   ok    installed  ~/.claude/settings.json: 10 events
-  ?     trust      Claude Code has not been opened in this folder; it asks then
+  ?     trust      Claude Code was never started in this folder; it then asks
                    whether to trust it
   ok    hooks      0 of yours run, 5 built in
   ?     log        Claude Code has not called billhook in this project yet
@@ -72,8 +72,8 @@ Claude Code
 Codex
   ok    program    <here>/bin/codex
   ok    installed  ~/.codex/hooks.json: 9 events
-  fail  trust      Codex skips 9 of 9 entries of ~/.codex/hooks.json without a
-                   word: 9 not trusted yet
+  fail  trust      Codex silently skips 9 of 9 entries of ~/.codex/hooks.json: 9
+                   not trusted yet
                    -> start `codex` here, type /hooks, and trust billhook's
   ok    hooks      0 of yours run, 5 built in
   ?     log        Codex has not called billhook in this project yet
@@ -84,7 +84,7 @@ Gemini CLI
                    -> install Gemini CLI, or run this where `gemini` is on PATH
   ok    installed  ~/.gemini/settings.json: 7 events
   ok    trust      Gemini CLI does not trust this folder; the entries in your
-                   own settings count all the same, and without a window it does
+                   own settings still run, and in non-interactive mode it does
                    not start here
   ok    hooks      0 of yours run, 5 built in
   ?     log        Gemini CLI has not called billhook in this project yet
@@ -102,7 +102,7 @@ Copilot
                    -> install Copilot, or run this where `copilot` is on PATH
   ok    installed  ~/.copilot/hooks/billhook.json: 10 events
   ok    trust      Copilot does not trust this folder; the entries in your own
-                   settings count all the same
+                   settings still run
   ok    hooks      0 of yours run, 5 built in
   ?     log        Copilot has not called billhook in this project yet
 
@@ -111,8 +111,7 @@ Cursor
   ok    installed  ~/.cursor/hooks.json: 10 events
   ok    installed  ~/.claude/settings.json: 10 events (installed for Claude
                    Code, whose file Cursor reads)
-  ?     trust      whether Cursor trusts this folder can't be read from its
-                   files
+  ?     trust      Cursor's files don't show whether it trusts this folder
   ok    hooks      0 of yours run, 5 built in
   ?     log        Cursor has not called billhook in this project yet
 
@@ -146,7 +145,7 @@ billhook itself
 
 
 def test_a_project(me: Person) -> None:
-    """Entries of a project count only where the agent trusts the folder, and where billhook is on PATH."""
+    """Entries of a project only work if the agent trusts the folder, and if billhook is on PATH."""
     assert me.alone("install", "gemini", "--project", "--if-missing", "allow").code == 0
     (me.bin / "billhook-hook").unlink()
     assert me.doctor("gemini").screen == snapshot("""\
@@ -160,8 +159,8 @@ Gemini CLI
   fail  installed  `billhook-hook` is not on PATH here; every tool call is
                    allowed
                    -> uv tool install billhook
-  fail  trust      Gemini CLI does not trust this folder, and reads no hooks of
-                   it
+  fail  trust      Gemini CLI does not trust this folder, and reads no hooks
+                   from it
                    -> start `gemini` here, and trust the folder
   ok    hooks      0 of yours run, 5 built in
   ?     log        Gemini CLI has not called billhook in this project yet
@@ -184,6 +183,6 @@ billhook itself
     ],
 )
 def test_usage(me: Person, arguments: tuple[str, ...], words: str) -> None:
-    """What can't be asked is exit code 2, with what can."""
+    """Wrong usage is exit code 2, with a hint."""
     ended = me.doctor(*arguments)
     assert (ended.code, words in ended.err) == (2, True), ended

@@ -1,4 +1,4 @@
-"""What the doctor finds: one fault in an agent's file, or in its settings, one finding with its remedy."""
+"""The doctor's findings: each fault in an agent's file or settings is one finding with a remedy."""
 
 import json
 import os
@@ -149,13 +149,13 @@ CASES = [
     ("claude", a_new_hook, "warn", "hooks", "1 hook waits for your approval", "billhook trust"),
     ("claude", claude_json(True), "ok", "trust", "trusts this folder", ""),
     ("claude", claude_json(True, above=True), "ok", "trust", "trusts this folder", ""),
-    ("claude", claude_json(False), "warn", "trust", "has not been told to trust", "start `claude` here"),
+    ("claude", claude_json(False), "warn", "trust", "does not trust this folder", "start `claude` here"),
     (
         "claude",
         setting("home/project/.claude/settings.local.json", {"disableAllHooks": True}),
         "fail",
         "trust",
-        "switches all hooks off",
+        "disables all hooks",
         "change that setting",
     ),
     ("claude", setting("home/.claude/settings.json", {"disableAllHooks": True}), "fail", "installed", "disables", "ch"),
@@ -205,15 +205,15 @@ CASES = [
         "trusts this folder",
         "",
     ),
-    ("codex", lambda home: None, "fail", "trust", "has not been told to trust this folder", "start `codex` here"),
+    ("codex", lambda home: None, "fail", "trust", "does not trust this folder", "start `codex` here"),
     ("codex", lambda home: None, "fail", "trust", "skips 9 of 9 entries", "/hooks"),
-    ("cursor", lambda home: None, "unknown", "trust", "can't be read", ""),
+    ("cursor", lambda home: None, "unknown", "trust", "don't show whether it trusts", ""),
     (
         "codex",
         setting("home/.codex/config.toml", "[features]\nhooks = false\n"),
         "fail",
         "installed",
-        "switches hooks off",
+        "disables hooks",
         "change that setting",
     ),
 ]
@@ -228,8 +228,8 @@ def test_one_finding(home: Home, host: str, change: Change, level: str, about: s
     assert any(words in one.text and remedy in one.remedy for one in found), report(home, host).findings
 
 
-def test_nothing_to_complain_about(home: Home) -> None:
-    """A plain installation in the user's own settings has no finding; nor has one whose hooks need more time."""
+def test_a_good_installation(home: Home) -> None:
+    """A plain installation in the user's settings has no problem; nor has one whose hooks need more time."""
     put(
         home.home / ".config" / "billhook" / "hooks.yaml",
         "hooks:\n  slow:\n    events: Stop\n    run: 'true'\n    timeout: 300\n",
@@ -239,8 +239,8 @@ def test_nothing_to_complain_about(home: Home) -> None:
         assert report(home, host).well, report(home, host).findings
 
 
-def test_entries_of_ones_own(home: Home) -> None:
-    """Who wrote `billhook hook` into the settings asks billhook; what `install` would do better is said."""
+def test_entries_that_install_did_not_write(home: Home) -> None:
+    """An entry with `billhook hook` calls billhook; the finding recommends `install`."""
     entry = {"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}
     home.write(json.dumps({"hooks": {"PreToolUse": [entry]}}))
     found = report(home, "claude")
@@ -253,7 +253,7 @@ def test_entries_of_ones_own(home: Home) -> None:
 
 
 def codex_state(home: Home, **changed: str) -> str:
-    """What Codex writes when somebody trusts our entries; `changed` has other hashes."""
+    """What Codex writes when the user trusts billhook's entries; `changed` has other hashes."""
     one = SettingsPair(AGENTS["codex"], str(home.project), home.root).installed[0]
     rows = [f'[projects."{home.project}"]\ntrust_level = "trusted"\n']
     for entry in one.entries:
@@ -264,7 +264,7 @@ def codex_state(home: Home, **changed: str) -> str:
 
 
 def test_codex_trust(home: Home) -> None:
-    """Every entry that Codex trusts is counted; one that changed, or was switched off, is not run."""
+    """Every entry that Codex trusts is counted; Codex does not run one that was changed or disabled."""
     home.install("codex")
     file = put(home.home / ".codex" / "config.toml", codex_state(home))
     assert report(home, "codex").well, report(home, "codex").findings
@@ -277,7 +277,7 @@ def test_codex_trust(home: Home) -> None:
 
 
 def test_the_hash_of_codex() -> None:
-    """As Codex 0.166 has it, for an entry that it was asked about."""
+    """The same hash as in Codex 0.166, for an entry whose trust it asked for."""
     from billhook.cli.install.entries import Handler
 
     data = {"type": "command", "command": "exec billhook-hook --as codex --deadline 58000", "timeout": 60}
@@ -288,15 +288,15 @@ HASH = "sha256:aa11b025f00e8068d2ab50ea18740a5506a6e2a13fe2ecc458213360659bf9db"
 
 
 def test_copilot_through_claudes_file(home: Home) -> None:
-    """Copilot reads the project's Claude Code settings: installed there, it asks."""
+    """Copilot reads the project's Claude Code settings, so an installation there is enough."""
     home.install("claude")
     found = report(home, "copilot")
     assert [one.host.name for one in found.installed] == ["claude"]
     assert "installed for Claude Code, whose file Copilot reads" in str(found.findings)
 
 
-def test_a_silent_daemon(home: Home) -> None:
-    """One that takes calls and does not answer is found, and how to end it is said."""
+def test_a_daemon_that_does_not_respond(home: Home) -> None:
+    """A daemon that accepts calls and does not answer is found, with the way to stop it."""
     import socket
 
     from billhook.serve import places
@@ -312,8 +312,8 @@ def test_a_silent_daemon(home: Home) -> None:
     assert [(one.level, one.remedy) for one in found] == [("fail", "billhook daemon stop --force")]
 
 
-def test_no_daemon_where_entries_ask(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries that ask over HTTP need a daemon at that address, and its token where the agent is started."""
+def test_no_daemon_at_the_address_of_entries(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries that use HTTP need a daemon at that address, and its token in the agent's environment."""
     monkeypatch.setenv("BILLHOOK_TOKEN", "x")
     listens = list(DaemonState(home.root).listens(["http://127.0.0.1:8123"]))
     assert [one.remedy for one in listens] == ["billhook daemon start --http 127.0.0.1:8123"]
@@ -331,7 +331,7 @@ def test_a_program_that_is_missing(home: Home, tmp_path: Path) -> None:
 
 
 def test_settings_that_an_organisation_sent(home: Home) -> None:
-    """Claude Code's remote settings switch hooks off as managed ones do."""
+    """Claude Code's remote settings can disable hooks, like the managed ones."""
     home.install("claude", "user")
     for key in ("disableAllHooks", "allowManagedHooksOnly"):
         put(home.home / ".claude" / "remote-settings.json", {key: True})
@@ -349,7 +349,7 @@ def test_settings_that_an_organisation_sent(home: Home) -> None:
     ],
 )
 def test_one_invalid_entry(home: Home, entry: object) -> None:
-    """Claude Code skips the whole file for it, and our entries with it."""
+    """Claude Code skips the whole file for it, with billhook's entries."""
     home.write(json.dumps({"hooks": {"Stop": [entry]}}))
     home.install()
     (found,) = [one for one in report(home, "claude").findings if "skips the whole file" in one.text]

@@ -1,4 +1,4 @@
-"""The entries that `install` writes: run by a real shell, with billhook and without it."""
+"""The entries that `install` writes, run by a real shell with and without billhook."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def line(host: Agent, event: str, options: EntryOptions) -> str:
 
 
 def run(text: str, path: str, shell: str = "sh", stdin: str = "{}") -> subprocess.CompletedProcess[str]:
-    """What an agent does with an entry."""
+    """Run an entry as an agent does."""
     found = next(one for one in (f"/bin/{shell}", f"/usr/bin/{shell}") if os.path.exists(one))
     env = {"PATH": path, "HOME": os.environ["HOME"]}
     return subprocess.run(
@@ -41,7 +41,7 @@ def run(text: str, path: str, shell: str = "sh", stdin: str = "{}") -> subproces
 
 @pytest.mark.parametrize("host", AGENTS.values(), ids=lambda host: host.name)
 def test_the_table(host: Agent) -> None:
-    """Every agent has a dialect of its name, knows the events that are written, and has each of its own names once."""
+    """Every agent has a dialect of its name, supports the installed events, and has no duplicate event names."""
     assert host.name in MEANINGS and host.name in DIALECTS
     assert set(host.events) <= set(host.spellings)
     own = [host.spellings[event] for event in host.events]
@@ -52,8 +52,8 @@ def test_the_table(host: Agent) -> None:
 
 @pytest.mark.parametrize("host", AGENTS.values(), ids=lambda host: host.name)
 @pytest.mark.parametrize("needed", [0, 1, 30, 59, 61, 600, 3600])
-def test_our_deadline_lies_below_the_agents_time_out(host: Agent, needed: float) -> None:
-    """In that agent's unit, for every event, however long hooks may take; a whole number, as strict agents want it."""
+def test_the_deadline_is_shorter_than_the_agents_time_out(host: Agent, needed: float) -> None:
+    """In the agent's unit, for every event, however long hooks may take; an integer, because strict agents need one."""
     for event in host.spellings:
         options = EntryOptions(scope="project", seconds={event: needed})
         written = handler(host, event, options)[host.timeout_key]
@@ -65,7 +65,7 @@ def test_our_deadline_lies_below_the_agents_time_out(host: Agent, needed: float)
 
 
 def test_session_end_is_short() -> None:
-    """Claude Code gives all of it 1.5 seconds, Codex never more than 3."""
+    """Claude Code allows 1.5 seconds for all hooks, Codex at most 3."""
     assert times(AGENTS["claude"], "SessionEnd", 0) == (2, 1200)
     assert times(AGENTS["claude"], "SessionEnd", 30) == (32, 30000)
     assert times(AGENTS["claude"], "SessionEnd", 300) == (60, 58000)
@@ -73,7 +73,7 @@ def test_session_end_is_short() -> None:
 
 
 def test_the_agents_own_switch() -> None:
-    """Who can be told to refuse when a hook fails is told so, where a refusal makes sense."""
+    """Agents that can refuse when a hook fails are told to, where a refusal makes sense."""
     for event in AGENTS["claude"].events:
         said = handler(AGENTS["claude"], event, EntryOptions(scope="user"))
         assert said.get("onFailure") == ("block" if event in REFUSED_WITHOUT else None)
@@ -83,7 +83,7 @@ def test_the_agents_own_switch() -> None:
 
 
 def test_a_subagent_of_cursors() -> None:
-    """Cursor alone asks before it starts one: it is refused where billhook is missing, and when the hook fails."""
+    """Only Cursor has an event before it starts one: it is refused if billhook is missing, and if the hook fails."""
     cursor = AGENTS["cursor"]
     assert handler(cursor, "SubagentStart", EntryOptions(scope="user"))["failClosed"] is True
     for options in (EntryOptions(scope="project"), EntryOptions(scope="user", program=ODD)):
@@ -102,8 +102,8 @@ def every_entry() -> list[tuple[Agent, str, EntryOptions]]:
     return [(host, event, one) for host in AGENTS.values() for event in host.spellings for one in options]
 
 
-def test_entries_are_known_again() -> None:
-    """By `uninstall`, and by whoever loads configuration: loaded as a hook, an entry would only call us again."""
+def test_entries_are_recognised() -> None:
+    """By `uninstall`, and by the loader: an entry that is loaded as a hook would call billhook again."""
     for host, event, options in every_entry():
         assert is_written(handler(host, event, options)), (host.name, event, options)
         assert is_billhook(RunAction(line(host, event, options))), (host.name, event, options)
@@ -112,8 +112,8 @@ def test_entries_are_known_again() -> None:
     )
 
 
-def test_entries_that_did_not_say_whose_they_are() -> None:
-    """What earlier versions wrote is still ours: a new install updates it, and uninstall takes it out."""
+def test_entries_of_earlier_versions() -> None:
+    """Entries of earlier versions are recognised: a new install updates them, and uninstall removes them."""
     for host, event, options in every_entry():
         older = line(host, event, options).replace(f" --from {options.scope}", "")
         assert "--from" not in older and is_written({"command": older}), (host.name, event, options)
@@ -137,13 +137,13 @@ def test_entries_that_did_not_say_whose_they_are() -> None:
     ids=str,
 )
 def test_what_others_wrote(theirs: object) -> None:
-    """Whatever `install` would not write is none of its entries."""
+    """Entries in any other form are not taken for those of `install`."""
     assert not is_written(theirs)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_without_billhook_a_project_refuses(shell: str) -> None:
-    """Before a tool and a prompt, in words that this agent takes as a refusal, with the sentence how to install it."""
+    """Before a tool and a prompt, in the agent's format of a refusal, with the way to install billhook."""
     for host in AGENTS.values():
         for event in ("PreToolUse", "UserPromptSubmit"):
             ended = run(line(host, event, EntryOptions(scope="project")), "/nowhere", shell)
@@ -159,7 +159,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
             assert (
                 refusal
                 == {
-                    # Copilot, which reads Claude Code's file as well, would lose the reason, or let the prompt pass
+                    # Copilot also reads Claude Code's file, and would lose the reason, or allow the prompt
                     ("claude", "PreToolUse"): {"permissionDecision": "deny", "permission": "deny"},
                     ("claude", "UserPromptSubmit"): {"decision": "block"},
                     ("copilot", "PreToolUse"): {"permissionDecision": "deny"},
@@ -171,7 +171,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
 
 
 def test_without_billhook_nothing_is_kept_going() -> None:
-    """On every other event the entry says nothing and ends well: a refusal on Stop would keep an agent going."""
+    """On every other event the entry prints nothing and exits with 0: a refusal on Stop would keep an agent going."""
     lines = {
         line(host, event, options)
         for host, event, options in every_entry()
@@ -185,7 +185,7 @@ def test_without_billhook_nothing_is_kept_going() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_if_missing_allow_warns(shell: str) -> None:
-    """With `--if-missing allow` the call goes on, and somebody can see that nobody guards it."""
+    """With `--if-missing allow` the call continues, with a warning that it is not guarded."""
     for host in AGENTS.values():
         ended = run(line(host, "PreToolUse", EntryOptions(scope="project", if_missing="allow")), "/nowhere", shell)
         assert ended.returncode == 0
@@ -195,7 +195,7 @@ def test_if_missing_allow_warns(shell: str) -> None:
 
 
 def test_a_program_that_is_gone() -> None:
-    """Entries of one's own settings refuse, too, once billhook is not where it was; however its path is spelt."""
+    """Entries in the user's settings also refuse once billhook was removed, whatever its path looks like."""
     for host in AGENTS.values():
         ended = run(line(host, "PreToolUse", EntryOptions(scope="user", program=ODD)), "/usr/bin:/bin")
         assert f"billhook install {host.name}" in ended.stdout + ended.stderr
@@ -203,7 +203,7 @@ def test_a_program_that_is_gone() -> None:
 
 
 def test_with_billhook(tmp_path: Path) -> None:
-    """Where billhook-hook is, it is run with exactly these words, and nothing else happens."""
+    """If billhook-hook exists, it runs with exactly these arguments, and nothing else happens."""
     folder = tmp_path / "it's here"
     folder.mkdir()
     program = folder / "billhook-hook"
@@ -222,7 +222,7 @@ def test_with_billhook(tmp_path: Path) -> None:
 
 
 def test_the_client_takes_no_value_for_an_event(tmp_path: Path) -> None:
-    """Its own refusal is in the words for the event that the entry names, and not for `user`."""
+    """Its refusal has the format for the event that the entry names, and not for `user`."""
     words = [str(CLIENT), "--as", "copilot", "--deadline", "150", "--from", "user", "userPromptSubmitted"]
     env = {**os.environ, "BILLHOOK_HOME": str(tmp_path / "state"), "BILLHOOK_NO_DAEMON": "1"}
     child = subprocess.Popen(
@@ -236,7 +236,7 @@ def test_the_client_takes_no_value_for_an_event(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("host", AGENTS.values(), ids=lambda host: host.name)
 def test_the_real_client_takes_them(host: Agent, tmp_path: Path) -> None:
-    """The client that comes with this package understands every entry."""
+    """The client of this package accepts every entry."""
     for event in host.events:
         deadline = times(host, event, 0)[1]
         text = command(host, event, EntryOptions(scope="user", program=str(CLIENT)), deadline)

@@ -1,4 +1,4 @@
-"""Settings that are not a JSON file of their own: inside a plugin, and in a YAML file."""
+"""Settings that are not in a JSON file: inside a plugin, and in a YAML file."""
 
 import json
 import shutil
@@ -51,7 +51,7 @@ def test_yaml_is_given_back_byte_for_byte(home: Home, text: str) -> None:
 
 
 def test_what_others_changed_in_yaml_stays(home: Home) -> None:
-    """The rest of the file, with its comments, and the hooks of others."""
+    """The other parts of the file, with comments, and other hooks."""
     file = home.write(YAML, "hermes", "user")
     home.install("hermes", "user")
     file.write_text(file.read_text() + "more: 1\n")
@@ -81,7 +81,7 @@ def test_only_commands_of_ours_get_a_shell() -> None:
 
 
 def test_the_plugin_is_written_again_when_it_was_changed(home: Home) -> None:
-    """The entries in it are the same, and it is another program."""
+    """Its entries are the same, but the program around them differs."""
     home.install("opencode")
     file = home.file("opencode")
     written = file.read_text()
@@ -90,7 +90,7 @@ def test_the_plugin_is_written_again_when_it_was_changed(home: Home) -> None:
     assert file.read_text() == written
 
 
-def test_a_plugin_of_somebody_else_is_left_alone(home: Home) -> None:
+def test_a_plugin_of_another_author_is_not_changed(home: Home) -> None:
     file = home.write("export const Mine = async () => ({})\n", "opencode")
     with pytest.raises(BillhookError):
         home.install("opencode")

@@ -15,7 +15,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def plugin(folder: Folder, name: str, hooks: Any, **place: str) -> dict[str, Any]:
-    """Put a plugin where Claude Code has them; what its list of installed plugins says of it."""
+    """Put a plugin into Claude Code's folder; returns its entry in the list of installed plugins."""
     root = f"~/.claude/plugins/cache/{name}"
     folder.write(f"{root}/hooks/hooks.json", {"description": "x", "hooks": hooks})
     return {"installPath": str(folder.home / ".claude" / "plugins" / "cache" / name), **place}
@@ -26,7 +26,7 @@ def handler(command: str) -> dict[str, Any]:
 
 
 def test_they_are_listed(folder: Folder) -> None:
-    """Those that are switched on here, with who runs them; nothing of them counts as a hook of billhook's."""
+    """Those that are enabled here, with the agent that runs them; they don't count as hooks of billhook."""
     guard = plugin(folder, "guard", {"PreToolUse": [{"matcher": "Bash", **handler("${CLAUDE_PLUGIN_ROOT}/guard.sh")}]})
     off = plugin(folder, "off", {"Stop": [handler("off.sh")]})
     elsewhere = plugin(folder, "elsewhere", {"Stop": [handler("x.sh")]}, projectPath="/somewhere/else")
@@ -34,7 +34,7 @@ def test_they_are_listed(folder: Folder) -> None:
     folder.write("~/.claude/plugins/installed_plugins.json", installed)
     folder.write("~/.claude/settings.json", {"enabledPlugins": {"guard@m": True, "off@m": False, "elsewhere@m": True}})
     screen = folder.screen("list")
-    assert "Plugins of Claude Code, run by Claude Code itself" in screen
+    assert "Hooks of Claude Code plugins, run by Claude Code itself" in screen
     assert "guard@m" in screen and "match Bash" in screen
     assert "off@m" not in screen and "elsewhere@m" not in screen
     (row,) = [row for row in folder.lines("list", "--json") if row.get("plugin")]
@@ -45,7 +45,7 @@ def test_they_are_listed(folder: Folder) -> None:
 
 
 def test_a_damaged_list(folder: Folder) -> None:
-    """Whatever stands there, nothing fails."""
+    """Any content of the list is harmless."""
     for text in ("{", "[]", '{"plugins": 5}', '{"plugins": {"a@m": 5, "b@m": [{"installPath": 7}]}}'):
         folder.write("~/.claude/plugins/installed_plugins.json", text)
         assert "no hooks are configured" in folder.screen("list")

@@ -1,4 +1,4 @@
-"""Which billhook-hook is written into one's own settings, and which agents are here."""
+"""The path of billhook-hook in the user's settings, and the agents on this machine."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ from billhook.core.errors import UsageError
     ],
 )
 def test_throw_away(path: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What uvx, `pipx run` and a scratch environment leave is gone tomorrow; what was installed to stay is not."""
+    """Programs of uvx, `pipx run` and temporary environments are temporary; installed ones are not."""
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("UV_CACHE_DIR", "/elsewhere/uv-cache")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -46,8 +46,8 @@ def program(folder: Path) -> str:
     return str(path)
 
 
-def test_the_one_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run from a throw-away environment, one that stays is taken from PATH; without any, it is refused."""
+def test_a_permanent_program_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a temporary environment, a permanent program on PATH is used; without one, install is refused."""
     monkeypatch.setattr("billhook.cli.install.files._SCRATCH", (str(tmp_path / "scratch"),))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     thrown, stays = program(tmp_path / "scratch" / "bin"), program(tmp_path / "stays")
@@ -63,8 +63,8 @@ def test_the_one_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         files.lasting()
 
 
-def test_the_name_on_path_outlives_what_it_leads_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a tool that is linked into ~/.local/bin, the link is written."""
+def test_the_link_on_path_outlives_its_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a tool is linked into ~/.local/bin, the path of the link is used."""
     monkeypatch.setattr("billhook.cli.install.files._SCRATCH", ())
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     real = program(tmp_path / "tools")
@@ -85,7 +85,7 @@ def test_a_program_that_was_named(tmp_path: Path) -> None:
 
 
 def test_agents_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their program, by their own folder, or by what a project has; our own state in ~/.claude is no sign."""
+    """By their program, their folder, or files in the project; billhook's state in ~/.claude does not count."""
     home, project, bin_ = tmp_path / "home", tmp_path / "project", tmp_path / "bin"
     for folder in (home / ".claude" / "hooks", home / ".gemini", project / ".cursor", project / ".github", bin_):
         folder.mkdir(parents=True)

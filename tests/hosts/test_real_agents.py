@@ -1,4 +1,4 @@
-"""Real agents, offline, in a project whose entries find no billhook: each obeys the refusal that the entry gives."""
+"""Real agents, offline, in a project whose entries find no billhook: each obeys the entry's refusal."""
 
 import os
 from pathlib import Path
@@ -38,13 +38,13 @@ def test_a_tool_call_is_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_prompt_is_refused(name: str, tmp_path: Path) -> None:
-    """No model is asked."""
+    """The model is not called."""
     seen, used = ran(name, tmp_path, "--events", "UserPromptSubmit")
     assert (used, seen.turns) == (False, 0), (seen.stdout, seen.stderr)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_if_missing_allow(name: str, tmp_path: Path) -> None:
-    """Everything goes on as without billhook."""
+    """Everything continues as without billhook."""
     seen, used = ran(name, tmp_path, "--if-missing", "allow")
     assert (used, seen.exit) == (True, 0), (seen.stdout, seen.stderr)

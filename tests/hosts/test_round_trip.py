@@ -1,4 +1,4 @@
-"""Installed and uninstalled, a file is what it was; and with changes of others in between, it is that with them."""
+"""Install and uninstall restore a file, and keep other changes that were made in between."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def plain(data: bytes) -> Any:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_there_and_back(home: Home, shape: str) -> None:
-    """All that was there is still there, the entries too, a second time changes nothing, and in the end every byte is
+    """All existing content stays, the entries are added, a second install changes nothing, and in the end every byte is
     as before."""
     data = SHAPES[shape].encode()
     file = home.write(data)
@@ -81,7 +81,7 @@ def _nothing_lost(before: bytes, after: bytes) -> None:
 @pytest.mark.parametrize("host", ["claude", pytest.param("cursor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", [name for name, text in SHAPES.items() if plain(text.encode())], ids=str)
 def test_with_changes_of_others(home: Home, shape: str, host: str) -> None:
-    """A key that somebody adds after us stays, and only our entries go: what is left is the first file and that key."""
+    """A key that is added later stays, and only billhook's entries are removed."""
     text = SHAPES[shape]
     file = home.write(text, host)
     home.install(host, events=["PreToolUse", "Stop"])
@@ -91,7 +91,7 @@ def test_with_changes_of_others(home: Home, shape: str, host: str) -> None:
 
 
 def _with_a_key(data: bytes) -> str:
-    """A key more at the beginning of the root, as an editor would write it."""
+    """Add a key at the beginning of the root, as an editor would."""
     text = data.decode()
     root = measured(text).root
     assert root is not None
@@ -99,7 +99,7 @@ def _with_a_key(data: bytes) -> str:
 
 
 def test_no_file(home: Home) -> None:
-    """A file and folders that were made for it go away again; folders that hold something else stay."""
+    """A created file and its created folders are removed again; folders with other content stay."""
     for host, about in AGENTS.items():
         scope: Scope = "project" if about.project_file else "user"
         home.install(host, scope)
@@ -113,7 +113,7 @@ def test_no_file(home: Home) -> None:
 
 
 def test_another_machine(home: Home) -> None:
-    """Where nothing is remembered, our entries are known and go all the same, and what only held them goes along."""
+    """Without a record, billhook's entries are still recognised and removed, with containers that are then empty."""
     for host, about in AGENTS.items():
         if type(about.format) is not SettingsFormat:
             continue
@@ -127,7 +127,7 @@ def test_another_machine(home: Home) -> None:
 
 
 def test_our_own_file_elsewhere(home: Home) -> None:
-    """A file that is ours alone is removed, also where nothing is remembered."""
+    """A file that only billhook uses is removed, also without a record."""
     home.install("copilot")
     fresh = Home(home.folder / "fresh")
     there = fresh.write(home.file("copilot").read_bytes(), "copilot")
@@ -136,7 +136,7 @@ def test_our_own_file_elsewhere(home: Home) -> None:
 
 
 def test_entries_of_others_around_ours(home: Home) -> None:
-    """Entries that somebody put before, behind and into our group stay."""
+    """Entries that the user added before, after and inside billhook's group stay."""
     file = home.write("{}")
     home.install(events=["PreToolUse"])
     data = json.loads(file.read_text())
@@ -149,8 +149,8 @@ def test_entries_of_others_around_ours(home: Home) -> None:
     assert left == {"hooks": {"PreToolUse": [{"hooks": [mine]}, {"hooks": [mine]}, {"matcher": "X", "hooks": [mine]}]}}
 
 
-def test_removed_by_hand(home: Home) -> None:
-    """Who has taken the entries out already loses nothing else by uninstalling."""
+def test_entries_removed_by_the_user(home: Home) -> None:
+    """If the entries are gone already, uninstalling removes nothing else."""
     file = home.write('{"model": "a"}')
     home.install()
     file.write_text('{"model": "b"}')
@@ -164,7 +164,7 @@ def test_removed_by_hand(home: Home) -> None:
 
 
 def test_an_update_after_changes_of_others(home: Home) -> None:
-    """Installing once more with other choices keeps what somebody changed in between, on uninstalling too."""
+    """Installing again with other options keeps changes that were made in between, and so does uninstalling."""
     file = home.write('{\n  "model": "a"\n}\n')
     home.install(events=["PreToolUse", "Stop"])
     file.write_text(file.read_text().replace('"model": "a"', '"model": "b"'))
@@ -175,7 +175,7 @@ def test_an_update_after_changes_of_others(home: Home) -> None:
 
 
 def test_the_backup(home: Home) -> None:
-    """The file as it was lies in our own state, private, and stays there after uninstalling."""
+    """The original file is in billhook's state, private, and stays there after uninstalling."""
     file = home.write('{"model": "a"}')
     backup = home.install().target.shelf.backup
     assert backup.is_relative_to(home.root)
@@ -226,8 +226,8 @@ def texts(draw: st.DrawFn) -> str:
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(), st.sampled_from(["claude", "cursor", "gemini"]))
 def test_any_layout(text: str, name: str) -> None:
-    """Whatever stands between the values: our entries come in whole, nothing else changes its meaning, and taken out
-    structurally the text means what it did."""
+    """With any white space and comments: the entries are complete, nothing else changes its meaning, and after their
+    removal the text means the same as before."""
     _in_and_out(text, AGENTS[name])
 
 
@@ -235,7 +235,7 @@ def test_any_layout(text: str, name: str) -> None:
 @settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(), st.sampled_from(["claude", "cursor", "gemini"]))
 def test_many_layouts(text: str, name: str) -> None:
-    """The same, for long."""
+    """The same, with many more examples."""
     _in_and_out(text, AGENTS[name])
 
 

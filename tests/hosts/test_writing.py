@@ -1,4 +1,4 @@
-"""Agents' files on disk: links, modes, faults, and what happens at the same time."""
+"""Agents' files on disk: links, modes, errors, and concurrent changes."""
 
 import os
 import stat
@@ -25,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def test_a_linked_dotfile(home: Home) -> None:
-    """What a dotfile manager linked stays a link; the file behind it is written, and put back."""
+    """A link of a dotfile manager stays a link; its target is written, and restored."""
     real = home.folder / "dotfiles" / "claude.json"
     real.parent.mkdir()
     real.write_text('{"model": "a"}')
@@ -51,7 +51,7 @@ def test_a_linked_folder(home: Home) -> None:
 
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_a_link_out_of_a_project(home: Home, what: str) -> None:
-    """A repository can't have a file elsewhere written."""
+    """A repository can't make billhook write a file elsewhere."""
     precious = home.folder / "precious"
     precious.mkdir()
     (precious / "settings.json").write_text("{}")
@@ -66,7 +66,7 @@ def test_a_link_out_of_a_project(home: Home, what: str) -> None:
 
 
 def test_a_link_to_nowhere(home: Home) -> None:
-    """A link whose target's folder is missing is refused; where only the file is missing, it is made."""
+    """A link is refused if its target's folder is missing; if only the file is missing, it is created."""
     link = home.file(scope="user")
     link.parent.mkdir(parents=True)
     link.symlink_to(home.folder / "gone" / "x.json")
@@ -81,7 +81,7 @@ def test_a_link_to_nowhere(home: Home) -> None:
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o400, 0o755])
 def test_the_mode_stays(home: Home, mode: int) -> None:
-    """Whatever the umask is."""
+    """The umask does not change it."""
     file = home.write("{}")
     file.chmod(mode)
     before = os.umask(0o077)
@@ -95,7 +95,7 @@ def test_the_mode_stays(home: Home, mode: int) -> None:
 
 
 def test_modes_of_new_files(home: Home) -> None:
-    """One's own are private; a project's are as the umask has it."""
+    """The user's files are private; for a project's, the umask applies."""
     home.install(scope="user")
     assert stat.S_IMODE(home.file(scope="user").stat().st_mode) == 0o600
     home.install()
@@ -123,8 +123,8 @@ def test_modes_of_new_files(home: Home) -> None:
     ],
     ids=lambda value: value.decode("utf-8", "replace")[:20] if isinstance(value, bytes) else "",
 )
-def test_a_file_that_nobody_can_read(home: Home, text: bytes, place: str, message: str) -> None:
-    """It is refused with its place and a remedy, and not a byte of it changes."""
+def test_an_unreadable_file(home: Home, text: bytes, place: str, message: str) -> None:
+    """It is refused with its path and a hint, and no byte of it changes."""
     file = home.write(text)
     for do in (home.install, home.uninstall):
         with pytest.raises(FaultyFileError) as error:
@@ -135,8 +135,8 @@ def test_a_file_that_nobody_can_read(home: Home, text: bytes, place: str, messag
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_what_is_no_file(home: Home) -> None:
-    """A folder, a pipe, or a file where a folder should be: an error that says so, at once."""
+def test_not_a_file(home: Home) -> None:
+    """A folder, a pipe, or a file in place of a folder: a clear error, at once."""
     home.file().mkdir(parents=True)
     os.mkfifo(_below(home.file("gemini")))
     (home.project / ".qwen").write_text("")
@@ -147,14 +147,14 @@ def test_what_is_no_file(home: Home) -> None:
 
 
 def test_codex_has_a_second_file(home: Home) -> None:
-    """What it says about hooks is told; one that can't be read, a pipe for example, holds nobody up."""
+    """Its settings about hooks are reported; one that can't be read, such as a pipe, does not block."""
     second = home.project / ".codex" / "config.toml"
     second.parent.mkdir()
     for text, words in (
         ("model = 'x'\n", ""),
         ("[hooks.state]\n", ""),
-        ("[features]\nhooks = false\n", "switches hooks off"),
-        ("[[hooks.Stop]]\n", "has hooks of its own"),
+        ("[features]\nhooks = false\n", "disables hooks"),
+        ("[[hooks.Stop]]\n", "has other hooks"),
         ("model = \n", "can't be read"),
     ):
         second.write_text(text)
@@ -171,15 +171,15 @@ def _below(path: Path) -> Path:
 
 
 def test_too_large(home: Home) -> None:
-    """What is no settings file is not read to its end."""
+    """A file that is too large for settings is not read to its end."""
     home.write(b'{"a": "' + b"x" * (1 << 20) + b'"}')
     with pytest.raises(BillhookError, match="bytes"):
         home.install()
 
 
 @pytest.mark.parametrize("doing", ["install", "uninstall"])
-def test_somebody_writes_at_the_same_time(home: Home, doing: str) -> None:
-    """What another program wrote after we had looked is not overwritten."""
+def test_a_concurrent_change(home: Home, doing: str) -> None:
+    """A change of another program after the file was read is not overwritten."""
     file = home.write("{}")
     if doing == "uninstall":
         home.install()
@@ -196,7 +196,7 @@ def test_somebody_writes_at_the_same_time(home: Home, doing: str) -> None:
 
 
 def test_a_full_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that can't be written whole stays whole as it was, and nothing is left beside it."""
+    """A file that can't be written completely stays unchanged, and no other file is left."""
     import resource
 
     file = home.write('{"model": "a"}')
@@ -215,7 +215,7 @@ def test_a_full_disk(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_damaged_record(home: Home) -> None:
-    """What can't be believed is said, with the way out."""
+    """A damaged record is reported, with a fix."""
     change = home.install()
     (change.target.shelf.folder / "record.json").write_text("{")
     with pytest.raises(BillhookError, match="damaged") as error:
@@ -235,7 +235,7 @@ def test_a_damaged_record(home: Home) -> None:
 def test_an_agent_that_lives_elsewhere(
     home: Home, monkeypatch: pytest.MonkeyPatch, host: str, variable: str, inside: str
 ) -> None:
-    """The variable by which an agent's own folder is moved holds for us, too."""
+    """The variable that moves an agent's folder is respected."""
     elsewhere = home.folder / "elsewhere"
     monkeypatch.setenv(variable, str(elsewhere))
     home.install(host, "user")
@@ -245,7 +245,7 @@ def test_an_agent_that_lives_elsewhere(
 
 
 def test_crlf_behind_a_comment(home: Home) -> None:
-    """A last element with a comma and a comment: what is written ends its lines as the file does."""
+    """After a last element with a comma and a comment, new lines have the file's line endings."""
     text = '{\n  "hooks": {\n    "Stop": [\n      {"hooks": []}, // tail\n    ], // last\n  }, // all\n}\n'
     file = home.write(text.replace("\n", "\r\n"))
     home.install(events=["PreToolUse", "Stop"])
@@ -256,8 +256,8 @@ def test_crlf_behind_a_comment(home: Home) -> None:
 
 
 @pytest.mark.parametrize("host", ["gemini", "qwen"])
-def test_billhook_is_switched_off_by_its_name(home: Home, host: str) -> None:
-    """Agents that can switch off single hooks would not ask it."""
+def test_billhook_is_disabled_by_its_name(home: Home, host: str) -> None:
+    """Agents that can disable single hooks would not call it."""
     home.write('{\n  "hooksConfig": {"disabled": ["other", "billhook"]}\n}', host)
     (note,) = home.install(host).notes
     assert ":2 disables billhook's hooks (`hooksConfig.disabled`)" in note

@@ -12,6 +12,7 @@ from billhook.config import edit_yaml
 from billhook.config.recipes import find, shipped
 from billhook.core.errors import UsageError
 from cli.place import Place
+from cli.terminal import Ended
 from recipes.cases import Scratch
 
 OURS = """\
@@ -56,6 +57,11 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+def person(place: Place, *words: str) -> Ended:
+    """What a person gets who types this in a terminal, with --yes."""
+    return place.typing(*words, "--yes", answers=[])
+
+
 def hooks(place: Place) -> Path:
     return place.project / ".billhook" / "hooks.yaml"
 
@@ -65,7 +71,7 @@ def test_the_list(place: Place) -> None:
     done = place.run("add")
 
     assert done.code == 0
-    assert all(len(line) <= 82 for line in done.out.splitlines())
+    assert all(len(line) <= 80 for line in done.out.splitlines())
     assert [line.split()[0] for line in done.out.splitlines() if line.startswith("  ")] == [
         one.name for one in shipped()
     ]
@@ -77,18 +83,27 @@ def test_the_user_is_asked(place: Place) -> None:
     done = place.typing("add", "no-verify", answers=[("[y/N]", "y\n")])
 
     assert done.screen == snapshot("""\
-no-verify: Deny --no-verify
+no-verify: Deny git's --no-verify and other ways around its hooks
 
 hooks:
   # billhook add no-verify
+  # `git push -n` is a dry run, and allowed.
   no-verify:
     events: PreToolUse
-    if: [Bash(git *--no-verify*), Bash(git *commit -n *), Bash(git *commit * -n *), Bash(git *core.hooksPath*)]
+    when:
+      runs:
+        - git commit|merge|push|pull|rebase|am --no-verify
+        - git commit|am -n
+        - git -c core.hooksPath
+        - git config core.hooksPath|core.hookspath *
+        - git config set core.hooksPath|core.hookspath *
     deny: Git hooks run in this project. Fix what they find instead of skipping them.
 tests:
   - {bash: git commit --no-verify -m x, expect: deny, by: no-verify}
-  - {bash: git commit -n -m x, expect: deny, by: no-verify}
-  - {bash: git commit -m x, expect: none, without: no-verify}
+  - {bash: git commit -anm x, expect: deny, by: no-verify}
+  - {bash: git -c core.hooksPath=/dev/null commit -m x, expect: deny, by: no-verify}
+  - {bash: "git commit -m 'drop --no-verify and -n'", expect: none, without: no-verify}
+  - {bash: git push -n, expect: none, without: no-verify}
 
 add this to .billhook/hooks.yaml? [y/N] added to .billhook/hooks.yaml and approved
 
@@ -112,8 +127,27 @@ def test_without_a_terminal(place: Place) -> None:
     """The user can't be asked, so nothing is written."""
     done = place.alone("add", "no-verify")
 
-    assert done.code == 1 and "--yes" in done.err
+    assert done.code == 1 and "terminal of your own" in done.err
     assert not hooks(place).exists()
+
+
+@pytest.mark.parametrize("words", [("add", "no-verify", "--yes"), ("add", "no-verify", "--yes", "--json")])
+def test_yes_is_a_persons_word(place: Place, words: tuple[str, ...]) -> None:
+    """A program without a terminal can't agree in a person's place; the text is open to it."""
+    done = place.alone(*words)
+
+    assert done.code == 2 and "not a person's terminal" in done.err and "--print" in done.err
+    assert not hooks(place).exists()
+
+
+def test_yes_of_remove_is_a_persons_word(place: Place) -> None:
+    """The hooks stay."""
+    assert person(place, "add", "no-verify").code == 0
+    before = hooks(place).read_bytes()
+    done = place.alone("remove", "no-verify", "--yes")
+
+    assert done.code == 2 and "not a person's terminal" in done.err
+    assert hooks(place).read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -134,14 +168,14 @@ OURS_ADDED = "hooks:\n  no-verify: {events: Stop, inject: x}\n"
 
 
 def test_add_twice(place: Place) -> None:
-    """The second time changes nothing and reports it; other values are a change."""
-    assert place.alone("add", "protect-paths", "--yes").code == 0
+    """The second time changes nothing and reports that; other values conflict."""
+    assert person(place, "add", "protect-paths").code == 0
     before = hooks(place).read_bytes()
-    again = place.alone("add", "protect-paths", "--yes")
-    other = place.alone("add", "protect-paths", "--yes", "--set", "paths=x")
+    again = person(place, "add", "protect-paths")
+    other = person(place, "add", "protect-paths", "--set", "paths=x")
 
-    assert (again.code, again.out) == (0, "protect-paths is already in .billhook/hooks.yaml; nothing was changed\n")
-    assert other.code == 1 and "is another hook" in other.err
+    assert (again.code, again.out) == (0, "protect-paths is in .billhook/hooks.yaml already; nothing was changed\n")
+    assert other.code == 1 and "already has a different hook" in other.out
     assert hooks(place).read_bytes() == before
 
 
@@ -150,21 +184,21 @@ def test_remove_byte_for_byte(place: Place) -> None:
     own = place.file("hooks.yaml", "# mine\nhooks:\n  a:   {events: Stop, inject: x}   # kept")
     own.chmod(0o640)
     before = own.read_bytes()
-    assert place.alone("add", "protect-paths", "--yes", "--set", "paths=a b,'c").code == 0
+    assert person(place, "add", "protect-paths", "--set", "paths=a b,'c").code == 0
     assert not hooks(place).exists() and b"protect-paths" in own.read_bytes()
-    assert place.alone("remove", "protect-paths", "--yes").code == 0
+    assert person(place, "remove", "protect-paths").code == 0
     assert (own.read_bytes(), own.stat().st_mode & 0o777) == (before, 0o640)
 
     own.unlink()
-    assert place.alone("add", "no-verify", "use-uv", "--yes").code == 0
-    assert place.alone("remove", "no-verify", "use-uv", "--yes").code == 0
+    assert person(place, "add", "no-verify", "use-uv").code == 0
+    assert person(place, "remove", "no-verify", "use-uv").code == 0
     assert list(place.project.iterdir()) == []
 
 
 def test_remove_accepts_a_missing_recipe(place: Place) -> None:
     """A gate that a person removed is not reported as gone, and its approval is taken back."""
-    assert place.alone("add", "no-verify", "git-context", "--yes").code == 0
-    assert place.alone("remove", "no-verify", "--yes").code == 0
+    assert person(place, "add", "no-verify", "git-context").code == 0
+    assert person(place, "remove", "no-verify").code == 0
 
     assert "no-verify" not in place.run("fire", "Stop", "--json").err
     assert "no-verify" not in place.run("trust", "--list").out
@@ -172,7 +206,7 @@ def test_remove_accepts_a_missing_recipe(place: Place) -> None:
 
 def test_remove_what_was_edited(place: Place) -> None:
     """The difference is shown, and the hook with its tests goes."""
-    assert place.alone("add", "no-verify", "--yes").code == 0
+    assert person(place, "add", "no-verify").code == 0
     text = hooks(place).read_text().replace("Git hooks run", "Our hooks run")
     hooks(place).write_text(text + "  - {bash: ls, expect: none}\n")
     done = place.typing("remove", "no-verify", answers=[("[y/N]", "y\n")])
@@ -183,9 +217,9 @@ def test_remove_what_was_edited(place: Place) -> None:
 
 def test_remove_what_is_not_there(place: Place) -> None:
     """Exit code 1."""
-    done = place.alone("remove", "no-verify", "--yes")
+    done = person(place, "remove", "no-verify")
 
-    assert done.code == 1 and "is not in .billhook/hooks.yaml" in done.err
+    assert done.code == 1 and "is not in .billhook/hooks.yaml" in done.out
 
 
 def test_print(place: Place) -> None:
@@ -200,10 +234,10 @@ def test_user(place: Place) -> None:
     """In the person's own file, which needs no approval."""
     own = place.own("hooks:\n  a: {events: Stop, inject: x}\n")
     before = own.read_bytes()
-    assert place.alone("add", "no-verify", "--user", "--yes").code == 0
+    assert person(place, "add", "no-verify", "--user").code == 0
     assert b"no-verify" in own.read_bytes() and not hooks(place).exists()
     assert place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "git commit -n"}').code == 1
-    assert place.alone("remove", "no-verify", "--user", "--yes").code == 0
+    assert person(place, "remove", "no-verify", "--user").code == 0
     assert own.read_bytes() == before
 
 
@@ -211,12 +245,40 @@ def test_user(place: Place) -> None:
 def test_by_path(place: Place, word: str) -> None:
     """A file, or each file of a folder; removed by the same word."""
     place.file("ours/no-deploys.yaml", OURS)
-    added = place.alone("add", word, "--yes")
+    added = person(place, "add", word)
     fired = place.run("fire", "PreToolUse", "--tool", "Bash", "--input", '{"command": "./deploy now"}', "--json")
 
     assert added.code == 0 and fired.verdict["decision"] == "deny"
-    assert place.alone("remove", word, "--yes").code == 0
+    assert person(place, "remove", word).code == 0
     assert not hooks(place).exists()
+
+
+def test_by_path_removed_by_name(place: Place) -> None:
+    """The name of its file is enough; values that it was added with are known from its comment."""
+    text = OURS.replace("purpose: ours", "purpose: ours\nparameters:\n  why: {default: x, about: why}")
+    place.file("ours/guard.yaml", text.replace("Not today", "<why>"))
+    assert person(place, "add", "./ours/guard.yaml", "--set", "why=On Monday").code == 0
+    assert "On Monday" in hooks(place).read_text()
+    assert person(place, "remove", "guard").code == 0
+    assert not hooks(place).exists()
+
+
+def test_a_recipe_without_an_event(place: Place) -> None:
+    """What shows it is then a command that shows which hooks there are."""
+    place.file("ours/one.yaml", OURS.partition("show:")[0])
+    done = person(place, "add", "ours/one.yaml")
+
+    assert done.code == 0 and done.out.endswith("see it work:\n  billhook explain ls\n")
+
+
+def test_a_folder_is_listed(place: Place) -> None:
+    """Its recipes in one line each, then each is shown."""
+    place.file("ours/no-deploys.yaml", OURS)
+    place.file("ours/no-tags.yaml", OURS.replace("deploy", "tag"))
+    done = place.typing("add", "./ours", answers=[("[y/N]", "y\n"), ("[y/N]", "n\n")])
+
+    assert done.out.startswith("ours\n  no-deploys  No deploys on Fridays\n  no-tags ")
+    assert [*yaml.safe_load(hooks(place).read_text())["hooks"]] == ["no-deploys"]
 
 
 def test_a_recipe_with_a_script_waits(place: Place) -> None:
@@ -228,7 +290,7 @@ def test_a_recipe_with_a_script_waits(place: Place) -> None:
         .replace("Fridays", 'Fridays"')
     )
     place.file("ours/one.yaml", text)
-    done = place.alone("add", "ours/one.yaml", "--yes")
+    done = person(place, "add", "ours/one.yaml")
 
     assert done.code == 0 and "review with `billhook trust`" in done.out and "\x1b" not in done.out
     assert place.run("trust").code == 1
@@ -237,6 +299,7 @@ def test_a_recipe_with_a_script_waits(place: Place) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "title: x\n", "title: x\npurpose: y\nhooks: {a: {events: Stop, inject: x}}\n", "\x00", "a: &a [*a]",
+     OURS.replace("show: {bash: ./deploy now}", "show: {bash: [ls]}"), OURS.replace("show: {bash:", "show: {first:"),
      OURS + "script: x\n", OURS.replace("title: ", "title: [x] #"), OURS.replace("{bash: ./deploy now}", "{event: x}"),
      "title: x\npurpose: y\nhooks:\n- {name: a}\n"],
 )  # fmt: skip
@@ -252,11 +315,11 @@ def test_not_a_recipe(tmp_path: Path, text: str) -> None:
 
 def test_json(place: Place) -> None:
     """One line for each recipe, with the command that shows it."""
-    done = json.loads(place.alone("add", "no-verify", "--yes", "--json").out)
+    done = json.loads(person(place, "add", "no-verify", "--json").out)
 
     assert (done["recipe"], done["added"], done["hooks"]) == ("no-verify", True, ["no-verify"])
     assert shlex.split(done["show"])[:3] == ["billhook", "fire", "PreToolUse"]
-    assert json.loads(place.alone("remove", "no-verify", "--yes", "--json").out)["removed"] is True
+    assert json.loads(person(place, "remove", "no-verify", "--json").out)["removed"] is True
 
 
 @pytest.mark.parametrize(
@@ -267,15 +330,24 @@ def test_json(place: Place) -> None:
         ("protect-paths", "--set", "paths"),
         ("session-limits", "--set", "calls=0"),
         ("session-limits", "--set", "calls=many"),
+        ("event-webhook", "--set", "url=javascript:x"),
+        ("event-webhook", "--set", "url=example.com"),
+        ("event-webhook", "--set", "events=Nope"),
+        ("event-webhook", "--set", "events=Stop,Nope"),
+        ("conventional-commits", "--set", "types=feat("),
+        ("protect-paths", "--set", "paths=[]"),
+        ("no-commits-to-main", "--set", "branches=,"),
+        ("tests-before-stop", "--set", "limit=-1"),
         ("./missing.yaml",),
     ],
 )
 def test_usage(place: Place, words: tuple[str, ...]) -> None:
     """Exit code 2 with a hint, and nothing is written."""
-    done = place.alone("add", *words, "--yes")
+    done = person(place, "add", *words)
 
-    assert done.code == 2 and "hint:" in done.err
+    assert done.code == 2 and "hint:" in done.out, done
     assert list(place.project.iterdir()) == []
+    assert place.run("add", *words, "--print").code == 2
 
 
 PARAMETERS = [("event-log", "file"), ("protect-paths", "paths"), ("notify-desktop", "title")]
@@ -305,8 +377,8 @@ def test_hostile_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: s
 def test_a_hostile_value_on_the_command_line(place: Place) -> None:
     """It goes in and comes out again."""
     value = "file=a b'; touch hacked; $(touch hacked) # \\ \" .log"
-    assert place.alone("add", "event-log", "--yes", "--set", value).code == 0
+    assert person(place, "add", "event-log", "--set", value).code == 0
     assert place.run("fire", "Stop").code == 0
     assert [path.name for path in place.project.iterdir() if path.name != ".billhook"] == [value.partition("=")[2]]
-    assert place.alone("remove", "event-log", "--yes").code == 0
+    assert person(place, "remove", "event-log").code == 0
     assert not hooks(place).exists()

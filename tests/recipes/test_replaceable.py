@@ -1,6 +1,8 @@
-"""BH512: hooks as people publish them do the same as the recipe that `check` names, and others are left alone."""
+"""BH512: a hook that `check` reports as a recipe does the same; one that a recipe may replace is not reported as equal."""
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,8 @@ if echo "$command" | grep -q -- '--no-verify'; then
   echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}'
 fi
 """
-FAKE = '#!/bin/sh\necho "${0##*/}" >> "$SEEN"\n'
+FAKE = '#!/bin/sh\necho "${0##*/} $*" >> "$SEEN"\n'
+QUOTE = "'"
 
 
 @pytest.fixture(autouse=True)
@@ -50,11 +53,11 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "seen"
 
 
-def published(scratch: Scratch, event: str, command: str, script: str = "") -> None:
+def published(scratch: Scratch, event: str, command: str, script: str = "", matcher: str = "") -> None:
     """The same as an agent's own settings file has it."""
     scratch.file(".billhook/hooks.yaml", "")
     handler = {"type": "command", "command": command}
-    scratch.file(".claude/settings.json", json.dumps({"hooks": {event: [{"hooks": [handler]}]}}))
+    scratch.file(".claude/settings.json", json.dumps({"hooks": {event: [{"matcher": matcher, "hooks": [handler]}]}}))
     if script:
         scratch.file("guard.sh", script).chmod(0o755)
 
@@ -63,7 +66,15 @@ def named(scratch: Scratch) -> list[str]:
     """The recipes that `check` names, always as notes."""
     found = lint([one.declared for one in load_config(scratch.project, trust="all", builtins=False).entries])
     assert all(is_note(one) for one in found if one.code == "BH512")
-    return [one.hint.split()[2] for one in found if one.code == "BH512"]
+    said = [re.search(r"`billhook add (\S+?)`? ", one.message + " ") for one in found if one.code == "BH512"]
+    return [one[1] for one in said if one is not None]
+
+
+def claimed(scratch: Scratch) -> list[str]:
+    """The words of the `billhook add` command in a finding."""
+    found = lint([one.declared for one in load_config(scratch.project, trust="all", builtins=False).entries])
+    said = [re.fullmatch(r"this \S+(?: .*)? is `(.*)`", one.message) for one in found if one.code == "BH512"]
+    return shlex.split(said[0][1]) if said and said[0] else []
 
 
 BASH = {"hook_event_name": "PreToolUse", "tool_name": "Bash"}
@@ -78,13 +89,13 @@ GUARDS = [
 def test_guards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str, script: str, commands: list[str], branch: str
 ) -> None:
-    """The script denies what the recipe denies."""
+    """The recipe denies what the script denies. It denies more, so `check` does not claim that they are the same."""
     scratch = Scratch(tmp_path, "", monkeypatch)
     scratch.git("init", "-q")
     scratch.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
     published(scratch, "PreToolUse", "./guard.sh", script)
     events: list[dict[str, Any]] = [{**BASH, "tool_input": {"command": one}} for one in commands]
-    assert named(scratch) == [recipe]
+    assert named(scratch) == [recipe] and claimed(scratch) == []
     before = [outcome(scratch.fire(scratch.event({"event": one}))) for one in events]
     replaced(scratch, recipe)
 
@@ -92,34 +103,61 @@ def test_guards(
     assert recipe == "no-verify" or ("deny" in before) is (branch == "main")
 
 
-def replaced(scratch: Scratch, recipe: str) -> None:
+def replaced(scratch: Scratch, recipe: str, given: dict[str, str] | None = None) -> None:
     """The recipe in place of the published hook."""
     (scratch.project / ".claude/settings.json").unlink()
-    data = edit_yaml.with_sections(None, "hooks.yaml", RECIPES[recipe].sections({}))
+    data = edit_yaml.with_sections(None, "hooks.yaml", RECIPES[recipe].sections(given or {}))
     scratch.file(".billhook/hooks.yaml", data.decode())
 
 
+@pytest.mark.parametrize("sound", ["/usr/share/sounds/freedesktop/stereo/bell.oga", "'a b.oga'"])
+@pytest.mark.parametrize("event", ["Stop", "Notification"])
+def test_a_sound_is_the_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path, event: str, sound: str
+) -> None:
+    """The same sound on the same event, and silence on the other one, with the command that `check` prints."""
+    scratch = Scratch(tmp_path, "", monkeypatch)
+    published(scratch, event, f"paplay {sound}")
+    words = claimed(scratch)
+    assert words == [
+        "billhook",
+        "add",
+        "notify-sound",
+        "--set",
+        f"events={event}",
+        "--set",
+        f"linux={sound.strip(QUOTE)}",
+    ]
+    heard = []
+    for _ in range(2):
+        for name in ("Stop", "Notification"):
+            scratch.fire(scratch.event({"event": {"hook_event_name": name, "message": "Input needed"}}))
+        heard.append(programs.read_text())
+        programs.unlink()
+        if len(heard) == 1:
+            replaced(scratch, "notify-sound", dict(word.split("=", 1) for word in words[4::2]))
+
+    assert heard[0] == heard[1] == f"paplay {sound.strip(QUOTE)}\n"
+
+
 @pytest.mark.parametrize(
-    ("recipe", "command"),
+    ("event", "command", "matcher"),
     [
-        ("notify-desktop", "notify-send 'Claude Code' 'Awaiting your input'"),
-        ("notify-sound", "paplay /usr/share/sounds/freedesktop/stereo/complete.oga"),
+        ("Stop", "notify-send 'Claude Code' 'Awaiting your input'", ""),
+        ("Notification", "paplay x.oga", "idle_prompt"),
+        ("Stop", "tput bel", ""),
+        ("Stop", "printf '\\a'", ""),
+        ("PostToolUse", "jq -r '.tool_input.file_path' | xargs prettier --write", ""),
     ],
 )
-@pytest.mark.parametrize("event", ["Stop", "Notification"])
-def test_notifications(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path, recipe: str, command: str, event: str
+def test_what_is_only_similar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, command: str, matcher: str
 ) -> None:
-    """The same program runs, on the same event."""
+    """Another text, fewer notifications, one file type: the recipe is named, but not as equal."""
     scratch = Scratch(tmp_path, "", monkeypatch)
-    published(scratch, event, command)
-    assert named(scratch) == [recipe]
-    given = {"event": {"hook_event_name": event, "message": "Input needed"}}
-    scratch.fire(scratch.event(given))
-    replaced(scratch, recipe)
-    scratch.fire(scratch.event(given))
+    published(scratch, event, command, matcher=matcher)
 
-    assert programs.read_text() == f"{command.split(maxsplit=1)[0]}\n" * 2
+    assert len(named(scratch)) == 1 and claimed(scratch) == []
 
 
 def test_formatter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,4 +228,4 @@ def test_the_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published(scratch, "PreToolUse", "./guard.sh", BRANCH_GUARD)
     found = lint([one.declared for one in load_config(scratch.project, trust="all", builtins=False).entries])
 
-    assert "the recipe `no-commits-to-main` can replace this script of 11 lines" in [one.message for one in found]
+    assert "`billhook add no-commits-to-main` may replace this script of 11 lines" in [one.message for one in found]

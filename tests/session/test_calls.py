@@ -506,7 +506,7 @@ def test_an_id_is_used_once() -> None:
             with pytest.raises(UsageError, match="`1` was already checked"):
                 await session.before_tool("Bash", LS, tool_use_id="1")
             await session.after_tool(call, "out")
-            with pytest.raises(UsageError, match="`1` has its result already"):
+            with pytest.raises(UsageError, match="`1` already has its result"):
                 await session.after_tool(call, "out")
             with pytest.raises(UsageError, match="`1` was already checked"):
                 await session.call_tool("Bash", LS, never, tool_use_id="1")

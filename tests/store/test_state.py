@@ -608,7 +608,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     check = "print(os.listdir(Path(sys.argv[1]) / 'turns'))\n"
     whole = textwrap.dedent(code) + textwrap.dedent(UPDATE) + check
     done = in_a_mount('mount -t tmpfs -o size=64k tmpfs "$2"', whole, tmp_path)
-    assert "No space left" in done.stdout and "hint: make room" in done.stdout, done
+    assert "No space left" in done.stdout and "hint: free some space" in done.stdout, done
     assert done.stdout.endswith("True {'count': 1}\n['a.json']\n")
 
 

@@ -383,7 +383,7 @@ def test_a_log_that_was_rewritten_from_start_to_end(tmp_path: Path) -> None:
 
     assert verify(other.folder, other.root).ok
     (found,) = verify(other.folder, other.root, expected=[head]).findings
-    assert (found.line, found.seq) == (5, 5) and "not the record whose head was exported" in found.what
+    assert (found.line, found.seq) == (5, 5) and "does not match the exported head" in found.what
 
 
 @pytest.mark.parametrize("text", ["", "12", f"x:{'0' * 64}", f"12:{'0' * 63}", f"12:{'G' * 64}", f"-1:{'0' * 64}"])

@@ -19,7 +19,7 @@ from billhook.effects.families.git import general
 from billhook.effects.gitindex import BROKEN, UnreadableError, digest, read_file
 from billhook.effects.places import World, absolute, has_pattern, inside, repository_above
 from billhook.effects.programs import Options
-from billhook.effects.table import Call, word_set
+from billhook.effects.table import word_set
 
 _SECONDS: Final = 2.0
 _MOST_FILES: Final = 2_000
@@ -50,7 +50,7 @@ class _Change(msgspec.Struct, frozen=True):
 
 def git_hits(guarded: ProtectedFiles, command: Command, world: World, approved: Sequence[str]) -> Iterator[Hit]:
     """The protected files that a git command changes or removes."""
-    _, folder, rest = general(Call(command, world, {}, frozenset()))
+    _, folder, rest = general(command)
     at = absolute(folder, command.cwd, world) if folder else command.cwd
     other = _OTHER_REPOSITORY.search(guarded.text) is not None  # its files are put into this folder
     for place in dict.fromkeys((at, command.cwd) if other else (at,)):

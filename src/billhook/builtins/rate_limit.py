@@ -47,6 +47,13 @@ class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
         return used.count >= self.at_most
 
     @property
+    def in_words(self) -> str:
+        """What it allows."""
+        times = "once" if self.at_most == 1 else f"{self.at_most} times"
+        times = times if self.of == "calls" else f"for {self.at_most} min"
+        return f"{f'`{self.rule}`' if self.rule else 'tool calls'} at most {times} per {self.per}"
+
+    @property
     def without_session(self) -> "RateLimit":
         """The same limit for an agent without sessions, where the end of a turn or a session is unknown."""
         return self if self.per in SECONDS else msgspec.structs.replace(self, per="hour")
@@ -157,11 +164,8 @@ def _counts(record: Value | None) -> dict[str, Used]:
 def _refused(reached: list[tuple[RateLimit, Used]], now: float) -> Answer:
     """The answer for a call when limits are reached; the strictest of them decides."""
     limit, used = min(reached, key=lambda one: one[0].then != "deny")
-    what = f"`{limit.rule}`" if limit.rule else "tool calls"
-    times = "once" if limit.at_most == 1 else f"{limit.at_most} times"
-    times = times if limit.of == "calls" else f"for {limit.at_most} min"
     why = ", because the agent names no session" if limit.per == "hour" else ""
-    rule = f"Limit: {what} at most {times} per {limit.per}{why}; {_ends(limit, used, now)}"
+    rule = f"Limit: {limit.in_words}{why}; {_ends(limit, used, now)}"
     reason = f"{limit.reason}\n{rule}" if limit.reason else rule
     return deny(reason) if limit.then == "deny" else ask(reason)
 

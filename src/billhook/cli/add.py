@@ -3,8 +3,9 @@
 import itertools
 import os
 import shlex
-import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import msgspec
 
 from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
-from billhook.cli.options import flag, option, refuse_agents
-from billhook.cli.screen import filled, hint, report, say, shown_path
+from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs
+from billhook.cli.screen import filled, hint, name_lines, report, say, shown_path
 from billhook.cli.trust import typed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
+from billhook.config.lint import is_note, lint
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.recipes import Recipe
@@ -40,39 +42,41 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     "add",
     epilog="""\b
 Examples:
-  billhook add                                    list recipes
-  billhook add no-commits-to-main                 show it, then add it
+  billhook add                                    list all recipes
+  billhook add no-commits-to-main                 show it, ask, and add it
   billhook add protect-paths --set paths='.env*,infra/**'
   billhook add tests-before-stop --set command='npm test' --user
-  billhook add git-context --print                print it, change nothing
-  billhook add ./ours/guard.yaml                  add your own recipe
+  billhook add git-context --print                only print the text
+  billhook add ./ours/guard.yaml                  a recipe of your own
+  billhook add ./ours                             every recipe of a folder
 
 Exit code: 0 added, or already there; 1 not added; 2 usage, or refused.""",
 )
 @click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]", shell_complete=_complete)
 @option("--set", "settings", "KEY=VALUE", "Set a parameter of the recipe. May be repeated.", multiple=True)
-@flag("--user", "Add it to your own hooks.yaml, for every project.")
-@flag("--print", "printing", "Print the text that would be added. Changes nothing.")
-@flag("--yes", "Add it without a question.")
+@flag("--user", "Add it to your own hooks.yaml, for all your projects.")
+@flag("--print", "printing", "Only print the text that would be added.")
+@flag("--yes", "Add it without asking. Works only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON for each recipe.")
 def verb(
     names: tuple[str, ...], settings: tuple[str, ...], user: bool, printing: bool, yes: bool, as_json: bool
 ) -> int:
-    """Add a recipe to hooks.yaml: hooks for one purpose, with test cases. Without NAME, list all recipes.
+    """Add a recipe to hooks.yaml: ready-made hooks for one purpose, with test cases. Without a name, list all recipes.
 
-    Shows the change and asks you first. Comments and order of the file stay. The added hooks are approved.
+    The text is shown before you are asked. The rest of the file stays as it is, and the new hooks are approved.
     """
-    if not names:
-        found = recipes.shipped()
-        report(as_json, _listing(found), *map(_data, found))
-        return 0
     chosen = [one for name in names for one in recipes.find(name)]
     given = _given(settings, chosen)
     if printing:
         texts = ["\n".join(_text(one, given)) for one in chosen]
         report(as_json, texts, *({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True)))
         return 0
-    refuse_agents("add", _CHANGES, "--print")
+    if not names or (any(map(os.path.isdir, names)) and not as_json):
+        found = chosen or recipes.shipped()
+        report(as_json, _listing(found, "NAME" if not names else "FILE"), *map(_data, found))
+    if not names:
+        return 0
+    (refuse_programs if yes else refuse_agents)("--yes" if yes else "add", _CHANGES, "--print")
     change = RecipeFile(user, yes, as_json)
     return max([_add(change, one, given) for one in chosen])
 
@@ -83,34 +87,41 @@ def verb(
 Examples:
   billhook remove no-commits-to-main
   billhook remove git-context --user
+  billhook remove guard                           added from ./ours/guard.yaml
 
 Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""",
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE ...", shell_complete=_complete)
+@click.argument("names", nargs=-1, required=True, metavar="NAME|FILE|FOLDER ...", shell_complete=_complete)
 @flag("--user", "Remove it from your own hooks.yaml.")
-@flag("--yes", "Remove it without a question.")
+@flag("--yes", "Remove it without asking. Works only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON for each recipe.")
 def remove_verb(names: tuple[str, ...], user: bool, yes: bool, as_json: bool) -> int:
     """Remove a recipe from hooks.yaml.
 
-    Shows the change and asks you first. If the recipe was not edited, the file is restored byte for byte. Otherwise
-    only its hooks and their tests are removed.
+    If you did not edit it, the file becomes what it was before, byte for byte. If you did, its hooks and their tests
+    are removed. The difference is shown before you are asked.
     """
-    chosen = [one for name in names for one in recipes.find(name)]
-    refuse_agents("remove", _CHANGES)
+    (refuse_programs if yes else refuse_agents)("--yes" if yes else "remove", _CHANGES)
     change = RecipeFile(user, yes, as_json)
+    chosen = [one for name in names for one in recipes.find(_source_of(change.before, name))]
     return max([_remove(change, one) for one in chosen])
+
+
+def _source_of(data: bytes | None, name: str) -> str:
+    """The argument that a recipe was added with: its name, or the path of a file with that name."""
+    sources = [words[2] for words in _added(data) if "/" in words[2]]
+    return next((one for one in sources if Path(one).stem == name), name)
 
 
 # -- recipes
 
 
-def _listing(found: Sequence[Recipe]) -> Iterator[str]:
+def _listing(found: Sequence[Recipe], what: str) -> Iterator[str]:
     width = max(len(one.name) for one in found)
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
-        yield purpose
-        yield from (f"  {one.name:<{width}}  {one.title}" for one in group)
-    yield from ("", "`billhook add NAME` shows a recipe, asks you, and adds it")
+        yield visible(purpose)
+        yield from name_lines([(visible(one.name), visible(one.title)) for one in group], width)
+    yield from ("", f"`billhook add {what}` shows a recipe, asks, and adds it", *([""] if what != "NAME" else ()))
 
 
 def _data(one: Recipe) -> dict[str, Any]:
@@ -124,12 +135,29 @@ def _given(settings: Sequence[str], chosen: Sequence[Recipe]) -> dict[str, str]:
     given: dict[str, str] = {}
     for text in settings:
         name, equals, value = text.partition("=")
-        if not equals or name not in known:
-            near = suggest(name, known) if known else "this recipe has no parameters"
+        if name not in known:
+            near = suggest(name, known) if known else "it has no parameters"
             raise UsageError(f"no parameter `{visible(name)}`", hint=f"{near} (as in --set key=value)")
+        if not equals:
+            raise UsageError(f"`{name}` has no value", hint=f"write --set {name}=VALUE")
         known[name].read(name, value)
         given[name] = value
+    for recipe in chosen if given else ():
+        _check_values(recipe, given)
     return given
+
+
+def _check_values(recipe: Recipe, given: Mapping[str, str]) -> None:
+    """Raises UsageError where the recipe's hooks can't be used with these values, before anything is written."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "hooks.yaml")
+        file.write_bytes(edit_yaml.with_sections(None, str(file), recipe.sections(given)))
+        config = load_config(folder, files=[file], home=folder)
+        found = [*config.problems, *lint([one.declared for one in config.entries])]
+    for one in found:
+        if not is_note(one):
+            names = ", ".join(f"`{name}`" for name in recipe.parameters if name in given)
+            raise UsageError(f"{names} can't be set to that: {one.message}", hint=one.hint)
 
 
 def _text(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
@@ -148,10 +176,6 @@ def _described(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
     yield from ("", *map(visible, _text(recipe, given)), "")
 
 
-def _try(recipe: Recipe) -> str:
-    return shlex.join(["billhook", "fire", *recipes.fire_arguments(recipe.show)]) if recipe.show else "billhook list"
-
-
 # -- the file
 
 
@@ -161,29 +185,23 @@ class RecipeFile:
     def __init__(self, user: bool, yes: bool, as_json: bool) -> None:
         self.user, self.yes, self.as_json = user, yes, as_json
         self.config = load_config(builtins=False)
-        folder, names = self._of_user() if user else self._of_project()
-        there = [name for name in names if os.path.lexists(folder / name)]
-        self.path, self.root = folder / (there or names)[0], folder
+        wanted = sources.user_files() if user else sorted(sources.PROJECT_FILES, key=lambda name: name != _FILE)
+        names = [name for name in wanted if name.endswith((".yaml", ".yml"))]
+        self.root = Path(names[0]).parent if user else Path(self.config.project)
+        there = [name for name in names if os.path.lexists(self.root / name)]
+        self.path = self.root / (there or names)[0]
         self.before = files.read_bytes(self.path, _LARGEST, root=self.root)
-
-    def _of_user(self) -> tuple[Path, list[str]]:
-        names = [name for name in sources.user_files() if name.endswith((".yaml", ".yml"))]
-        return Path(names[0]).parent, names
-
-    def _of_project(self) -> tuple[Path, list[str]]:
-        yaml = [name for name in sources.PROJECT_FILES if name.endswith((".yaml", ".yml"))]
-        return Path(self.config.project), sorted(yaml, key=lambda name: name != _FILE)
 
     @property
     def shown(self) -> str:
         return visible(shown_path(str(self.path)))
 
     def agreed(self, question: str) -> bool:
-        """Whether the user agrees, at the terminal or with --yes."""
+        """Whether the user answers yes, or gave --yes."""
         if self.yes:
             return True
-        if self.as_json or not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-            hint("nothing was changed: run it in a terminal, or with --yes")
+        if self.as_json or not at_terminal():
+            hint("nothing was changed: run it in a terminal of your own; `billhook add NAME --print` only prints")
             return False
         return typed(f"{question} [y/N] ") in ("y", "yes")
 
@@ -211,14 +229,12 @@ class RecipeFile:
 def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
     sections = recipe.sections(given)
     hooks = recipes.plain(sections).get("hooks") or {}
-    there = edit_yaml.hooks_in(change.before, str(change.path)) if change.before else {}
-    done = {"recipe": recipe.name, "file": str(change.path), "hooks": [*hooks], "show": _try(recipe)}
+    there = edit_yaml.hooks_in(change.before, str(change.path))
+    shown = recipe.demonstration(given)
+    done = {"recipe": recipe.name, "file": str(change.path), "hooks": [*hooks], "show": "\n".join(shown)}
     if _is_there(change, sections):
-        report(
-            change.as_json,
-            [f"{recipe.name} is already in {change.shown}; nothing was changed"],
-            {**done, "added": False},
-        )
+        line = f"{recipe.name} is in {change.shown} already; nothing was changed"
+        report(change.as_json, [line], {**done, "added": False})
         return 0
     if clash := sorted(hooks.keys() & there.keys()):
         say(f"{change.shown} already has a different hook `{visible(clash[0])}`; nothing was changed", err=True)
@@ -231,10 +247,13 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
         return 1
     change.write(after)
     left = _approve(change, {*hooks}, of_project="/" in recipe.source)
-    approved = (
-        f"; {', '.join(left)} runs files of the project: review with `billhook trust`" if left else " and approved"
-    )
-    lines = [f"added to {change.shown}{approved}", "", "try it:", f"  {visible(str(done['show']))}"]
+    waits = f"; {', '.join(left)} runs files of the project: `billhook trust` shows them"
+    lines = [
+        f"added to {change.shown}{waits if left else ', and approved'}",
+        "",
+        "see it work:",
+        *(f"  {visible(line)}" for line in shown),
+    ]
     report(change.as_json, lines, {**done, "added": True, "approved": not left})
     return 0
 
@@ -245,36 +264,28 @@ def _approve(change: RecipeFile, names: set[str], *, of_project: bool) -> list[s
     prints = [one.consent.fingerprint for one in waiting]
     hidden = [of_project and found is not None and bool(found.files) for found in prints]
     shown = [one for one, unseen in zip(waiting, hidden, strict=True) if not unseen]
-    record_trust(
-        "approved", [approve_entry(one, change.config.root, "by `billhook add`") for one in shown], change.config
-    )
+    approvals = [approve_entry(one, change.config.root, "by `billhook add`") for one in shown]
+    record_trust("approved", approvals, change.config)
     return [visible(one.declared.name) for one in waiting if one not in shown]
 
 
 def _is_there(change: RecipeFile, sections: Mapping[str, str]) -> bool:
-    """Whether the file already has the recipe's hooks and built-ins."""
-    if not change.before:
-        return False
-    content = edit_yaml.plain(change.before, str(change.path))
-    hooks = {"hooks": edit_yaml.hooks_in(change.before, str(change.path))}
-    return all(
-        entries.items() <= ((content | hooks).get(key) or {}).items()
-        for key, entries in recipes.plain(sections).items()
-        if key != "tests"
-    )
+    """Whether the file has the recipe: its hooks, or its built-ins, mean the same."""
+    said = edit_yaml.plain(change.before, str(change.path)) if change.before else {}
+    said["hooks"] = edit_yaml.hooks_in(change.before, str(change.path))
+    wanted = {key: entries for key, entries in recipes.plain(sections).items() if key != "tests"}
+    return all(entries.items() <= (said.get(key) or {}).items() for key, entries in wanted.items())
 
 
 def _remove(change: RecipeFile, recipe: Recipe) -> int:
     names = {*(recipes.plain(recipe.texts).get("hooks") or {})}
-    there = names & edit_yaml.names_in(change.before, str(change.path))
+    there = names & edit_yaml.hooks_in(change.before, str(change.path)).keys()
     given = _added_with(change.before, recipe)
     done = {"recipe": recipe.name, "file": str(change.path), "hooks": sorted(there)}
     if given is None:  # a hook of that name may be the user's own
         say(f"{recipe.name} is not in {change.shown}; nothing was changed", err=True)
-        own = [
-            f"its hook `{name}` was not added by `billhook add`: edit the file to remove it" for name in sorted(there)
-        ]
-        hint(own[0] if own else "`billhook list` shows where each hook is")
+        own = f"its hook `{min(there, default='')}` was not added by `billhook add`: edit the file to remove it"
+        hint(own if there else "`billhook list` shows where each hook is")
         return 1
     assert change.before is not None
     try:
@@ -291,14 +302,20 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
 
 
 def _added_with(data: bytes | None, recipe: Recipe) -> dict[str, str] | None:
-    """The parameters of an added recipe, from its comment in the file; None without that comment."""
-    start = shlex.join(["billhook", "add", recipe.source])
-    for line in (data or b"").decode("utf-8", "replace").splitlines():
-        text = line.strip().removeprefix("# ")
-        if text == start or text.startswith(f"{start} --set "):
-            pairs = (word.partition("=") for word in shlex.split(text)[3:] if word != "--set")
+    """The parameters that a recipe was added with, from its comment in the file; None where there is none."""
+    for words in _added(data):
+        if words[2] == recipe.source:
+            pairs = (word.partition("=") for word in words[3:] if word != "--set")
             return {name: value for name, _, value in pairs if name in recipe.parameters}
     return None
+
+
+def _added(data: bytes | None) -> Iterator[list[str]]:
+    """The commands that recipes were added with, from their comments in the file."""
+    for line in (data or b"").decode("utf-8", "replace").splitlines():
+        if line.strip().startswith("# billhook add "):
+            with suppress(ValueError):  # a person wrote something else
+                yield shlex.split(line.strip()[2:])
 
 
 def _revoke(change: RecipeFile, names: set[str], after: bytes | None) -> None:
@@ -307,9 +324,8 @@ def _revoke(change: RecipeFile, names: set[str], after: bytes | None) -> None:
     hashes = [one.hash for one in change.entries(names)]
     change.write(after)
     file = os.path.realpath(change.path)
-    gone = [
-        one for one in approvals.all() if one.file == file and one.hash in hashes and approvals.revoke(file, one.hash)
-    ]
+    known = [one for one in approvals.all() if one.file == file and one.hash in hashes]
+    gone = [one for one in known if approvals.revoke(file, one.hash)]
     change.config = load_config(builtins=False)
     record_trust("revoked", gone, change.config)
     acknowledge(change.config, [one for one in missing(change.config) if one.file == file and {*one.gates} <= names])

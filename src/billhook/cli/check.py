@@ -36,9 +36,9 @@ from billhook.core.text import Finding, counted, nearest, one_line, suggest, vis
 Format = Callable[[Sequence[Finding], int, int], str]
 
 
-# Findings as people and machines read them:
+# The formats of findings:
 def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """One line each, the hint below it, and a last line that counts."""
+    """One line for each, with its hint below it, and a summary."""
     lines = [line for finding in findings for line in _lines(finding)]
     notes = [finding for finding in findings if is_note(finding)]
     touched = {finding.file for finding in findings if not is_note(finding)}
@@ -64,7 +64,7 @@ def _one_line(text: str) -> str:
 
 
 def as_json_lines(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """One object for each."""
+    """One JSON object for each."""
     names = "code message file line? column? hint? hook? note"
     each = (
         {**picked(one, names), "file": shown_path(one.file, home=False) or None, "note": is_note(one)}
@@ -74,7 +74,7 @@ def as_json_lines(findings: Sequence[Finding], hooks: int, files: int) -> str:
 
 
 def as_annotations(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """What a workflow of GitHub shows beside the lines."""
+    """Annotations for a GitHub workflow."""
     lines = []
     for one in findings:
         given = {"file": shown_path(one.file, home=False), "line": one.line, "col": one.column, "title": one.code}
@@ -144,24 +144,24 @@ FORMATS: dict[str, Format] = {"text": as_text, "json": as_json_lines, "github": 
 
 
 class Hosted(msgspec.Struct, frozen=True):
-    """One agent, and what it does with the hooks."""
+    """One agent, and the limits of hooks in it."""
 
     host: Agent
-    hooks: tuple[Declared, ...]  # those that were looked at
+    hooks: tuple[Declared, ...]  # the examined hooks
     found: tuple[HostLimit, ...]
-    left: int = 0  # hooks that the agent runs itself, in its own way
-    guard: bool = False  # the guard is on, and this agent can't ask what it asks
+    left: int = 0  # hooks that the agent runs itself
+    guard: bool = False  # the guard is enabled, and this agent can't express its `ask`
 
 
 def host_named(name: str, *also: str) -> Agent:
-    """The agent of that name; UsageError with the nearest, of which `also` are some, when there is none."""
+    """The agent of that name. Raises UsageError with a suggestion; `also` are other valid names."""
     if name not in AGENTS:
         raise UsageError(f"--host: no agent `{name}`", hint=READS_OTHERS.get(name) or suggest(name, [*AGENTS, *also]))
     return AGENTS[name]
 
 
 def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable[str]) -> Hosted:
-    """What an agent can't honour of these hooks, in the order of the files."""
+    """The limits of these hooks in an agent, in the order of the files."""
     installed = _deadlines(host, projects)
 
     def seconds(event: str, wanted: float) -> float:
@@ -173,7 +173,7 @@ def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable
 
 
 def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
-    """The seconds that billhook has on each event, as it is installed for this agent."""
+    """The installed deadlines of this agent's events, in seconds."""
     canonical = {own: event for event, own in host.spellings.items()}
     found: dict[str, float] = {}
     for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:
@@ -194,28 +194,26 @@ def _screen(one: Hosted) -> Iterator[str]:
     touched = len({(limit.file, limit.line, limit.hook) for limit in one.found if limit.sure})
     if touched:
         are = "is" if touched == 1 else "are"
-        heading = f"{title}: {touched} of {counted(all_, 'hook')} {are} not honoured as written"
+        heading = f"{title}: {touched} of {counted(all_, 'hook')} {are} not fully supported"
     else:
-        heading = f"{title}: {counted(all_, 'hook')}, and nothing is lost for certain" if all_ else f"{title}: no hooks"
+        heading = f"{title}: {counted(all_, 'hook')}, none known to be unsupported" if all_ else f"{title}: no hooks"
     yield click.style(heading, bold=True)
     for hook in one.hooks:
-        said = [
+        found = [
             limit for limit in one.found if (limit.file, limit.line, limit.hook) == (hook.file, hook.line, hook.name)
         ]
-        if said:
+        if found:
             place = f"{shown_path(hook.file)}:{hook.line}" if hook.line else shown_path(hook.file)
             name = click.style(one_line(hook.name, 40), fg="cyan")
             yield f"  {name}  {visible(place)}"
-        for limit in said:
+        for limit in found:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
     if one.guard:
-        told = "the guard's ask becomes deny; the reason names the rule that allows the call"
-        yield from filled(f"on {title}'s {one.host.spellings['PreToolUse']} {told}", 2)
+        event = one.host.spellings["PreToolUse"]
+        yield from filled(f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call", 2)
     if one.left:
-        yield from filled(
-            f"{counted(one.left, 'more hook')} {'is' if one.left == 1 else 'are'} run by {title} itself", 2
-        )
+        yield from filled(f"{title} itself runs {counted(one.left, 'more hook')}", 2)
 
 
 def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
@@ -230,7 +228,7 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 
 # `billhook check`:
-_UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all: what it holds is not known
+_UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all, so its content is unknown
 
 
 _EXPLAIN_HELP = "Explain a code of a finding, as in --explain BH301. Without CODE, list all codes."
@@ -241,7 +239,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What was looked at, and what was found there."""
+    """The findings, and the number of checked hooks and files."""
 
     findings: tuple[Finding, ...]
     hooks: int
@@ -267,8 +265,8 @@ needs.""",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
 @choice([*FORMATS], "--format", "format_", "How findings are printed.")
-@option("--select", "CODES", "Only these codes, or beginnings of codes: BH3,BH506.", multiple=True)
-@option("--ignore", "CODES", "All but these codes, or beginnings of codes.", multiple=True)
+@option("--select", "CODES", "Only these codes or prefixes of codes: BH3,BH506.", multiple=True)
+@option("--ignore", "CODES", "All except these codes or prefixes of codes.", multiple=True)
 @option("--host", "NAME", f"Show what this agent does not support: {', '.join([*AGENTS][:3])} ..., or all.")
 @option("--explain", "[CODE]", _EXPLAIN_HELP, is_flag=False, flag_value="", shell_complete=_complete)
 @flag("--json", "as_json", "The same as --format json.")
@@ -293,7 +291,7 @@ def verb(
     wanted, unwanted = _codes(select, "--select"), _codes(ignore, "--ignore")
     if host is not None:
         if wanted or unwanted or format_ not in ("text", "json"):
-            raise UsageError("--host has no codes", hint="give --json, or nothing beside it")
+            raise UsageError("--host can only be combined with --json", hint="leave out the other options")
         return _for_host(host, paths, as_json=as_json or format_ == "json")
     found = checked_hooks(paths)
     kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not one.code.startswith(unwanted)]
@@ -302,8 +300,8 @@ def verb(
         say(text)
     if format_ == "text" and not as_json:
         if not found.files:
-            hint("`billhook init` writes a first file with hooks that work")
-        # nothing is wrong with allow rules that are not approved, but they have no effect
+            hint("`billhook init` creates a first file with working hooks")
+        # allow rules that are not approved are valid, but have no effect
         rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
         if rules:
             waiting = visible(", ".join(one.shown for one in rules))
@@ -313,28 +311,28 @@ def verb(
 
 
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
-    """What one agent, or each, makes of the hooks; the exit code."""
+    """Show the limits of hooks in one agent, or in all; the exit code."""
 
     about, unread = [], False
     for host in list(AGENTS.values()) if name == "all" else [host_named(name, "all")]:
         configs = [_loaded(path, host.name) for path in paths or (None,)]
         entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
-        standing = [entry for entry in entries.values() if entry.state not in ("off", "same")]
-        hooks = [_in_its_layer(entry.declared) for entry in standing if entry.state != "elsewhere"]
-        one = hosted(host, hooks, len(standing) - len(hooks), {config.project for config in configs})
+        active = [entry for entry in entries.values() if entry.state not in ("off", "same")]
+        hooks = [_in_its_layer(entry.declared) for entry in active if entry.state != "elsewhere"]
+        one = hosted(host, hooks, len(active) - len(hooks), {config.project for config in configs})
         guards = any(guard_settings(config.builtins["guard"], config.sources).judges for config in configs)
         about.append(msgspec.structs.replace(one, guard=guards and not able(host, "PreToolUse").ask))
         unread = any(config.unreadable for config in configs)
     lines = ["\n\n".join("\n".join(_screen(one)) for one in about)]
     report(as_json, lines, *(_data(one.host, limit) for one in about for limit in one.found))
     if unread:
-        note("a file can't be read, so its hooks are not among these: `billhook check` says why")
+        note("a file can't be read, so its hooks are missing here: `billhook check` shows why")
     return 2 if unread else 1 if any(limit.sure for one in about for limit in one.found) else 0
 
 
 def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
-    """What loading and lint find in these files and projects; in none of them, in all that applies here. `with_log`:
-    also what the event log says against hooks."""
+    """The findings of the loader and the linter in these files and projects; without any, in all that applies here.
+    `with_log`: also findings from the event log."""
     configs = [_loaded(path) for path in paths or (None,)]
     entries = {_key(entry.declared): entry for config in configs for entry in config.entries}
     findings = [finding for config in configs for finding in config.problems]
@@ -349,7 +347,7 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
         findings += [one for folder in _folders(paths) for one in _of_the_log(folder, named)]
     distinct = {(one.code, one.file, one.line, one.column, one.message): one for one in findings}
     twice = {(one.file, one.line, one.column) for one in findings if one.code == "BH105"}
-    # a key that is there twice is a name that is there twice: one of the two is enough
+    # a duplicate key is also a duplicate name: one finding is enough
     kept = [one for one in distinct.values() if one.code != "BH211" or (one.file, one.line, one.column) not in twice]
     ordered = sorted(kept, key=lambda one: (one.file, one.line, one.column, one.code))
     files = {read.source.path for config in configs for read in config.sources}
@@ -357,14 +355,14 @@ def checked_hooks(paths: Sequence[str], *, with_log: bool = True) -> Checked:
 
 
 def _folders(paths: Sequence[str]) -> list[str]:
-    """The projects whose logs have a say: a file alone is no project."""
+    """The projects whose logs are checked, too: a file alone has no log."""
     return [path for path in paths if os.path.isdir(path)] if paths else ["."]
 
 
 def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
-    """What the event log of a project says against hooks that are checked here, and run."""
+    """The findings of a project's event log about the checked hooks."""
     config = loader.load_for_cwd(folder)
-    with noting("the event log has no say"):
+    with noting("the event log is not checked"):
         log = log_of(config)
         found = lint_log(facts(log, config), budget_of(config)) if log is not None else ()
         return [one for one in found if (one.file, one.hook) in looked_at]
@@ -372,16 +370,16 @@ def _of_the_log(folder: str, looked_at: Container[object]) -> list[Finding]:
 
 
 def _loaded(path: str | None, host: str = "") -> Config:
-    """Of a path, a file as a file of its project, a folder as a project; without, all that applies here. Nothing is
-    run, so nothing needs approval."""
-    # which variables are set, and nothing of what they hold: nobody has approved what is checked here
+    """The configuration of a path: a file of a project, or a project's folder; without a path, all that applies here.
+    Nothing is run, so nothing needs approval."""
+    # only the names of variables, not their values: the checked hooks are not approved
     env = dict.fromkeys(os.environ, "x")
     given: dict[str, Any] = {"builtins": False, "trust": "all", "env": env, "host": host}
     if path is None:
         try:
             return load_config(**given)
         except FileNotFoundError:
-            raise UsageError("the working directory is gone", hint="change to a folder that exists") from None
+            raise UsageError("the working directory no longer exists", hint="change to a folder that exists") from None
     if os.path.isdir(path):
         return load_config(path, layers=("project", "local"), **given)
     if not os.path.exists(path):
@@ -390,7 +388,7 @@ def _loaded(path: str | None, host: str = "") -> Config:
 
 
 def project_of(file: str) -> str:
-    """The folder that relative paths in a file start from."""
+    """The folder to which paths in a file are relative."""
     real = os.path.realpath(file)
     folder = os.path.dirname(real)
     agent = sources.agent_of(real)
@@ -400,7 +398,7 @@ def project_of(file: str) -> str:
 
 
 def _beside(path: str) -> str:
-    """The file of that folder that was likely meant."""
+    """A hint with a similar file in the same folder."""
     folder, name = os.path.split(path)
     names: list[str] = []
     with suppress(OSError):
@@ -415,14 +413,14 @@ def _beside(path: str) -> str:
 
 
 def _in_its_layer(declared: Declared) -> Declared:
-    """The user's own file stays that, also when it is named on the command line."""
+    """The user's file keeps its layer if it is named on the command line."""
     if declared.layer == "explicit" and declared.file in sources.user_files():
         return msgspec.structs.replace(declared, layer="user")
     return declared
 
 
 def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
-    """A time-out that a hook has from the head of its file is wrong there, once, and not in each hook."""
+    """A wrong time-out at the top of a file is reported there, once, and not for each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
     return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})
@@ -433,7 +431,7 @@ def _key(declared: Declared) -> tuple[Any, ...]:
 
 
 def _codes(given: Iterable[str], option: str) -> tuple[str, ...]:
-    """Codes and beginnings of codes, separated by commas; one that no code begins with is a slip."""
+    """Codes and prefixes of codes, separated by commas. Raises UsageError for an unknown one."""
     found = tuple(word.upper() for word in words(given))
     for word in found:
         if not any(code.startswith(word) for code in sections()):
@@ -484,7 +482,7 @@ Examples:
   billhook schema settings
 
 \b
-In hooks.yaml, editors find it by this line:
+This line in hooks.yaml tells editors where the schema is:
   # yaml-language-server: $schema=./hooks.schema.json""",
 )
 @click.argument("kind", metavar="[hooks|settings]", default="hooks", shell_complete=complete_among(_KINDS))
@@ -493,6 +491,6 @@ def schema_verb(kind: str) -> int:
     from billhook.config.schema import schema
 
     if kind not in _KINDS:
-        raise UsageError(f"no schema of `{kind}`", hint=suggest(kind, _KINDS))
+        raise UsageError(f"no schema `{kind}`", hint=suggest(kind, _KINDS))
     say(json.dumps(schema("settings" if kind == "settings" else "hooks"), indent=2))
     return 0

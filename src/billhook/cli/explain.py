@@ -367,7 +367,7 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
         one.name: one.said for one in past.hooks if _silent(one) and one.said and one.name not in names_shown
     }:
         yield ""
-        names = ", ".join(f"{name} ({said.duration_ms:.1f} ms)" for name, said in silent.items())
+        names = ", ".join(f"{name} ({outcome.duration_ms:.1f} ms)" for name, outcome in silent.items())
         yield from _dimmed(f"built-ins with no objection: {names}")
     yield ""
     yield from (click.style(line, bold=True) for line in screen.filled(f"verdict: {_decision(past)}", 0))
@@ -398,21 +398,21 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
         yield from screen.facts(["a hook of the calling program"], _INDENT)
 
 
-def _ran(one: explain.Considered, said: OutcomeRecord, place: int) -> str:
-    word = screen.word_of(said)
-    colour = _COLOURS.get(word, "green") if said.status == "ok" else "yellow"
+def _ran(one: explain.Considered, outcome: OutcomeRecord, place: int) -> str:
+    word = screen.word_of(outcome)
+    colour = _COLOURS.get(word, "green") if outcome.status == "ok" else "yellow"
     name = click.style(one_line(one.name, screen.width() - 40), fg="cyan")
     decided = click.style("  decided", bold=True) if one.decided else ""
-    return f"  {place:<2} {name}  {click.style(word, fg=colour)}  {said.duration_ms:.1f} ms{decided}"
+    return f"  {place:<2} {name}  {click.style(word, fg=colour)}  {outcome.duration_ms:.1f} ms{decided}"
 
 
-def _details(said: OutcomeRecord) -> Iterator[str | None]:
-    yield from (said.reason, said.error, *said.lost)
-    yield f"to model: {said.context}" if said.context else None
-    yield f"to user: {said.message}" if said.message else None
-    if said.status != "ok" and said.decision != "none":
-        yield f"counted as {said.decision} (its on_failure rule)"
-    yield "failed open: the event continued without its answer" if said.failed_open else None
+def _details(outcome: OutcomeRecord) -> Iterator[str | None]:
+    yield from (outcome.reason, outcome.error, *outcome.lost)
+    yield f"to model: {outcome.context}" if outcome.context else None
+    yield f"to user: {outcome.message}" if outcome.message else None
+    if outcome.status != "ok" and outcome.decision != "none":
+        yield f"counted as {outcome.decision} (its on_failure rule)"
+    yield "failed open: the event continued without its answer" if outcome.failed_open else None
 
 
 def _decision(past: explain.Past) -> str:

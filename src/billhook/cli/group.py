@@ -122,10 +122,10 @@ class Verbs(LazyCommands):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""\b
 Examples:
-  billhook                             the status of this folder
-  billhook init                        write a first file with hooks
-  billhook explain 'git push --force'  show what hooks would decide
-  billhook install claude              connect Claude Code
+  billhook                             show the status
+  billhook init                        write first hooks
+  billhook explain 'git push --force'  try a command
+  billhook install claude              connect Claude
 
 Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
 3 internal error. `billhook hook` exits as its agent expects.""",

@@ -59,9 +59,23 @@ def agent_around() -> str:
 def refuse_agents(what: str, why: str = "only the user can approve hooks", otherwise: str = "") -> None:
     """Raises UsageError inside an agent: it must not approve, add, remove or test the hooks that judge it."""
     if agent := agent_around():
-        hint = "run it yourself, in your own terminal"
-        hint += f"; {otherwise} is always allowed" if otherwise else ""
-        raise UsageError(f"{what} is refused here: this runs inside {agent}, and {why}", hint=hint)
+        raise UsageError(f"{what} is refused here: this runs inside {agent}, and {why}", hint=_by_hand(otherwise))
+
+
+def _by_hand(otherwise: str) -> str:
+    return "run it yourself, in a terminal of your own" + (f"; {otherwise} works everywhere" if otherwise else "")
+
+
+def at_terminal() -> bool:
+    """Whether a person can be asked: what is typed comes from a terminal, and what is printed goes to one."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
+
+
+def refuse_programs(what: str, why: str, otherwise: str = "") -> None:
+    """Raises UsageError inside an agent, and where there is no terminal: a program can't agree in a person's place."""
+    refuse_agents(what, why, otherwise)
+    if not at_terminal():
+        raise UsageError(f"{what} is refused here: this is not a person's terminal", hint=_by_hand(otherwise))
 
 
 def agent_of(argv: Sequence[str]) -> str:

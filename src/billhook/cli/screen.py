@@ -4,9 +4,10 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -15,7 +16,7 @@ from billhook.cli.signals import hang_up
 from billhook.core import strictjson
 from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.core.errors import BillhookError
-from billhook.core.text import Finding, counted, one_line, visible
+from billhook.core.text import Finding, counted, flat, one_line, visible
 from billhook.store.files import StoreError
 from billhook.store.log.record import OutcomeRecord
 
@@ -68,12 +69,11 @@ def facts(items: Iterable[str], indent: int) -> Iterator[str]:
         yield " " * indent + line
 
 
-def name_lines(rows: Sequence[tuple[str, str]], indent: int = 2) -> Iterator[str]:
-    """Names and descriptions in two columns. Long descriptions are cut."""
-    column = max((len(visible(name)) for name, _ in rows), default=0)
+def name_lines(rows: Sequence[tuple[str, str]], column: int = 0) -> Iterator[str]:
+    """Names and descriptions in two columns. Long descriptions are cut. `column`: the least width of the first."""
+    column = max(column, *(cells(visible(name)) for name, _ in rows))
     for name, text in rows:
-        room = max(20, width() - indent - column - 2)
-        yield f"{' ' * indent}{visible(name):<{column}}  {one_line(text, room)}".rstrip()
+        yield f"  {padded(name, column)}  {cut(text, max(20, width() - column - 4))}".rstrip()
 
 
 def command_lines(commands: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -124,11 +124,83 @@ def _real(folder: str) -> str:
     return ""
 
 
+# Colours: one table for all screens. The output has none if NO_COLOR is set or it is not a terminal.
+COLOURS: Final = {
+    **dict.fromkeys(("deny", "stop", "fail"), "red"),
+    **dict.fromkeys(("ask", "defer", "warn", "note"), "yellow"),
+    **dict.fromkeys(("allow", "ok"), "green"),
+    **dict.fromkeys(("failed", "failed open", "timed out", "could not start"), "magenta"),
+    "keep going": "cyan",
+}
+"""By decision, status of a hook, or level of a finding."""
+
+
+def coloured(text: str, word: str) -> str:
+    """The text in the colour of a decision; unchanged if that has none."""
+    return click.style(text, fg=COLOURS[word]) if word in COLOURS else text
+
+
+# Tables:
+_NARROWEST_TABLE, _WIDEST_TABLE = 60, 200
+_LEAST = 16  # the least width of a flexible column
+
+
+def table_width() -> int:
+    """The width of the terminal, within limits that are wider than those of text."""
+    return max(_NARROWEST_TABLE, min(shutil.get_terminal_size().columns, _WIDEST_TABLE))
+
+
+def aligned(
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Collection[int] = (),
+    flexible: int = 0,
+    least: int = _LEAST,
+    most: int = _WIDEST_TABLE,
+    room: int | None = None,
+    style: str = "dim",
+) -> list[str]:
+    """The lines of a small table, the head first. The flexible column gets the remaining room."""
+    drawn = [list(titles), *(list(map(flat, row)) for row in rows)]
+    widths = [max(map(cells, column)) for column in zip(*drawn, strict=True)]
+    left = (room or table_width()) - sum(widths) + widths[flexible] - 2 * (len(titles) - 1)
+    widths[flexible] = min(widths[flexible], max(least, min(most, left)))
+    head, *lines = (
+        "  ".join(padded(text, widths[at], right=at in right) for at, text in enumerate(row)).rstrip() for row in drawn
+    )
+    return [click.style(head, **{style: True}), *lines]
+
+
+def padded(text: str, room: int, *, right: bool = False) -> str:
+    shown = cut(text, room)
+    blank = " " * (room - cells(shown))
+    return blank + shown if right else shown + blank
+
+
+def cut(text: str, room: int) -> str:
+    """The text in one line, without control characters, and cut if it is too long."""
+    shown = flat(text[: 20 * room + 100])
+    if cells(shown) <= room:
+        return shown
+    kept, used = "", 0
+    for char in shown:
+        used += cells(char)
+        if used > room - 3:
+            break
+        kept += char
+    return kept + "..."
+
+
+def cells(text: str) -> int:
+    """The number of terminal columns that some text needs."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char) for char in text)
+
+
 # Messages and verdicts:
 _LEFT_OUT = ("built-in", Status.SKIPPED)
-_COLOURS = {"deny": "red", "allow": "green"} | dict.fromkeys(
-    ("ask", "defer", "failed", "timed out", "could not start"), "yellow"
-)
 _WIDTH = 60  # columns of a title
 _SHOW_LONGEST = 2000  # characters of one text on the screen; further ones are counted
 
@@ -202,9 +274,9 @@ def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
     lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
     # built-ins that were skipped after a deny are left out
     shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != _LEFT_OUT]
-    width = max((len(outcome.hook) for outcome in shown), default=0)
+    column = max((len(outcome.hook) for outcome in shown), default=0)
     for outcome in shown:
-        lines += _hook_lines(outcome, titles.get(outcome.hook, ""), width)
+        lines += _hook_lines(outcome, titles.get(outcome.hook, ""), column)
     if not shown:
         lines.append(
             "  none of your hooks listens for this event" if verdict.outcomes else "  no hook listens for this event"
@@ -223,11 +295,13 @@ def _routine(outcome: Outcome) -> bool:
     return outcome.source == "built-in" and silent and _word(outcome) == "no objection"
 
 
-def _hook_lines(outcome: Outcome, title: str, width: int) -> list[str]:
+def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
     took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
-    first = f"  {visible(outcome.hook):<{width}}  {_coloured(_word(outcome), 15)}  {took:>10}"
-    indent = " " * (width + 4)
-    lines = [f"{first}  {click.style(one_line(title, _WIDTH), dim=True)}".rstrip()]
+    first = f"  {visible(outcome.hook):<{column}}  {coloured(f'{_word(outcome):<15}', _word(outcome))}  {took:>10}"
+    indent = " " * (column + 4)
+    room = width() - len(click.unstyle(first)) - 2
+    shown = click.style(one_line(title, min(room, _WIDTH)), dim=True) if room >= _LEAST else ""
+    lines = [f"{first}  {shown}".rstrip()]
     reason = outcome.answer.reason or outcome.answer.stop_reason
     texts = [reason if outcome.status not in FAILURES else None, outcome.error]
     texts += [
@@ -269,7 +343,7 @@ def word_of(outcome: OutcomeRecord) -> str:
 def _verdict_lines(verdict: Verdict) -> list[str]:
     word = verdict.decision.value
     quiet = word == "none" and not (verdict.keep_going or verdict.stop or verdict.failed_open)
-    lines = [f"{click.style('verdict ', bold=True)}  {_coloured(word)}{' (no objection)' if quiet else ''}"]
+    lines = [f"{click.style('verdict ', bold=True)}  {coloured(word, word)}{' (no objection)' if quiet else ''}"]
     values = {
         "input": UNSET if verdict.tool_input is None else verdict.tool_input,
         "output": verdict.tool_output,
@@ -296,7 +370,3 @@ def _hanging(indent: str, text: str) -> list[str]:
     if len(text) > _SHOW_LONGEST:
         text = f"{text[:_SHOW_LONGEST]}\n... {len(text) - _SHOW_LONGEST:,} more characters"
     return [(indent + line).rstrip() for line in visible(text).split("\n")]
-
-
-def _coloured(word: str, width: int = 0) -> str:
-    return click.style(f"{word:<{width}}", fg=_COLOURS.get(word))

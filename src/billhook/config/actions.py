@@ -2,9 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -15,8 +15,12 @@ from billhook.config.declaration import Declared, Mask, Rewrite, Say
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop
 from billhook.core.hook import Context, Handler
 from billhook.core.match import expression
+from billhook.effects.effect import Command
 from billhook.runners.command import CommandRunner, command, literal
 from billhook.store.state import FileState, Value
+
+if TYPE_CHECKING:
+    from billhook.effects.script import ScriptCommand
 
 LARGEST_FILE: Final = 64 << 10  # bytes of a file, and of a command's output, that the model is told
 _SECRETS: Final = "secrets"  # `mask: secrets`: everything that the event log redacts
@@ -27,7 +31,8 @@ def handler(declared: Declared, state: FileState) -> Handler:
     """The handler of an action."""
     action = declared.action
     if isinstance(action, Rewrite):
-        return Rewriting(action.fields, action.programs, paths_of(declared))
+        runs = dict(declared.conditions.when).get("runs", ())
+        return Rewriting(action.fields, action.programs, runs, paths_of(declared))
     if isinstance(action, Mask):
         return Masking(action.patterns, state.root)
     assert isinstance(action, Say)
@@ -167,6 +172,7 @@ class Rewriting(msgspec.Struct, frozen=True):
 
     fields: tuple[tuple[str, Any], ...]
     programs: tuple[tuple[str, str], ...]
+    runs: tuple[str, ...] = ()  # patterns of `when: {runs: ...}`: only such commands are rewritten
     paths: OnPaths | None = None
 
     def __call__(self, ctx: Context) -> Answer:
@@ -177,7 +183,7 @@ class Rewriting(msgspec.Struct, frozen=True):
         line = new.get("command")
         if self.programs and isinstance(line, str):
             programs = tuple((old, variables.line(by, ctx, self.paths)) for old, by in self.programs)
-            new["command"] = with_programs(line, programs)
+            new["command"] = with_programs(line, programs, self.runs)
         return rewrite(input=new) if new != given else NOTHING
 
     def _value(self, name: str, value: Any, ctx: Context) -> Any:
@@ -188,8 +194,9 @@ class Rewriting(msgspec.Struct, frozen=True):
         return filled(value, ctx, self.paths)
 
 
-def with_programs(line: str, programs: tuple[tuple[str, str], ...]) -> str:
-    """A shell line in which commands that begin with these words begin with others. Text in quotes stays."""
+def with_programs(line: str, programs: tuple[tuple[str, str], ...], runs: tuple[str, ...] = ()) -> str:
+    """A shell line in which commands that begin with these words begin with others: those that `runs` names, where it
+    does, also behind `time`, `env` and the like. Text in quotes stays."""
     from billhook.effects import script
 
     pieces, at, seen = [], 0, 0
@@ -199,17 +206,45 @@ def with_programs(line: str, programs: tuple[tuple[str, str], ...]) -> str:
             continue
         seen = place + len(found.text)  # text in quotes there is not a command
         for old, new in programs:
-            begins = _beginning(old).match(found.text)
-            if begins and found.words[: len(old.split())] == tuple(old.split()):
+            if begins := _beginning(found, old.split(), runs):
                 pieces += [line[at : place + begins.start(1)], new]
                 at = place + begins.end()
                 break
     return "".join((*pieces, line[at:]))
 
 
-def _beginning(words: str) -> "re.Pattern[str]":
-    """The words at the begin of a command, after the variables that are set for it."""
-    return re.compile(r"(?:\w+=\S*\s+)*(" + r"\s+".join(map(re.escape, words.split())) + r")(?=\s|$)")
+def _beginning(command: "ScriptCommand", old: list[str], runs: tuple[str, ...]) -> "re.Match[str] | None":
+    """Where in a command's text these words begin it; None where they don't, or not as they are written."""
+    from billhook.effects import command_patterns
+
+    for at in _starts(command.words):
+        words = command.words[at : at + len(old)]
+        if not words or [_SYSTEM.sub("", words[0]), *words[1:]] != old:
+            continue
+        inner = 2 if words[1:2] == ("-m",) else 0  # `python -m pip` runs pip
+        name, *arguments = (_SYSTEM.sub("", command.words[at + inner]), *command.words[at + inner + 1 :])
+        if not runs or command_patterns.selects(runs, Command(name, tuple(arguments))):
+            before = "".join(rf"{re.escape(word)}\s+" for word in command.words[:at])
+            begin = r"\s+".join(map(re.escape, words))
+            return re.match(rf"{_ASSIGNED}{before}({begin})(?=\s|$)", command.text)
+    return None
+
+
+_ASSIGNED: Final = r"""(?:\w+=(?:'[^']*'|"[^"]*"|[^\s'"])*\s+)*"""
+_SYSTEM: Final = re.compile(r"^/(?:usr/(?:local/)?)?bin/")
+
+
+def _starts(words: tuple[str, ...]) -> Iterator[int]:
+    """Where in its words a command begins: the first, and that behind each wrapper which changes nothing for it."""
+    from billhook.effects.programs import TRANSPARENT, WRAPPERS, Prefix, program
+
+    at = 0
+    while words[at:]:
+        yield at
+        if program(words[at:]) not in (*TRANSPARENT, "env", "exec", "setsid", "xargs"):
+            return
+        prefix = Prefix(words[at:], WRAPPERS[program(words[at:])])
+        at += len(words) if prefix.ending or prefix.doubtful else prefix.at
 
 
 class Masking(msgspec.Struct, frozen=True):

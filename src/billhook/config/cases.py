@@ -112,6 +112,8 @@ def event_of(case: Mapping[str, Any]) -> dict[str, Any]:
     for name, (tool_name, given) in tool.items():
         if name in case:
             return {"hook_event_name": "PreToolUse", "tool_name": tool_name, "tool_input": given}
+    if "fire" in case:
+        return {"hook_event_name": case["fire"]}
     if "prompt" in case:
         return {"hook_event_name": "UserPromptSubmit", "prompt": case["prompt"]}
     event = case.get("event")

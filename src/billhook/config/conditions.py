@@ -21,17 +21,18 @@ from billhook.effects.rules import condition
 from billhook.store.state import FileState, Value
 
 if TYPE_CHECKING:
-    from billhook.builtins import session_notes
+    from billhook.builtins import guard, session_notes
     from billhook.core import match
-    from billhook.effects import gitstate, path_globs
+    from billhook.effects import command_patterns, gitstate, path_globs
     from billhook.store import redaction
 else:
     match, gitstate = later("billhook.core.match"), later("billhook.effects.gitstate")
+    command_patterns = later("billhook.effects.command_patterns")
     path_globs, redaction = later("billhook.effects.path_globs"), later("billhook.store.redaction")
-    session_notes = later("billhook.builtins.session_notes")
+    session_notes, guard = later("billhook.builtins.session_notes"), later("billhook.builtins.guard")
 
 Tests = tuple[tuple[str, Any], ...]
-_TEST_NAMES = "file_exists changed_files prompt has_secret agent permission_mode results.NAME.FIELD"
+_TEST_NAMES = "file_exists changed_files runs commit_message prompt has_secret agent permission_mode results.NAME.FIELD"
 TESTS: Final = tuple(_TEST_NAMES.split())
 GROUPS: Final = ("all", "any", "not")
 PERIODS: Final = ("session", "turn", "project")
@@ -46,7 +47,7 @@ def made(declared: Declared, state: FileState | None) -> Iterator[Condition]:
         rules = tuple(map(condition, wanted.rules))
         yield rules[0] if len(rules) == 1 else AnyOf(rules)
     if wanted.branch:
-        yield OnBranch(wanted.branch)
+        yield OnBranch(wanted.branch, dict(wanted.when).get("runs", ()))
     if wanted.effects:
         yield HasEffect(wanted.effects)
     if paths := paths_of(declared):
@@ -109,6 +110,8 @@ class OnPaths(msgspec.Struct, frozen=True):
 
     def selected(self, ctx: Context) -> Iterator[str]:
         """The files of a call that the globs select."""
+        if not self.read and _writes_nothing(ctx):
+            return  # most calls: no effects need to be computed
         globs = {"read": self.read, "write": self.write}
         for path, use in path_globs.used(ctx.event):
             if globs[use] and path_globs.selects(globs[use], path, self.folder):
@@ -120,56 +123,59 @@ class OnPaths(msgspec.Struct, frozen=True):
         return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
 
 
+def _writes_nothing(ctx: Context) -> bool:
+    event = ctx.event
+    return guard.harmless(getattr(event, "tool_name", None) or "", getattr(event, "tool_input", None))
+
+
 class OnBranch(msgspec.Struct, frozen=True):
     """True where the branch that is checked out, there where a command runs, has one of these names."""
 
     names: tuple[str, ...]
+    runs: tuple[str, ...] = ()  # of the commands that `when: {runs: ...}` names, where it does
 
     def __call__(self, ctx: Context) -> bool:
-        return any(_selected(self.names, branch) for branch in branches(ctx))
+        return any(branch == "*" or _selected(self.names, branch) for branch in branches(ctx, self.runs))
 
     def why(self, ctx: Context) -> str:
-        found = ", ".join(f"`{branch}`" for branch in branches(ctx)) or "none"
+        found = ", ".join(f"`{branch}`" for branch in branches(ctx, self.runs)) or "none"
         return f"branch {', '.join(self.names)}: the branch is {found}"
 
 
-def branches(ctx: Context) -> tuple[str, ...]:
-    """The branches that git commands of a call work on: `git -C`, `cd` and `git switch` before them count. Of other
-    events and calls, the branch that is checked out in the event's folder."""
+def branches(ctx: Context, runs: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The branches that git commands of a call work on: `git -C`, `cd` and `git switch` before them count, and a push
+    works on the branch that it pushes to; `*` is every branch. Of other events and calls, the branch that is checked
+    out in the event's folder."""
     found: dict[str, None] = {}
     switched: dict[str, str] = {}
     commands = [command for command in getattr(ctx.event, "commands", ()) if command.name == "git"]
-    for command in commands:
-        root, words = _git_call(command)
+    for command in commands or [Command("git", cwd=ctx.cwd)]:
+        words = command_patterns.words_of(command)
+        root = _repository(words.folder)
         if target := _switched_to(words):
             switched[root] = target
-        else:
-            found |= dict.fromkeys([switched.get(root) or gitstate.current_branch(root)] if root else [])
-    if not commands:
-        root, _ = _git_call(Command("git", cwd=ctx.cwd))
-        found = dict.fromkeys([gitstate.current_branch(root)] if root else [])
+        elif not runs or command_patterns.selects(runs, command):
+            pushed = command_patterns.pushed_branches(words) if words.operands[:1] == ["push"] else [""]
+            here = switched.get(root) or (gitstate.current_branch(root) if root else "")
+            found |= dict.fromkeys(one or here for one in pushed)
     return tuple(filter(None, found))
 
 
-def _git_call(command: Command) -> tuple[str, tuple[str, ...]]:
-    """The repository that a git command works in, "" where it is not known, and its words from the subcommand on."""
-    folder, words = command.cwd, list(command.args)
-    while words[:1] and words[0].startswith("-"):
-        option = words.pop(0)
-        if option == "-C" and words:
-            folder = os.path.join(folder, words.pop(0))
-        elif option in ("-c", "--git-dir", "--work-tree", "--namespace") and words:
-            words.pop(0)
+def _repository(folder: str) -> str:
+    """The repository that a folder is in, "" where it is not known."""
     known = folder.startswith("/") and "\0" not in folder
     root = gitstate.repository(folder) if known else None
-    return (root[0] if root is not None else ""), tuple(words)
+    return root[0] if root is not None else ""
 
 
-def _switched_to(words: tuple[str, ...]) -> str:
-    """The branch that `git switch x` or `git checkout -b x` changes to."""
-    if words[:1] not in (("switch",), ("checkout",)) or "--" in words:
-        return ""
-    return next((word for word in words[1:] if not word.startswith("-")), "")
+def _switched_to(words: "command_patterns.CommandWords") -> str:
+    """The branch that `git switch x` or `git checkout -b x` changes to; `git checkout FILE` changes to none."""
+    verb, target, *more = (*words.operands, "", "")
+    makes = words.options.has("-b", "-B", "-c", "-C", "--create", "--orphan")
+    if verb == "switch" or (verb == "checkout" and makes):
+        return target
+    is_file = any(more) or os.path.lexists(os.path.join(words.folder, target))
+    return target if verb == "checkout" and not is_file else ""
 
 
 def _selected(globs: Iterable[str], name: str) -> bool:
@@ -235,6 +241,18 @@ def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context
     return any(path_globs.selects(globs, os.path.join(when.folder, name), when.folder) for name in changed)
 
 
+def _runs(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
+    return any(command_patterns.selects(patterns, command) for command in getattr(ctx.event, "commands", ()))
+
+
+def _commit_message(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
+    """Whether a commit has a message that matches; after `!`, one that does not."""
+    found = map(command_patterns.commit_message, getattr(ctx.event, "commands", ()))
+    texts = [text for text in found if text is not None]
+    return any((match.expression(one.removeprefix("!")).search(text) is None) is one.startswith("!")
+               for one in patterns for text in texts)  # fmt: skip
+
+
 def _prompt(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
     text = getattr(ctx.event, "prompt", None)
     return isinstance(text, str) and any(match.expression(one).search(text) for one in patterns)
@@ -262,6 +280,8 @@ def _permission_mode(when: EventTests, names: tuple[str, ...], ctx: Context) -> 
 _TESTS: Final[Mapping[str, Callable[[EventTests, Any, Context], bool]]] = {
     "file_exists": _file_exists,
     "changed_files": _changed_files,
+    "runs": _runs,
+    "commit_message": _commit_message,
     "prompt": _prompt,
     "has_secret": _has_secret,
     "agent": _agent,

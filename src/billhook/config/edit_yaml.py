@@ -28,7 +28,7 @@ def with_hooks(
         head = _HEAD + (_PARALLEL if parallel else "")
         piece = rendered(hooks, "  ", "\n")
         return f"{head}hooks:\n{piece}".encode(), (piece,)
-    before = _read(data, file)
+    before = plain(data, file)
     mark = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
     text = data.decode("utf-8-sig")
     at, piece = _place(text, file, hooks)
@@ -39,7 +39,7 @@ def with_hooks(
         if line := re.search(r"^(?:hooks|handlers)[ \t]*:", new, re.MULTILINE):
             new, pieces = new[: line.start()] + setting + new[line.start() :], (piece, setting)
     after = (mark + new).encode()
-    _same_otherwise(before, _read(after, file), hooks, file)
+    _same_otherwise(before, plain(after, file), hooks, file)
     return after, pieces
 
 
@@ -69,15 +69,15 @@ def is_bare(text: str) -> bool:
 
 def names_in(data: bytes | None, file: str) -> set[str]:
     """The names of the hooks in a file."""
-    found = (_hooks(_read(data, file)) if data is not None else None) or {}
+    found = (_hooks(plain(data, file)) if data is not None else None) or {}
     if isinstance(found, list):
         return {str(one.get("name") or one.get("id")) for one in found if isinstance(one, dict)}
     return set(found)
 
 
-def hooks_in(data: bytes, file: str) -> dict[str, dict[str, Any]]:
+def hooks_in(data: bytes | None, file: str) -> dict[str, dict[str, Any]]:
     """The hooks of a file that have a name, as they are written."""
-    found = _hooks(_read(data, file)) or {}
+    found = (_hooks(plain(data, file)) if data else None) or {}
     if isinstance(found, list):
         named = [dict(one) for one in found if isinstance(one, dict) and "name" in one]
         return {str(one.pop("name")): one for one in named}
@@ -98,14 +98,9 @@ def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def plain(data: bytes, file: str) -> dict[str, Any]:
-    """The whole content of a file, as plain data."""
-    return _read(data, file)
-
-
 def says_parallel(data: bytes | None, file: str) -> bool:
     """Whether a file sets how its hooks run: in parallel, or one after another."""
-    content = _read(data, file) if data is not None else {}
+    content = plain(data, file) if data is not None else {}
     settings = content.get("settings")
     return "parallelExecution" in content or (isinstance(settings, dict) and "parallelExecution" in settings)
 
@@ -135,13 +130,13 @@ def _dumped(value: object, indent: str, newline: str) -> str:
     return "".join((indent + line).rstrip() + newline for line in lines[:-1])
 
 
-def _read(data: bytes, file: str) -> dict[str, Any]:
+def plain(data: bytes, file: str) -> dict[str, Any]:
+    """The whole content of a file, as plain data. Raises FaultyFileError."""
     node = faultless(data, file, file)
-    plain = node.plain() if node is not None else {}
-    if not isinstance(plain, dict):
-        hint = "write `hooks:` and names below it"
-        raise FaultyFileError("the file must contain a mapping", place=f"{file}:1", hint=hint)
-    return plain
+    found = node.plain() if node is not None else {}
+    if not isinstance(found, dict):
+        raise FaultyFileError("the file is no mapping", place=f"{file}:1", hint="write `hooks:` and names below it")
+    return found
 
 
 def _place(text: str, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[int, str]:
@@ -230,7 +225,7 @@ def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> by
     """The file with the sections of a recipe. Raises FaultyFileError, and BillhookError if it had to be rewritten."""
     import yaml
 
-    before = _read(data, file) if data else {}
+    before = plain(data, file) if data else {}
     mark, text = _text(_FIRST.encode() if data is None else data)
     try:
         for key, block in sections.items():
@@ -238,7 +233,7 @@ def with_sections(data: bytes | None, file: str, sections: dict[str, str]) -> by
     except yaml.YAMLError:  # the whole file is in brackets
         _check(False, "added", file)
     after = (mark + text).encode()
-    _check(_read(after, file) == _merged(before, sections, file), "added", file)
+    _check(plain(after, file) == _merged(before, sections, file), "added", file)
     return after
 
 
@@ -249,7 +244,7 @@ def without_sections(data: bytes, file: str, sections: dict[str, str]) -> bytes 
     for key, block in reversed(sections.items()):
         text = _without_block(text, key, block)
     after = (mark + text).encode()
-    if not _is_rest(_read(after, file) if after else {}, _read(data, file), sections):
+    if not _is_rest(plain(after, file) if after else {}, plain(data, file), sections):
         raise LookupError(file)
     return None if text == _FIRST else after
 
@@ -257,12 +252,12 @@ def without_sections(data: bytes, file: str, sections: dict[str, str]) -> bytes 
 def without_hooks(data: bytes, file: str, names: set[str]) -> bytes:
     """The file without these hooks and without the tests that name them."""
     mark, text = _text(data)
-    before = _read(data, file)
+    before = plain(data, file)
     for key in ("tests", *_KEYS):
         text = _without_entries(text, key, names)
     after = (mark + text).encode()
     wanted = {key: value for key, value in before.items() if key not in ("tests", *_KEYS)}
-    rest = {key: value for key, value in _read(after, file).items() if key not in ("tests", *_KEYS)}
+    rest = {key: value for key, value in plain(after, file).items() if key not in ("tests", *_KEYS)}
     _check(rest == wanted and not names & names_in(after, file), "removed", file)
     return after
 

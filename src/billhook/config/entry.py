@@ -358,8 +358,7 @@ class EntryReader:
                 rule = "deny"
             elif word.lower() not in FAILURE_RULES:
                 hint = suggestion(word, FAILURE_RULES, "one of allow, deny (also spelt block), ask")
-                message = f"unknown value of `{self.spelt('on_failure')}`: `{word}`"
-                self.find("BH206", message, node, hint=hint, fatal=True)
+                self.find("BH206", f"`{self.spelt('on_failure')}` can't be `{word}`", node, hint=hint, fatal=True)
                 rule = "deny"  # the key shows that a strict hook was meant
             else:
                 rule = FAILURE_RULES[word.lower()]

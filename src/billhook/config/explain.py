@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from billhook.agents import AGENTS
 from billhook.builtins.guard import Guard
+from billhook.builtins.rate_limit import RateLimiter
 from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.conditions import EventTests, NotAgain, OnBranch, OnPaths
@@ -341,6 +342,8 @@ def _known_answer(row: HookRow, step: Step, ctx: Context) -> Answer | None:
 def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
     if answer is not None and answer.data and isinstance(step.run, Guard):
         yield from filter(None, [answer.data["how_to_allow"]])
+    if isinstance(step.run, RateLimiter):
+        yield from (f"{limit.in_words}, then {limit.then}" for limit, _ in step.run.limits)
     if step.matcher.problem:
         yield f"its matcher `{step.hook.match}` can't be read, so it matches everything: {step.matcher.problem}"
     if step.when_late is not None:

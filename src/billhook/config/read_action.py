@@ -101,7 +101,7 @@ def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
     word = entry.text(field)
     if word is None or word in known:
         return word or ""
-    message = f"unknown value of `{entry.spelt(field)}`: `{word}`"
+    message = f"`{entry.spelt(field)}` can't be `{word}`"
     entry.find("BH206", message, entry.seen[field], hint=suggestion(word, known), fatal=True)
     return ""
 
@@ -161,7 +161,7 @@ def _headers(entry: "EntryReader") -> Iterator[tuple[str, str]]:
     if isinstance(node.value, FieldNodes) and all(isinstance(value.value, str) for _, value in node.value):
         yield from ((str(key.value), str(value.value)) for key, value in node.value)
     else:
-        entry.wrong_type("headers", node, "a mapping of strings")
+        entry.wrong_type("headers", node, "a mapping whose values are strings")
 
 
 _NEEDS_TEXT: Final = ("inject", "notify", "keep_going")

@@ -64,7 +64,7 @@ def once(entry: "EntryReader") -> str:
         entry.find("BH510", "`once` has no effect here", node, hint="remove it")
     else:
         hint = suggestion(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
-        entry.find("BH206", f"unknown value of `once`: `{node.value}`", node, hint=hint, fatal=True)
+        entry.find("BH206", f"`once` can't be `{node.value}`", node, hint=hint, fatal=True)
     return ""
 
 
@@ -75,8 +75,13 @@ def cooldown(entry: "EntryReader") -> float:
         return 0.0
     read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
     if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
-        hint = "for example `cooldown: 30s`, `5m` or `2h`"
-        entry.find("BH206", f"`cooldown` can't be `{node.value}`", node, hint=hint, fatal=True)
+        entry.find(
+            "BH206",
+            f"`cooldown` can't be `{node.value}`",
+            node,
+            hint="for example `cooldown: 30s`, `5m` or `2h`",
+            fatal=True,
+        )
         return 0.0
     return float(read[1]) * _UNITS[read[2]]
 
@@ -132,9 +137,9 @@ def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
         entry.find("BH218", f"`{name}` must be true or false", node, hint=f"write `{name}: true`", fatal=True)
         return True
     found = texts(entry, node, name)
-    for text in found if name == "prompt" else ():
+    for text in found if name in ("prompt", "commit_message") else ():
         try:
-            expression(text)
+            expression(text.removeprefix("!") if name == "commit_message" else text)
         except Exception as error:
             entry.find(
                 "BH218",
@@ -143,4 +148,7 @@ def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
                 hint="fix the expression (RE2 syntax)",
                 fatal=True,
             )
+    if name == "runs" and not all(text.lstrip("!")[:1].isalnum() for text in found):
+        hint = 'for example `runs: [git push, "!git push --dry-run"]`'
+        entry.find("BH218", "`runs` names no program", node, hint=hint, fatal=True)
     return found

@@ -17,6 +17,7 @@ import yaml
 
 from billhook.config.cases import event_of
 from billhook.core.errors import UsageError
+from billhook.core.events import EVENTS
 from billhook.core.text import suggest
 
 SECTIONS: Final = ("builtins", "hooks", "tests")
@@ -50,7 +51,7 @@ class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if isinstance(self.default, str):
             return text
         if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-            raise UsageError(f"`{name}` is `{text}`; it must be a whole number from 1 on", hint="write one")
+            raise UsageError(f"`{name}` is `{text}`", hint=f"write a whole number from 1 on: --set {name}=10")
         return int(text)
 
 
@@ -87,6 +88,23 @@ class Recipe(msgspec.Struct, frozen=True):
         for name in self.parameters:
             words += ["--set", f"{name}={given[name]}"] if name in given else []
         return shlex.join(words)
+
+    def demonstration(self, given: Mapping[str, str]) -> list[str]:
+        """Shell lines that show it at work: what has to be there first, an event, and what became of it."""
+        values = {name: _example(one) for name, one in self.values(given).items()}
+        case = dict(self.show or {"explain": "ls"})
+        for name in case.keys() - {"event"}:
+            key = name if name in ("write", "fire") else "run"  # the others are lines for a shell
+            case[name] = _replaced(case[name], key, values, self.parameters) or case[name]
+        words = ["explain", case["explain"]] if "explain" in case else ["fire", *fire_arguments(case)]
+        return [*filter(None, (case.get("first"), shlex.join(["billhook", *words]), case.get("then")))]
+
+
+def _example(value: Any) -> Any:
+    """One name that a list of globs is about."""
+    if not isinstance(value, list):
+        return value
+    return re.sub(r"\*+", "example", re.sub(r"(?<=\w)\*$", "", value[0].removeprefix("!")))
 
 
 def plain(sections: Mapping[str, str]) -> dict[str, Any]:
@@ -160,7 +178,9 @@ def _made(name: str, source: str, text: str, root: Any, said: Any) -> Recipe:
         raise ValueError("`hooks` and `tests` must be on separate lines")
     if not all(isinstance(said[key], list if key == "tests" else dict) for key in made.texts):
         raise ValueError("`hooks` must be a mapping, and `tests` a list")
-    if made.show and not isinstance(event_of(made.show).get("hook_event_name"), str):
+    if not all(isinstance(text, str) for key, text in made.show.items() if key != "event"):
+        raise ValueError("`show` must have strings")
+    if made.show and not isinstance(event_of(made.show).get("hook_event_name", made.show.get("explain")), str):
         raise ValueError("`show` names no event")
     return made
 
@@ -238,6 +258,8 @@ def fire_arguments(case: Mapping[str, Any]) -> Sequence[str]:
     """The arguments of `billhook fire` for `{bash: ls}`, `{write: file}`, `{prompt: text}` or a whole `event`."""
     event = event_of(case)
     name, tool = event.pop("hook_event_name"), event.pop("tool_name", None)
+    if tool is None and "tool_name" in getattr(EVENTS.get(name), "__struct_fields__", ()):
+        tool, event = "Bash", {"tool_input": {"command": "ls"}}
     words = [str(name), *(["--tool", str(tool)] if tool else [])]
     given = event.get("tool_input") if tool else event
     output = ["--output", json.dumps(event["tool_response"])] if "tool_response" in event else []

@@ -78,12 +78,12 @@ _REFERENCE: Final = re.compile(rf"(\$?)\$\{{({'|'.join(NAMES)}|results\.[\w.-]+)
 
 
 def used_in(text: str) -> bool:
-    """Whether a text contains a variable of the event."""
+    """Whether a string contains a variable of the event."""
     return "${" in text and _REFERENCE.search(text) is not None
 
 
 def rendered(text: str, ctx: Context, paths: OnPaths | None = None) -> str:
-    """A text for people and models with the event's values in it; `$${tool}` stays `${tool}`."""
+    """Text for people and models with the event's values in it; `$${tool}` stays `${tool}`."""
     return _filled(text, lambda found: _shown(found, ctx, paths))
 
 
@@ -122,7 +122,7 @@ def _filled(text: str, value: Callable[["re.Match[str]"], str]) -> str:
 
 
 def _shown(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:
-    """A value in a text. A line break in a name must not look like another sentence."""
+    """A value for people or models. A line break in a name must not look like another sentence."""
     if found[2] == "file_paths":
         return ", ".join(map(_in_one_line, _files(ctx, paths)))[:_LONGEST]
     value = _value(found, ctx, paths)[:_LONGEST]

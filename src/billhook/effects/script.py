@@ -706,7 +706,7 @@ class _ScriptReader:
             self.at = last + len(target) + 1
             return body
         body = self.text[self.at : last]
-        if body.endswith("\\") or body == target or body.endswith(f"\n{target}"):
+        if body == target or body.endswith(("\\", f"\n{target}")):
             return None
         self.at, self.complete = self.end, False
         return body if not body or body.endswith("\n") else f"{body}\n"

@@ -1,4 +1,4 @@
-"""`billhook agent`: run an agent among your hooks, or resume an earlier session."""
+"""`billhook agent`: run an agent with your hooks, or resume an earlier session."""
 
 import asyncio
 import functools
@@ -34,20 +34,20 @@ from billhook.store.state import FileState
 _NAMED = 5  # sessions that a hint names
 
 
-def session_meant(word: str, here: LogScope) -> str:
-    """The id of the session that a word means: the id itself, a name, the beginning of an id, or `.`. UsageError, with
-    what there is, when none of this project that has a transcript is meant."""
+def find_session(word: str, here: LogScope) -> str:
+    """The id of a session, given its id, its name, a prefix of its id, or `.`. Raises UsageError with suggestions if no
+    session of this project with a transcript matches."""
     sessions = _resumable(here)
     if word == ".":
         if not sessions:
-            raise UsageError("there is no session to resume here", hint="start one: billhook agent -p '...'")
+            raise UsageError("there is no session to resume here", hint="start one with billhook agent -p '...'")
         return next(iter(sessions))
     if word and _has_transcript(word, here):
         return word
     named = [id_ for id_, name in sessions.items() if name == word]
     begun = [id_ for id_ in sessions if len(word) >= FEWEST and id_.startswith(word)]
     if not named and len(begun) > 1:
-        hint = f"give more of it: {', '.join(begun[:_NAMED])}"
+        hint = f"use more characters: {', '.join(begun[:_NAMED])}"
         raise UsageError(f"the ids of {len(begun)} sessions begin with `{word}`", hint=hint)
     if found := named or begun:
         return found[0]
@@ -62,7 +62,7 @@ def _has_transcript(session_id: str, here: LogScope) -> bool:
 
 
 def _resumable(here: LogScope) -> dict[str, str]:
-    """The sessions of this project that have a transcript, id to name, newest first; where none has a name, its id."""
+    """The sessions of this project that have a transcript, id to name, newest first. Without names, ids are used."""
     with suppress(StoreError):
         recent = Sessions(FileState(here.root)).recent(here.project)
         if named := {one.session_id: one.name for one in recent if _has_transcript(one.session_id, here)}:
@@ -77,9 +77,9 @@ def _resumable(here: LogScope) -> dict[str, str]:
 def _what_there_is(names: Iterable[str]) -> str:
     there = list(dict.fromkeys(names))
     if not there:
-        return "none has a transcript here; only sessions of `billhook agent` have one"
+        return "no session here has a transcript; only sessions of `billhook agent` have one"
     more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
-    return f"there are {', '.join(there[:_NAMED])}{more}; `.` is the newest"
+    return f"sessions here: {', '.join(there[:_NAMED])}{more}; `.` is the newest"
 
 
 # `billhook agent`:
@@ -88,18 +88,18 @@ def _what_there_is(names: Iterable[str]) -> str:
     epilog="""\b
 Examples:
   billhook agent                                 a chat
-  billhook agent -p 'tidy up' > answer           one prompt, its answer alone
-  git diff | billhook agent                      all of stdin is the prompt
-  billhook agent --resume . -p 'go on'           the newest session here goes on
-  billhook agent --model scripted:t.yaml -p hi   without a key, as a file has it
-  billhook agent -p hi --json                    typed events, one a line
+  billhook agent -p 'tidy up' > answer           one prompt; stdout has only the answer
+  git diff | billhook agent                      the prompt is all of stdin
+  billhook agent --resume . -p 'go on'           continue the newest session here
+  billhook agent --model scripted:t.yaml -p hi   answers from a file, without a key
+  billhook agent -p hi --json                    typed events, one per line
 
 \b
 Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
 output that can't be written, 130 interrupted (128 and its number for other
 signals).""",
 )
-@option("-p", "--prompt", "TEXT", "One prompt: the agent works until it is done, and ends.")
+@option("-p", "--prompt", "TEXT", "One prompt: the agent works until it is done, and exits.")
 @option(
     "--model",
     "M",
@@ -111,24 +111,24 @@ signals).""",
     "--permission-mode",
     "mode",
     "M",
-    "default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: what the settings say]",
+    "default, acceptEdits, plan, dontAsk or bypassPermissions.  [default: from the settings]",
     callback=among(MODES),
 )
-@option("--resume", "ID", "Go on with a session: its id, its name, or `.` for the newest here.")
+@option("--resume", "ID", "Continue a session: its id, its name, or `.` for the newest here.")
 @flag("--init", "Fire Setup (init) first.")
 @flag("--maintenance", "Fire Setup (maintenance) first.")
-@option("--context-budget", "budget", "TOKENS", "Compact the conversation when it is longer.", type=int)
-@flag("--json", "as_json", "Print typed events, one line of JSON each.")
+@option("--context-budget", "budget", "TOKENS", "Compact the conversation if it gets longer.", type=int)
+@flag("--json", "as_json", "Print typed events as JSON lines.")
 def verb(**given: Any) -> int:
     """Run an agent in this folder: a model, tools (Bash, Read, Write, Edit, Task ...) and your hooks around every step.
 
-    What hooks decide is shown where it happens: who denied, why, in how many milliseconds. In a chat /help shows the
-    commands; Ctrl-C stops the turn, twice the session.
+    Shows inline which hook decided what, why, and in how many milliseconds. In a chat, /help shows the commands. Ctrl-C
+    stops the turn; pressed twice, it ends the session.
     """
     if given["budget"] is not None and given["budget"] < 1:
         raise UsageError("--context-budget must be at least 1", hint="a number of tokens, as in --context-budget 50000")
     if given["init"] and given["maintenance"]:
-        raise UsageError("--init and --maintenance are two triggers of Setup", hint="run one after the other")
+        raise UsageError("--init and --maintenance can't be combined", hint="run one after the other")
     run = _AgentRun(given)
     process_tree.adopt_orphans()
     try:
@@ -143,9 +143,9 @@ class _AgentRun:
         self.given = given
         self.model = open_model(given["model"], os.environ)
         self.config = guarding(given["configs"])
-        self.resume = "" if given["resume"] is None else session_meant(given["resume"], here())
+        self.resume = "" if given["resume"] is None else find_session(given["resume"], here())
         self.prompt = _prompt(given["prompt"])
-        self.close: Callable[[], None] = lambda: None  # ends hooks that still run in the background
+        self.close: Callable[[], None] = lambda: None  # ends background hooks that still run
 
     async def main(self) -> int:
         """The whole session; the exit code."""
@@ -198,7 +198,7 @@ class _AgentRun:
                 interrupts.leave(agent.session.end_background)
 
     def _asker(self, terminal: Terminal) -> Any:
-        """Asks the person; None where there is nobody."""
+        """A function that asks the user; None without a terminal."""
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             return None
 
@@ -215,26 +215,28 @@ _CODES = {"done": 0, "blocked": 1, "stopped": 1, "failed": 1, "interrupted": 130
 
 
 def _rules_that_wait(rules: Rules) -> list[str]:
-    """At most one line about allow rules that are not approved, and one about rules that are wrong."""
+    """At most one line about allow rules that are not approved, and one about invalid rules."""
     found = []
     if pending := rules.pending:
         number = sum(len(waiting.rules) for waiting in pending)
         are, do, them = ("is", "does", "it") if number == 1 else ("are", "do", "them")
         where = f"{', '.join(waiting.shown for waiting in pending)} (`billhook trust` shows {them})"
-        found.append(f"{counted(number, 'allow rule')} {are} not approved and {do} not count: {where}")
+        found.append(f"{counted(number, 'allow rule')} {are} not approved and {do} not apply: {where}")
     if problems := rules.problems:
         first = problems[0]
-        found.append(f"a permission rule is wrong: {first.place}: {first.message} (`billhook check` shows all)")
+        where = f"{first.place}: {first.message} (`billhook check` shows all problems)"
+        found.append(f"a permission rule is invalid: {where}")
     return found
 
 
 def _prompt(given: str | None) -> str | None:
-    """The one prompt: of -p, or all of standard input when that is no terminal; None: a chat."""
+    """The single prompt: from -p, or all of standard input if that is not a terminal; None: a chat."""
     if given is None and is_terminal(sys.stdin):
         return None
     text = given or ""
     if given is None and sys.stdin is not None:
         text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not text.strip():
-        raise UsageError("the prompt is empty", hint="billhook agent -p 'what to do'; without -p in a terminal: a chat")
+        hint = "use `billhook agent -p 'what to do'`, or leave out -p in a terminal for a chat"
+        raise UsageError("the prompt is empty", hint=hint)
     return text

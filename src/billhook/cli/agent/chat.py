@@ -1,4 +1,4 @@
-"""The person at the terminal: the lines they type while the loop goes on, and Ctrl-C."""
+"""The user at the terminal: the lines they type while the loop runs, and Ctrl-C."""
 
 import asyncio
 import os
@@ -18,25 +18,23 @@ from billhook.core.text import suggest
 
 T = TypeVar("T")
 
-_STOP, _HINT, _LAST = "stopping ...", "Ctrl-C once more ends the session", "ending the session ..."
+_STOP, _HINT, _LAST = "stopping ...", "press Ctrl-C again to end the session", "ending the session ..."
 LONGEST: Final = 4095
-"""Bytes of a line. The driver of a terminal throws away what comes after them, and nobody can tell whether there was
-something."""
+"""Bytes of a line. The terminal driver discards what comes after them without notice."""
 _CUT: Final = (
-    f"the terminal cut this line at {LONGEST:,} bytes, so nothing of it was used; "
-    "use `billhook agent < file` for a long prompt"
+    f"the terminal cut this line at {LONGEST:,} bytes, so it was ignored; use `billhook agent < file` for a long prompt"
 )
-FORGOTTEN: Final = 2.0  # seconds after which a Ctrl-C that stopped a turn does not count any more as the first of two
+FORGOTTEN: Final = 2.0  # seconds after which a Ctrl-C that stopped a turn no longer counts as the first of two
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Signals that end a session. The first Ctrl-C only stops the turn.
 
 
-_Waiting = tuple[str, "asyncio.Future[str | None]"]  # what somebody is asked, and who gets the line
+_Waiting = tuple[str, "asyncio.Future[str | None]"]  # the prompt, and the future that gets the line
 
 
 class Terminal:
-    """Reads lines without holding up the event loop. The terminal stays as it is: whoever edits a line is its driver.
+    """Reads lines without blocking the event loop. The terminal's mode is not changed: its driver edits the lines.
 
-    Several may wait for a line: a question comes before the prompt that it broke into.
+    Several readers may wait for a line: a question comes before the prompt that it interrupted.
     """
 
     def __init__(self, screen: Screen, descriptor: int = 0) -> None:
@@ -46,7 +44,7 @@ class Terminal:
         self._asking = asyncio.Lock()
 
     async def line(self, prompt: str, *, urgent: bool = False) -> str | None:
-        """The next line, without its end; None: there is none any more (Ctrl-D)."""
+        """The next line, without its end; None: the input has ended (Ctrl-D)."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str | None] = loop.create_future()
         waiting = prompt, future
@@ -71,8 +69,8 @@ class Terminal:
     async def answer(
         self, question: str, prompt: str, read: Callable[[str], T | None], otherwise: T, *, expected: str
     ) -> T:
-        """The answer to a question, one at a time; `otherwise` when there is nobody any more. What was typed before
-        the question was there is no answer to it; who types something else is told what is `expected`."""
+        """The answer to a question, one question at a time; `otherwise` if the input has ended. Input from before the
+        question is discarded. After an invalid answer the user is told what is `expected`."""
         import termios
 
         async with self._asking:
@@ -89,7 +87,7 @@ class Terminal:
                 question = expected
 
     def _read(self) -> None:
-        """The terminal has a line; or what stands before a Ctrl-D, which is none yet; or its end."""
+        """The terminal has data: a line, the beginning of one (before a Ctrl-D), or the end of the input."""
         try:
             data = os.read(self._descriptor, 1 << 16)
         except BlockingIOError:
@@ -111,10 +109,10 @@ class Terminal:
 
 
 class Interrupts:
-    """What a signal does: the first Ctrl-C stops the turn, a second one the session, and so do other signals at once.
+    """Handles signals: the first Ctrl-C stops the turn, a second one ends the session; other signals end it at once.
 
-    Lives as long as the event loop. Once the session ends, signals only end hooks in the background: its last hooks
-    have a short deadline of their own.
+    Lives as long as the event loop. While the session ends, signals only end background hooks: its last hooks have a
+    short deadline.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -124,11 +122,11 @@ class Interrupts:
         self._pressed = 0
         self._stopped: tuple[asyncio.Task[Any], float] | None = None  # the turn that the last Ctrl-C stopped, and when
         self._hurry: Callable[[], None] | None = None  # set while the session ends
-        self.at_prompt = False  # the person is asked what to do next: the first Ctrl-C only empties the line
-        self.code = 0  # the exit code, when a signal ended the session
+        self.at_prompt = False  # waiting for the next prompt: the first Ctrl-C only clears the line
+        self.code = 0  # the exit code, if a signal ended the session
 
     def catch(self) -> None:
-        """From now on signals come here."""
+        """Start to handle signals."""
         if sys.platform == "win32":
             return
         for name in ENDING:
@@ -137,22 +135,22 @@ class Interrupts:
                 asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
 
     def ignore(self) -> None:
-        """Everything is over but the cleaning up: whatever signal comes now, we end as we were about to."""
+        """Block signals during the final cleanup: the exit code is decided."""
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_BLOCK, {getattr(signal, name) for name in ENDING})
 
     def typed(self) -> None:
-        """The person did something else than to press Ctrl-C."""
+        """The user typed something, so earlier Ctrl-Cs no longer count."""
         self._pressed, self._stopped = 0, None
 
     def leave(self, hurry: Callable[[], None]) -> None:
-        """The session is about to end by itself; `hurry` ends what it still waits for."""
+        """The session is about to end; `hurry` ends what it still waits for."""
         self._hurry = hurry
         if self.code:
             hurry()
 
     async def turn(self, work: Coroutine[Any, Any, T], agent: AgentLoop) -> T | TurnEnded:
-        """Work that the person can stop: then it ended as interrupted, and everything is cleaned up."""
+        """Run work that the user can stop; a stopped turn is cleaned up, and ends as interrupted."""
         task: asyncio.Task[T] = asyncio.ensure_future(work)
         self._turn = task
         try:
@@ -184,13 +182,13 @@ class Interrupts:
 
 
 # A plain chat in the terminal:
-IDLE: Final = 60.0  # seconds without a word after which the person is notified that the agent waits
+IDLE: Final = 60.0  # seconds without input after which a Notification is fired
 PROMPT: Final = "> "
 COMMANDS: Final = {
-    "/compact": "replace the conversation by a summary; what follows says what to keep",
-    "/clear": "begin anew: another session, nothing said yet",
-    "/help": "this",
-    "/exit": "end (also Ctrl-D); Ctrl-C stops the turn, twice the session",
+    "/compact": "replace the conversation with a summary; text after the command tells what to keep",
+    "/clear": "start a new session with an empty conversation",
+    "/help": "show this help",
+    "/exit": "end the session (also Ctrl-D); Ctrl-C stops the turn, pressed twice it ends the session",
 }
 _COMMAND: Final = re.compile(r"(/[a-zA-Z]*)(?:\s+(.*))?", re.S)
 
@@ -214,7 +212,7 @@ class Chat:
         self._clear, self._tell, self._idle = clear, tell, idle
 
     async def run(self) -> TurnEnded:
-        """Until the person has had enough, or a signal or a hook ends it."""
+        """Run until the user, a signal or a hook ends the session."""
         session = self.agent.session
         if session.stopped is not None:
             ended = TurnEnded("stopped", session.stopped)
@@ -231,7 +229,7 @@ class Chat:
         return TurnEnded("interrupted", "", self.agent.usage)
 
     async def _next(self) -> Work | None:
-        """What is to be done next: what the person says, or what a background task left open; None: nothing more."""
+        """The next work: the user's line, or an unfinished background task; None: the user ended the chat."""
         line = asyncio.ensure_future(self.terminal.line(PROMPT))
         settled = asyncio.ensure_future(self.agent.team.settle())
         self.interrupts.at_prompt = True
@@ -242,7 +240,7 @@ class Chat:
                 return self.agent.answer(still_open)
             if still_open:
                 self.agent.session.add_context(still_open)
-            return self._meant(line.result())
+            return self._work_for(line.result())
         finally:
             self.interrupts.at_prompt = False
             line.cancel()
@@ -250,20 +248,20 @@ class Chat:
             await asyncio.wait([line, settled])
 
     async def _wait(self, line: "asyncio.Task[str | None]", settled: "asyncio.Task[str]") -> None:
-        """Until there is a line, or something that a background task left open. Who is silent is notified, once."""
+        """Wait for a line, or for an unfinished background task. Fires one Notification if the user is idle."""
         waiting: set[asyncio.Task[Any]] = {line, settled}
-        patience: float | None = self._idle
+        timeout: float | None = self._idle
         while not line.done() and not (settled.done() and settled.result()):
             waiting.difference_update([settled] if settled.done() else [])
-            done, _ = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if not done:
-                patience = None
+                timeout = None
                 await self.agent.session.notify("the agent waits for your input", type="idle_prompt")
 
     # -- commands
 
-    def _meant(self, line: str | None) -> Work | None:
-        """What a line wants; None: the end."""
+    def _work_for(self, line: str | None) -> Work | None:
+        """The work for a line; None: the end of the chat."""
         if line is None:
             self._tell("")
             return None
@@ -290,11 +288,11 @@ class Chat:
 
     async def _compact(self, instructions: str) -> TurnEnded | None:
         if not self.agent.messages:
-            self._tell("nothing was said yet")
+            self._tell("the conversation is empty")
             return None
         try:
             if not await self.agent.compact("manual", instructions or None):
-                self._tell("not compacted: a hook was against it")
+                self._tell("not compacted: a hook blocked it")
         except ModelError as error:
             await self.agent.session.failed(error.kind, details=error.details or None, last_message=str(error))
             return TurnEnded("failed", str(error), self.agent.usage)

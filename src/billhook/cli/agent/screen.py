@@ -1,6 +1,6 @@
-"""What a person sees of an agent's run: its text as it comes, and a line for what tools and hooks do.
+"""The screen of an agent's run: the model's text as it comes, and a line for each action of tools and hooks.
 
-The model's text is for standard output, all else for standard error: `billhook agent -p ... > answer` gets the answer.
+The model's text goes to standard output, all else to standard error: `billhook agent -p ... > answer` gets the answer.
 """
 
 import asyncio
@@ -20,32 +20,32 @@ from billhook.core import strictjson, tools
 from billhook.core.text import counted, one_line, visible
 from billhook.engine.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
 
-SLOW: Final = 0.5  # seconds after which a hook is said to be still running
+SLOW: Final = 0.5  # seconds after which a hook is reported as still running
 _RESULT_LINES: Final = 3
-_SAYINGS: Final = {
+_LABELS: Final = {
     "denied": ("denied by", "red"),
     "objected": ("objected to by", "red"),
     "asked": ("asked by", "yellow"),
     "deferred": ("deferred by", "yellow"),
     "allowed": ("allowed by", "green"),
     "stopped": ("stopped by", "red"),
-    "kept_going": ("more wanted by", "yellow"),
+    "kept_going": ("more work requested by", "yellow"),
     "rewrote_input": ("input rewritten by", "cyan"),
     "rewrote_output": ("output rewritten by", "cyan"),
     "told_model": ("context from", "cyan"),
     "told_user": ("message from", "cyan"),
     "failed": ("failed:", "yellow"),
     "failed_open": ("FAILED OPEN:", "red"),
-    "warned": ("not taken whole:", "yellow"),
+    "warned": ("partly ignored:", "yellow"),
 }
 _QUIET: Final = frozenset({"session-naming", "turn-tracker"})
-"""Built-ins that tell the model at each start what the person knows anyway."""
+"""Built-ins that tell the model at each start what the user already knows."""
 
 
 class _Stdout:
-    """Standard output, which may be full: the run goes on then, because what it does was asked for."""
+    """Standard output, which may fail: the run continues then, because its actions matter more."""
 
-    unwritten = False  # something of it is lost, and not because its reader has seen enough
+    unwritten = False  # some output was lost, and not because its reader closed the pipe
 
     def lose(self, error: OSError) -> None:
         not_written(error)
@@ -53,7 +53,7 @@ class _Stdout:
 
 
 class JsonStream(_Stdout):
-    """Everything as JSON, one typed event a line, on standard output."""
+    """Prints typed events as JSON lines on standard output."""
 
     def __call__(self, event: Any) -> None:
         try:
@@ -64,25 +64,25 @@ class JsonStream(_Stdout):
 
 class Screen(_Stdout):
     """The terminal. Lives as long as the run. `streams`: the model's text is shown as it comes; otherwise only the last
-    one is for standard output, whole, and what it said on the way goes to standard error. `later`: hooks that nobody
-    waits for, however long they take."""
+    message goes to standard output, and earlier ones go to standard error. `later`: background hooks, which are never
+    reported as slow."""
 
     def __init__(self, *, hooks: int, streams: bool, later: Collection[str] = ()) -> None:
         self._hooks, self._streams = hooks, streams
         self._verbatim = not is_terminal(sys.stdout)
-        self._held: list[str] | None = []  # lines that wait for the first one, which says what this is
+        self._held: list[str] | None = []  # lines that wait for the first one, the session's header
         self._in_line = self._streamed = False
         self._prompt = ""
-        self._last = ""  # what the model said last, not shown yet
+        self._last = ""  # the model's last message, not shown yet
         self._callers: dict[str | None, str] = {}
-        """Who made the calls that are open: an event knows a teammate's type only."""
+        """The callers of open calls: an event only has a teammate's type."""
         self._mates: dict[str, str] = {}  # teammates by their ids
-        self._refused = False  # a hook's line says why the prompt was blocked
+        self._refused = False  # a hook's line shows why the prompt was blocked
         self._denied: set[str | None] = set()
         self._slow = _SlowHooks(self.urgent, later)
 
     def __call__(self, event: Any) -> None:
-        """ui.Show something that happened."""
+        """Show an event of the run."""
         match event:
             case ui.SessionStarted():
                 self._begin(event)
@@ -90,7 +90,7 @@ class Screen(_Stdout):
                 self._streamed = True
                 self._write(event.text)
             case ui.MessageShown():
-                self._said(event)
+                self._message(event)
             case ui.ToolCalled():
                 self._called(event)
             case ui.ToolEnded():
@@ -121,25 +121,25 @@ class Screen(_Stdout):
             _put(self._prompt.rpartition("\n")[2])
 
     def urgent(self, text: str) -> None:
-        """A line that does not wait for the first one."""
+        """A line that does not wait for the header."""
         self.flush()
         self.line(text)
 
     def interrupted(self, text: str) -> None:
-        """A line in answer to Ctrl-C, in place of what the terminal shows for it."""
+        """A line in answer to Ctrl-C; replaces the `^C` that the terminal prints."""
         self.flush()
         if not self._in_line and not self._prompt and _can_wipe():
             _put("\r\x1b[K")
         self.line(text)
 
     def flush(self) -> None:
-        """ui.Show what waits, whatever comes."""
+        """Show the held lines now."""
         held, self._held = self._held or [], None
         for text in held:
             self.line(text)
 
     def prompt(self, text: str) -> None:
-        """Ask the person for a line; nothing: they have answered."""
+        """Show a prompt; empty: the user has answered it."""
         if text:
             self.flush()
             self._wipe_prompt()
@@ -152,17 +152,17 @@ class Screen(_Stdout):
         self._prompt = text
 
     def withdraw(self) -> None:
-        """Take the prompt away: nobody will answer it."""
+        """Remove the prompt: no answer is expected any more."""
         self._wipe_prompt()
         self._prompt = ""
 
     def _break_line(self) -> None:
-        """What comes now does not belong to the model's line; in a file of its own that line stays whole."""
+        """End the model's line before other output. If stdout is a file, its lines stay whole."""
         if self._in_line and not self._verbatim:
             self._write("\n")
 
     def _wipe_prompt(self) -> None:
-        """What comes now stands in place of the prompt, or below it."""
+        """Remove the prompt, or end its line, before other output."""
         if self._prompt:
             _put("\r\x1b[K" if _can_wipe() else "\n")
 
@@ -177,7 +177,7 @@ class Screen(_Stdout):
         self._held = [first, *(self._held or [])]
         self.flush()
 
-    def _said(self, event: ui.MessageShown) -> None:
+    def _message(self, event: ui.MessageShown) -> None:
         if event.agent != "main":
             if event.text:
                 self.line(f"{_who(event.agent)}{one_line(event.text, width() - len(event.agent) - 2)}")
@@ -185,7 +185,7 @@ class Screen(_Stdout):
             self._on_the_way()
             self._last = event.text
         else:
-            self._write("" if self._streamed else event.text)  # not every model gives it piece by piece
+            self._write("" if self._streamed else event.text)  # not every model streams its text
             self._write("\n" * self._in_line)
             self._streamed = False
 
@@ -205,7 +205,7 @@ class Screen(_Stdout):
         self._denied.discard(event.tool_use_id)
         self._callers.pop(event.tool_use_id, None)
         if denied and event.is_error:
-            return  # the hook's line says it
+            return  # the hook's line shows it
         lines = [line for line in event.content.split("\n") if line.strip()]
         for number, line in enumerate(lines[:_RESULT_LINES]):
             mark = "error: " if event.is_error and number == 0 else ""
@@ -223,7 +223,7 @@ class Screen(_Stdout):
             if deed.did == "told_model" and deed.hook in _QUIET:
                 continue
             if deed.did == "failed" and deed.hook in decided:
-                continue  # the reason of what it counts as says it
+                continue  # the reason of its decision shows it
             if deed.did in ("denied", "stopped") and name == "PreToolUse":
                 self._denied.add(event.tool_use_id)
             self._refused |= deed.did == "denied" and name == "UserPromptSubmit"
@@ -244,15 +244,15 @@ class Screen(_Stdout):
             self.line(click.style("stopped", fg="yellow"))
         else:
             word = "error" if event.how == "failed" else event.how
-            said = event.how == "blocked" and self._refused
-            text = "the model has not seen it" if said else visible(event.text)
+            explained = event.how == "blocked" and self._refused
+            text = "the model has not seen it" if explained else visible(event.text)
             self.line(f"{click.style(word, fg='red')}: {text}" if text else word)
         self._refused = False
 
     # -- standard output
 
     def _write(self, text: str) -> None:
-        """The model's own words, as they are where no terminal reads them."""
+        """Write the model's text; unchanged if stdout is not a terminal."""
         if not text:
             return
         terminal = None if self._verbatim else sys.stdout.encoding
@@ -265,7 +265,7 @@ class Screen(_Stdout):
 
 
 class _SlowHooks:
-    """Says that a hook is still running, once, and then how that ended."""
+    """Reports that a hook is still running, once, and later how it ended."""
 
     def __init__(self, line: ui.Show, later: Collection[str]) -> None:
         self._line, self._later = line, later
@@ -289,31 +289,31 @@ class _SlowHooks:
     def _late(self, event: HookStarted) -> None:
         self._named.add(event.asking)
         text = f"hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}"
-        self._line(f"    {text}; it has {round(event.timeout, 1):g} s ...")
+        self._line(f"    {text}; its time-out is {round(event.timeout, 1):g} s ...")
 
 
 def in_loop(show: ui.Show) -> ui.Show:
-    """The same for hooks in the background, which are heard from threads of their own: only the loop's own shows."""
+    """A thread-safe `show`: background hooks report from their own threads, but only the loop's thread may print."""
     loop, own = asyncio.get_running_loop(), threading.get_ident()
 
     def shown(event: Any) -> None:
         if threading.get_ident() == own:
             show(event)
             return
-        with suppress(RuntimeError):  # the loop has ended: nobody watches any more
+        with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(show, event)
 
     return shown
 
 
 def _deed(deed: ui.HookDeed, event: str) -> str:
-    """`denied by guard (12 ms): no rm`; what is not about a tool call names its event first."""
-    words, colour = _SAYINGS[deed.did]
+    """`denied by guard (12 ms): no rm`; for other events than PreToolUse, the event's name comes first."""
+    words, colour = _LABELS[deed.did]
     where = "" if event == "PreToolUse" else f"{event}: "
     took = f"{deed.duration_ms:.0f} ms" if deed.duration_ms >= 10 else f"{deed.duration_ms:.1f} ms"
     first = f"{where}{click.style(words, fg=colour)} {visible(deed.hook)} ({took})"
     if deed.did == "failed_open":
-        first += ", and the event went on without its answer"
+        first += ", and the event continued without its answer"
     if deed.did == "rewrote_input":
         return f"{first}: {one_line(deed.text, max(20, width() - len(click.unstyle(first)) - 6))}"
     text = visible(deed.text[:2000]).replace("\n", "\n      ")
@@ -336,14 +336,14 @@ def _short(name: str, given: dict[str, Any]) -> str:
 
 
 def _task(event: ui.TaskChanged) -> str:
-    state = {"open": "is not accepted as done", "idle": "has nothing to do"}.get(event.state, event.state)
+    state = {"open": "is not accepted as done", "idle": "is idle"}.get(event.state, event.state)
     who = event.detail if event.state == "idle" else event.task_id
     detail = f": {event.detail}" if event.detail and event.state != "idle" else ""
     return one_line(f"{who} {state} ({event.subject}){detail}", width())
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether somebody sits there; a stream that was closed before we began is None."""
+    """Whether a stream is a terminal. A stream that was closed before the start is None."""
     return stream is not None and not stream.closed and bool(stream.isatty())
 
 

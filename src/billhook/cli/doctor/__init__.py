@@ -25,7 +25,7 @@ from billhook.cli.doctor.hooks import (
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import complete_among, flag, loaded, refuse_agents
-from billhook.cli.screen import filled, first_problem, note, report, say, shown_path
+from billhook.cli.screen import coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
 from billhook.core.text import one_line
@@ -71,7 +71,6 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 
 
 # The screen of `billhook doctor`:
-_COLOURS: Final = {"ok": "green", "unknown": None, "note": "yellow", "warn": "yellow", "fail": "red"}
 _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
 _LONGEST_PATH: Final = 300
@@ -95,7 +94,7 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
 def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
     """Each finding, with its remedy below it."""
     for one in findings:
-        word = click.style(f"{_WORDS.get(one.level, one.level):<5}", fg=_COLOURS[one.level])
+        word = coloured(f"{_WORDS.get(one.level, one.level):<5}", one.level)
         text, timed, when = one.text.partition(LAST_CALL)
         first, *rest = filled(f"{text} last called billhook {ago(when)}" if timed else text, _INDENT)
         yield f"  {word} {one.about:<10} {first.strip()}"

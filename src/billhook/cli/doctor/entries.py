@@ -27,6 +27,7 @@ _HIGHEST: Final = 6  # folders above a program in which its package.json is look
 _LARGEST: Final = 1 << 20
 _TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
+_NEVER_CALLS: Final = ("disables", "does not start")  # in notes on settings with which the agent does not call billhook
 _GET_BILLHOOK: Final = "uv tool install billhook"
 
 Level = Literal["ok", "unknown", "note", "warn", "fail"]
@@ -147,7 +148,7 @@ class SettingsPair:
         if entries := written or install_entries.by_hand(document, target.host):
             self.installed.append(InstalledEntries(target.host, target.scope, target.path, tuple(entries)))
         for text in notes_about(target.path, measured(target.clean()), target.host):
-            if "will not" in text:  # call billhook, or start at all
+            if any(words in text for words in _NEVER_CALLS):
                 self.findings.append(_fail(text, "change that setting"))
             elif ALSO_CALLS in text and written:
                 self.findings.append(_warn(text, "remove that entry"))

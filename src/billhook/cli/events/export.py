@@ -8,9 +8,8 @@ import click
 
 from billhook.cli.events import show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
-from billhook.cli.events.table import width
 from billhook.cli.options import flag, loaded, option
-from billhook.cli.screen import filled, note, picked, report, shown_path, with_shown_paths
+from billhook.cli.screen import filled, note, picked, report, shown_path, table_width, with_shown_paths
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
@@ -125,7 +124,7 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
         where = f" to {shown_path(target)}" if target else ""
         risk = "the end could be cut off, or the whole log rewritten, without notice"
         text = f"no head was exported{where} yet, so {risk}"
-        yield from filled(f"{text}: {remedy}", 0, width())
+        yield from filled(f"{text}: {remedy}", 0, table_width())
     else:
         yield f"the log contains the head that was exported at record {expected.seq}"
 

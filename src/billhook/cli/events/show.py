@@ -11,9 +11,9 @@ import msgspec
 
 from billhook.cli import times
 from billhook.cli.events import Printer, format_options, query
-from billhook.cli.events.table import EventRow, Table, about, cells, coloured, cut, told, turn, width, word
+from billhook.cli.events.table import EventRow, Table, about, told, turn, word
 from billhook.cli.options import option
-from billhook.cli.screen import filled, hint, say, shown_path, word_of
+from billhook.cli.screen import cells, coloured, cut, filled, hint, say, shown_path, table_width, word_of
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
@@ -103,7 +103,7 @@ def marked(text: str, sought: str, used: int) -> str:
     """The text around the first hit, as much as fits into a line, with the hit highlighted."""
     at = text.find(sought)
     begin = max(0, at - _BEFORE)
-    room = max(20, width() - _INDENT - used)
+    room = max(20, table_width() - _INDENT - used)
     before = ("..." if begin else "") + flat_keeping_ends(text[begin:at])
     hit = flat_keeping_ends(sought)
     rest = room - cells(before) - cells(hit)
@@ -226,7 +226,7 @@ def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
 def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
-    yield click.style(cut(f"{head}: {subject}" if subject else head, width()), bold=True)
+    yield click.style(cut(f"{head}: {subject}" if subject else head, table_width()), bold=True)
     verdict = word(record)
     instead = told(record)
     quiet = f" ({instead})" if instead else " (no objection)" if verdict == "none" and record.note is None else ""
@@ -280,7 +280,7 @@ def _hooks(record: Record) -> Iterator[str]:
         yield from _outcome(one, column)
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
-        yield f"  {cut(name, column):<{column}}  {cut(why, width() - column - 4)}"
+        yield f"  {cut(name, column):<{column}}  {cut(why, table_width() - column - 4)}"
 
 
 def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
@@ -292,13 +292,13 @@ def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     texts.append("the event continued without its answer (on_failure: allow)" if one.failed_open else None)
     texts += [f"note: {lost}" for lost in one.lost]
     texts.append(strictjson.compact(one.data) if one.data is not None else None)
-    yield from (line for text in texts if text for line in filled(text, column + 4, width()))
+    yield from (line for text in texts if text for line in filled(text, column + 4, table_width()))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:
     if not text:
         return
-    first, *rest = filled(text, _LABEL + 1, width())
+    first, *rest = filled(text, _LABEL + 1, table_width())
     yield f"{label:<{_LABEL}} {first.strip()}"
     yield from rest
 

@@ -11,9 +11,9 @@ import msgspec
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
 from billhook.cli.events import query, show_list, show_nothing
-from billhook.cli.events.table import TRUST, aligned
+from billhook.cli.events.table import TRUST
 from billhook.cli.options import flag, option
-from billhook.cli.screen import note, report, shown_path, width
+from billhook.cli.screen import aligned, note, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
 from billhook.config.history import budget_of

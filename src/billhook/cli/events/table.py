@@ -1,8 +1,6 @@
 """The table of events: one row for each record, or for a tool's call and its result together."""
 
-import shutil
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import click
@@ -10,7 +8,7 @@ import msgspec
 
 from billhook.cli import times
 from billhook.cli.events.query import FAILED, SessionNames
-from billhook.cli.screen import word_of
+from billhook.cli.screen import cells, coloured, cut, padded, table_width, word_of
 from billhook.core import strictjson, tools
 from billhook.core.events import EVENTS
 from billhook.core.text import flat
@@ -177,11 +175,6 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 
 
 # The table of events:
-COLOURS: Final = {
-    "deny": "red", "stop": "red", "ask": "yellow", "defer": "yellow", "allow": "green", "keep going": "cyan",
-    "failed open": "magenta", "failed": "magenta",
-}  # fmt: skip
-_NARROWEST, _WIDEST = 60, 200
 _LEAST = 16  # the least width of the column WHAT; other columns are left out first
 _DISPENSABLE: Final = ("ms", "turn", "session")
 _INDENT = 8
@@ -206,11 +199,6 @@ _COLUMNS: Final = {
     "decision": Column("DECISION", 11, most=11),
     "ms": Column("MS", 7, most=9, least=7, right=True),
 }
-
-
-def width() -> int:
-    """The width of the terminal, within limits."""
-    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
 class Table:
@@ -249,7 +237,7 @@ class Table:
         yield self._line(self._cells(row), row.word)
         below = [] if self._quiet else list(details(row, self._hook))
         for word, text in below[:_MOST_DETAILS]:
-            yield coloured(" " * _INDENT + cut(text, width() - _INDENT), word)
+            yield coloured(" " * _INDENT + cut(text, table_width() - _INDENT), word)
         if len(below) > _MOST_DETAILS:
             yield f"{' ' * _INDENT}and {len(below) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
@@ -273,7 +261,7 @@ class Table:
             longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
             widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
-        return {**widths, "what": width() - rest}
+        return {**widths, "what": table_width() - rest}
 
     def _line(self, row: dict[str, str], word: str = "") -> str:
         parts = []
@@ -284,64 +272,10 @@ class Table:
         return "  ".join(parts).rstrip()
 
 
-def coloured(text: str, word: str) -> str:
-    """The text in the colour of a decision; unchanged if that has none."""
-    return click.style(text, fg=COLOURS[word]) if word in COLOURS else text
-
-
 def minimal(row: EventRow, names: SessionNames) -> str:
     """A row as one short line, without a table."""
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    room = max(_LEAST, width() - cells(head) - len(row.word) - 1)
+    room = max(_LEAST, table_width() - cells(head) - len(row.word) - 1)
     return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
-
-
-def aligned(
-    titles: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    right: Collection[int] = (),
-    flexible: int = 0,
-    least: int = _LEAST,
-    most: int = _WIDEST,
-    room: int | None = None,
-    style: str = "dim",
-) -> list[str]:
-    """The lines of a small table, the head first. The flexible column gets the remaining room."""
-    drawn = [list(titles), *(list(map(flat, row)) for row in rows)]
-    widths = [max(map(cells, column)) for column in zip(*drawn, strict=True)]
-    left = (room or width()) - sum(widths) + widths[flexible] - 2 * (len(titles) - 1)
-    widths[flexible] = min(widths[flexible], max(least, min(most, left)))
-    head, *lines = (
-        "  ".join(padded(text, widths[at], right=at in right) for at, text in enumerate(row)).rstrip() for row in drawn
-    )
-    return [click.style(head, **{style: True}), *lines]
-
-
-def padded(text: str, room: int, *, right: bool = False) -> str:
-    shown = cut(text, room)
-    blank = " " * (room - cells(shown))
-    return blank + shown if right else shown + blank
-
-
-def cut(text: str, room: int) -> str:
-    """The text in one line, without control characters, and cut if it is too long."""
-    shown = flat(text[: 20 * room + 100])
-    if cells(shown) <= room:
-        return shown
-    kept, used = "", 0
-    for char in shown:
-        used += cells(char)
-        if used > room - 3:
-            break
-        kept += char
-    return kept + "..."
-
-
-def cells(text: str) -> int:
-    """The number of terminal columns that some text needs."""
-    if text.isascii():
-        return len(text)
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char) for char in text)

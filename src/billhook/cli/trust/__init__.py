@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from billhook.cli.options import agent_around, flag, refuse_agents
+from billhook.cli.options import agent_around, at_terminal, flag, refuse_agents
 from billhook.cli.screen import hint, note, picked, report, say, say_json, shown_path, unreadable
 from billhook.cli.trust import screen
 from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
@@ -264,7 +264,7 @@ class _Review:
         self.approvals: list[Approval] = []
         self.changed = False
         self.over = False
-        terminal = not as_json and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        terminal = not as_json and at_terminal()
         self.agent = agent_around() if terminal else ""
         self.asks = terminal and not self.agent
 

@@ -1,7 +1,7 @@
-"""Checks of commands and functions: what can't run, what others can change, exit codes that mislead. Nothing is run.
+"""Checks of commands and functions: what can't run, what others can change, misleading exit codes. Nothing is run.
 
-A word that only the shell will know is skipped, and so is everything relative after a `cd`, or what the command itself
-looks for before it runs it.
+Words that only the shell can expand are skipped, and so are relative paths after a `cd`, and programs that the command
+looks for before it runs them.
 """
 
 import ast
@@ -34,14 +34,14 @@ from billhook.effects.effect import UNKNOWN
 from billhook.effects.programs import SHELLS
 from billhook.runners.spawn import diagnose
 
-LARGEST: Final = 256 * 1024  # bytes of a script that are looked at
-LONGEST: Final = 32 * 1024  # Characters of a command that is taken apart. No person wrote a longer one.
-MOST: Final = 50  # programs and scripts of one hook that are looked at
+LARGEST: Final = 256 * 1024  # bytes of a script that are read
+LONGEST: Final = 32 * 1024  # Characters of a command that is parsed. No person writes longer ones.
+MOST: Final = 50  # programs and scripts of one hook that are checked
 
 _PROJECT: Final = "/@billhook-project@"
 _PROJECT_VARIABLE = re.compile(r"\$CLAUDE_PROJECT_DIR\b|\$\{CLAUDE_PROJECT_DIR(?::?-[^}]{0,200})?\}|\$PWD\b|\$\{PWD\}")
 _SYSTEM: Final = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
-"""What lies there is a program, whatever it is written in."""
+"""Files there are programs, whatever language they are written in."""
 _HOME: Final = "/@billhook-home@"
 _HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\}")
 _FUNCTION = re.compile(r"(?:^|[\s;{(&|])(?:function\s+([A-Za-z_][\w-]*)|([A-Za-z_][\w-]*)\s*\(\))")
@@ -63,15 +63,15 @@ BUILTINS: Final = frozenset(_BUILTINS.split())
 class NamedProgram(msgspec.Struct, frozen=True):
     """One program or script of a hook."""
 
-    word: str  # as the file has it, variables aside
-    path: str  # absolute, or empty: a name that is looked for in PATH
-    direct: bool  # it is started itself; else an interpreter reads it
+    word: str  # as in the file, except for variables
+    path: str  # absolute, or empty: a name that is looked up in PATH
+    direct: bool  # it is started directly; else an interpreter reads it
     by_shell: bool  # a shell starts or reads it
-    of_project: bool  # it lies in whichever project is open
+    of_project: bool  # it is in the current project
 
 
 def named(hook: Declared) -> list[NamedProgram]:
-    """Everything that the hook's action names."""
+    """Every program and script in the action of a hook."""
     match hook.action:
         case RunAction(text) if hook.action.shell != "powershell" and len(text) <= LONGEST:
             return list(itertools.islice(dict.fromkeys(_of_text(text, hook.folder)), MOST))
@@ -85,7 +85,7 @@ def named(hook: Declared) -> list[NamedProgram]:
 
 
 def _known(text: str) -> str:
-    """The text with the variables that we know put in, as words that no shell takes apart."""
+    """The text with known variables replaced by words that a shell does not split."""
     return _HOME_VARIABLE.sub(_HOME, _PROJECT_VARIABLE.sub(_PROJECT, text))
 
 
@@ -96,7 +96,7 @@ def _shown(word: str) -> str:
 def _of_text(text: str, folder: str) -> Iterator[NamedProgram]:
     parsed = shell.parse(_known(text))
     if "[[" in text:
-        return  # its tests are no commands: what it looks for before it runs it is not known
+        return  # the parser does not read its tests, which may look for a program first
     looked_for = {
         os.path.normpath(_shown(word))
         for command in parsed.commands
@@ -137,7 +137,7 @@ def _relative(word: str) -> bool:
 
 
 def _script_of(interpreter: str, arguments: tuple[str, ...]) -> str:
-    """The file that an interpreter is told to run; nothing where its options make that doubtful."""
+    """The file that an interpreter runs; empty where its options leave that open."""
     if interpreter in (".", "source"):
         return arguments[0] if arguments and "/" in arguments[0] else ""
     if interpreter == "uv" and arguments[:1] == ("run",):
@@ -169,7 +169,7 @@ def _named(word: str, folder: str, *, direct: bool, by_shell: bool) -> NamedProg
 
 
 def scripts(hook: Declared) -> Iterator[tuple[NamedProgram, str]]:
-    """The text of every script that the hook names, its first 256 KiB; programs and what can't be read are left out."""
+    """The first 256 KiB of every script of the hook, without binaries and unreadable files."""
     for found in named(hook):
         text = "" if found.path.startswith(_SYSTEM) else head_of(found.path)
         if text:
@@ -177,7 +177,7 @@ def scripts(hook: Declared) -> Iterator[tuple[NamedProgram, str]]:
 
 
 def text_of(path: str) -> str | None:
-    """The whole text of a file; None when it is large, no text, or can't be read."""
+    """The whole text of a file; None if it is too large, binary or unreadable."""
     found = sources.state(path)
     if found is None or not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
         return None
@@ -185,7 +185,7 @@ def text_of(path: str) -> str | None:
 
 
 def head_of(path: str) -> str:
-    """The first 256 KiB of a text; nothing of what is no text, no regular file, or can't be read."""
+    """The first 256 KiB of a text file; empty for binary, unreadable and special files."""
     return _head_of(path, sources.identity(path)) if os.path.isfile(path) else ""
 
 
@@ -199,14 +199,14 @@ def _head_of(path: str, identity: sources.Identity) -> str:
     return "" if b"\0" in head[:1024] else head.decode("utf-8", "replace")
 
 
-# Exit codes that don't mean what their author thinks, and guards that fail open:
+# Exit codes with another meaning than intended, and guards that fail open:
 
 
-# Blanks are counted in these patterns: on a text that is made for it, `\s*` twice would take for ever.
+# Blanks are limited in these patterns: on hostile text, two `\s*` would take for ever.
 _CODE = r"(?:\b(?:_?exit|SystemExit)\b\s{{0,9}}\(?\s{{0,9}}|\bexitCode\s{{0,9}}=\s{{0,9}}){code}\b"
 _EXIT_1, _EXIT_2 = (re.compile(_CODE.format(code=code), re.I) for code in (1, 2))
 _EXIT_WITH_TEXT = re.compile(r"\b(?:sys\.exit|SystemExit)\s{0,9}\(\s{0,9}[fr]?[\"']")
-"""In Python that prints the text and exits with 1."""
+"""In Python this prints the text and exits with 1."""
 _COMPUTED = re.compile(
     r"\bexit\s{0,9}\(?\s{0,9}[\"']?\$|\b(?:exit|SystemExit)\s{0,9}\(\s{0,9}[A-Za-z_]|\breturn 2\b|\bexec\b"
 )
@@ -228,15 +228,15 @@ _CRASH = re.compile(
     r"|does not exist|doesn't exist|no input|exception|unexpected|internal error|crash|\bcd\b",
     re.I,
 )
-"""Words around an exit that reports a fault of the hook's own."""
+"""Words around an exit that reports an error in the hook itself."""
 _NEAR, _AROUND = 120, 400  # characters before an exit: the message that goes with it, and the branch that it is in
-_MOST = 200  # exits of one text that are looked at
+_MOST = 200  # exits of one file that are checked
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*$", re.M)
 _BLOCKS_WITH_2 = frozenset({"claude", "claw", "claw-text"})
 
 
 class ExitFacts(msgspec.Struct, frozen=True):
-    """What one text says about its exits. A line of 0: it says nothing of the kind."""
+    """The exits of one script, as line numbers; 0: it has none of that kind."""
 
     exits_1: int
     exits_2: int
@@ -245,12 +245,12 @@ class ExitFacts(msgspec.Struct, frozen=True):
     denies: bool
     refuses: bool
     refuses_with_1: int
-    ends_with_1: int  # an exit 1 that neither says no nor reports a fault
+    ends_with_1: int  # an exit 1 that neither refuses nor reports an error
 
 
 @functools.lru_cache(maxsize=256)
 def facts(text: str) -> ExitFacts:
-    """Looked up once for each text: many hooks may name one script."""
+    """The exits of a script; cached, because many hooks may share a script."""
     code = _COMMENT.sub("", text)  # the lines stay where they are
     return ExitFacts(
         exits_1=_line(_EXIT_1, code) or _line(_EXIT_WITH_TEXT, code),
@@ -264,8 +264,8 @@ def facts(text: str) -> ExitFacts:
 
 
 def _meanings_of_1(code: str) -> dict[str, int]:
-    """Where an exit 1 says no, and where it says nothing of itself. One that reports a crash or a missing tool is
-    neither: that a failure lets the event go on is what its author may want."""
+    """Lines with an exit 1 that refuses, and with one that is unclear. An exit 1 for a crash or a missing tool is
+    neither: its author may want the action to continue after a failure."""
     lines = {"refuses_with_1": 0, "ends_with_1": 0}
     for pattern in (_EXIT_1, _EXIT_WITH_TEXT):
         for found in itertools.islice(pattern.finditer(code), _MOST):
@@ -292,7 +292,7 @@ def _line(pattern: re.Pattern[str], text: str) -> int:
 
 
 def lint_exits(hook: Declared) -> Iterator[Finding]:
-    """What is wrong with how a hook refuses. A gate refuses by every exit code that is a failure in its dialect."""
+    """Check how a hook refuses. A gate refuses with every exit code that is a failure in its dialect."""
     events = kinds(hook)
     if not any(kind.block in (Block.DENY, Block.NOT_HONOURED, Block.STOP) for kind in events):
         return
@@ -316,12 +316,13 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
         message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: {outcome}"
         for word, known in evidence:
             line = known.refuses_with_1
-            # A line that stands in the file and exits with 1 was hardly written to report a failure. Of a gate it may
-            # be: to ask by way of a failure.
+            # A command in the file that exits with 1 probably refuses. In a gate it may report a failure on purpose, so
+            # that the user is asked.
             if not line and not hook.gate and (not word or _named_a_guard(hook)):
                 line = known.ends_with_1
             if line:
-                yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line))
+                closing = "" if hook.gate or hook.background else f", and {_closing(hook)}"
+                yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line) + closing)
                 return
     if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
         message = "it refuses with exit 2, which under `lesson` only informs the model: the tool runs"
@@ -361,32 +362,32 @@ def _closing(hook: Declared) -> str:
 
 
 _OF_WORKERS = sys.stdlib_module_names | {"billhook", "msgspec"}
-"""What a worker may have imported before it looks into a folder."""
+"""Modules that a worker may have imported before it searches a folder."""
 _MAKES_NAMES = re.compile(r"\b(?:globals|locals|vars|exec|setattr)\s{0,9}\(|__getattr__|__dict__|sys\.modules")
-"""Whoever uses these may define names that no statement shows."""
+"""A module with one of these may define names that no statement shows."""
 _HOMES = ("", ".billhook", ".claude")
 _MOVERS = ("__path__", "sys.modules", "meta_path", "path_hooks")
-"""Whoever uses these may have modules that no file shows."""
+"""A package with one of these may have modules that no file shows."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """How far a dotted name leads."""
+    """How much of a dotted name exists."""
 
-    found: int  # how many of its parts are there
+    found: int  # how many of its parts exist
     file: str = ""  # the source of the last one, if it has one
     folders: tuple[str, ...] = ()  # where the next part would be
-    open: bool = False  # more of it may lie elsewhere, or only a running program knows
+    open: bool = False  # more of it may exist elsewhere or at run time only
 
 
 def lint_module(hook: Declared) -> Iterator[Finding]:
-    """What is missing of a hook's function."""
+    """Check the function of a `python` hook."""
     if not isinstance(hook.action, Python):
         return
     module, _, function = hook.action.target.partition(":")
     parts, wanted = module.split("."), function.partition(".")[0]
     if not all(part.isidentifier() for part in (*parts, wanted)) or parts[0] in _OF_WORKERS:
         return
-    # a file that is named on a command line may be one of a project
+    # A file that is given on the command line may belong to a project.
     folders = (hook.module_folder, hook.folder) if hook.layer == "explicit" else (hook.module_folder,)
     roots = tuple(os.path.join(folder, home) if home else folder for folder in folders if folder for home in _HOMES)
     importlib.invalidate_caches()
@@ -400,7 +401,7 @@ def lint_module(hook: Declared) -> Iterator[Finding]:
 
 
 def _follow(parts: list[str], roots: tuple[str, ...]) -> Place:
-    """Where Python would find each part; nothing is imported."""
+    """Find each part as Python would. Nothing is imported."""
     place = Place(0, folders=roots)
     for part in parts:
         spec = PathFinder.find_spec(part, list(place.folders))
@@ -458,7 +459,7 @@ def _no_function(hook: Declared, module: str, wanted: str, place: Place) -> Iter
 
 
 def _unusable(hook: Declared, module: str, function: str, place: Place) -> Iterator[Finding]:
-    """A source that Python can't read, or a function that takes something else."""
+    """A syntax error, or a function with other parameters."""
     parsed = _parsed(text_of(place.file) or "")
     if isinstance(parsed, SyntaxError):
         if isinstance(hook.action, Python) and not hook.action.interpreter:  # which may be a later Python
@@ -471,7 +472,7 @@ def _unusable(hook: Declared, module: str, function: str, place: Place) -> Itera
 
 @functools.lru_cache(maxsize=64)
 def _parsed(source: str) -> ast.Module | SyntaxError | None:
-    """None: that can't be told."""
+    """None: not known."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -495,7 +496,7 @@ def _signature_problem(module: ast.Module, name: str) -> str:
 
 
 _NO_FUNCTIONS = (ast.Lambda, ast.Constant, ast.JoinedStr, ast.Dict, ast.List, ast.Set, ast.Tuple)
-"""What an assignment says about the value at once: it is no function, or it is this one."""
+"""Values that are certainly not a function, or certainly one."""
 
 
 def _arguments_problem(given: ast.arguments) -> str:
@@ -511,14 +512,14 @@ def _arguments_problem(given: ast.arguments) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _names_of(source: str) -> frozenset[str] | None:
-    """The names at the top of a source; None when that can't be told. Read once: many hooks may name one module."""
+    """The names at the top of a module; None if unknown. Cached, because many hooks may share a module."""
     parsed = None if "\ufffd" in source or _MAKES_NAMES.search(source) else _parsed(source)
     names = frozenset(_defined(parsed)) if isinstance(parsed, ast.Module) else frozenset("*")
     return None if "*" in names else names
 
 
 def _defined(node: ast.AST) -> Iterator[str]:
-    """Every name that what is outside of functions and classes may bind. A star may bind any."""
+    """Every name that code outside of functions and classes binds. A star import may bind any name."""
     unseen = [node]
     while unseen:
         node = unseen.pop()
@@ -545,7 +546,7 @@ _WINDOWS = os.name == "nt"
 
 
 def lint_command(hook: Declared) -> Iterator[Finding]:
-    """What is wrong with the programs and scripts that a hook names."""
+    """Check the programs and scripts of a hook."""
     owners = {"user": ("a hook in the user's file", "~/.claude/hooks"), "managed": ("a managed hook", "/etc/billhook")}
     for one in named(hook):
         if hook.layer in owners and one.of_project:
@@ -576,7 +577,7 @@ def _at_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
         yield finding(hook, "BH401", "action", f"`{one.word}` does not exist", _where_it_is(hook, one))
     elif os.path.isdir(one.path):
         yield finding(hook, "BH401", "action", f"`{one.word}` is a folder", "name the script in it")
-    elif os.path.isfile(one.path):  # looking into a pipe or a device could take for ever
+    elif os.path.isfile(one.path):  # reading a pipe or a device could take for ever
         if one.direct and not os.access(one.path, os.X_OK):
             hint = f"run `chmod +x {shlex.quote(one.path)}`"
             yield finding(hook, "BH402", "action", f"`{one.word}` is not executable", hint)
@@ -585,7 +586,7 @@ def _at_path(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
 
 
 def _where_it_is(hook: Declared, one: NamedProgram) -> str:
-    """A file of the same or a near name, in that folder or in those where hooks usually lie."""
+    """A file with the same or a similar name, in that folder or in the usual folders for hooks."""
     folder, name = os.path.split(one.path)
     for place in (folder, *(os.path.join(hook.folder, sub) for sub in (".claude/hooks", "scripts", "hooks", ""))):
         names = _names_in(place)
@@ -601,7 +602,7 @@ def _cannot_start(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     convert = f"run `sed -i 's/\\r$//' {shlex.quote(one.path)}`"
     if one.direct:
         found = diagnose([one.path], os.environ, None) if os.access(one.path, os.X_OK) else None
-        # a shell reads a script without `#!` itself; without a shell it can't start
+        # A shell can run a script without `#!`; the system can't.
         if found and not (one.by_shell and found[0] == errno.ENOEXEC):
             what, _, remedy = found[1].partition("; ")
             message = what.replace(f"`{one.path}`", f"`{one.word}`")
@@ -616,7 +617,7 @@ def _writable(hook: Declared, one: NamedProgram) -> Iterator[Finding]:
     for path, what in ((one.path, ""), (os.path.dirname(one.path), "the folder of ")):
         found = sources.state(path)
         mode = 0 if found is None else found.st_mode
-        # in a sticky folder such as /tmp nobody can replace another's file
+        # In a sticky folder such as /tmp, users can't replace files of other users.
         if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             hint = f"run `chmod o-w {shlex.quote(path)}`"
             yield finding(hook, "BH404", "action", f"{what}`{one.word}` is world-writable", hint)

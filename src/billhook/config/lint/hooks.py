@@ -1,5 +1,5 @@
-"""Checks of one hook: answers that come too late or change nothing (BH501 to BH503, and BH510 as far as events decide
-it), addresses, shell lines, and what the event log reports.
+"""Checks of one hook: timeouts, gates without effect (BH501 to BH503, BH510), addresses, shell lines, and findings from
+the event log.
 """
 
 import functools
@@ -39,7 +39,7 @@ def _milliseconds(hook: Declared) -> Iterator[Finding]:
         if written < _SHORTEST:
             message = f"`timeout` is in milliseconds here: the hook is ended after {written:g} ms"
             yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", round(written * 1000)))
-    # 1500 and 30000 look like milliseconds; 1800, 3600 and 7200 are whole minutes that may be meant
+    # 1500 and 30000 look like milliseconds; 1800, 3600 and 7200 are whole minutes and may be intended
     elif seconds >= 1000 and (seconds % 500 == 0 or (seconds > 10_000 and seconds % 3600 != 0)):
         spoken = f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
         message = f"`timeout` is in seconds: {seconds:g} is {spoken}"
@@ -47,7 +47,7 @@ def _milliseconds(hook: Declared) -> Iterator[Finding]:
         yield finding(hook, "BH501", "timeout", message, edit(hook, "timeout", mended))
 
 
-_SHORTEST = 200  # milliseconds in which a command can hardly start; people who write less mean seconds
+_SHORTEST = 200  # milliseconds; a command can hardly start in less, so seconds were meant
 
 
 def _too_late(hook: Declared) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ _EFFECTS = {
 
 
 def lint_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
-    """BH507: the same exit code means one thing here and another thing some lines below."""
+    """BH507: the same exit code has different meanings in one file."""
     seen: dict[str, list[Declared]] = {}
     for hook in hooks:
         others = seen.setdefault(hook.file, [])
@@ -128,20 +128,20 @@ def lint_dialects(hooks: Sequence[Declared]) -> Iterator[Finding]:
         others.append(hook)
 
 
-# HTTP hooks that can't be sent (BH403), and addresses that give things away:
+# HTTP hooks that can't be sent (BH403), and addresses that expose data:
 
 
 _SECRET = re.compile(r"(?:api|access|auth|secret|private)?[_-]?(?:key|token|secret|password|passwd|pwd|auth|sig)", re.I)
 
 
 def lint_url(hook: Declared) -> Iterator[Finding]:
-    """What is wrong with the address of an HTTP hook. No finding repeats a secret."""
+    """Check the address of an HTTP hook. No finding repeats a secret."""
     if not isinstance(hook.action, Url):
         return
     if importlib.util.find_spec("httpx") is None:
         message = "an HTTP hook needs the package `httpx`, which is not installed; it can't be run"
         found = finding(hook, "BH403", "action", message, install_command("http"))
-        # in a file of an agent's own that agent sends the request, so it is only worth knowing
+        # In an agent's settings file, the agent sends the request: this is only a note.
         yield msgspec.structs.replace(found, note=bool(agent_of(hook.file)))
     try:
         parts = urlsplit(hook.action.url)
@@ -169,11 +169,11 @@ def _secret(parts: SplitResult) -> str:
     return f"a secret (`{names[0]}`)" if names else ""
 
 
-# What the event log says against hooks that nothing is wrong with on paper:
+# Findings from the event log, about hooks without any other finding:
 
 
 def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
-    """A note for each hook that never fired, and for each that is slow."""
+    """A note for each hook that never ran, and for each that is slow."""
     yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
     yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
 
@@ -238,7 +238,7 @@ _INVENTED: Final = re.compile(
     r"|FILE_?PATHS?|FILES?|(?:EDITED|CHANGED|MODIFIED|TARGET)_FILES?(?:_PATHS?)?|ARGUMENTS"
     r"|file_?[pP]aths?|files?|tool_(?:name|input|response|result|output|use_id)|toolInput|toolName"
 )
-"""Names under which people look for what is in the event. Any other unknown variable may be the user's own."""
+"""Names that look like values of the event. Any other unknown variable may be set by the user."""
 _SET_BY_BILLHOOK: Final = frozenset(
     f"CLAUDE_{name}" for name in ("SESSION_ID", "SESSION_NAME", "TURN_ID", "TURN_SEQUENCE", "EVENT_TYPE", "CWD")
 )
@@ -263,11 +263,11 @@ _FIELDS: Final = (
     (re.compile(r"output|result|response", re.I), ".tool_response"),
     (re.compile(r"event", re.I), ".hook_event_name"),
 )
-"""Where the event has what a name asks for."""
+"""The field of the event for a name."""
 
 
 def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Variables that nothing sets: they are empty, and the hook judges nothing. `given`: those that the file sets."""
+    """Variables that no agent sets: they are empty, and the hook checks nothing. `given`: those that the file sets."""
     if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
     native = hook.shape == "yaml"
@@ -276,7 +276,7 @@ def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Itera
         yield _never_set(hook, name, "")
         return
     for one, text in scripts(hook):
-        if not _READS_STDIN.search(text):  # one that reads stdin, too, has another way to know
+        if not _READS_STDIN.search(text):  # a script that reads stdin gets the event there
             found = [*_unset(text), *_IN_CODE.findall(text)]
             name = next((name for name in found if name.startswith("CLAUDE_") and _is_invented(name, hook)), "")
             if name and name not in given:
@@ -306,7 +306,7 @@ def _never_set(hook: Declared, name: str, word: str) -> Finding:
 
 
 def _unset(text: str) -> list[str]:
-    """The variables that a shell text uses and does not set, in their order. One with a default is no slip."""
+    """The variables that a shell text uses and does not set, in order, without those that have a default."""
     plain = blanked(text, double=False)
     assigned = {
         name
@@ -319,7 +319,7 @@ def _unset(text: str) -> list[str]:
     return [name for name in dict.fromkeys(used) if name not in assigned]
 
 
-# -- BH407: what only bash knows
+# -- BH407: syntax of bash
 
 _START: Final = r"(?:^|[;&|({\n`]|\$\(|\b(?:if|elif|while|until|then|else|do)\s|!\s)\s{0,99}"
 _OF_BASH: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
@@ -345,7 +345,7 @@ def lint_bash(hook: Declared) -> Iterator[Finding]:
     if not isinstance(hook.action, RunAction) or hook.action.shell or len(hook.action.text) > LONGEST:
         return
     if agent_of(hook.file) not in ("", "claude", "plugin"):
-        return  # other agents have shells of their own choice
+        return  # other agents may use another shell
     name = _sh()
     found = _bash_in(hook.action.text) if name and name not in _LIKE_BASH else ""
     if found:
@@ -369,7 +369,7 @@ def _sh() -> str:
     return os.path.basename(os.path.realpath("/bin/sh")) if os.path.exists("/bin/sh") else ""
 
 
-# -- what the shell reads as its own
+# -- the parts of shell text that the shell interprets
 
 
 _QUOTED: Final = re.compile(

@@ -1,7 +1,7 @@
-"""Matchers and rules that don't do what they look like: BH301 to BH309.
+"""Matchers and rules that don't do what they seem to do: BH301 to BH309.
 
-Tools are an open set, for everybody may have tools of their own: only a name that is a slip of a known one is a
-finding. Sources, triggers and their like are closed sets.
+Users can have tools of their own, so only a name that is similar to a known tool is a finding. The values of sources,
+triggers and similar fields are all known.
 """
 
 import re
@@ -29,7 +29,7 @@ _TOOLS = """
     TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate TeamCreate TeamDelete TodoRead TodoWrite ToolSearch
     WebFetch WebSearch Write
 """
-TOOLS = frozenset(_TOOLS.split())  # the tools of the reference agent; those of MCP servers come on top
+TOOLS = frozenset(_TOOLS.split())  # the tools of the reference agent, without those of MCP servers
 _ELSEWHERE = {
     **dict.fromkeys(("run_shell_command", "run_terminal_cmd", "execute_command", "exec_command"), "Bash"),
     **dict.fromkeys(("local_shell", "shell"), "Bash"),
@@ -40,7 +40,7 @@ _ELSEWHERE = {
     "list_directory": "LS",
     "google_web_search": "WebSearch",
 }
-"""What other agents call these tools."""
+"""The names of these tools in other agents."""
 
 
 VALUES = {
@@ -59,9 +59,9 @@ VALUES = {
     "rate_limit overloaded invalid_request model_not_found server_error max_output_tokens cloud_credential_error "
     "unknown",
 }
-"""What the matched field of an event can be."""
+"""The values of the matched field of an event."""
 
-LONGEST = 4096  # Characters of a matcher or rule that is looked at. No person wrote a longer one.
+LONGEST = 4096  # Characters of a matcher or rule that is checked. No person writes longer ones.
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _RULE = re.compile(r"\s*([A-Za-z_]\w*)\((.+)\)\s*")
 _GLOB_STAR = re.compile(r"(?<![\\])(?<!\\.)[A-Za-z0-9_]\*")
@@ -71,11 +71,11 @@ _FOREIGN = {
     "exact": (re.compile(rf"[*|,]|{_REGEX_SIGNS.pattern}"), "one exact name, or `*`"),
     "glob": (re.compile(r"\||\.\*|\.\+|[\^$()\\]"), "one exact name or a glob"),
 }
-"""Signs that a way of matching does not know, and what it knows."""
+"""Characters without a meaning in a way of matching, and what it supports."""
 
 
 def lint_match(hook: Declared) -> Iterator[Finding]:
-    """What is wrong with `match` and `if`. A pattern that can't be read at all was reported when it was loaded."""
+    """Check `match` and `if`. An unreadable pattern was reported when it was loaded."""
     if hook.match not in (None, "", "*", ".*") and not hook.part and len(hook.match) <= LONGEST:
         looks = (_ignored, _condition, _empty_alternative, _wrong_language, _never)
         yield from next((found for look in looks if (found := look(hook))), [])
@@ -88,7 +88,7 @@ def lint_match(hook: Declared) -> Iterator[Finding]:
         yield from _without_tools(hook, "effects", "`effect` is for tool calls")
 
 
-# BH304, BH305: events that have nothing to match
+# BH304, BH305: events without anything to match
 
 
 def _ignored(hook: Declared) -> list[Finding]:
@@ -114,14 +114,14 @@ def _without_tools(hook: Declared, field: str, what: str) -> list[Finding]:
     return [finding(hook, "BH305", field, message, at_event(hook, *(with_tools or ["PreToolUse"])))]
 
 
-# BH308, BH309: what is no list of names, and no expression that was meant
+# BH308, BH309: neither a list of names nor the intended expression
 
 
 _CONDITION = re.compile(r"[=!]=|=~|\btool_(?:name|input)\b|\btool\.\w|\bmatches\b")
 _TOOL_IS = re.compile(r"\btool(?:_name|\.name)?\s{0,9}={2,3}\s{0,9}\\?[\"']([\w-]{1,64})")
 _NEGATION = re.compile(r"!=|\bnot\b|![\s(]{0,9}tool(?:_name)?\s{0,9}=", re.I)
 _EMPTY = re.compile(r"^\||(?<!\\)\|$|\|\||(?<!\\)\((?:\?:)?\||\|\)|(?<!\\)\((?:\?:)?\)")
-_NO_TOOL = "0"  # no tool is called so: what matches it matches everything
+_NO_TOOL = "0"  # not a tool: a pattern that matches it matches everything
 
 
 def _about_tools(hook: Declared) -> bool:
@@ -183,10 +183,10 @@ def _wrong_language(hook: Declared) -> list[Finding]:
         if not hook.events or fields - {None}:
             return _rule_for_regex(hook, pattern) or _glob_for_regex(hook, pattern)
         return []
-    foreign, wants = _FOREIGN.get(row.matching, (_REGEX_SIGNS, "names and `*`, separated by `|`"))
+    foreign, syntax = _FOREIGN.get(row.matching, (_REGEX_SIGNS, "names and `*`, separated by `|`"))
     if not foreign.search(pattern):
         return []
-    message = f"`{pattern}` is read by `{row.name}` as {wants}, and so never matches"
+    message = f"`{pattern}` is read by `{row.name}` as {syntax}, so it never matches"
     return [finding(hook, "BH303", "match", message, _translated(hook, row, pattern))]
 
 
@@ -224,7 +224,7 @@ def _translated(hook: Declared, row: Meanings, pattern: str) -> str:
     return f"name one tool, as in `{edit(hook, 'match', called('Bash', row.naming))}`"
 
 
-# BH301, BH302: names that nothing has
+# BH301, BH302: names that no tool or field has
 
 
 def _never(hook: Declared) -> list[Finding]:
@@ -256,11 +256,11 @@ _NAME_LIST = re.compile(r"[A-Za-z0-9_]+(?:\s*[,|]\s*[A-Za-z0-9_]+)+")
 _SLASHED = re.compile(r"/(.+)/([a-z]*)")
 _LISTS = ("claude", "wildcard")  # ways of matching that read `a|b` as two names
 _SIGNS = re.compile(r"\s{0,9}[;&+/]\s{0,9}|\s{1,9}(?:or|and)\s{1,9}|\s+")
-"""What stands between names in other places, and here is part of one."""
+"""Separators of names elsewhere, which are part of a name here."""
 
 
 def _wrong_signs(hook: Declared, wanted: list[type[Event]], row: Meanings) -> list[Finding]:
-    """`Bash;Edit`, `Bash Edit`, `/Bash/`. Only where it is known what names look like."""
+    """`Bash;Edit`, `Bash Edit`, `/Bash/`. Only where all names are known."""
     pattern = hook.match or ""
     if not all(_real_names(kind, row) for kind in wanted):
         return []
@@ -307,7 +307,7 @@ def _hits_a_tool(matcher: Matcher, row: Meanings) -> bool:
 
 
 def _names_of(tool: str, row: Meanings) -> tuple[str, ...]:
-    """What a tool goes by in a dialect: the seeds' dialects know the canonical name, too."""
+    """The names of a tool in a dialect; the canonical name always works."""
     return (tool,) if row.naming == "canonical" else (tool, called(tool, row.naming))
 
 
@@ -344,7 +344,7 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
         elif known is None or (plugin and (name in _ELSEWHERE or any(name in names for names in NAMINGS.values()))):
             continue
         elif known in names and (folded(name) == folded(known) or known in (_ELSEWHERE.get(name), canonical(name))):
-            continue  # who gives a tool in two spellings knows both
+            continue  # both spellings are given on purpose
         elif known:
             yield finding(hook, "BH301", "match", _slip(name, known, wanted, row), edit(hook, "match", mended))
         else:
@@ -360,6 +360,8 @@ def _unknown_names(hook: Declared, wanted: list[type[Event]], row: Meanings) -> 
 def _moved(hook: Declared, event: str) -> str:
     if event in hook.events:
         left = [name for name in _plain_names(hook.match or "") if name not in EVENTS]
+        if not left and isinstance(hook.action, Say) and hook.action.decision == "allow":
+            return "name the tools that it allows"  # without a matcher it would allow every call
         return edit(hook, "match", "|".join(left)) if left else f"remove `{edit(hook, 'match', hook.match)}`"
     return f"{at_event(hook, event)} and remove `{edit(hook, 'match', hook.match)}`"
 
@@ -383,7 +385,7 @@ def _slip(name: str, known: str, wanted: list[type[Event]], row: Meanings) -> st
 
 
 def _plain_names(pattern: str, *, whole: bool = False) -> list[str]:
-    """The names in a list, also in `^(Bash|Write)$` and `Bash.*`; none when the pattern says more than names."""
+    """The names in a list, also in `^(Bash|Write)$` and `Bash.*`; none if the pattern contains anything else."""
     bare = pattern.removeprefix("(?i)") if whole else re.sub(r"^\^?\(?(?:\?:)?|\)?\$?$", "", pattern)
     parts = [part.strip() for part in re.split(r"[|,]", bare)]
     if not whole:
@@ -392,7 +394,7 @@ def _plain_names(pattern: str, *, whole: bool = False) -> list[str]:
 
 
 def _meant(name: str, wanted: Iterable[type[Event]], row: Meanings) -> str | None:
-    """The known name that a name is a slip of; empty when it is none at all; None when it is fine."""
+    """The known name that was probably meant; empty if there is none; None if the name is fine."""
     answers = [_meant_on(kind, name, row) for kind in wanted]
     return None if None in answers else next((answer for answer in answers if answer), "")
 
@@ -404,7 +406,7 @@ def _meant_on(kind: type[Event], name: str, row: Meanings) -> str | None:
     if not values or name in values or (row.matching == "wildcard" and name.lower() in values):
         return None
     near = next((value for value in values if slip_of(name, value)), "")
-    # New kinds of notifications come with every release: one that we don't know may well be real.
+    # New kinds of notifications come with every release: an unknown one may be real.
     return near or (None if kind.__name__ == "Notification" and name not in TOOLS else "")
 
 
@@ -433,7 +435,7 @@ def _slipped_tool(name: str) -> str | None:
 
 
 def slip_of(name: str, known: str) -> bool:
-    """Whether a name is a known one with other case, or with one letter wrong, too many, missing or swapped."""
+    """Whether a name is a known one in other case, or with one letter wrong, extra, missing or swapped."""
     name, known = folded(name), folded(known)
     if name == known or abs(len(name) - len(known)) > 1:
         return name == known
@@ -470,7 +472,7 @@ def corrected_rule(text: str) -> str:
 
 
 def with_rule(hook: Declared, old: str, new: str) -> str | list[str]:
-    """What `if` should hold: the rules with one of them replaced."""
+    """The new value of `if`: the rules with one of them replaced."""
     rules = [new if rule == old else rule for rule in hook.conditions.rules]
     return rules[0] if len(rules) == 1 else rules
 
@@ -481,26 +483,26 @@ def _contradiction(hook: Declared, rule: Rule) -> list[Finding]:
     tools = [tool for tool in TOOLS if rule.names(tool)]
     if matcher.everything or not tools or any(matcher.matches(*_names_of(tool, row)) for tool in tools):
         return []
-    if not _hits_a_tool(matcher, row):  # the matcher is wrong in itself, or about tools that we don't know
+    if not _hits_a_tool(matcher, row):  # the matcher itself is wrong, or for unknown tools
         return []
     message = f"`{hook.match}` and `{hook.conditions.rules[0]}` are about different tools: the hook never runs"
     return [finding(hook, "BH301", "rules", message, edit(hook, "match", rule.tool))]
 
 
-# BH306: a rule about one spelling of a command that has several. `Bash(rm -rf *)` does not see `rm -fr`.
-# From the rule a command is made that it sees, and from that the same command in its usual other spellings. One that
-# neither this rule nor the rules of the hooks beside it see is a finding.
+# BH306: a rule for one spelling of a command that has several. `Bash(rm -rf *)` does not match `rm -fr`.
+# A command that the rule matches is generated from it, and then written in the other usual spellings. A spelling that
+# neither this rule nor the rules of other hooks match is a finding.
 
 
 class CommandDeed(msgspec.Struct, frozen=True):
-    """One thing that a command is told to do, and how that is spelt."""
+    """One operation of a command, and its spellings."""
 
     command: tuple[str, ...]
     spellings: tuple[str, ...]  # options that mean the same
-    anywhere: bool = False  # they may stand before and after the other words
+    anywhere: bool = False  # they may come before and after the other words
 
 
-MOST = 100  # Rules that are held against each other. Who has more has them from a generator.
+MOST = 100  # Rules that are compared with each other. Longer lists are generated.
 
 DEEDS = (
     CommandDeed(("git", "push"), ("--force", "-f"), anywhere=True),
@@ -518,7 +520,7 @@ DEEDS = (
 
 
 def lint_rules(hooks: Sequence[Declared]) -> Iterator[Finding]:
-    """What the rules of all hooks leave out. Hooks that want the same event help each other."""
+    """Spellings that the rules of all hooks for an event miss."""
     judging = (hook for hook in hooks if not (isinstance(hook.action, Say) and hook.action.decision == "allow"))
     said = [(hook, text) for hook in judging for text in hook.conditions.rules]
     rules = [(hook, text, rule) for hook, text in said if (rule := _shell_rule(text)) is not None][:MOST]
@@ -548,7 +550,7 @@ def _sees(rule: Rule, command: str) -> bool:
 
 
 def _seen_by(rule: Rule) -> Iterator[tuple[CommandDeed, list[str]]]:
-    """The deeds that a rule is about, each with all spellings of a command that it sees: `git push --force x`."""
+    """The operations that a rule is for, each with all spellings of a command that it matches."""
     specifier = rule.specifier or ""
     specifier = f"{specifier[:-2]} *" if specifier.endswith(":*") else specifier
     words = [word for word in ("x" if word == "*" else word.replace("*", "") for word in specifier.split()) if word]
@@ -575,7 +577,7 @@ def _is_spelt(deed: CommandDeed, words: Sequence[str]) -> bool:
 
 
 def _variants(deed: CommandDeed, words: list[str]) -> list[str]:
-    """The command with the options among its words in every spelling and place; none where they are not there."""
+    """The command with its options in every spelling and place; none if it has no such options."""
     for wanted in sorted(map(str.split, deed.spellings), key=len, reverse=True):
         for start in range(len(words)):
             if words[start : start + len(wanted)] == wanted:
@@ -591,11 +593,11 @@ def _spelt(deed: CommandDeed, before: list[str], after: list[str]) -> Iterator[s
         yield from (" ".join((*deed.command, *order)) for order in orders)
 
 
-# Permission rules that never have an effect:
+# Permission rules without effect:
 
 
 def lint_permissions(rules: Rules) -> Iterator[Finding]:
-    """What the lists say that nothing comes of."""
+    """Rules of the lists that have no effect."""
     for one in (*rules.allow, *rules.ask, *rules.deny):
         yield from _no_such_tool(one)
     ask = [one for one in rules.ask if not one.unread]
@@ -604,7 +606,7 @@ def lint_permissions(rules: Rules) -> Iterator[Finding]:
 
 
 def _no_such_tool(one: Permitted) -> Iterator[Finding]:
-    """Names that differ from a known one by a slip; others may be tools of somebody's own."""
+    """Names that are similar to a known one; others may be tools of the user."""
     name = one.rule.tool
     meant = None if "*" in name or name.startswith("mcp__") or name in TOOLS else _slipped_tool(name)
     if meant is not None:

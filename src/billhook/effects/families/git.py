@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects.effect import UNKNOWN, Effect, Weight
+from billhook.effects.effect import UNKNOWN, Command, Effect, Weight
 from billhook.effects.families.files import patch_effects
 from billhook.effects.places import absolute, has_pattern, scope_of
 from billhook.effects.programs import Options
@@ -115,7 +115,7 @@ _MOST_ALIASES: Final = 8  # an alias may name another one
 
 def _git(call: Call) -> Iterator[Effect]:
     """`git`: its general options first, then what its verb does."""
-    settings, folder, rest = general(call)
+    settings, folder, rest = general(call.command)
     for _ in range(_MOST_ALIASES):
         alias = settings.get("alias." + "".join(rest[:1]).lower())
         if not alias or alias.startswith("!"):  # the shell command of an alias is read separately
@@ -128,12 +128,12 @@ def _git(call: Call) -> Iterator[Effect]:
         yield from (_placed(inner, effect) for effect in _by_verb(inner, "".join(rest[:1]), settings))
 
 
-def general(call: Call) -> tuple[dict[str, str], str, list[str]]:
+def general(command: Command) -> tuple[dict[str, str], str, list[str]]:
     """The settings given by `-c`, the folder that git works in, and the words from the verb on."""
     settings: dict[str, str] = {}
-    given = dict(each.partition("=")[::2] for each in call.command.assignments)
+    given = dict(each.partition("=")[::2] for each in command.assignments)
     tree, store = given.get("GIT_WORK_TREE", ""), given.get("GIT_DIR", "")
-    folder, at, words = "", 0, call.command.args
+    folder, at, words = "", 0, command.args
     while at < len(words) and words[at].startswith("-"):
         option, equals, value = words[at].partition("=")
         if option in _GENERAL and not equals:

@@ -47,8 +47,10 @@ def impact_of(effect: Effect, cwd: str) -> Impact | None:
 
 def depends_on_files(effect: Effect, cwd: str) -> bool:
     """Whether that depends on uncommitted work, on the current branch or on a stash, which change every day."""
-    if effect.weight == "heavy" or "ssh" in effect.via:
+    if (effect.weight == "heavy" and effect.kind != "disarm") or "ssh" in effect.via:
         return False
+    if effect.kind == "disarm":
+        return effect.via == ("git",)
     if effect.kind == "delete":
         return effect.recursive and effect.weight == "normal" and effect.scope == "project" and _may_lose(effect, cwd)
     if effect.kind == "discard":
@@ -75,7 +77,7 @@ def _may_lose(effect: Effect, cwd: str) -> bool:
 
 def possible(effect: Effect) -> tuple[Effect | None, Effect]:
     """The least and the most that such an effect may be."""
-    if effect.kind in ("discard", "drop-recovery"):
+    if effect.kind in ("discard", "drop-recovery", "disarm"):
         return None, effect
     return effect, replace(effect, weight="heavy")
 

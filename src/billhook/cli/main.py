@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "explain": "Show which hooks a command or an event would get, and why.",
         "fire": "Send a test event to the hooks, and show the verdict.",
         "check": "Check the hooks for problems and suggest fixes.",
+        "replay": "Show which past events the rules would decide differently.",
         "trust": "Review the hooks of this project and approve them.",
     },
     "Run and watch": {

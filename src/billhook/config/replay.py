@@ -9,6 +9,7 @@ import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from billhook.agents import AGENTS
 from billhook.builtins import guard, impact, rate_limit, seen_effects, session_notes
 from billhook.builtins.allow_rules import how_to_allow
-from billhook.config import actions, conditions, loader
+from billhook.config import actions, conditions, loader, shapes, sources
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.cases import outcome_of
 from billhook.config.config import Config, as_data, content, kept, needs_notes, rows
@@ -28,10 +29,13 @@ from billhook.config.history import rows_of
 from billhook.config.recorder import Knowing
 from billhook.config.trust import TRUST
 from billhook.core.answers import Decision, Verdict
+from billhook.core.errors import UsageError
 from billhook.core.events import Event
 from billhook.core.hook import Condition, Context, Handler, Hook
+from billhook.effects import gitstate
 from billhook.effects.conditions import AfterEffect, all_of, single
 from billhook.effects.effect import Effect
+from billhook.effects.gitindex import UnreadableError
 from billhook.engine.engine import Engine
 from billhook.runners.command import Literally
 from billhook.store.files import state_root
@@ -111,6 +115,7 @@ class Past:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.logged = True  # False: the call is from a transcript, perhaps from before billhook was installed
         self.doubts: list[Doubt] = []
 
     def clock(self) -> float:
@@ -148,6 +153,8 @@ class PastGuard(guard.Guard, frozen=True):
         certain = [effect for effect in effects if effect not in open_]
         found = super().judged(tuple(certain), cwd)
         for effect in open_:
+            if effect.kind == "disarm" and not self.past.logged:
+                continue
             low, high = (self._decided(one) for one in impact.possible(effect))
             if low == high:
                 found.append(guard.Judged(effect, low))
@@ -190,7 +197,7 @@ class _Substitutes:
     def _run(self, hook: Hook, name: str) -> Handler:
         run = hook.run
         if isinstance(run, guard.Guard):
-            return PastGuard(run.protected, run.settings, self.past)
+            return PastGuard(replace(run.protected, compares=False), run.settings, self.past)
         observes = hook.source.layer == "built-in" and not hook.gate
         if observes or hook.background or isinstance(run, actions.Masking):
             return nothing
@@ -292,6 +299,13 @@ class Judge:
         return found
 
     @property
+    def unapproved(self) -> list[str]:
+        """Hooks that count here although the user has not approved them."""
+        known = {row["name"]: row for row in self._unchanged.approved.values()}
+        names = [entry.shown for entry in self.config.entries if entry.state == "runs"]
+        return [name for name in names if known.get(name, {}).get("state") in ("new", "changed")]
+
+    @property
     def remembers(self) -> bool:
         """Whether hooks depend on earlier events."""
         return bool(self._stateful)
@@ -326,7 +340,7 @@ class Judge:
             why = "the log does not have its input" if record.input is None else "its input is not a valid event"
             return Judgement("unknown", doubts=(Doubt("", why, total=True),))
         past = self._past
-        past.doubts, past.now = [], _seconds(record.time)
+        past.doubts, past.now, past.logged = [], _seconds(record.time), bool(record.seq)
         sequence = record.turn_id.rpartition(":")[2]
         if record.session_id and sequence.isdecimal():
             self._state.update("turns", record.session_id, lambda _: {"sequence": int(sequence), "subagentSeq": 0})
@@ -404,7 +418,7 @@ class _Unchanged:
     def __init__(self, config: Config, approved: Config) -> None:
         self._root = Path(config.root)
         self._now = {row.name: as_data(row) for row in rows(config)}
-        self._approved = {row.name: as_data(row) for row in rows(approved)}
+        self.approved = {row.name: as_data(row) for row in rows(approved)}
         self._guard = _guard_of(content(config))
         self._known: dict[str, frozenset[str]] = {}
 
@@ -428,7 +442,7 @@ class _Unchanged:
 
     def _same(self, snapshot: Mapping[str, Any]) -> Iterator[str]:
         for name, then in rows_of(snapshot).items():
-            now, approved = self._now.get(name), self._approved.get(name)
+            now, approved = self._now.get(name), self.approved.get(name)
             if now is None or any(then.get(field) != now.get(field) for field in _SAME):
                 continue
             if name == guard.NAME:
@@ -574,3 +588,52 @@ def replay(records: Iterable[Record], judges: Judges, since: str = "") -> Replay
         if record.time >= since:
             found.add(record, now)
     return found
+
+
+# -- other rules
+
+
+def rules_from(text: str, project: str) -> dict[str, bytes | None]:
+    """The project's files with other contents: those of a file that replaces its hooks.yaml, or those of a git
+    revision. Raises UsageError."""
+    if os.path.isfile(text):
+        path = os.path.realpath(text)
+        native = [os.path.join(project, name) for name in sources.PROJECT_FILES if name.endswith((".yaml", ".yml"))]
+        found: dict[str, bytes | None] = dict.fromkeys(native) | {path: _content(path)}
+    else:
+        found = _rules_at(text, project)
+    return found
+
+
+def _content(path: str) -> bytes:
+    try:
+        text = sources.read_bytes(path)
+    except OSError as error:
+        raise UsageError(f"--rules `{path}` can't be read: {error.strerror}", hint="name another file") from None
+    read = shapes.read_file(path, "project", os.path.dirname(path), text)
+    if not read.readable:
+        raise UsageError(read.findings[0].message, place=read.findings[0].place, hint=read.findings[0].hint)
+    return text
+
+
+def _rules_at(revision: str, project: str) -> dict[str, bytes | None]:
+    """The project's files at a revision, read without filters of git."""
+    try:
+        if revision.startswith("-"):
+            raise UnreadableError
+        gitstate.run_git(project, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}")
+        listed = gitstate.run_git(project, "ls-tree", "--name-only", "-z", revision, "--", *sources.PROJECT_FILES)
+        found: dict[str, bytes | None] = {os.path.join(project, name): None for name in sources.PROJECT_FILES}
+        for name in listed.split("\0")[:-1]:
+            blob = gitstate.run_git(project, "cat-file", "blob", f"{revision}:./{name}")
+            found[os.path.join(project, name)] = os.fsencode(blob)
+    except UnreadableError:
+        message = f"--rules `{revision}` is neither a file nor a git revision of this project"
+        raise UsageError(message, hint="as in --rules new.yaml or --rules HEAD~1") from None
+    return found
+
+
+@cache
+def project_of(folder: str) -> str:
+    """The project to which a folder belongs, also if the folder was removed."""
+    return sources.find(loader.standing(folder), layers=("project", "local")).project

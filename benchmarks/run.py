@@ -22,6 +22,7 @@ import log_reading
 import logging_cost
 import matching
 import processes
+import replaying
 import report
 import warm
 from harness import Goal, Row, measure, passes
@@ -35,6 +36,7 @@ GOALS: tuple[Goal, ...] = (
     *guarding.GOALS,
     *logging_cost.GOALS,
     *log_reading.GOALS,
+    *replaying.GOALS,
     *loading.GOALS,
 )
 """All goals. Add a new goal to a module's GOALS, and a new module to this list."""

@@ -187,6 +187,7 @@ AGENT: Final = base.Agent(
     project_file=".gemini/settings.json",
     user_file=".gemini/settings.json",
     transcripts="billhook.agents.transcripts.gemini",
+    names_calls=False,
     home_variable="GEMINI_CLI_HOME",
     home_is="home",
     read_keys=frozenset({"env"}),

@@ -165,7 +165,7 @@ class TranscriptCalls:
                 tick(1)
                 if one.key not in known and self._counts(one, agent):
                     known.add(one.key)
-                    yield self._record(one, agent)
+                    yield replay.record_of(one, agent, self._project)
 
     def _is_here(self, folder: str) -> bool:
         return replay.project_of(folder) == self._project
@@ -177,27 +177,6 @@ class TranscriptCalls:
             return False
         in_time = self._until is None or call.time <= self._until
         return in_time and (not self._sessions or call.session.startswith(self._sessions))
-
-    def _record(self, one: PastCall, agent: Agent) -> Record:
-        call, (tool, given) = one.call, one.as_hooks_get_it(agent)
-        return Record(
-            v=1,
-            seq=0,
-            prev="",
-            id=call.id,
-            time=call.time,
-            mono=0.0,
-            event="PreToolUse",
-            session_id=call.session,
-            agent_id=call.agent or None,
-            tool=tool,
-            tool_use_id=call.id,
-            cwd=call.cwd or self._project,
-            project=self._project,
-            host=agent.name,
-            input=given,
-            hash="",
-        )
 
 
 @contextmanager
@@ -233,7 +212,7 @@ class _View:
         from billhook.store.redaction import Redactor
 
         self.found, self.since, self.rules, self.what, self.unapproved = found, since, rules, what, unapproved
-        self._redacted = Redactor().text  # transcripts contain secrets
+        self._redacted = Redactor().text
 
     def lines(self) -> Iterator[str]:
         for hook, group in sorted(self.found.hooks.items(), key=lambda one: -one[1].count):
@@ -277,13 +256,8 @@ class _View:
         )
 
     def _call(self, record: Record) -> str:
-        """The event in one line, without secrets."""
-        tool, given = record.tool or "", record.input
-        about = tools.command_of(tool, given) or tools.path_of(tool, given) if tool else None
-        if about is None and isinstance(given, dict):
-            about = ", ".join(f"{key}={value!r:.60}" for key, value in list(given.items())[:4])
-        head = tool if record.event == "PreToolUse" else f"{record.event} {tool}".strip()
-        return self._redacted(f"{head}: {about}" if about else head)
+        head = record.tool if record.event == "PreToolUse" else f"{record.event} {record.tool or ''}".strip()
+        return f"{head}: {about}" if (about := shown_call(record)) else head or ""
 
     def data(self) -> dict[str, Any]:
         found = self.found
@@ -319,3 +293,19 @@ class _View:
             }
             for one in group.first
         ]
+
+
+def shown_call(record: Record) -> str:
+    """What an event is about, in one line, without secrets: transcripts contain them."""
+    from billhook.store.redaction import Redactor
+
+    tool, given = record.tool or "", record.input
+    about = tools.command_of(tool, given) or tools.path_of(tool, given) if tool else None
+    if about is None and isinstance(given, dict):
+        words = (given[key] for key in _TELLING if isinstance(given.get(key), str))
+        about = next(words, "") or ", ".join(f"{key}={value!r:.60}" for key, value in list(given.items())[:4])
+    return Redactor().text(about or "")[:_LONGEST]
+
+
+_TELLING: Final = ("url", "query", "pattern", "input", "prompt")
+_LONGEST: Final = 300

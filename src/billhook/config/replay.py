@@ -7,7 +7,7 @@ decision is unknown, unless its record has the answer of the same hook.
 
 import os
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
+from billhook.agents.base import Agent
+from billhook.agents.transcripts import PastCall
 from billhook.builtins import guard, impact, rate_limit, seen_effects, session_notes
 from billhook.builtins.allow_rules import how_to_allow
 from billhook.config import actions, conditions, loader, shapes, sources
@@ -318,6 +320,14 @@ class Judge:
         own = _own_answers(record) if record.decision != "none" or record.stop or record.keep_going else ()
         return max((found, *own), key=lambda one: one.rank) if own and not found.open else found
 
+    def alone(self, record: Record) -> Judgement:
+        """The same for one event, without those before it."""
+        found = self.judge(record)
+        if record.event in self._stateful or "" in self._stateful:
+            doubt = Doubt("", "it depends on earlier events of the session; `billhook replay` judges all", total=True)
+            found = replace(found, word="unknown", doubts=(*found.doubts, doubt))
+        return found
+
     def _judged(self, record: Record) -> Judgement:
         event = record.event
         if event in self._each or "" in self._each:
@@ -557,9 +567,11 @@ def judged_then(record: Record) -> Judgement:
 class Judges:
     """The configurations of the folders in which events happened."""
 
-    def __init__(self, instead: Mapping[str, bytes | None] | None = None, *, run_commands: bool = False) -> None:
-        """`instead`: other contents of files with rules, by path; None: the file is missing."""
-        self._instead, self._run_commands = instead, run_commands
+    def __init__(
+        self, instead: loader.Instead | None = None, *, files: Sequence[str] = (), run_commands: bool = False
+    ) -> None:
+        """`instead`: other contents of files with rules; `files`: more files with rules."""
+        self._instead, self._files, self._run_commands = instead or {}, files, run_commands
         self._state = MemoryState(state_root())  # one for all folders: a session may change its folder
         self._known: OrderedDict[tuple[str, str], Judge] = OrderedDict()
 
@@ -573,8 +585,8 @@ class Judges:
 
     def _made(self, cwd: str, host: str) -> Judge:
         inside = host if host in AGENTS else ""
-        approved = loader.load_for_cwd(cwd, host=inside)
-        config = loader.load_instead(cwd, self._instead or {}, host=inside)
+        approved = loader.load_for_cwd(cwd, self._files, host=inside)
+        config = loader.load_instead(cwd, self._instead, self._files, host=inside)
         return Judge(config, approved, self._state, host=host, run_commands=self._run_commands)
 
 
@@ -588,6 +600,29 @@ def replay(records: Iterable[Record], judges: Judges, since: str = "") -> Replay
         if record.time >= since:
             found.add(record, now)
     return found
+
+
+def record_of(one: PastCall, agent: Agent, project: str) -> Record:
+    """A call of a transcript as the record of the event before it."""
+    call, (tool, given) = one.call, one.as_hooks_get_it(agent)
+    return Record(
+        v=1,
+        seq=0,
+        prev="",
+        id=call.id,
+        time=call.time,
+        mono=0.0,
+        event="PreToolUse",
+        session_id=call.session,
+        agent_id=call.agent or None,
+        tool=tool,
+        tool_use_id=call.id,
+        cwd=call.cwd or project,
+        project=project,
+        host=agent.name,
+        input=given,
+        hash="",
+    )
 
 
 # -- other rules

@@ -22,6 +22,7 @@ import log_reading
 import logging_cost
 import matching
 import processes
+import replaying
 import report
 import rule_tests
 import warm
@@ -36,6 +37,7 @@ GOALS: tuple[Goal, ...] = (
     *guarding.GOALS,
     *logging_cost.GOALS,
     *log_reading.GOALS,
+    *replaying.GOALS,
     *loading.GOALS,
     *rule_tests.GOALS,
 )

@@ -38,7 +38,7 @@ _MEANT = {
     "--help": "help man usage",
     "--version": "version",
     "trust": "approve enable allow accept",
-    "events": "logs history audit tail replay",
+    "events": "logs history audit tail",
     "doctor": "diagnose debug health status",
     "explain": "why which",
     "check --explain": "code codes rules",

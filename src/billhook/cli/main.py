@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "fire": "Send a test event to the hooks, and show the verdict.",
         "test": "Run the tests of your rules.",
         "check": "Check the hooks for problems and suggest fixes.",
+        "replay": "Show which past events the rules would decide differently.",
         "trust": "Review the hooks of this project and approve them.",
         "shadow": "Show what hooks in shadow mode would have decided.",
         "promote": "Bring a hook in shadow mode into force.",

@@ -315,6 +315,7 @@ class NotAgain(msgspec.Struct, frozen=True):
     cooldown: float
     folder: str
     state: FileState
+    clock: Callable[[], float] = time.time
 
     def __call__(self, ctx: Context) -> bool:
         free: list[bool] = []
@@ -322,7 +323,7 @@ class NotAgain(msgspec.Struct, frozen=True):
         def change(record: Value | None) -> Value | None:
             turn = _turn(record, ctx)
             free.append(self._is_free((record or {}).get(self.hook), turn))
-            return {**(record or {}), self.hook: {"at": time.time(), "turn": turn}} if free[0] else None
+            return {**(record or {}), self.hook: {"at": self.clock(), "turn": turn}} if free[0] else None
 
         self.state.update(_RUNS, self._key(ctx), change)
         return free[0]
@@ -346,7 +347,7 @@ class NotAgain(msgspec.Struct, frozen=True):
     def _is_free(self, last: Any, turn: str) -> bool:
         if not isinstance(last, dict):
             return True
-        return not self._ran(last, turn) and not 0 <= time.time() - float(last.get("at", 0)) < self.cooldown
+        return not self._ran(last, turn) and not 0 <= self.clock() - float(last.get("at", 0)) < self.cooldown
 
     def _ran(self, last: Any, turn: str) -> bool:
         return bool(self.once) and (self.once != "turn" or last.get("turn") == turn)

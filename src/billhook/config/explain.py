@@ -372,8 +372,8 @@ def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     )
 
 
-# A past decision: what each hook did, why the others were skipped, and what would happen today. It comes from the
-# record, the configuration that was kept with it, and today's configuration.
+# A past decision: what each hook did, and why the others were skipped. It comes from the record, and from the
+# configuration that was kept with it.
 
 
 Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
@@ -394,7 +394,6 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     decided: bool = False  # its answer became the decision, or a part of it
     own: bool = False  # it was a hook of the calling program, which is in no file
     then: Row | None = None  # how it was configured; None: not known
-    today: Explained | None = None  # what would happen to it today, at the same event
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
@@ -403,28 +402,12 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
     hooks: tuple[Considered, ...]  # those in the record, in their order; then those that were skipped
     by: tuple[str, ...]  # the hooks whose answers became the decision
-    known: bool  # the configuration of that time is known
-    today: Explanation | None = None  # the same event under today's configuration; None where that is not known
-    untold: tuple[str, ...] = ()  # what is not known, and why
-
-    @property
-    def removed(self) -> tuple[str, ...]:
-        """Hooks that are no longer configured for such an event."""
-        return tuple(one.name for one in self.hooks if one.today is None and not one.own) if self.today else ()
-
-    @property
-    def added(self) -> tuple[str, ...]:
-        """Hooks of a file that would run today and are not in the record."""
-        met = {one.name for one in self.hooks}
-        running = [one.row for one in self.today.hooks if one.runs] if self.today else []
-        return tuple(row.name for row in running if row.name not in met and row.layer != "built-in")
+    unknown: str = ""  # why the configuration of that time is not known; empty if it is
 
 
-def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) -> Past:
-    """Compare a record with the configuration that was kept for it, if there is one, and with today's."""
+def look_back(record: Record, kept: Mapping[str, Any] | None) -> Past:
+    """What happened, from a record and the configuration that was kept for it, if there is one."""
     event, then_rows = event_of(record), rows_of(kept)
-    today, untold = _today(record, event, config)
-    outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
     by = decided_by(record)
     hooks = [
         replace(
@@ -432,23 +415,11 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) ->
             decided=one.name in by and one.standing == "asked",
             own=_is_own(one.name, record, None if kept is None else then_rows),
             then=then_rows.get(one.name),
-            today=outlooks.get(one.name),
         )
         for one in _considered(record, then_rows, event)
     ]
-    untold += [f"`{one.name}` today: it was a hook of the calling program" for one in hooks if one.own]
-    if kept is None:
-        not_kept = f"the configuration of that time: {record.config[:12]} was not kept"
-        not_named = "the configuration of that time: the record does not name it"
-        untold.insert(0, not_kept if record.config else not_named)
-    return Past(
-        record=record,
-        hooks=tuple(hooks),
-        by=by,
-        known=kept is not None,
-        today=today,
-        untold=tuple(untold),
-    )
+    gone = f"{record.config[:12]} was not kept" if record.config else "the record does not name it"
+    return Past(record=record, hooks=tuple(hooks), by=by, unknown="" if kept is not None else gone)
 
 
 # -- what happened
@@ -529,9 +500,6 @@ def wants(row: Row, event: str) -> bool:
     return not events or (isinstance(events, list) and event in events)
 
 
-# -- the same event today
-
-
 def event_of(record: Record) -> Event | None:
     """The event of a record, as far as the log has it; None: the log does not have enough of it."""
     if record.tool is not None and not isinstance(record.input, Mapping):
@@ -540,17 +508,3 @@ def event_of(record: Record) -> Event | None:
         return parse(record.payload)
     except BillhookError:
         return None
-
-
-def _today(record: Record, event: Event | None, config: Config) -> tuple[Explanation | None, list[str]]:
-    if event is None:
-        why = "the log does not have its input" if record.input is None else "its input is not a valid event today"
-        return None, [f"today's verdict: {why}"]
-    untold = []
-    if record.redacted:
-        strings = "1 string was" if record.redacted == 1 else f"{record.redacted} strings were"
-        untold.append(f"whether rules match the whole input: {strings} redacted")
-    try:
-        return explain(config, event), untold
-    except Exception as error:  # the input in a log may be one that no hook ever received
-        return None, [f"today's verdict: {type(error).__name__}: {error}"]

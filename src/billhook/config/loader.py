@@ -240,16 +240,43 @@ def _gone() -> UsageError:
     return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
+Instead = Mapping[str, bytes | None]
+"""Other contents of a project's files, by path; None: the file is missing."""
+
+
+def load_instead(cwd: str, instead: Instead, files: Iterable[str] = (), *, host: str = "") -> Config:
+    """The configuration of a folder with other contents of some files, all hooks approved. For verbs that run none of
+    them; it is not cached."""
+    env = client_env.environ()
+    request = _LoadRequest(cwd, tuple(files), "all", host).within(env)
+    return _Loading(request, standing(cwd), env, instead).config()
+
+
+def _replaced(found: sources.FoundSources, instead: Instead) -> sources.FoundSources:
+    files = [file for file in found.files if instead.get(file.path, b"") is not None]
+    known = {file.path for file in found.files}
+    new = [path for path, text in instead.items() if text is not None and path not in known]
+    files += [sources.SourceFile(path, "project", found.project) for path in new]
+    return replace(found, files=tuple(sorted(files, key=lambda file: LAYERS.index(file.layer))))
+
+
 class _Loading:
     """One load."""
 
-    def __init__(self, request: _LoadRequest, folder: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, request: _LoadRequest, folder: str, env: Mapping[str, str], instead: Instead | None = None
+    ) -> None:
         explicit = [client_env.abspath(file) for file in request.files]
         self.found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
+        if instead:
+            self.found = _replaced(self.found, instead)
         self.root, self.trust, self.with_builtins = state_root(request.home), request.trust, request.builtins
         self.approvals, self.state = Approvals(self.root), FileState(self.root)
         self.values = Values(env)
-        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in self.found.files]
+        texts = instead or {}
+        self.reads = [
+            shapes.read_file(file.path, file.layer, file.folder, texts.get(file.path)) for file in self.found.files
+        ]
         host = request.host
         self.in_agent = isinstance(host, Speaker)
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)

@@ -124,6 +124,7 @@ def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: S
     config = loaded(())
     step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
     yield from ("", "start with", f"  billhook install {names}", f"  billhook {step}")
+    yield "  billhook replay --transcripts    what the guard would have stopped so far"
 
 
 def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Seq
 # `billhook doctor`:
 def _readable(field: str) -> list[str]:
     """The names or titles of the agents whose transcripts can be read."""
-    return [getattr(host, field) for host in AGENTS.values() if host.transcripts]
+    return [getattr(host, field) for host in AGENTS.values() if host.transcripts and host.names_calls]
 
 
 _HELP = f"""Check whether agents really call billhook here, and if not, why.
@@ -256,7 +257,7 @@ class _DoctorScope:
     def show_coverage(self, as_json: bool, since: str) -> int:
         from billhook.cli.doctor.coverage import coverage_data, coverage_lines
 
-        hosts = [host for host in self.hosts if host.transcripts]
+        hosts = [host for host in self.hosts if host.transcripts and host.names_calls]
         if not hosts and self.asked:
             titles, names = " and ".join(_readable("title")), " or ".join(_readable("name"))
             raise UsageError(f"only the transcripts of {titles} can be read", hint=f"name {names}")

@@ -103,7 +103,9 @@ def verb(
         calls = TranscriptCalls(_agents(transcripts), here.project, since, until, sessions)
         with progress(0) as tick:
             found = replay.replay(calls.records(tick), judges, since)
-    view = _View(found, since, rules, "calls" if transcripts else "events", judges.of(here.project, "").unapproved)
+    view = ReplayScreen(
+        found, since, rules, "calls" if transcripts else "events", judges.of(here.project, "").unapproved
+    )
     report(as_json, view.lines(), view.data())
     if not found.events and not as_json:
         hint("`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further")
@@ -203,7 +205,7 @@ def progress(total: int) -> Iterator[Callable[[int], None]]:
 # -- the screen
 
 
-class _View:
+class ReplayScreen:
     """The result for people and for programs."""
 
     def __init__(

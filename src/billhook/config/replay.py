@@ -47,7 +47,7 @@ from billhook.store.state import FileState, Value
 MOST_KEPT: Final = 20_000  # judgements that are kept for equal events
 _MOST_FOLDERS: Final = 32  # configurations that are kept, one for each folder and agent
 _RANK: Final = {str(decision): place for place, decision in enumerate(Decision)}
-_STRONGEST: Final = len(_RANK)
+_STRONGEST: Final = _RANK[Decision.DENY]
 _REDACTED: Final = b"[redacted "
 _CONTENT: Final = frozenset({"content", "new_string", "old_string", "edits", "new_source", "file_text"})
 """Fields of a tool's input that are written to a file: no rule looks at them."""
@@ -75,6 +75,7 @@ class Judgement(msgspec.Struct, frozen=True):
     by: tuple[str, ...] = ()
     reason: str = ""
     doubts: tuple[Doubt, ...] = ()
+    by_guard: bool = False  # only the guard objects, and the user's own hooks can overrule it
 
     @property
     def rank(self) -> int:
@@ -83,10 +84,9 @@ class Judgement(msgspec.Struct, frozen=True):
     @property
     def open(self) -> tuple[Doubt, ...]:
         """The doubts that could change the decision."""
-        by_guard = self.by == (guard.NAME,)
         return tuple(
-            one for one in self.doubts if one.total or one.rank > self.rank or (one.allows and by_guard and self.rank)
-        )
+            one for one in self.doubts if one.total or one.rank > self.rank or (one.allows and self.by_guard)
+        )  # fmt: skip
 
 
 # -- hooks that touch nothing
@@ -112,7 +112,7 @@ class MemoryState(FileState):
         return after
 
 
-class Past:
+class Moment:
     """The moment of the event that is judged, and the doubts about it so far."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class NotRun(msgspec.Struct, frozen=True):
     """In place of a hook that runs code."""
 
     doubt: Doubt
-    past: Past
+    past: Moment
 
     def __call__(self, ctx: Context) -> None:
         self.past.doubts.append(self.doubt)
@@ -138,7 +138,7 @@ class NotKnown(msgspec.Struct, frozen=True):
     """In place of conditions that depend on the files of that time: false, with a doubt."""
 
     doubt: Doubt
-    past: Past
+    past: Moment
 
     def __call__(self, ctx: Context) -> bool:
         self.past.doubts.append(self.doubt)
@@ -148,7 +148,8 @@ class NotKnown(msgspec.Struct, frozen=True):
 class PastGuard(guard.Guard, frozen=True):
     """The guard without a look at uncommitted work, branches and stashes: they were others then."""
 
-    past: Past
+    past: Moment
+    name: str
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[guard.Judged]:
         open_ = [effect for effect in effects if impact.depends_on_files(effect, cwd)]
@@ -162,7 +163,7 @@ class PastGuard(guard.Guard, frozen=True):
                 found.append(guard.Judged(effect, low))
                 continue
             why = f"the guard's answer depends on the files of that time ({effect.kind})"
-            self.past.doubts.append(Doubt(guard.NAME, why, _RANK.get(high, 0)))
+            self.past.doubts.append(Doubt(self.name, why, _RANK.get(high, 0)))
             if low != "-":
                 found.append(guard.Judged(effect, low))
         return [one for one in found if one.decision != "-"]
@@ -178,7 +179,7 @@ class PastGuard(guard.Guard, frozen=True):
 class _Substitutes:
     """The hooks of a configuration, as they can judge the past."""
 
-    def __init__(self, config: Config, past: Past, state: FileState, runnable: frozenset[str]) -> None:
+    def __init__(self, config: Config, past: Moment, state: FileState, runnable: frozenset[str]) -> None:
         """`runnable`: the hooks that may run code."""
         self.past, self.state, self.runnable = past, state, runnable
         self.stateful: set[str] = set()  # events whose hooks depend on earlier events; "": all events
@@ -190,7 +191,7 @@ class _Substitutes:
         run = self._run(hook, name)
         own = hook.source.layer in ("user", "managed")
         rank = _rank_of(run)
-        allows = own and rank in (_RANK["allow"], _STRONGEST)
+        allows = own and (rank == _RANK[Decision.ALLOW] or isinstance(run, NotRun))
         condition = self._condition(
             hook, Doubt(name, f"{name}: a condition depends on files of that time", rank, allows)
         )
@@ -199,7 +200,7 @@ class _Substitutes:
     def _run(self, hook: Hook, name: str) -> Handler:
         run = hook.run
         if isinstance(run, guard.Guard):
-            return PastGuard(replace(run.protected, compares=False), run.settings, self.past)
+            return PastGuard(replace(run.protected, compares=False), run.settings, self.past, name)
         observes = hook.source.layer == "built-in" and not hook.gate
         if observes or hook.background or isinstance(run, actions.Masking):
             return nothing
@@ -272,7 +273,7 @@ class Judge:
         self, config: Config, approved: Config, state: FileState, *, host: str = "", run_commands: bool = False
     ) -> None:
         """`config` has the rules, `approved` what the user has approved of them."""
-        self.config, self._past, self._state = config, Past(), state
+        self.config, self._past, self._state = config, Moment(), state
         may_run = [entry.shown for entry in approved.entries if entry.state == "runs" and run_commands]
         found = _Substitutes(config, self._past, state, frozenset(may_run))
         self._stateful, self._codes = found.stateful, found.codes
@@ -356,8 +357,10 @@ class Judge:
             self._state.update("turns", record.session_id, lambda _: {"sequence": int(sequence), "subagentSeq": 0})
         firing = self._engine.fire(event)
         verdict = _finished(firing) if not self._codes else _awaited(firing)
-        past.doubts += self._of_event(event, record, key)
-        return Judgement(outcome_of(verdict), _by(verdict), verdict.reason or verdict.stop_reason, tuple(past.doubts))
+        doubts = (*self._of_event(event, record, key), *past.doubts)
+        by, reason = _by(verdict), verdict.reason or verdict.stop_reason
+        by_guard = [one.source for one in verdict.outcomes if one.hook in by] == ["built-in"]
+        return Judgement(outcome_of(verdict), by, reason, doubts, by_guard)
 
     def _of_event(self, event: Event, record: Record, key: bytes) -> Iterator[Doubt]:
         """Doubts about what the record contains."""
@@ -455,7 +458,7 @@ class _Unchanged:
             now, approved = self._now.get(name), self.approved.get(name)
             if now is None or any(then.get(field) != now.get(field) for field in _SAME):
                 continue
-            if name == guard.NAME:
+            if then.get("layer") == "built-in":
                 if _guard_of(snapshot) == self._guard:
                     yield name
             elif then.get("kind") not in _CODE:
@@ -473,7 +476,7 @@ def _recorded(doubt: Doubt, record: Record) -> Judgement | None:
     """The recorded answer of the hook; None if the record has none, or not all of it."""
     for one in record.outcomes:
         if one.hook == doubt.hook and one.status != "skipped":
-            allowed = doubt.hook == guard.NAME and any(each.decision == "allow" for each in record.outcomes)
+            allowed = one.source == "built-in" and any(each.decision == "allow" for each in record.outcomes)
             if one.rewrote_input or allowed:
                 return None
             word = "stop" if one.stop else "keep_going" if one.keep_going else one.decision

@@ -309,6 +309,15 @@ def _approve(change: plan.InstallChange) -> None:
     acknowledge(config, missing(config))
 
 
+def _has_past(host: Agent, project: str) -> bool:
+    """Whether transcripts of this project contain a call."""
+    from billhook.agents.transcripts import TranscriptScan
+    from billhook.config.replay import project_of
+
+    scan = TranscriptScan(host, project, lambda folder: project_of(folder) == project)
+    return next(iter(scan), None) is not None
+
+
 def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[str]:
     host, own = change.target.host, change.target.scope
     if change.state == "already":
@@ -320,6 +329,8 @@ def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[s
         yield "and in the shell that starts the agent:"
         yield f'export {TOKEN_VARIABLE}="$(cat {shlex.quote(str(token))})"'
     yield from (text for scope, text in host.next_steps if scope in ("any", own))
+    if host.transcripts and _has_past(host, change.target.project):
+        yield f"billhook replay --transcripts {host.name}    shows what would have been stopped in the last 30 days"
     if own == "project":
         yield from (f"git add {shown_path(one.path)}" for one in change.files)
         if change.adopted:

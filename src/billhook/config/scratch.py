@@ -158,11 +158,11 @@ class Scratch:
             os.environ.update(before)
 
     def moved(self, text: str) -> str:
-        """A text with paths of the project, with those of the copy instead."""
+        """Replace paths of the project by those of the copy."""
         return text.replace(self.original.project, str(self.project)) if self.original.project else text
 
     def shown(self, text: str) -> str:
-        """A text with paths of the copy, with the real ones instead."""
+        """Replace paths of the copy by the real ones."""
         text = text.replace(str(self.project), self.original.project or "~/project")
         return text.replace(str(self.home), self.original.home)
 

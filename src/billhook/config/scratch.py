@@ -158,11 +158,11 @@ class Scratch:
             os.environ.update(before)
 
     def moved(self, text: str) -> str:
-        """The string with paths of the copy in place of those of the project."""
+        """Replace paths of the project by those of the copy."""
         return text.replace(self.original.project, str(self.project)) if self.original.project else text
 
     def shown(self, text: str) -> str:
-        """The string with the real paths in place of those of the copy."""
+        """Replace paths of the copy by the real ones."""
         text = text.replace(str(self.project), self.original.project or "~/project")
         return text.replace(str(self.home), self.original.home)
 

@@ -24,6 +24,7 @@ import matching
 import processes
 import replaying
 import report
+import rule_tests
 import warm
 from harness import Goal, Row, measure, passes
 
@@ -38,6 +39,7 @@ GOALS: tuple[Goal, ...] = (
     *log_reading.GOALS,
     *replaying.GOALS,
     *loading.GOALS,
+    *rule_tests.GOALS,
 )
 """All goals. Add a new goal to a module's GOALS, and a new module to this list."""
 

@@ -1,4 +1,4 @@
-"""Talking to `billhook agent` on a terminal of its own, with Ctrl-C as a person presses it."""
+"""Runs `billhook agent` on a pseudo-terminal, types lines, and presses Ctrl-C."""
 
 import json
 import os
@@ -23,7 +23,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 class Chatting:
-    """One run on a pseudo-terminal. Lives as long as its `with` block; what is left then is killed."""
+    """One run on a pseudo-terminal. Lives as long as its `with` block; remaining processes are killed at its end."""
 
     def __init__(self, place: Place, *arguments: str, **changes: str | None) -> None:
         self._ours, theirs = pty.openpty()
@@ -56,7 +56,7 @@ class Chatting:
         self._ours = -1
 
     def until(self, text: str, seconds: float = 20) -> str:
-        """Wait until a text is on the screen, after the one that was waited for before; what came up to there."""
+        """Wait until the text is on the screen, after the last one that was awaited; returns the output up to it."""
         end = time.monotonic() + seconds
         while (at := self.seen.find(text, self._looked)) < 0:
             assert time.monotonic() < end, f"no `{text}` in {self.seen[self._looked :]!r}"
@@ -74,7 +74,7 @@ class Chatting:
         self.type(line + "\n")
 
     def end(self, seconds: float = 20) -> int:
-        """The exit code, once it has ended."""
+        """Wait for its end; the exit code."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"it does not end: {self.seen!r}"
@@ -92,18 +92,18 @@ class Chatting:
 
 
 def events(place: Place) -> list[dict[str, Any]]:
-    """The project's log, whatever the session."""
+    """The project's log, with all sessions."""
     logs = (place.home / ".claude" / "hooks").glob("*/hooks.jsonl")
     return [json.loads(line) for log in logs for line in log.read_text().splitlines()]
 
 
 def names(place: Place) -> list[str]:
-    """Which events were fired."""
+    """The names of the fired events."""
     return [record["event"] for record in events(place)]
 
 
 def transcripts(place: Place) -> list[Path]:
-    """Those of main agents, the oldest first."""
+    """The transcripts of main agents, the oldest first."""
     found = (place.home / ".claude" / "billhook" / "transcripts").glob("*/*.jsonl")
     return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 

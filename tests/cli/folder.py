@@ -1,4 +1,4 @@
-"""A project below a home folder of its own, and what billhook shows there."""
+"""A project in a temporary home, and billhook's screens there."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,14 @@ from cli.terminal import Ended, billhook, environment
 
 
 class Folder:
-    """Files are written by their place in the project; `~/x` is in the home folder."""
+    """Writes files by their path in the project; `~/x` is in the home folder."""
 
     def __init__(self, base: Path) -> None:
         self.home, self.project = base, base / "project"
         (self.project / ".git").mkdir(parents=True)
 
     def write(self, name: str, content: Any, mode: int | None = None) -> Path:
-        """Text as it is, everything else as JSON."""
+        """Strings are written unchanged, everything else as JSON."""
         path = self.home / name[2:] if name.startswith("~/") else self.project / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2))
@@ -29,7 +29,7 @@ class Folder:
         return self.write(name, f"#!/bin/sh\n{body}\n", 0o755)
 
     def approve(self, *names: str) -> None:
-        """Approve what waits in the project's files: all of it, or what is named."""
+        """Approve the project's waiting hooks: all of them, or the named ones."""
         config = load_config(self.project, layers=("project", "local"), home=self.home / ".claude", builtins=False)
         for entry in config.pending:
             if not names or entry.declared.name in names:
@@ -43,11 +43,11 @@ class Folder:
         return billhook(*arguments, env=self.environment(**changes), cwd=cwd or self.project, stdin=stdin)
 
     def screen(self, *arguments: str, **options: Any) -> str:
-        """What a person sees, without the folder that differs from run to run."""
+        """The screen, with a fixed name for the temporary folder."""
         return self.billhook(*arguments, **options).screen.replace(str(self.home), "/home/me")
 
     def lines(self, *arguments: str) -> list[dict[str, Any]]:
-        """One JSON object a line."""
+        """One JSON object per line."""
         ended = self.billhook(*arguments)
         assert ended.code == 0, ended
         return [json.loads(line) for line in ended.out.splitlines()]

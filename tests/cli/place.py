@@ -1,4 +1,4 @@
-"""A home and a project of their own for each test, and billhook run there as a person would."""
+"""A temporary home and project for each test, in which billhook runs as for a user."""
 
 import os
 import pty
@@ -26,7 +26,7 @@ class Place:
         self.project.mkdir()
 
     def env(self, **changes: str | None) -> dict[str, str]:
-        """The environment of a person who lives here, whatever runs this suite."""
+        """The environment of a user with this home, independent of the suite's environment."""
         nobody: dict[str, str | None] = dict.fromkeys(
             (*MARKS, "XDG_CONFIG_HOME", "BILLHOOK_HOME", "CLAUDE_PROJECT_DIR", "BILLHOOK_DEBUG")
         )
@@ -41,7 +41,7 @@ class Place:
         return path
 
     def own(self, text: str) -> Path:
-        """The user's own hooks.yaml."""
+        """The user's hooks.yaml."""
         path = self.home / ".config" / "billhook" / "hooks.yaml"
         path.write_text(text)
         return path
@@ -59,7 +59,7 @@ class Place:
         return billhook(*arguments, stdin=stdin, env=env, cwd=cwd or self.project)
 
     def alone(self, *arguments: str, stdin: Any = subprocess.DEVNULL, **changes: str | None) -> Ended:
-        """Run billhook with no ancestors but init: this suite may itself be run by an agent."""
+        """Run billhook as a child of init: an agent may run this suite."""
         with tempfile.TemporaryDirectory() as folder:
             code = Path(folder, "code")
             started = subprocess.Popen(
@@ -80,7 +80,7 @@ class Place:
         early: str = "",
         **changes: str | None,
     ) -> Ended:
-        """Run billhook alone on a terminal, and type each answer when what it answers is on the screen."""
+        """Run billhook on a terminal as a child of init, and type each answer once its question is on the screen."""
         ours, theirs = pty.openpty()
         settings = termios.tcgetattr(theirs)
         settings[3] &= ~termios.ECHO
@@ -104,19 +104,19 @@ class Place:
                     seen += chunk.decode().replace("\r\n", "\n")
                     while left and (at := seen.find(left[0][0], looked)) >= 0:
                         looked = at + len(left[0][0])
-                        time.sleep(0.1)  # what is typed before the question is asked does not count
+                        time.sleep(0.1)  # input from before the question is discarded
                         answer = left.pop(0)[1]
                         os.write(ours, (answer if isinstance(answer, str) else answer()).encode())
             os.close(ours)
             return Ended(_code(code), self.plain(seen), "")
 
     def plain(self, text: str) -> str:
-        """The text without where this place is."""
+        """The text with a fixed name for the temporary folder."""
         return text.replace(os.path.realpath(self.folder), "<here>")
 
 
 def _orphan(code: Path) -> list[str]:
-    """Starts a command in the background and leaves it there; its exit code is written to a file."""
+    """Starts a detached command; its exit code is written to a file."""
     script = 'exec 3<&0; (sleep 0.1; "$@" <&3 3<&-; echo $? >"$0") &'
     return ["/bin/sh", "-c", script, str(code), PROGRAM]
 

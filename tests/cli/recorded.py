@@ -1,4 +1,4 @@
-"""A project with an event log in it, written by the log's own writer, at times that don't change from run to run."""
+"""A project with an event log, written by the real writer, with fixed times."""
 
 import io
 import json
@@ -22,7 +22,7 @@ ONE, TWO = "7c9e6679-7425-40de-944b-e07fc1f90ae7", "7c9e0000-aaaa-40de-944b-0000
 
 
 class Recorded:
-    """A home folder and a project with a log. Records get the next minute and id each, unless they say otherwise."""
+    """A home folder and a project with a log. Each record gets the next minute and id, unless they are given."""
 
     def __init__(self, base: Path, project: str = "shop") -> None:
         self.home = base
@@ -40,7 +40,7 @@ class Recorded:
         self.sessions.rename(session_id, name, str(self.project))
 
     def add(self, event: str, tool: str | None = None, given: Any = None, **more: Any) -> str:
-        """Append a record; its id."""
+        """Append a record; returns its id."""
         self.number += 1
         session = more.get("session_id", ONE)
         content = {
@@ -70,21 +70,21 @@ class Recorded:
         return environment(**{**ours, "HOME": str(self.home), "TZ": "UTC", **changes})
 
     def run(self, *arguments: str, **changes: str | None) -> Ended:
-        """`billhook events` in the project, its output a pipe."""
+        """Run `billhook events` in the project, with its output in a pipe."""
         return billhook("events", *arguments, env=self.environment(**changes), cwd=self.project)
 
     def screen(self, *arguments: str, **changes: str | None) -> str:
-        """What a person sees, without the folder that differs from run to run."""
+        """The screen, with a fixed name for the temporary folder."""
         return self.plain(self.run(*arguments, **changes).screen)
 
     def lines(self, *arguments: str) -> list[dict[str, Any]]:
-        """One JSON object a line."""
+        """One JSON object per line."""
         code, out = self.asked(*arguments)
         assert code == 0, out
         return [json.loads(line) for line in out.splitlines()]
 
     def asked(self, *arguments: str) -> tuple[int, bytes]:
-        """Exit code and output. In this process: there are many questions, and starting one takes its time."""
+        """Exit code and output. Runs in this process, because starting one for each query takes long."""
         from billhook.cli.events import verb
 
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -112,13 +112,13 @@ class Recorded:
         return [record["seq"] for record in self.lines(*arguments)]
 
     def complaint(self, *arguments: str) -> str:
-        """What is said to a command line that makes no sense."""
+        """The error message for an invalid command line."""
         ended = self.run(*arguments)
         assert (ended.code, ended.out) == (2, ""), ended
         return self.plain(ended.err)
 
     def plain(self, text: str) -> str:
-        """The text without the folder that differs from run to run."""
+        """The text with a fixed name for the temporary folder."""
         return text.replace(self.log.parent.name, "-home-me-shop").replace(str(self.home), "/home/me")
 
     def on_terminal(self, *arguments: str, **changes: str | None) -> Ended:
@@ -148,14 +148,14 @@ class Recorded:
 
 
 def interrupted(process: "subprocess.Popen[bytes]") -> tuple[int, bytes, bytes]:
-    """Ctrl-C, and what it printed after that."""
+    """Press Ctrl-C; returns what it printed after that."""
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
 
 
 def a_night(place: Recorded) -> None:
-    """What a session may leave in the log: everything that the table shows in its own way."""
+    """Records of a session with everything that the table shows differently."""
     place.name(ONE, "jolly-squid")
     place.add("SessionStart", given={"source": "startup"}, session_name="jolly-squid")
     place.add("UserPromptSubmit", given={"prompt": "Ship the release,\nplease"})

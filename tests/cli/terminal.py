@@ -1,4 +1,4 @@
-"""Running `billhook` as people do, and reading its screen."""
+"""Runs `billhook` as users do, and reads its screen."""
 
 import json
 import os
@@ -36,14 +36,14 @@ class Ended(NamedTuple):
 
 
 def steady(text: str) -> str:
-    """The text without what differs from run to run."""
+    """The text without values that differ between runs."""
     text = re.sub(r" +\d+\.\d ms", lambda time: "N.N ms".rjust(len(time[0])), text)
     text = re.sub(r'"duration_ms":[\d.]+', '"duration_ms":0', text)
     return re.sub(r'"id":"[0-9a-f]{32}"', '"id":"<id>"', text)
 
 
 def environment(**changes: str | None) -> dict[str, str]:
-    """Our environment with changes; None takes a variable away. The screen is 80 columns wide."""
+    """This environment with changes; None removes a variable. The screen is 80 columns wide."""
     changes = {"COLUMNS": "80", "NO_COLOR": None, **changes}
     env = {**os.environ, **{key: value for key, value in changes.items() if value is not None}}
     return {key: value for key, value in env.items() if changes.get(key, "") is not None}
@@ -96,7 +96,7 @@ def living(tag: str) -> list[int]:
 
 
 def gone(tag: str, seconds: float) -> bool:
-    """Whether nothing with that tag lives any more after at most so long."""
+    """Whether all processes with that tag end within this time."""
     end = time.monotonic() + seconds
     while living(tag) and time.monotonic() < end:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""`billhook agent` without a terminal: one prompt, its answer, its exit code, and what happened on the way."""
+"""`billhook agent` without a terminal: one prompt, its answer, its exit code, and the progress on stderr."""
 
 import json
 import re
@@ -32,16 +32,16 @@ def place(tmp_path: Path) -> Place:
 
 
 def agent(place: Place, script: str, *arguments: str, prompt: str = "go", **options: Any) -> Ended:
-    """One shot with a scripted model."""
+    """One prompt with a scripted model."""
     place.file("turns.yaml", script)
     return place.run("agent", "--model", "scripted:turns.yaml", "-p", prompt, *arguments, **options)
 
 
-# -- where things go
+# -- output streams
 
 
 def test_the_answer_alone_is_on_stdout(place: Place) -> None:
-    """What happens on the way is on standard error: the answer can go into a file."""
+    """Progress goes to standard error, so that the answer can go into a file."""
     ended = agent(place, LISTS, *FREELY)
     assert (ended.code, ended.out) == (0, "Two lines.\n")
     assert re.search(
@@ -50,8 +50,8 @@ def test_the_answer_alone_is_on_stdout(place: Place) -> None:
     assert "I'll look.\nBash  echo one; echo two\n    one\n    two\n" in ended.err
 
 
-def test_the_answer_is_as_the_model_gave_it(place: Place) -> None:
-    """In a file nothing is escaped; what is on the way to a screen is."""
+def test_the_answer_is_not_changed_in_a_file(place: Place) -> None:
+    """Only text for a screen is escaped."""
     script = '- text: "way \\e[31mred"\n  tool: {name: Bash, input: {command: "printf \'\\\\033[2J\'"}}\n'
     ended = agent(place, script + '- text: "an answer \\e[31mred\\nü"\n', *FREELY)
     assert ended.out == "an answer \x1b[31mred\nü\n"
@@ -73,7 +73,7 @@ def test_stdin_is_the_prompt(place: Place, stdin: bytes) -> None:
 
 
 def test_json_has_a_typed_event_a_line(place: Place) -> None:
-    """In the order in which it happens; the last line is how it ended."""
+    """In order; the last line has the result."""
     ended = agent(place, LISTS, *FREELY, "--json")
     lines = [json.loads(line) for line in ended.out.splitlines()]
     types = [line["type"] for line in lines if not line["type"].startswith(("hook_", "text_"))]
@@ -90,8 +90,8 @@ def test_json_has_a_typed_event_a_line(place: Place) -> None:
     assert ended.err == ""
 
 
-def test_json_says_what_each_hook_did(place: Place) -> None:
-    """Who, what, why and in how many milliseconds, beside the verdict."""
+def test_json_has_what_each_hook_did(place: Place) -> None:
+    """Hook, action, reason and duration, beside the verdict."""
     place.own("hooks:\n  guard:\n    events: PreToolUse\n    deny: not today\n")
     lines = [json.loads(line) for line in agent(place, LISTS, "--json").out.splitlines()]
     (denied,) = [line for line in lines if line["type"] == "verdict" and line["verdict"]["decision"] == "deny"]
@@ -100,8 +100,8 @@ def test_json_says_what_each_hook_did(place: Place) -> None:
     assert deed["duration_ms"] >= 0 and denied["tool_use_id"] == "toolu_0001"
 
 
-def test_whoever_reads_the_stream_may_have_seen_enough(place: Place) -> None:
-    """A closed pipe is no fault: the run goes on to its end, without a word."""
+def test_a_closed_pipe(place: Place) -> None:
+    """A closed pipe is not an error: the run continues to its end, silently."""
     place.file("turns.yaml", LISTS)
     command = f"{PROGRAM} agent -p go --model scripted:turns.yaml --json | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=place.project, env=place.env(), capture_output=True, check=False)
@@ -112,7 +112,7 @@ def test_whoever_reads_the_stream_may_have_seen_enough(place: Place) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 def test_an_answer_that_cant_be_written_is_a_failure(place: Place, form: tuple[str, ...]) -> None:
-    """The run goes on to its end, and the exit code says that its answer is lost."""
+    """The run continues to its end, and the exit code shows that its answer is lost."""
     place.file("turns.yaml", LISTS)
     command = [PROGRAM, "agent", "-p", "go", "--model", "scripted:turns.yaml", *FREELY, *form]
     with open("/dev/full", "wb") as full:
@@ -123,7 +123,7 @@ def test_an_answer_that_cant_be_written_is_a_failure(place: Place, form: tuple[s
     assert names(place)[-1] == "SessionEnd"
 
 
-# -- hooks in line
+# -- hooks inline
 
 
 REWRITES = (
@@ -156,14 +156,14 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("does", "line"), ANSWERS.values(), ids=ANSWERS)
 def test_a_hooks_decision_is_shown_below_the_call(place: Place, does: str, line: str) -> None:
-    """Who did what, in how many milliseconds, and why."""
+    """Hook, action, duration and reason."""
     place.own(f"hooks:\n  mine:\n    events: PreToolUse\n    {does}\n")
     ended = agent(place, LISTS, *FREELY)
     assert re.search(rf"^Bash  echo one; echo two\n{line}", ended.err, re.M), ended
 
 
-def test_a_denied_call_says_so_once(place: Place) -> None:
-    """The reason is in the hook's line, and in what the model gets; the screen does not repeat it."""
+def test_a_denied_call_is_reported_once(place: Place) -> None:
+    """The reason is in the hook's line, and in the result for the model; the screen does not repeat it."""
     place.own("hooks:\n  guard:\n    events: PreToolUse\n    deny: never remove it\n")
     ended = agent(place, LISTS)
     assert ended.err.count("never remove it") == 1
@@ -173,7 +173,7 @@ def test_a_denied_call_says_so_once(place: Place) -> None:
 
 
 def test_what_keeps_the_agent_going_is_shown(place: Place) -> None:
-    """What the model said before is no answer."""
+    """The model's text before that is not the answer."""
     place.own(
         "hooks:\n  again:\n    events: Stop\n    run: 'test -e been || { touch been; echo test it >&2; exit 2; }'\n"
     )
@@ -182,22 +182,22 @@ def test_what_keeps_the_agent_going_is_shown(place: Place) -> None:
     assert re.search(r"^Done\.\n    Stop: more work requested by again \([\d.]+ ms\): test it\n", ended.err, re.M)
 
 
-def test_whoever_wants_more_is_named_as_often(place: Place) -> None:
-    """The ninth who wants more does not get it, and no line says that it did."""
+def test_a_hook_that_keeps_going_is_named_each_time(place: Place) -> None:
+    """The ninth request is not granted, and no line claims that it was."""
     place.own("hooks:\n  again:\n    events: Stop\n    run: 'echo test it >&2; exit 2'\n")
     ended = agent(place, "- text: Done.\n")
     assert ended.err.count("Stop: more work requested by again") == 9 and "kept going by" not in ended.err
     assert "note: `again` kept the agent going 8 times in a row; it stops now" in ended.err
 
 
-def test_a_blocked_prompt_says_why_once(place: Place) -> None:
+def test_a_blocked_prompt_has_its_reason_once(place: Place) -> None:
     """The hook's line has the reason."""
     place.own("hooks:\n  no:\n    events: UserPromptSubmit\n    deny: not that\n")
     assert agent(place, SAYS).err.count("not that") == 1
 
 
 def test_a_teammate_has_one_name(place: Place) -> None:
-    """Hooks know its type, the person its name: on the screen it is the latter in every line."""
+    """Hooks get its type, the user gave it a name: every line on the screen has the name."""
     place.own("hooks:\n  kind:\n    events: [SubagentStart, SubagentStop, TaskCompleted]\n    inject: be kind\n")
     task = "{description: help, prompt: help, name: bob, subagent_type: tester}"
     ended = agent(
@@ -208,14 +208,14 @@ def test_a_teammate_has_one_name(place: Place) -> None:
 
 
 @pytest.mark.parametrize("text", ["''", "' '"], ids=["nothing", "blank"])
-def test_an_empty_answer_is_said_to_be_none(place: Place, text: str) -> None:
-    """On standard error: nothing is the answer."""
+def test_an_empty_answer(place: Place, text: str) -> None:
+    """A note on standard error; standard output stays empty."""
     ended = agent(place, f"- text: {text}\n")
     assert (ended.code, ended.out) == (0, "") and ended.err.endswith("\n(no answer)\n")
 
 
 def test_a_slow_hook_is_named(place: Place) -> None:
-    """After half a second, once, and then how it ended."""
+    """Once, after half a second, and then its end."""
     place.own(
         "hooks:\n  scan:\n    events: PreToolUse\n    run: sleep 0.8\n  quick:\n    events: Stop\n    run: 'true'\n"
     )
@@ -227,14 +227,14 @@ def test_a_slow_hook_is_named(place: Place) -> None:
     ]
 
 
-def test_what_time_a_hook_has_is_in_round_numbers(place: Place) -> None:
-    """SessionEnd has five seconds in all, of which a moment has passed."""
+def test_the_time_of_a_slow_hook_is_rounded(place: Place) -> None:
+    """SessionEnd has five seconds in all, and some of them have passed."""
     place.own("hooks:\n  last:\n    events: SessionEnd\n    run: sleep 0.7\n    timeout: 60\n")
     assert "is still running (0.5 s) on SessionEnd; its time-out is 5 s ..." in agent(place, SAYS).err
 
 
 def test_a_slow_start_is_named_at_once(place: Place) -> None:
-    """Before the session has a line of its own; and a hook that is late says so."""
+    """Before the session's header; and a hook that times out is reported."""
     place.own("hooks:\n  slow:\n    events: SessionStart\n    run: sleep 60\n    timeout: 0.7\n")
     lines = agent(place, SAYS).err.splitlines()
     assert lines[0].startswith("    hook `slow` is still running (0.5 s) on SessionStart")
@@ -243,7 +243,7 @@ def test_a_slow_start_is_named_at_once(place: Place) -> None:
 
 
 def test_tasks_subagents_and_teammates_have_their_lines(place: Place) -> None:
-    """Whoever isn't the main agent is named before what it does."""
+    """Lines of other agents than the main one begin with their name."""
     script = """\
 turns:
   - tool: {name: Task, input: {description: look, prompt: look, subagent_type: scout}}
@@ -263,7 +263,7 @@ agents:
 
 
 def test_a_small_budget_compacts(place: Place) -> None:
-    """The conversation outgrows it, and the line says so."""
+    """The conversation gets longer than the budget, and a line reports the compaction."""
     ended = agent(place, LISTS, *FREELY, "--context-budget", "1")
     assert re.search(r"^compacted \(auto\): Summary of ", ended.err, re.M)
     assert {"PreCompact", "PostCompact"} <= set(names(place))
@@ -278,7 +278,7 @@ def test_setup_comes_first(place: Place, trigger: str) -> None:
 
 
 def test_a_teammate_at_work_does_not_repeat_the_answer(place: Place) -> None:
-    """Who waits for others has said its last word already."""
+    """An agent that waits for a teammate has already answered."""
     script = """\
 turns: [{tool: Task, input: {description: help, prompt: help, name: bob}}, {text: All done.}]
 agents: {bob: [{tool: Bash, input: {command: sleep 0.2}}, {tool: Bash, input: {command: 'true'}}, {text: Helped.}]}
@@ -291,7 +291,7 @@ agents: {bob: [{tool: Bash, input: {command: sleep 0.2}}, {tool: Bash, input: {c
 
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_model_need_not_stream(capfd: pytest.CaptureFixture[str], streams: bool) -> None:
-    """What it said is shown once, piece by piece or whole."""
+    """Its text is shown once, streamed or whole."""
     screen = Screen(hooks=0, streams=True)
     for piece in ("Hel", "lo.") if streams else ():
         screen(TextDelta(piece, "main"))
@@ -313,8 +313,8 @@ def test_a_real_client(place: Place) -> None:
     assert "anthropic:some-model" in ended.err and "I'll look.\nBash  echo one\n    one\n" in ended.err
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(place: Place) -> None:
-    """The person is told, and the answer is the second one alone."""
+def test_an_interrupted_answer_is_requested_again(place: Place) -> None:
+    """The user is told, and only the second answer counts."""
     with ModelServer(Say(("I st",), fault="error"), Say(("All ", "done."))) as server:
         told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
         ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", told=told)
@@ -323,8 +323,8 @@ def test_an_answer_that_breaks_off_is_asked_for_again(place: Place) -> None:
     assert "StopFailure" not in names(place)
 
 
-def test_a_call_that_the_model_took_back_is_named(place: Place) -> None:
-    """A model that declined in the middle called nothing, and says so."""
+def test_a_call_that_the_model_withdrew_is_named(place: Place) -> None:
+    """A model that refuses midway has called nothing, and a line reports that."""
     with ModelServer(Say(("I won't.",), (use("Bash", {"command": "touch made"}),), stop="refusal")) as server:
         told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
         ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", *FREELY, told=told)
@@ -334,7 +334,7 @@ def test_a_call_that_the_model_took_back_is_named(place: Place) -> None:
 
 
 def test_a_service_that_refuses(place: Place) -> None:
-    """Exit 1, what it said, and StopFailure for the hooks."""
+    """Exit 1, the service's message, and StopFailure for the hooks."""
     with ModelServer(Refuse(401, "authentication_error", "no such key")) as server:
         told = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
         ended = place.run("agent", "-p", "go", "--model", "anthropic:some-model", told=told)
@@ -346,7 +346,7 @@ def test_a_service_that_refuses(place: Place) -> None:
 # -- permissions
 
 
-def test_without_a_terminal_nobody_is_asked(place: Place) -> None:
+def test_without_a_terminal_permission_is_denied(place: Place) -> None:
     """What needs permission is denied, and the model is told why."""
     ended = agent(place, LISTS)
     assert "    error: Bash needs permission" in ended.err and "(no user can be asked)" in ended.err
@@ -354,7 +354,7 @@ def test_without_a_terminal_nobody_is_asked(place: Place) -> None:
 
 
 def test_what_waits_for_approval_is_named_once(place: Place) -> None:
-    """Hooks and allow rules that came with the project don't count before somebody has approved them."""
+    """Hooks and allow rules of the project don't apply before the user approves them."""
     allowed = {"permissions": {"allow": ["Bash(echo *)", "Bash(ls)"]}}
     place.file(".claude/settings.json", json.dumps(allowed))
     place.file(".billhook/hooks.yaml", "hooks:\n  theirs:\n    events: Stop\n    run: 'true'\n")
@@ -367,7 +367,7 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
 
 
 def test_one_rule_that_waits_is_named_as_one(place: Place) -> None:
-    """It does not count."""
+    """Singular for one rule."""
     place.file(".claude/settings.json", json.dumps({"permissions": {"allow": ["Bash(ls)"]}}))
     assert "note: 1 allow rule is not approved and does not apply: " in agent(place, SAYS).err
 
@@ -396,7 +396,7 @@ ENDS = {
 
 @pytest.mark.parametrize(("script", "hooks", "code", "line"), ENDS.values(), ids=ENDS)
 def test_the_exit_code_tells_how_it_ended(place: Place, script: str, hooks: str, code: int, line: str) -> None:
-    """0 done, 1 blocked, stopped or failed; the last lines say why, and nothing is on stdout but an answer."""
+    """0 done, 1 blocked, stopped or failed; the last lines have the reason, and stdout only has an answer."""
     place.own(hooks)
     ended = agent(place, script)
     assert ended.code == code, ended
@@ -412,20 +412,20 @@ SLIPS = {
     "config": (("--config", "none.yaml"), "no such file"),
     "budget": (("--context-budget", "0"), "--context-budget"),
     "prompt": (("-p", " "), "the prompt is empty"),
-    "session": (("--resume", "nobody"), "no session `nobody`"),
+    "session": (("--resume", "unknown"), "no session `unknown`"),
     "both triggers": (("--init", "--maintenance"), "--init and --maintenance can't be combined"),
     "no session": (("--resume", "."), "there is no session to resume here"),
 }
 
 
-@pytest.mark.parametrize(("slip", "says"), SLIPS.values(), ids=SLIPS)
-def test_a_slip_ends_before_any_hook_runs(place: Place, slip: tuple[str, ...], says: str) -> None:
-    """Exit 2, an error with a hint, and nothing has happened."""
+@pytest.mark.parametrize(("slip", "message"), SLIPS.values(), ids=SLIPS)
+def test_wrong_usage_ends_before_any_hook_runs(place: Place, slip: tuple[str, ...], message: str) -> None:
+    """Exit 2, an error with a hint, and no effect."""
     place.own("hooks:\n  mark:\n    events: [SessionStart, SessionEnd, Setup]\n    run: touch ran\n")
     place.file("turns.yaml", SAYS)
     options = ("-p", "go", "--model", "scripted:turns.yaml", *slip)
     ended = place.run("agent", *options)
-    assert ended.code == 2 and ended.err.startswith("error: ") and says in ended.err and "\nhint: " in ended.err
+    assert ended.code == 2 and ended.err.startswith("error: ") and message in ended.err and "\nhint: " in ended.err
     assert not (place.project / "ran").exists() and transcripts(place) == []
 
 
@@ -434,23 +434,23 @@ def test_a_slip_ends_before_any_hook_runs(place: Place, slip: tuple[str, ...], s
     [("mine.yaml", "hooks:\n  guard: [\n", ":3:"), ("mine.json", '{"hooks": {\n', ":1:"), ("mine.yaml", "\0", ":1:")],
     ids=["yaml", "json", "binary"],
 )
-def test_a_file_of_hooks_that_cant_be_read_is_a_slip(place: Place, name: str, text: str, where: str) -> None:
-    """Who names one wants its hooks: the agent does not run without them."""
+def test_an_unreadable_config_file(place: Place, name: str, text: str, where: str) -> None:
+    """The agent does not run without the hooks of a file that the user named."""
     place.file(name, text)
     ended = agent(place, BASH, "--config", name, *FREELY)
     assert ended.code == 2 and re.match(rf"error: \S*{name}{where}", ended.err), ended
     assert not (place.project / "made").exists() and names(place) == []
 
 
-def test_nothing_on_stdin_is_a_slip(place: Place) -> None:
-    """There is nobody to chat with."""
+def test_empty_stdin(place: Place) -> None:
+    """Without a terminal there is no chat."""
     place.file("turns.yaml", SAYS)
     ended = place.run("agent", "--model", "scripted:turns.yaml")
     assert ended.code == 2 and "the prompt is empty" in ended.err
 
 
-def test_rules_that_may_deny_and_cant_be_read_keep_it_from_starting(place: Place) -> None:
-    """No session begins before they are mended."""
+def test_unreadable_deny_rules_prevent_the_start(place: Place) -> None:
+    """No session starts before they are fixed."""
     place.file(".claude/settings.json", '{"permissions": {"deny": [1]}}')
     ended = agent(place, SAYS)
     assert ended.code == 2 and ".claude/settings.json" in ended.err and names(place) == []
@@ -460,7 +460,7 @@ def test_rules_that_may_deny_and_cant_be_read_keep_it_from_starting(place: Place
 
 
 @pytest.mark.parametrize("word", ["id", "begun", "name", "."])
-def test_a_session_goes_on(place: Place, word: str) -> None:
+def test_resume(place: Place, word: str) -> None:
     """By its id, its name, or `.` for the newest here: the same session, and the whole conversation."""
     first = [json.loads(line) for line in agent(place, SAYS, "--json", prompt="remember blue").out.splitlines()]
     started = next(line for line in first if line["type"] == "session_started")
@@ -476,12 +476,12 @@ def test_a_session_goes_on(place: Place, word: str) -> None:
     assert sources == ["startup", "resume"]
 
 
-def test_an_unknown_session_is_answered_with_those_there_are(place: Place) -> None:
-    """Only sessions that have a transcript here."""
+def test_an_unknown_session(place: Place) -> None:
+    """The hint names the sessions that have a transcript here."""
     first = [json.loads(line) for line in agent(place, SAYS, "--json").out.splitlines()]
     name = next(line for line in first if line["type"] == "session_started")["session_name"]
-    place.run("fire", "SessionStart", "--session", "of-somebody-else")
-    for word in ("nobody", "of-somebody-else"):
+    place.run("fire", "SessionStart", "--session", "of-another-agent")
+    for word in ("unknown", "of-another-agent"):
         ended = agent(place, SAYS, "--resume", word)
         assert ended.code == 2, ended
         assert (
@@ -492,7 +492,7 @@ def test_an_unknown_session_is_answered_with_those_there_are(place: Place) -> No
 
 
 def test_without_names_the_newest_transcript_is_the_newest_session(place: Place) -> None:
-    """Who has switched the naming of sessions off can resume all the same."""
+    """Resuming also works if the naming of sessions is disabled."""
     place.own("builtins:\n  session-naming: false\n")
     for prompt in ("first", "second"):
         assert agent(place, SAYS, prompt=prompt).code == 0
@@ -534,7 +534,7 @@ SIGNALS = {
 
 @pytest.mark.parametrize(("number", "code", "where"), SIGNALS.values(), ids=SIGNALS)
 def test_a_signal_ends_one_shot(place: Place, number: int, code: int, where: str) -> None:
-    """The tool or hook that runs is killed with all it started, every call has its result, and SessionEnd is fired."""
+    """The running tool or hook is killed with all its processes, every call has its result, and SessionEnd is fired."""
     tag = f"61{time.time_ns()}"
     sleeps = f"touch began; (setsid sleep {tag} &) ; sleep {tag}"
     script = f"- tool: {{name: Bash, input: {{command: '{sleeps if where == 'tool' else 'true'}'}}}}\n- text: never\n"
@@ -553,8 +553,8 @@ def test_a_signal_ends_one_shot(place: Place, number: int, code: int, where: str
         assert result["is_error"] and "interrupted" in result["content"]
 
 
-def test_json_ends_with_how_it_was_interrupted(place: Place) -> None:
-    """The last line is there whatever happens."""
+def test_json_ends_with_the_result_after_an_interrupt(place: Place) -> None:
+    """The last line is always printed."""
     with begin(place, "- tool: {name: Bash, input: {command: touch began; sleep 60}}\n", "--json") as process:
         wait_for(place.project / "began")
         process.send_signal(signal.SIGINT)
@@ -564,8 +564,8 @@ def test_json_ends_with_how_it_was_interrupted(place: Place) -> None:
     assert (last["type"], last["how"]) == ("ended", "interrupted")
 
 
-def test_twice_does_not_wait_for_a_hook_of_the_first(place: Place) -> None:
-    """The second Ctrl-C ends hooks that hear of the interrupted tool, and SessionEnd still has its turn."""
+def test_a_second_ctrl_c_does_not_wait_for_hooks(place: Place) -> None:
+    """The second Ctrl-C ends hooks for the interrupted tool, and SessionEnd is still fired."""
     tag = f"62{time.time_ns()}"
     place.own(f"hooks:\n  after:\n    events: PostToolUseFailure\n    run: touch after; sleep {tag}\n")
     with begin(place, "- tool: {name: Bash, input: {command: touch began; sleep 60}}\n") as process:
@@ -581,8 +581,8 @@ def test_twice_does_not_wait_for_a_hook_of_the_first(place: Place) -> None:
     assert names(place)[-1] == "SessionEnd"
 
 
-def test_hooks_in_the_background_end_in_time(place: Place) -> None:
-    """One that takes longer than it may is ended, and nothing of it is left."""
+def test_background_hooks_time_out(place: Place) -> None:
+    """A hook that takes too long is ended with all its processes."""
     tag = f"63{time.time_ns()}"
     place.own(
         f"hooks:\n  later:\n    events: PostToolUse\n    run: touch later; sleep {tag}\n    "
@@ -590,12 +590,12 @@ def test_hooks_in_the_background_end_in_time(place: Place) -> None:
     )
     ended = agent(place, 2 * "- tool: {name: Bash, input: {command: sleep 0.4}}\n" + "- text: done\n", *FREELY)
     assert (ended.code, ended.out) == (0, "done\n")
-    assert (place.project / "later").exists() and "still running" not in ended.err, "nobody waits for it"
+    assert (place.project / "later").exists() and "still running" not in ended.err, "it is not waited for"
     assert living(tag) == []
 
 
-def test_an_agent_can_give_no_consent(place: Place) -> None:
-    """`billhook trust` knows this agent among those that may not approve what came with the project."""
+def test_an_agent_can_not_approve(place: Place) -> None:
+    """`billhook trust` refuses inside this agent, as inside others."""
     assert agent_of(["/usr/bin/python3", PROGRAM, "agent", "-p", "go"]) == "billhook agent"
     place.file(".billhook/hooks.yaml", "hooks:\n  theirs:\n    events: Stop\n    run: 'true'\n")
     place.file("approve.sh", f"{PROGRAM} trust theirs --yes\n")
@@ -603,7 +603,7 @@ def test_an_agent_can_give_no_consent(place: Place) -> None:
     assert "    error: exit code 2\n    error: --yes is refused here" in ended.err or "denied by" in ended.err, ended
 
 
-# -- hooks in the background
+# -- background hooks
 
 LATER = """\
 hooks:
@@ -616,16 +616,16 @@ hooks:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_hooks_in_the_background_finish(place: Place, arguments: tuple[str, ...]) -> None:
-    """The agent ends after them."""
+def test_background_hooks_finish(place: Place, arguments: tuple[str, ...]) -> None:
+    """The agent waits for them at the end."""
     place.own(LATER)
     assert agent(place, BASH, *FREELY, *arguments).code == 0
     assert {"PostToolUse", "Stop", "SessionEnd"} <= {path.name for path in place.project.iterdir()}
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_ctrl_c_ends_hooks_in_the_background(place: Place, arguments: tuple[str, ...]) -> None:
-    """Who does not want to wait for them need not."""
+def test_ctrl_c_ends_background_hooks(place: Place, arguments: tuple[str, ...]) -> None:
+    """The user need not wait for them."""
     tag = f"64{time.time_ns()}"
     place.own(LATER.replace("sleep 0.4", f"sleep {tag}").replace("timeout: 20", "timeout: 100"))
     place.file("turns.yaml", BASH)

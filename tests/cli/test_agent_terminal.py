@@ -36,7 +36,7 @@ def freely(place: Place, script: str, *arguments: str, **changes: str | None) ->
 
 
 def reason(place: Place) -> str:
-    """What the last SessionEnd said."""
+    """The reason of the last SessionEnd."""
     last = events(place)[-1]
     assert last["event"] == "SessionEnd"
     said: str = last["input"]["reason"]
@@ -48,7 +48,7 @@ def reason(place: Place) -> str:
 
 @pytest.mark.parametrize("ends", ["/exit\n", CTRL_D], ids=["/exit", "Ctrl-D"])
 def test_a_chat(place: Place, ends: str) -> None:
-    """A line for the session, the prompt, the model's text, and an end that SessionEnd knows as the person's."""
+    """A header, the prompt, the model's text, and a SessionEnd with the reason that the user ended it."""
     with chatting(place, SAYS + "- text: Still here.\n") as chat:
         assert re.match(r"[a-z]+-[a-z]+  scripted:turns.yaml, \S+, 0 hooks, mode default\n> ", chat.until("> "))
         chat.type("hello\n")
@@ -61,8 +61,8 @@ def test_a_chat(place: Place, ends: str) -> None:
     assert names(place).count("UserPromptSubmit") == 2
 
 
-def test_hook_decisions_stand_where_they_happen(place: Place) -> None:
-    """Below the call that they are about, with who, how long and why; a blocked prompt says who blocked it."""
+def test_hook_decisions_are_shown_inline(place: Place) -> None:
+    """Below their call, with hook, duration and reason; a blocked prompt names the hook."""
     place.own(
         "hooks:\n  guard:\n    events: PreToolUse\n    deny: not today\n"
         "  prompts:\n    events: UserPromptSubmit\n"
@@ -84,8 +84,8 @@ def test_hook_decisions_stand_where_they_happen(place: Place) -> None:
 
 
 def test_compact_clear_and_help(place: Place) -> None:
-    """The commands of the chat: a summary, a new session with an empty conversation, and what commands there are."""
-    with chatting(place, SAYS + "- text: Anew.\n") as chat:
+    """The commands of the chat: a summary, a new session with an empty conversation, and the list of commands."""
+    with chatting(place, SAYS + "- text: Fresh.\n") as chat:
         chat.say("/compact")
         assert "the conversation is empty" in chat.until("> ")
         chat.type("hello\n")
@@ -95,7 +95,7 @@ def test_compact_clear_and_help(place: Place) -> None:
         chat.type("/clear\n")
         assert re.search(r", mode default, clear\n> $", chat.until("\n> "))
         chat.type("again\n")
-        assert "Anew." in chat.until("\n> ")
+        assert "Fresh." in chat.until("\n> ")
         for spelled in ("/help", "/Help"):
             chat.type(f"{spelled}\n")
             assert "/compact " in chat.until("\n> ")
@@ -109,14 +109,14 @@ def test_compact_clear_and_help(place: Place) -> None:
     assert [one["input"]["source"] for one in log if one["event"] == "SessionStart"] == ["startup", "compact", "clear"]
     assert [one["input"]["reason"] for one in log if one["event"] == "SessionEnd"] == ["clear", "prompt_input_exit"]
     first, second = transcripts(place)
-    assert [line["content"][0]["text"] for line in conversation(second)] == ["again", "Anew."]
+    assert [line["content"][0]["text"] for line in conversation(second)] == ["again", "Fresh."]
     assert {one["transcript_path"] for one in log} == {str(first), str(second)}
     starts = [one for one in log if one["event"] == "SessionStart"]
     assert starts[-1]["transcript_path"] == str(second) and starts[-1]["session_id"] == second.stem
 
 
-def test_a_hook_can_be_against_compacting(place: Place) -> None:
-    """The conversation stays as it is, and the person is told who wanted that."""
+def test_a_hook_can_block_compacting(place: Place) -> None:
+    """The conversation is not changed, and the user sees which hook blocked it."""
     place.own("hooks:\n  keep:\n    events: PreCompact\n    deny: I need all of it\n")
     with chatting(place, SAYS) as chat:
         chat.say("hello")
@@ -127,7 +127,7 @@ def test_a_hook_can_be_against_compacting(place: Place) -> None:
 
 @pytest.mark.parametrize("length", [LONGEST - 1, LONGEST, 3 * LONGEST])
 def test_a_line_that_the_terminal_cut_is_not_used(place: Place, length: int) -> None:
-    """Half of a prompt may ask for something else: the person is told, and nothing is sent."""
+    """Half of a prompt may mean something else: the user is told, and nothing is sent."""
     fits = length < LONGEST
     with chatting(place, SAYS) as chat:
         chat.until("> ")
@@ -144,7 +144,7 @@ def test_a_line_that_the_terminal_cut_is_not_used(place: Place, length: int) -> 
 
 
 def test_one_shot_on_a_terminal_shows_the_text_as_it_comes(place: Place) -> None:
-    """Once: what was streamed is not printed again."""
+    """Once: streamed text is not printed again."""
     with freely(
         place, "- text: I'll look.\n  tool: {name: Bash, input: {command: echo one}}\n" + SAYS, "-p", "go"
     ) as chat:
@@ -154,7 +154,7 @@ def test_one_shot_on_a_terminal_shows_the_text_as_it_comes(place: Place) -> None
 
 
 def test_a_terminal_that_can_show_little(place: Place) -> None:
-    """Letters that it does not have become question marks; the run goes on."""
+    """Letters that its encoding lacks become question marks; the run continues."""
     place.own("hooks:\n  größe:\n    events: Stop\n    inject: naïve\n")
     with freely(place, "- text: Grüße.\n", "-p", "go", PYTHONIOENCODING="ascii") as chat:
         assert chat.end() == 0
@@ -174,8 +174,8 @@ def test_json_in_a_chat(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("answer", "runs"), [("y", True), ("n", False), ("", False), (CTRL_D, False)])
-def test_the_person_is_asked(place: Place, answer: str, runs: bool) -> None:
-    """Once: yes runs it, all else does not, and the model is told."""
+def test_the_user_is_asked(place: Place, answer: str, runs: bool) -> None:
+    """Yes runs it, anything else does not, and the model is told."""
     with chatting(place, BASH("touch made") + SAYS) as chat:
         chat.say("go")
         asked = chat.until("\n? ")
@@ -191,7 +191,7 @@ def test_the_person_is_asked(place: Place, answer: str, runs: bool) -> None:
 
 
 def test_yes_for_the_session_is_asked_once(place: Place) -> None:
-    """The same command is not asked about again, but after /clear it is."""
+    """The same command needs no second question, except after /clear."""
     with chatting(place, 2 * BASH("touch made") + SAYS + BASH("touch made") + SAYS) as chat:
         chat.say("go")
         chat.until("\n? ")
@@ -202,8 +202,8 @@ def test_yes_for_the_session_is_asked_once(place: Place) -> None:
         chat.until("\n? ")
 
 
-def test_what_is_no_answer_is_asked_again(place: Place) -> None:
-    """And what was typed before the question was there is none."""
+def test_an_invalid_answer_is_asked_again(place: Place) -> None:
+    """Input from before the question is discarded."""
     place.own("hooks:\n  slow:\n    events: PermissionRequest\n    run: touch asked; sleep 0.4\n")
     with chatting(place, BASH("touch made") + SAYS) as chat:
         chat.say("go")
@@ -218,8 +218,8 @@ def test_what_is_no_answer_is_asked_again(place: Place) -> None:
     assert not (place.project / "made").exists()
 
 
-def test_a_question_breaks_into_the_prompt(place: Place) -> None:
-    """A teammate that needs permission is answered while the prompt waits, which then comes again."""
+def test_a_question_interrupts_the_prompt(place: Place) -> None:
+    """A teammate asks for permission while the prompt waits; then the prompt is shown again."""
     script = """\
 turns:
   - tool: {name: Task, input: {description: make it, prompt: make it, name: bob}}
@@ -242,7 +242,7 @@ agents:
 
 
 def test_a_background_task_ends_while_the_prompt_waits(place: Place) -> None:
-    """Its line comes at once, and the prompt again after it."""
+    """Its line is shown at once, and the prompt again after it."""
     script = "- tool: {name: Bash, input: {command: sleep 0.5; echo made, run_in_background: true}}\n" + SAYS
     with freely(place, script + "- text: I know.\n") as chat:
         chat.say("go")
@@ -254,7 +254,7 @@ def test_a_background_task_ends_while_the_prompt_waits(place: Place) -> None:
 
 
 def test_a_task_that_is_not_accepted_goes_back_to_the_model(place: Place) -> None:
-    """While the prompt waits, without a word of the person."""
+    """While the prompt waits, without input of the user."""
     place.own("hooks:\n  tests:\n    events: TaskCompleted\n    run: 'echo it has no tests >&2; exit 2'\n")
     script = "- tool: {name: Bash, input: {command: sleep 0.3, run_in_background: true}}\n" + SAYS
     with freely(place, script + "- text: I'll write some.\n") as chat:
@@ -266,7 +266,7 @@ def test_a_task_that_is_not_accepted_goes_back_to_the_model(place: Place) -> Non
     assert "it has no tests" in conversation(transcript)[-2]["content"][0]["text"]
 
 
-def test_who_is_silent_is_notified(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_notification(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while without input an idle_prompt Notification is fired, once."""
     from billhook.agent.factory import open_agent
     from billhook.agent.models.script import Scripted
@@ -309,7 +309,7 @@ def test_who_is_silent_is_notified(place: Place, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("where", ["tool", "hook"])
 def test_ctrl_c_stops_the_turn(place: Place, where: str) -> None:
-    """What runs is killed with all it started, the call has its result, and the chat goes on."""
+    """The running tool is killed with all its processes, the call has its result, and the chat continues."""
     tag = f"64{time.time_ns()}"
     sleeps = f"touch began; (setsid sleep {tag} &) ; sleep {tag}"
     if where == "hook":
@@ -334,7 +334,7 @@ def test_ctrl_c_stops_the_turn(place: Place, where: str) -> None:
 
 
 def test_ctrl_c_twice_ends_the_session(place: Place) -> None:
-    """The second one within the stop: SessionEnd is fired, and nothing survives."""
+    """The second one comes while the turn stops: SessionEnd is fired, and no process survives."""
     tag = f"65{time.time_ns()}"
     place.own(f"hooks:\n  after:\n    events: PostToolUseFailure\n    run: touch after; sleep {tag}\n")
     with freely(place, BASH(f"touch began; sleep {tag}") + SAYS) as chat:
@@ -351,7 +351,7 @@ def test_ctrl_c_twice_ends_the_session(place: Place) -> None:
 
 
 def test_ctrl_c_after_a_stopped_turn_ends_the_session(place: Place) -> None:
-    """The second one at the prompt."""
+    """The second one comes at the prompt."""
     with freely(place, BASH("touch began; sleep 60")) as chat:
         chat.say("go")
         while not (place.project / "began").exists():
@@ -363,8 +363,8 @@ def test_ctrl_c_after_a_stopped_turn_ends_the_session(place: Place) -> None:
     assert reason(place) == "other"
 
 
-def test_a_ctrl_c_of_long_ago_does_not_count(place: Place) -> None:
-    """At the prompt, some seconds after one that stopped a turn, the first of two is the first again."""
+def test_an_old_ctrl_c_does_not_count(place: Place) -> None:
+    """Some seconds after a Ctrl-C that stopped a turn, the next one counts as the first again."""
     with freely(place, BASH("touch began; sleep 60")) as chat:
         chat.say("go")
         while not (place.project / "began").exists():
@@ -379,7 +379,7 @@ def test_a_ctrl_c_of_long_ago_does_not_count(place: Place) -> None:
 
 
 def test_ctrl_c_at_the_prompt(place: Place) -> None:
-    """The first empties the line and says what a second would do; another line starts the count anew."""
+    """The first one clears the line, and explains the second; any input resets the count."""
     with chatting(place, SAYS) as chat:
         chat.until("> ")
         chat.type("never mi")
@@ -409,7 +409,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(place: Place) -> None:
 
 
 def test_ctrl_c_stops_a_model_that_does_not_answer(place: Place) -> None:
-    """A service that stalls is not waited for, and the chat goes on."""
+    """The session does not wait for a stalled service, and the chat continues."""
     with ModelServer(Say(("Let me ",), fault="stall"), Say(("Here ", "I am."))) as server:
         changes = {"ANTHROPIC_API_KEY": "test-key-0123", "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_AUTH_TOKEN": None}
         with Chatting(place, "--model", "anthropic:some-model", **changes) as chat:
@@ -441,7 +441,7 @@ def test_background_work_ends_with_the_session(place: Place) -> None:
 
 @pytest.mark.parametrize("where", ["tool", "prompt"])
 def test_a_terminal_that_goes_away_ends_the_session(place: Place, where: str) -> None:
-    """As SIGHUP does: SessionEnd is fired, and nothing survives."""
+    """Like SIGHUP: SessionEnd is fired, and no process survives."""
     tag = f"67{time.time_ns()}"
     with freely(place, BASH(f"touch began; sleep {tag}") if where == "tool" else SAYS) as chat:
         chat.say("go")
@@ -465,7 +465,7 @@ def test_term_at_the_prompt(place: Place) -> None:
     assert reason(place) == "other"
 
 
-def test_a_chat_ends_after_hooks_in_the_background(place: Place) -> None:
+def test_a_chat_ends_after_background_hooks(place: Place) -> None:
     """`/exit` waits for them, and Ctrl-C then ends them."""
     tag = f"65{time.time_ns()}"
     place.own(

@@ -1,4 +1,4 @@
-"""`billhook check`: screens, formats, what is looked at, exit codes."""
+"""`billhook check`: screens, formats, the checked files, exit codes."""
 
 import contextlib
 import json
@@ -61,7 +61,7 @@ def check(project: Path, *arguments: str, cwd: Path | None = None) -> Ended:
 
 
 def inside(project: Path, *arguments: str, cwd: Path | None = None) -> Ended:
-    """The same without a process of its own: what a screen does not show needs none."""
+    """Run the check in this process."""
     home = str(project.parent / "home")
     with contextlib.chdir(cwd or project):
         env = {"HOME": home, "BILLHOOK_HOME": home, "XDG_CONFIG_HOME": None}
@@ -76,7 +76,7 @@ def found(project: Path, *arguments: str, cwd: Path | None = None) -> list[tuple
 
 
 def test_findings(project: Path) -> None:
-    """Sorted by place, each with its hint, and counted."""
+    """Sorted by file and line, each with its hint, and counted."""
     screen = check(project).screen.replace(os.path.realpath(project), "<project>")
     assert screen == snapshot("""\
 .claude/settings.json:5:19: BH301 `bash` never matches: under `claude` the tool is called `Bash`
@@ -123,7 +123,7 @@ hint: `billhook init` creates a first file with working hooks
 
 
 def test_select_and_ignore(project: Path) -> None:
-    """Codes and beginnings of codes, several at once, in any case; ignoring wins."""
+    """Codes and prefixes of codes, several at once, in any case; --ignore wins."""
     assert [code for code, _, _ in found(project, "--select", "BH3")] == ["BH301", "BH306"]
     assert [code for code, _, _ in found(project, "--select", "bh3,BH501", "--ignore", "BH306")] == ["BH301", "BH501"]
     assert [code for code, _, _ in found(project, "--select", "BH3", "--select", "BH212")] == [
@@ -144,7 +144,7 @@ def test_github(project: Path) -> None:
 
 
 def test_github_escapes(project: Path) -> None:
-    """File names and messages can't end an annotation or begin another."""
+    """File names and messages can't end an annotation or start another."""
     folder = project / "a,b:c%d"
     folder.mkdir()
     (folder / "hooks.yaml").write_text('hooks:\n  h: {events: PostToolUse, run: "./x%0A::error::y\\n./z"}\n')
@@ -155,7 +155,7 @@ def test_github_escapes(project: Path) -> None:
 
 
 def test_json(project: Path) -> None:
-    """One object a line, and `--json` is short for it."""
+    """One object per line; `--json` is short for it."""
     ended = inside(project, "--format", "json", "--select", "BH301")
     assert ended.code == 1
     assert json.loads(ended.out) == snapshot(
@@ -176,7 +176,7 @@ def test_json(project: Path) -> None:
 
 
 def test_sarif(project: Path) -> None:
-    """SARIF 2.1.0 in its essentials: rules that results point at, relative addresses, regions that count from 1."""
+    """SARIF 2.1.0: the rules of the results, relative addresses, regions that count from 1."""
     ended = inside(project, "--format", "sarif")
     log: dict[str, Any] = json.loads(ended.out)
     assert ended.code == 1
@@ -196,13 +196,13 @@ def test_sarif(project: Path) -> None:
 
 
 def test_sarif_of_nothing(project: Path) -> None:
-    """An empty list of results is still a whole log."""
+    """An empty list of results is still a complete log."""
     log = json.loads(inside(project, "--format", "sarif", "--select", "BH1").out)
     assert log["runs"][0]["results"] == [] and log["runs"][0]["tool"]["driver"]["rules"] == []
 
 
 def test_sarif_escapes_addresses(project: Path) -> None:
-    """Blanks and signs in a path are escaped; a file elsewhere has a whole address."""
+    """Spaces and special characters in a path are escaped; a file elsewhere has an absolute address."""
     file = project.parent / "a b#c" / "hooks.yaml"
     file.parent.mkdir()
     file.write_text("hooks: 5\n")
@@ -212,7 +212,7 @@ def test_sarif_escapes_addresses(project: Path) -> None:
 
 
 def test_a_file(project: Path) -> None:
-    """Only that file, as a file of its project: `./guard.sh` is looked for beside `.claude`."""
+    """Only that file, as a file of its project: `./guard.sh` is searched beside `.claude`."""
     (project / "guard.sh").write_text("#!/bin/sh\n")
     (project / "guard.sh").chmod(0o755)
     codes = [code for code, file, _ in found(project, ".claude/settings.json") if file == ".claude/settings.json"]
@@ -227,7 +227,7 @@ def test_a_file_of_another_name(project: Path) -> None:
 
 
 def test_a_folder(project: Path) -> None:
-    """A project elsewhere; the user's own files are not its faults."""
+    """Another project; the user's files are not checked."""
     user = project.parent / "home" / ".claude" / "settings.json"
     user.parent.mkdir()
     user.write_text('{"hooks": {"PostToolUse": ["./x.sh"]}}')
@@ -241,7 +241,7 @@ def test_a_folder(project: Path) -> None:
 
 
 def test_approval_is_not_needed(project: Path) -> None:
-    """Nothing is run, so hooks that nobody approved are checked, and stay unapproved."""
+    """Nothing is run, so hooks without approval are checked, and stay unapproved."""
     (project / "guard.sh").write_text(f"#!/bin/sh\ntouch {project}/ran\n")
     (project / "guard.sh").chmod(0o755)
     assert check(project).code == 1
@@ -259,14 +259,14 @@ def test_approval_is_not_needed(project: Path) -> None:
     ],
 )
 def test_usage(project: Path, arguments: tuple[str, ...]) -> None:
-    """What can't be meant is answered with what may be, and exit code 2."""
+    """Wrong usage gets a suggestion, and exit code 2."""
     ended = check(project, *arguments)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error: ") and "\n\nhint: did you mean `" in ended.err
 
 
 def test_what_cannot_be_opened(project: Path) -> None:
-    """Exit code 2, and everything else is shown all the same."""
+    """Exit code 2, and all other findings are still shown."""
     (project / ".hooks.json").mkdir()
     ended = check(project, "--ignore", "BH2,BH3,BH4,BH5")
     assert ended.screen == snapshot("""\
@@ -280,15 +280,15 @@ def test_what_cannot_be_opened(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "head", "mended"),
+    ("file", "head", "fixed"),
     [
         pytest.param("hooks.yaml", "settings: {timeout: 30000}\n", "write `timeout: 30`", id="settings"),
         pytest.param("hooks.yaml", "timeout: 1500\n", "write `timeout: 1.5`", id="top"),
         pytest.param(".hooks.json", '{"timeout": 30000,\n', 'write `"timeout": 30`', id="lesson"),
     ],
 )
-def test_milliseconds_for_a_whole_file(project: Path, file: str, head: str, mended: str) -> None:
-    """BH501 once, where the file says it, however many hooks have it from there."""
+def test_milliseconds_for_a_whole_file(project: Path, file: str, head: str, fixed: str) -> None:
+    """BH501 once, at the top of the file, however many hooks inherit it."""
     hooks = (
         "hooks:\n  a: {events: Stop, run: ls, timeout: 5}\n  b: {events: Stop, run: ls}\n  c: {events: Stop, run: ls}\n"
     )
@@ -299,7 +299,7 @@ def test_milliseconds_for_a_whole_file(project: Path, file: str, head: str, mend
     (project / file).write_text(head + hooks)
     (finding,) = [json.loads(line) for line in inside(project, "--json").out.splitlines()]
     place = (1, head.index(": ", head.index("timeout")) + 3)
-    assert (finding["code"], finding["hint"], finding["line"], finding["column"]) == ("BH501", mended, *place)
+    assert (finding["code"], finding["hint"], finding["line"], finding["column"]) == ("BH501", fixed, *place)
     (project / file).write_text(re.sub(r"\d+", "60", head) + hooks)
     assert inside(project).code == 0
 
@@ -313,7 +313,7 @@ def test_milliseconds_for_a_whole_file(project: Path, file: str, head: str, mend
     ],
 )
 def test_what_cannot_be_read(project: Path, text: bytes, code: str, exit_code: int) -> None:
-    """A file of which nothing is known is no clean file, whatever is selected; of one with a fault the rest is read."""
+    """An unreadable file is never clean, whatever is selected; the valid parts of a faulty file are read."""
     (project / ".claude" / "settings.json").unlink()
     (project / "hooks.yaml").write_bytes(text)
     ended = inside(project, "--json")
@@ -344,7 +344,7 @@ def test_what_cannot_be_read(project: Path, text: bytes, code: str, exit_code: i
     ],
 )
 def test_one_bad_entry_in_each_shape(project: Path, file: str, text: str, line: int) -> None:
-    """Its file, line and column are named, and its neighbour is still there."""
+    """Its file, line and column are named, and the next entry is still loaded."""
     for old in (project / ".claude" / "settings.json", project / "hooks.yaml"):
         old.unlink()
     (project / file).write_text(text)
@@ -358,7 +358,7 @@ def test_one_bad_entry_in_each_shape(project: Path, file: str, text: str, line: 
 
 
 def test_hostile_text(project: Path) -> None:
-    """What a file says can't write to the terminal, nor add lines."""
+    """The content of a file can't control the terminal, nor add lines."""
     (project / ".claude" / "settings.json").unlink()
     (project / "hooks.yaml").write_text('hooks:\n  h: {events: Stop, run: "./a\\e[31mb\\nc", "x\\ny: z": 1}\n')
     ended = check(project)
@@ -367,7 +367,7 @@ def test_hostile_text(project: Path) -> None:
 
 
 def test_colour_only_on_a_terminal(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colour is for people."""
+    """Pipes get no colour."""
     monkeypatch.chdir(project)
     home = str(project.parent / "home")
     assert "\x1b[" in on_terminal("check", HOME=home, BILLHOOK_HOME=home).out
@@ -418,7 +418,7 @@ Options:
 
 @pytest.mark.parametrize("format_", ["text", "json", "github", "sarif"])
 def test_hostile_file_names(project: Path, format_: str) -> None:
-    """A name with bytes that are no text, an escape and a line end: no format breaks, nothing reaches the terminal."""
+    """A name with invalid bytes, an escape and a newline: no format breaks, and the terminal is not affected."""
     folder = os.fsencode(project) + b"/a\xff\x1b[31m\nb"
     os.mkdir(folder)
     with open(folder + b"/hooks.yaml", "wb") as file:
@@ -430,7 +430,7 @@ def test_hostile_file_names(project: Path, format_: str) -> None:
     assert len(ended.out.splitlines()) == {"text": 4, "json": 1, "github": 1}.get(format_, len(ended.out.splitlines()))
 
 
-# -- what the event log says
+# -- notes from the event log
 
 
 QUIET = "hooks:\n  every: {events: PreToolUse, run: 'true'}\n  never: {events: PreToolUse, match: Write, run: 'true'}\n"
@@ -438,7 +438,7 @@ QUIET = "hooks:\n  every: {events: PreToolUse, run: 'true'}\n  never: {events: P
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A clean project whose log has a hook that never fired, and a slow one."""
+    """A clean project whose log shows a hook that never ran, and a slow one."""
     folder = Folder(tmp_path)
     folder.write("~/.config/billhook/hooks.yaml", QUIET)
     project = os.path.realpath(folder.project)
@@ -449,7 +449,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_notes(folder: Folder) -> None:
-    """They are shown and counted apart, and don't fail the check."""
+    """They are shown and counted separately, and don't fail the check."""
     folder.project.joinpath("hooks.yaml").write_text(QUIET)
     folder.approve()
     folder.write("~/.config/billhook/hooks.yaml", "hooks: {}\n")
@@ -467,7 +467,7 @@ no findings in 2 hooks of 2 files; 2 notes
 
 
 def test_notes_beside_findings(folder: Folder) -> None:
-    """Findings fail it as ever."""
+    """Findings still fail the check."""
     folder.write("hooks.yaml", "hooks:\n  odd: {events: PreToolUse, match: bash, run: 'true'}\n")
     ended = folder.billhook("check")
 
@@ -475,7 +475,7 @@ def test_notes_beside_findings(folder: Folder) -> None:
     assert ended.out.endswith("1 finding in 1 file; 2 notes\n")
 
 
-def test_notes_are_chosen_like_findings(folder: Folder) -> None:
+def test_notes_are_selected_like_findings(folder: Folder) -> None:
     """By their codes."""
     found = [json.loads(line) for line in folder.billhook("check", "--json").out.splitlines()]
     ignored = folder.billhook("check", "--ignore", "BH6")
@@ -497,7 +497,7 @@ def test_notes_in_other_formats(folder: Folder) -> None:
 
 
 def test_a_folder_has_a_log(folder: Folder, tmp_path: Path) -> None:
-    """The log of a project that is named has a say about its own files; a file alone has none."""
+    """The log of a named project adds notes about its files; a file alone has no log."""
     folder.write("hooks.yaml", "hooks:\n  late: {events: PreToolUse, match: Write, run: ':'}\n")
     folder.approve()
     project = os.path.realpath(folder.project)
@@ -510,7 +510,7 @@ def test_a_folder_has_a_log(folder: Folder, tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_read(folder: Folder) -> None:
-    """The check goes on without it."""
+    """The check continues without it."""
     (log,) = (folder.home / ".claude" / "hooks").rglob("hooks.jsonl")
     log.unlink()
     log.mkdir()
@@ -529,8 +529,8 @@ NOT_STRINGS = {
 
 
 @pytest.mark.parametrize("action", NOT_STRINGS)
-def test_words_that_yaml_reads_otherwise(project: Path, action: str) -> None:
-    """What it is, what it must be, and the line as it should be."""
+def test_words_that_yaml_reads_as_other_types(project: Path, action: str) -> None:
+    """The actual type, the expected type, and the corrected line."""
     (project / "hooks.yaml").write_text(f"hooks:\n  a:\n    events: PreToolUse\n    {action}\n")
     one = json.loads(inside(project, "--json", "--select", "BH203").out)
     kind, fixed = NOT_STRINGS[action]

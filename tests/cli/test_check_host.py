@@ -1,4 +1,4 @@
-"""`billhook check --host` and `billhook list --host`: what an agent can't honour, and what applies inside it."""
+"""`billhook check --host` and `billhook list --host`: what an agent does not support, and what applies inside it."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_codex(folder: Folder) -> None:
-    """What is lost for certain comes with exit code 1; what a hook may say is told as well."""
+    """Certain limits mean exit code 1; limits of what a hook might return are only shown."""
     assert folder.screen("check", "--host", "codex") == snapshot("""\
 Codex: 4 of 8 hooks are not fully supported
   review  ~/.config/billhook/hooks.yaml:2
@@ -82,7 +82,7 @@ Codex: 4 of 8 hooks are not fully supported
     ],
 )
 def test_rewrites_that_are_taken_over_in_part(folder: Folder, host: str, match: str, told: str) -> None:
-    """Who rewrites what files are given is told what becomes of it; the run of the check is none the worse for it."""
+    """Limits of rewritten file contents are shown, and don't fail the check."""
     answer = {"hookSpecificOutput": {"updatedInput": {"file_path": "/safe"}}}
     hook = {"events": "PreToolUse", "match": match, "run": f"echo '{json.dumps(answer)}'"}
     folder.write("~/.config/billhook/hooks.yaml", json.dumps({"hooks": {"move": hook}}))
@@ -93,7 +93,7 @@ def test_rewrites_that_are_taken_over_in_part(folder: Folder, host: str, match: 
 
 
 def test_gemini(folder: Folder) -> None:
-    """In the agent's own names of events."""
+    """With the agent's names of events."""
     assert folder.screen("check", "--host", "gemini", "../.config/billhook/hooks.yaml") == snapshot("""\
 Gemini CLI: 5 of 7 hooks are not fully supported
   review  ~/.config/billhook/hooks.yaml:2
@@ -115,7 +115,7 @@ Gemini CLI: 5 of 7 hooks are not fully supported
 
 
 def test_claude(folder: Folder) -> None:
-    """Nothing is lost, and what Claude Code runs itself is counted."""
+    """No limits, and the hooks that Claude Code runs itself are counted."""
     assert folder.screen("check", "--host", "claude") == snapshot("""\
 Claude Code: 7 hooks, none known to be unsupported
   Claude Code itself runs 1 more hook
@@ -124,7 +124,7 @@ Claude Code: 7 hooks, none known to be unsupported
 
 
 def test_for_programs(folder: Folder) -> None:
-    """One object a line for each thing that is not honoured, of every agent."""
+    """One object per line for each limit, in every agent."""
     ended = folder.billhook("check", "--host", "all", "--json")
     found = [json.loads(line) for line in ended.out.splitlines()]
     assert ended.code == 1 and {one["host"] for one in found} == {*AGENTS} - {"claude"}
@@ -148,7 +148,7 @@ def test_for_programs(folder: Folder) -> None:
 
 
 def test_deadline_that_is_installed(folder: Folder) -> None:
-    """A time-out is held against the deadline that billhook has there, where it is installed."""
+    """A time-out is compared with billhook's installed deadline."""
     entry = {"bash": "exec /opt/billhook-hook --as copilot --deadline 5000 preToolUse", "timeoutSec": 6}
     folder.write(".github/hooks/billhook.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
     slow = folder.write("slow.yaml", "hooks: {slow: {events: PreToolUse, exec: [./scan], timeout: 9, gate: true}}")
@@ -173,20 +173,20 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG.values(), ids=WRONG.keys())
 def test_wrong_use(folder: Folder, words: list[str]) -> None:
-    """What can't be meant is said, with what can."""
+    """An error with a suggestion."""
     ended = folder.billhook("check", *words)
     assert ended.code == 2 and "--host" in ended.err and "hint: " in ended.err
 
 
 def test_file_that_cant_be_read(folder: Folder) -> None:
-    """Nobody knows what is in it, so nothing is fine."""
+    """Its hooks are unknown, so the check fails."""
     broken = folder.write("broken.yaml", "hooks: [")
     ended = folder.billhook("check", "--host", "codex", broken.name)
     assert ended.code == 2 and "`billhook check` shows why" in ended.err
 
 
 def test_list_inside_claude(folder: Folder) -> None:
-    """What the agent runs itself is shown as that."""
+    """Hooks that the agent runs itself are marked."""
     assert folder.screen("list", "--host", "claude", "--event", "PreToolUse") == snapshot("""\
 what applies in Claude Code
 
@@ -219,7 +219,7 @@ Run by Claude Code itself
 
 
 def test_list_inside_gemini(folder: Folder) -> None:
-    """Its own names of events, and what never fires there."""
+    """The agent's names of events, and hooks that never fire there."""
     assert folder.screen("list", "--host", "gemini") == snapshot("""\
 what applies in Gemini CLI
 
@@ -274,7 +274,7 @@ hint: 1 hook not approved yet: review with `billhook trust`
 
 
 def test_list_for_programs(folder: Folder) -> None:
-    """Each line says whether the hook fires inside that agent."""
+    """Each line shows whether the hook fires inside that agent."""
     found = {one["name"]: one for one in folder.lines("list", "--host", "copilot", "--json")}
     assert [found[name]["fires"] for name in ("review", "tasks", "own")] == [True, False, False]
     assert found["remember"]["host_events"] == ["preToolUse", "userPromptSubmitted"]

@@ -1,4 +1,4 @@
-"""`billhook events`: whole screens, what is chosen, in which order, in which form."""
+"""`billhook events`: whole screens, filters, order, and formats."""
 
 import json
 import re
@@ -21,14 +21,14 @@ def place(tmp_path: Path) -> Recorded:
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """A log that tests only read."""
+    """A log that tests don't change."""
     place = Recorded(tmp_path_factory.mktemp("night"))
     a_night(place)
     return place
 
 
 def test_the_table(night: Recorded) -> None:
-    """Calls and results are one row; who denied, who failed and what was let pass is said below."""
+    """A call and its result are one row, with denials and failures below it."""
     assert night.screen("--human", COLUMNS="100") == snapshot("""\
 NR  TIME      SESSION      TURN  EVENT             WHAT                         DECISION          MS
 2026-03-01
@@ -55,7 +55,7 @@ NR  TIME      SESSION      TURN  EVENT             WHAT                         
 
 
 def test_one_session(night: Recorded) -> None:
-    """Its name and id stand above, not in every row."""
+    """Its name and id are above the table, not in every row."""
     assert night.screen(".", "--human") == snapshot("""\
 session 7c9e0000-aaaa-40de-944b-000000000002
 NR  TIME      TURN  EVENT         WHAT                         DECISION       MS
@@ -151,7 +151,7 @@ Commands (`billhook events COMMAND --help` has details):
      ("billhook events list --a", "--all"), ("billhook events ver", "verify")],
 )  # fmt: skip
 def test_completion(place: Recorded, line: str, completed: str) -> None:
-    """The shell completes commands and options, also behind a session."""
+    """The shell completes commands and options, also after a session."""
     words = line.split(" ")
     env = place.environment(
         COMP_WORDS=line, COMP_CWORD=str(len(words) - 1), _BILLHOOK_COMPLETE="bash_complete"
@@ -161,7 +161,7 @@ def test_completion(place: Recorded, line: str, completed: str) -> None:
 
 
 def test_an_empty_log(place: Recorded) -> None:
-    """Where it looked, and how records come about."""
+    """The path of the log, and what writes records."""
     assert place.screen("--human") == snapshot("""\
 no events are recorded for ~/shop
 
@@ -179,7 +179,7 @@ hint: `billhook fire PreToolUse --tool Bash` records a first event
 
 @pytest.mark.parametrize("arguments", [(), (".",), ("list",), ("search", "x"), ("files",), ("export",), ("--minimal",)])
 def test_an_empty_log_is_no_error(place: Recorded, arguments: tuple[str, ...]) -> None:
-    """Whatever is asked; standard output stays empty, because it is JSON lines there."""
+    """For every command; standard output stays empty, because it is for JSON lines."""
     ended = place.run(*arguments)
 
     assert (ended.code, ended.out) == (0, "")
@@ -187,7 +187,7 @@ def test_an_empty_log_is_no_error(place: Recorded, arguments: tuple[str, ...]) -
 
 
 def test_lines_of_json(night: Recorded) -> None:
-    """Where the output is no terminal: the lines of the log as they are, with the event of each behind the hash."""
+    """In a pipe: the unchanged lines of the log, each with its event after the hash."""
     shown = night.run()
     assert night.run("--json").out == shown.out and shown.err == ""
     for line, logged in zip(shown.out.splitlines(), night.log.read_text().splitlines(), strict=True):
@@ -199,7 +199,7 @@ def test_lines_of_json(night: Recorded) -> None:
 
 
 def test_on_a_terminal(night: Recorded) -> None:
-    """The table, with colour by decision; --json there, too."""
+    """The table, with colour by decision; --json works there, too."""
     screen = night.on_terminal().out
     assert "\x1b[31mdeny\x1b[0m" in screen
     assert "\x1b[35mfailed open\x1b[0m" in screen
@@ -254,10 +254,10 @@ def test_minimal(night: Recorded) -> None:
         pytest.param(("--tool", "mcp__no__such"), [], id="a tool that never came"),
         pytest.param(("-d", "deny"), [5], id="a decision"),
         pytest.param(("-d", "block,ask"), [5, 8], id="decisions, in the words of others"),
-        pytest.param(("--hook", "scan"), [5], id="a hook that was not asked"),
+        pytest.param(("--hook", "scan"), [5], id="a skipped hook"),
         pytest.param(("--hook", "no-force"), [5], id="a hook that was asked"),
         pytest.param(("--hook", "turn-tracker-PreToolUse"), [5], id="a hook by the id of seed 002"),
-        pytest.param(("--hook", "nobody"), [], id="a hook that nobody has"),
+        pytest.param(("--hook", "unknown"), [], id="an unknown hook"),
         pytest.param(("--failed",), [6], id="where a hook failed"),
         pytest.param(("--since", "2026-03-01T21:09"), [9, 10, 11], id="since"),
         pytest.param(("--until", "2026-03-01T21:02:00Z"), [1, 2], id="until"),
@@ -271,13 +271,13 @@ def test_minimal(night: Recorded) -> None:
         pytest.param(("-t", "Read", "jolly-squid"), [3, 4], id="the session last"),
     ],
 )
-def test_what_is_chosen(night: Recorded, arguments: tuple[str, ...], seqs: list[int]) -> None:
-    """Filters, and then a part of what passes; always oldest first."""
+def test_filters_and_slices(night: Recorded, arguments: tuple[str, ...], seqs: list[int]) -> None:
+    """Filters, and then a part of the matching records; always oldest first."""
     assert night.seqs(*arguments) == list(seqs)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("-e", "PreToolUsed"), "no event `PreToolUsed`\n\nhint: did you mean `PreToolUse`?"),
         (("-t", "Baash"), "no tool `Baash`, and no record with it\n\nhint: did you mean `Bash`?"),
@@ -300,16 +300,16 @@ def test_what_is_chosen(night: Recorded, arguments: tuple[str, ...], seqs: list[
         (("rename", "."), "missing argument `NAME`"),
     ],
 )
-def test_command_lines_that_make_no_sense(night: Recorded, arguments: tuple[str, ...], said: str) -> None:
-    """What is wrong, and what was probably meant."""
+def test_wrong_usage(night: Recorded, arguments: tuple[str, ...], message: str) -> None:
+    """What is wrong, with a suggestion."""
     complaint = night.complaint(*arguments)
 
     assert complaint.startswith("error: ") and "\n\nhint: " in complaint
-    assert said in complaint
+    assert message in complaint
 
 
-def test_an_event_that_only_the_log_knows(place: Recorded) -> None:
-    """Agents have events of their own; so have tools."""
+def test_an_event_that_is_only_in_the_log(place: Recorded) -> None:
+    """Agents may have other events and tools."""
     place.add("Teleported", "beam_up", {"to": "ship"})
 
     place.add("teleported")
@@ -322,8 +322,8 @@ def test_an_event_that_only_the_log_knows(place: Recorded) -> None:
     assert place.seqs("-t", "beam_up") == [1]
 
 
-def test_what_the_log_notes_about_itself(place: Recorded) -> None:
-    """Shown when somebody asks for it, from either end."""
+def test_notes_of_the_log(place: Recorded) -> None:
+    """Shown on request, from either end."""
     place.add("Stop")
     with place.log.open("ab") as log:
         log.write(b'{"v":1,"seq":2,"torn')
@@ -337,7 +337,7 @@ def test_what_the_log_notes_about_itself(place: Recorded) -> None:
 
 
 def test_a_hook_by_its_plain_name(place: Recorded) -> None:
-    """It is found under the names that it has while there are others of its name; a full name means that one only."""
+    """It matches all hooks of that name, also with a layer or number; a full name matches only that one."""
     for name in ("guard", "project/guard", "user/guard#2", "my-guard", "guard#x", "team/guard"):
         place.add("Stop", outcomes=[{"hook": name, "duration_ms": 2.0}])
     place.add("Stop", not_asked={"user/guard": "did not match", "project/guard": "condition false"})
@@ -355,12 +355,12 @@ def test_a_hook_by_its_plain_name(place: Recorded) -> None:
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_layers_of_hooks(layer: str) -> None:
-    """Every layer that a name may have before it is known where the log is read."""
+    """The log's queries know every layer that a name may begin with."""
     assert called(f"{layer}/guard", "guard")
 
 
-def test_a_limit_is_said(place: Recorded) -> None:
-    """The table shows the newest hundred, and how to see the others."""
+def test_a_limit_is_reported(place: Recorded) -> None:
+    """The table shows the newest hundred, and explains how to see the others."""
     for _ in range(103):
         place.add("Stop")
 
@@ -399,7 +399,7 @@ def test_what_others_wrote_into_the_log(place: Recorded) -> None:
 def test_lines_of_others_are_counted_whole_or_not_at_all(
     place: Recorded, arguments: tuple[str, ...], known: bool
 ) -> None:
-    """A filter looks at some lines only: what it met of them would be a number that means nothing."""
+    """A filter skips most lines, so that a count of foreign lines would be wrong."""
     place.add("PreToolUse", "Bash")
     with place.log.open("ab") as log:
         log.write(b'{"session_id":"%b","tool":"Bash"}\n' % ONE.encode())
@@ -412,7 +412,7 @@ def test_lines_of_others_are_counted_whole_or_not_at_all(
 
 
 def test_a_record_with_a_side_file(place: Recorded) -> None:
-    """It is printed whole, as it was before it was split; the table has what it was about."""
+    """It is printed completely; the table shows its subject."""
     command = "echo " + "x" * 100_000
     place.add("PreToolUse", "Bash", {"command": command}, decision="deny", reason="too long")
     assert b"xxxx" not in place.log.read_bytes()
@@ -428,8 +428,8 @@ def test_a_record_with_a_side_file(place: Recorded) -> None:
     assert "deny" in place.run("--human").out
 
 
-def test_records_that_talk_to_the_terminal(place: Recorded) -> None:
-    """Nothing that a hook or a tool said reaches the terminal as more than text."""
+def test_records_with_escape_sequences(place: Recorded) -> None:
+    """Output of hooks and tools reaches the terminal only as text."""
     evil = "a\x1b[2Jb\u202ec\rd\x9b31m\x7f"
     place.add(
         evil, evil, {evil: evil, "command": evil}, session_id=evil, session_name=evil, turn_id=f"{evil}:1",
@@ -443,8 +443,8 @@ def test_records_that_talk_to_the_terminal(place: Recorded) -> None:
         assert screen and not set(screen) & set("\x1b\u202e\r\x9b\x7f"), arguments
 
 
-def test_a_line_that_somebody_edited(place: Recorded) -> None:
-    """Characters that a terminal obeys are escaped in JSON, too."""
+def test_an_edited_line(place: Recorded) -> None:
+    """Control characters are escaped in JSON, too."""
     place.add("Stop", reason="abc")
     place.log.write_bytes(place.log.read_bytes().replace(b"abc", b"\xc2\x9b1m\x7f"))
 
@@ -452,8 +452,8 @@ def test_a_line_that_somebody_edited(place: Recorded) -> None:
     assert place.lines()[0]["reason"] == "\x9b1m\x7f"
 
 
-def test_a_broken_configuration_is_no_matter(night: Recorded) -> None:
-    """The log can be read whatever the hook files say."""
+def test_a_broken_configuration(night: Recorded) -> None:
+    """The log can be read without a valid configuration."""
     path = night.project / "hooks.yaml"
     path.write_text("hooks: [")
     try:
@@ -463,7 +463,7 @@ def test_a_broken_configuration_is_no_matter(night: Recorded) -> None:
 
 
 def test_from_a_folder_below(night: Recorded) -> None:
-    """The project is the same everywhere in it."""
+    """The project is the same in all of its folders."""
     below = night.project / "src" / "deep"
     below.mkdir(parents=True, exist_ok=True)
 
@@ -475,7 +475,7 @@ def billhook_in(place: Recorded, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("what", ["a folder", "a link", "a pipe"])
-def test_a_log_that_is_none(place: Recorded, what: str, tmp_path: Path) -> None:
+def test_a_log_that_is_not_a_file(place: Recorded, what: str, tmp_path: Path) -> None:
     """An error that names it, at once."""
     import os
 
@@ -503,7 +503,7 @@ def test_two_projects_with_one_folder(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written(night: Recorded) -> None:
-    """Looking changes nothing in the state."""
+    """Queries change nothing in the state."""
     before = {path: path.stat().st_mtime_ns for path in night.root.rglob("*")}
     for arguments in (
         (),

@@ -1,4 +1,4 @@
-"""Whatever lies in the log's place: an answer or an error of ours, never a fault."""
+"""Damaged logs: a result or a clear error, never a crash."""
 
 import random
 from pathlib import Path
@@ -19,7 +19,7 @@ JUNK = (
 
 
 def damaged(log: bytes, chance: random.Random) -> bytes:
-    """The log with a few things put in, taken out or moved."""
+    """The log with random insertions, deletions and moves."""
     for _ in range(chance.randint(1, 4)):
         at, to = sorted(chance.randrange(len(log)) for _ in range(2))
         kind = chance.randrange(4)
@@ -36,7 +36,7 @@ def damaged(log: bytes, chance: random.Random) -> bytes:
 
 
 def test_damaged_logs(tmp_path: Path) -> None:
-    """Two hundred of them, each with a question."""
+    """Two hundred damaged logs, each with a query."""
     place = Recorded(tmp_path)
     a_night(place)
     sound = place.log.read_bytes()

@@ -17,7 +17,7 @@ def place(tmp_path: Path) -> Recorded:
 
 
 def test_what_is_there_and_what_comes(place: Recorded) -> None:
-    """The last ones first, then each as it is written; Ctrl-C is its regular end."""
+    """The last records first, then each new one; Ctrl-C ends it normally."""
     process = place.following("--last", "2", "-e", "Stop,SessionStart")
     assert process.stdout is not None
     assert [json.loads(process.stdout.readline())["seq"] for _ in range(2)] == [9, 10]
@@ -30,7 +30,7 @@ def test_what_is_there_and_what_comes(place: Recorded) -> None:
 
 
 def test_a_table_that_grows(place: Recorded) -> None:
-    """Rows as they come; results are rows of their own."""
+    """New rows as they come; results are separate rows."""
     process = place.following("--human", "--last", "1")
     assert process.stdout is not None
     head, _, _ = (process.stdout.readline() for _ in range(3))
@@ -44,7 +44,7 @@ def test_a_table_that_grows(place: Recorded) -> None:
 
 
 def test_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
-    """It is waited for."""
+    """The command waits for it."""
     place = Recorded(tmp_path)
     process = place.following("--minimal", "--human")
     time.sleep(0.5)
@@ -56,7 +56,7 @@ def test_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
 
 
 def test_a_session_that_has_not_begun(tmp_path: Path) -> None:
-    """Where no event names a session, `.` waits for the first that does."""
+    """If no event has a session, `.` waits for the first one that does."""
     place = Recorded(tmp_path)
     place.add("Notification", session_id="", turn_id="")
     process = place.following(".", "--minimal", "--human")

@@ -15,7 +15,7 @@ def place(tmp_path: Path) -> Recorded:
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """A log that tests only read."""
+    """A log that tests don't change."""
     place = Recorded(tmp_path_factory.mktemp("night"))
     a_night(place)
     return place
@@ -51,7 +51,7 @@ NR  TIME      SESSION      TURN  EVENT       WHAT              DECISION       MS
 
 
 def test_hits_are_marked(night: Recorded) -> None:
-    """On a terminal, the text that was sought stands out."""
+    """On a terminal, the found text is highlighted."""
     assert "\x1b[30m\x1b[43mpush\x1b[0m" in night.on_terminal("search", "push").out
 
 
@@ -70,16 +70,16 @@ def test_hits_are_marked(night: Recorded) -> None:
         pytest.param(("startup", "--limit", "1"), [10], id="the newest"),
         pytest.param(("Turn-Tracker",), [], id="capitals count"),
         pytest.param(("mono",), [], id="not the log's own words"),
-        pytest.param((".*",), [], id="a text is a text"),
+        pytest.param((".*",), [], id="not a regular expression"),
     ],
 )
 def test_what_is_found(night: Recorded, arguments: tuple[str, ...], seqs: list[int]) -> None:
-    """In all that records say, with the filters of the view."""
+    """In all fields of records, with the usual filters."""
     assert night.seqs("search", *arguments) == seqs
 
 
 def test_nothing_is_found(night: Recorded) -> None:
-    """Exit 0, and a word about capitals."""
+    """Exit 0, and a hint about upper case."""
     ended = night.run("search", "Turn-Tracker")
 
     assert (ended.code, ended.out) == (0, "")
@@ -87,7 +87,7 @@ def test_nothing_is_found(night: Recorded) -> None:
 
 
 def test_at_most_fifty(place: Recorded) -> None:
-    """Unless somebody asks for more."""
+    """Unless --limit is given."""
     for _ in range(53):
         place.add("Stop", reason="the same")
 
@@ -97,7 +97,7 @@ def test_at_most_fifty(place: Recorded) -> None:
 
 
 def test_in_a_side_file(place: Recorded) -> None:
-    """What lies beside the log is found, too."""
+    """Text in side files is found, too."""
     place.add("PreToolUse", "Bash", {"command": "x" * 100_000 + " needle " + "y" * 100})
 
     assert place.seqs("search", "needle") == [1]
@@ -105,7 +105,7 @@ def test_in_a_side_file(place: Recorded) -> None:
 
 
 def test_a_side_file_that_is_gone(place: Recorded) -> None:
-    """What could not be searched is said; a record that has the text in its line is found all the same."""
+    """Records that could not be searched are reported; a record with the text in its line is still found."""
     place.add("PreToolUse", "Bash", {"command": "x" * 100_000 + " needle"}, reason="pin")
     place.add("PreToolUse", "Bash", {"command": "y" * 100_000 + " needle"}, reason="pin")
     place.add("Stop", reason="needle")
@@ -138,7 +138,7 @@ def test_many_hits_in_one_record(place: Recorded) -> None:
 
 
 def test_show(night: Recorded) -> None:
-    """Everything that the record says, and how to go on."""
+    """All fields of the record, and the next command."""
     assert night.screen("show", "5", "--human") == snapshot("""\
 PreToolUse Bash: git push --force origin main
 verdict   deny
@@ -174,7 +174,7 @@ hint: `billhook explain 000005ababababababababababababab` shows which hook decid
 
 
 def test_show_in_a_pipe(place: Recorded) -> None:
-    """A line of JSON, as for all that shows events; without the part that is gone, which is said."""
+    """One line of JSON; a missing part is reported."""
     place.add("PreToolUse", "Bash", {"command": "x" * 100_000}, reason="long")
 
     assert place.lines("show", "1") == place.lines("show", "1", "--json") == place.lines()
@@ -188,7 +188,7 @@ def test_show_in_a_pipe(place: Recorded) -> None:
 
 
 def test_show_what_failed(night: Recorded) -> None:
-    """Who failed, how, and that it was let pass."""
+    """Which hook failed, how, and that the event continued."""
     assert night.screen("show", "6", "--human") == snapshot("""\
 PreToolUse Bash: rm -rf build
 verdict   failed open
@@ -223,12 +223,12 @@ hint: `billhook explain 000006ababababababababababababab` shows which hook decid
 
 @pytest.mark.parametrize("word", ["5", "000005ab", "000005" + "ab" * 13, "000005AB"])
 def test_by_number_and_id(night: Recorded, word: str) -> None:
-    """A number of the table, an id, or the beginning of one."""
+    """A number from the table, an id, or the beginning of one."""
     assert night.seqs("show", word, "--json") == [5]
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("99", "no record here has the number 99\n\nhint: the newest is 11"),
         ("0000", "`0000` is not the number or id of a record"),
@@ -237,9 +237,9 @@ def test_by_number_and_id(night: Recorded, word: str) -> None:
         ("9" * 30, "no record has the id `999"),
     ],
 )
-def test_records_that_are_not_there(night: Recorded, word: str, said: str) -> None:
-    """What there is instead."""
-    assert said in night.complaint("show", word)
+def test_records_that_are_not_there(night: Recorded, word: str, message: str) -> None:
+    """An error with a hint."""
+    assert message in night.complaint("show", word)
 
 
 def test_an_ambiguous_id(place: Recorded) -> None:
@@ -252,7 +252,7 @@ def test_an_ambiguous_id(place: Recorded) -> None:
 
 
 def test_a_record_of_another_project(night: Recorded) -> None:
-    """Found by its id; numbers count in one log only."""
+    """Found by its id; numbers are for one log only."""
     other = Recorded(night.home, "elsewhere")
     id_ = other.add("Stop", id="f" * 32, reason="over there")
 
@@ -260,7 +260,7 @@ def test_a_record_of_another_project(night: Recorded) -> None:
 
 
 def test_a_number_in_a_full_file(place: Recorded) -> None:
-    """Records of files that were full are found by their number."""
+    """Records of rotated files are found by their number."""
     from billhook.store.log import eventlog
 
     log = eventlog.open_log(place.root, str(place.project), max_bytes=3000)
@@ -281,7 +281,7 @@ def test_a_number_in_a_full_file(place: Recorded) -> None:
 
 
 def test_files(place: Recorded) -> None:
-    """A call and its result are one; relative paths start from the session's folder."""
+    """A call and its result count once; paths are relative to the session's folder."""
     path = f"{place.project}/app.py"
     for event in ("PreToolUse", "PostToolUse"):
         place.add(event, "Read", {"file_path": path}, tool_use_id="t1")
@@ -313,7 +313,7 @@ really.txt       0       1      0       0  2026-03-01 21:10
 
 
 def test_files_of_a_session(night: Recorded) -> None:
-    """With the filters of the view."""
+    """With the usual filters."""
     assert [one["path"] for one in night.lines("files", ".")] == [f"{night.project}/notes/日本語.md"]
     assert [one["path"] for one in night.lines("files", "jolly-squid")] == [f"{night.project}/app.py"]
     assert night.lines("files", "-d", "deny") == []

@@ -1,4 +1,4 @@
-"""Which session is meant; `billhook events list` and `rename`."""
+"""Naming sessions; `billhook events list` and `rename`."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ def place(tmp_path: Path) -> Recorded:
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """A log that tests only read, and another project's."""
+    """A log that tests don't change, and another project's."""
     base = tmp_path_factory.mktemp("night")
     place, other = Recorded(base), Recorded(base, "other")
     a_night(place)
@@ -43,18 +43,18 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     ],
 )
 def test_a_session(night: Recorded, session: str, seqs: list[int]) -> None:
-    """Every way to name one."""
+    """All ways to name one."""
     assert night.seqs(session) == list(seqs)
 
 
 def test_several_words(night: Recorded) -> None:
-    """Blanks between sessions do as commas do."""
+    """Sessions may be separated by spaces, too."""
     assert night.seqs("jolly-squid", ".") == list(range(1, 12))
 
 
 @pytest.mark.parametrize("session", ["calm-heron", THREE, THREE[:6]])
 def test_a_session_of_another_project(night: Recorded, session: str) -> None:
-    """Found by what is remembered of all sessions, and read from its own log."""
+    """Found in the state of all sessions, and read from the log of its project."""
     (record,) = night.lines(session)
 
     assert record["project"].endswith("/other")
@@ -72,14 +72,14 @@ def test_sessions_of_two_projects(night: Recorded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("session", "said"),
+    ("session", "message"),
     [
         ("joly-squid", "no session `joly-squid`\n\nhint: did you mean `jolly-squid`?"),
-        ("nobody", "no session `nobody`\n\nhint: `billhook events list` shows the sessions"),
+        ("unknown", "no session `unknown`\n\nhint: `billhook events list` shows the sessions"),
         ("7c9e6", "no session `7c9e6`\n\nhint: use at least 6 characters of an id"),
         ("5", "`billhook events show 5` shows a record"),
         ("lst", "no session `lst`\n\nhint: did you mean `list`?"),
-        (".,nobody", "no session `nobody`"),
+        (".,unknown", "no session `unknown`"),
         ("", "the name of the session is empty\n\nhint: `.` is the newest session here"),
         (" , ,", "the session is empty"),
         ("../../etc", "no session `../../etc`"),
@@ -87,9 +87,9 @@ def test_sessions_of_two_projects(night: Recorded) -> None:
         ("\udcff", "no session"),
     ],
 )
-def test_a_session_that_nobody_has(night: Recorded, session: str, said: str) -> None:
-    """What was probably meant."""
-    assert said in night.complaint(session)
+def test_an_unknown_session(night: Recorded, session: str, message: str) -> None:
+    """An error with a suggestion."""
+    assert message in night.complaint(session)
 
 
 def test_a_beginning_of_two_ids(place: Recorded) -> None:
@@ -102,7 +102,7 @@ def test_a_beginning_of_two_ids(place: Recorded) -> None:
 
 
 def test_a_name_with_two_ids(place: Recorded) -> None:
-    """After /clear a session goes on under a new id and the same name: all of it is shown."""
+    """After /clear a session continues with a new id and the same name: both parts are shown."""
     place.sessions.named(THREE, str(place.project), recover=True)
     place.add("Stop", session_id=THREE)
 
@@ -110,7 +110,7 @@ def test_a_name_with_two_ids(place: Recorded) -> None:
 
 
 def test_names_that_are_forgotten(place: Recorded) -> None:
-    """Without the state of sessions, the log's own names and ids count."""
+    """Without the state of sessions, the names and ids in the log are used."""
     shutil.rmtree(place.root / "billhook")
 
     assert place.seqs("jolly-squid") == list(range(1, 10))
@@ -156,7 +156,7 @@ def test_list_as_json(night: Recorded) -> None:
 
 
 def test_rename(place: Recorded) -> None:
-    """The session is shown and found by its new name; the log stays as it is."""
+    """The session is shown and found by its new name; the log is not changed."""
     before = place.log.read_bytes()
 
     assert place.run("rename", ".", "night-shift").out == f"session {TWO} is now night-shift\n"
@@ -170,7 +170,7 @@ def test_rename(place: Recorded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("jolly-squid", "another session has the name `jolly-squid`"),
         ("list", "`list` can't be used as a session name"),
@@ -187,13 +187,13 @@ def test_rename(place: Recorded) -> None:
         (ONE, f"`{ONE}` is the id of another session\n\nhint: choose another name"),
     ],
 )
-def test_names_that_are_none(place: Recorded, name: str, said: str) -> None:
-    """What can't be a name, and why."""
-    assert said in place.complaint("rename", ".", name)
+def test_invalid_names(place: Recorded, name: str, message: str) -> None:
+    """An error with the reason."""
+    assert message in place.complaint("rename", ".", name)
 
 
 def test_a_name_that_is_an_id(place: Recorded) -> None:
-    """Refused, also for a session that only the log knows; a session may be called by its own id."""
+    """Refused, also for a session that is only in the log; a session may have its own id as its name."""
     assert f"`{TWO}` is the id of another session" in place.complaint("rename", "jolly-squid", TWO)
 
     assert place.run("rename", ".", TWO).code == 0
@@ -202,7 +202,7 @@ def test_a_name_that_is_an_id(place: Recorded) -> None:
 
 @pytest.mark.parametrize("remembered", [True, False], ids=["with a name", "in the log only"])
 def test_an_id_wins_over_a_name(place: Recorded, remembered: bool) -> None:
-    """A session that comes later under an id that is somebody's name is the one that is meant, in every command."""
+    """If a later session's id is another session's name, every command takes it as the id."""
     place.name(ONE, "nightly-7")
     if remembered:
         place.sessions.named("nightly-7", str(place.project))
@@ -215,14 +215,14 @@ def test_an_id_wins_over_a_name(place: Recorded, remembered: bool) -> None:
 
 
 def test_rename_a_command(place: Recorded) -> None:
-    """It is said to be one."""
+    """A command's name can't be used; the error explains that."""
     assert place.complaint("rename", "list", "good-name") == (
         "error: no session is called `list`\n\nhint: `list` is a command; `billhook events list` shows the sessions\n"
     )
 
 
 def test_events_without_a_session(tmp_path: Path) -> None:
-    """They are what `.` shows as long as no event names a session, and can't be named."""
+    """`.` shows them as long as no event has a session, and they can't be renamed."""
     place = Recorded(tmp_path)
     place.add("Stop", session_id="", turn_id="")
     place.add("Notification", session_id="", turn_id="")
@@ -240,7 +240,7 @@ def test_events_without_a_session(tmp_path: Path) -> None:
 
 
 def test_approvals_are_no_session(tmp_path: Path) -> None:
-    """They are listed among the events, with the hooks that were approved."""
+    """They are among the events, with the approved hooks."""
     place = Recorded(tmp_path)
     given = {"action": "approved", "hooks": [{"name": "guard"}, {"name": "format"}]}
     place.add("Trust", session_id="", turn_id="", input=given)

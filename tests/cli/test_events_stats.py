@@ -1,4 +1,4 @@
-"""`billhook events stats`: numbers from a log whose numbers are known."""
+"""`billhook events stats`: the numbers of a known log."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def mixed() -> list[dict[str, Any]]:
 
 
 def test_the_slowest_first(folder: Folder) -> None:
-    """A table, totals, and what is over the budget."""
+    """A table, totals, and the hooks over the budget."""
     logged(folder, mixed())
 
     assert folder.screen("events", "stats", "--human", TZ="UTC") == snapshot("""\
@@ -98,7 +98,7 @@ def test_json(folder: Folder) -> None:
 
 
 def test_what_runs_in_the_background(folder: Folder) -> None:
-    """Its starts are counted, beside the runs of others."""
+    """Starts in the background are counted separately."""
     logged(folder, [{"time": TIMES[0], "outcomes": [said("later", status="background"), said("now")]}] * 3)
 
     assert folder.screen("events", "stats", "--human", TZ="UTC") == snapshot("""\
@@ -128,7 +128,7 @@ latency budget 1,000 ms (warn_ms of `metrics`): no hook is over it
     ],
 )
 def test_filters(folder: Folder, arguments: tuple[str, ...], events: int) -> None:
-    """The filters of `billhook events` choose what is counted."""
+    """The filters of `billhook events` apply."""
     ages = [5, 4, 3, 1.4, 1.2, 1.1]
     records: list[dict[str, Any]] = [
         {"time": at(hours=hours), "session_id": f"id-{name}", "session_name": name, "outcomes": [said("a")]}
@@ -143,7 +143,7 @@ def test_filters(folder: Folder, arguments: tuple[str, ...], events: int) -> Non
 
 
 def test_one_hook_only(folder: Folder) -> None:
-    """Given --hook, the others of the same events are left out, also by the id of seed 002."""
+    """With --hook, other hooks of the same events are left out, also with an id of seed 002."""
     logged(folder, mixed())
 
     for name in ("guard", "guard-PreToolUse"):
@@ -159,7 +159,7 @@ def test_one_hook_only(folder: Folder) -> None:
     ],
 )
 def test_the_budget_is_that_of_the_built_in(folder: Folder, options: str, over: list[str]) -> None:
-    """`warn_ms` of `metrics`; where that is switched off, nothing is slow."""
+    """`warn_ms` of `metrics`; if that is disabled, no hook is slow."""
     folder.write("~/.config/billhook/hooks.yaml", f"builtins: {{{options}}}\n")
     logged(folder, mixed())
     found = json.loads(folder.billhook("events", "stats", "--json").out)
@@ -168,7 +168,7 @@ def test_the_budget_is_that_of_the_built_in(folder: Folder, options: str, over: 
 
 
 def test_nothing_is_there(folder: Folder) -> None:
-    """Without a log it is a report about nothing, and nothing is made."""
+    """Without a log the report is empty, and no file is created."""
     assert folder.screen("events", "stats", "--human") == snapshot("""\
 no events match
 -- exit 0
@@ -178,7 +178,7 @@ no events match
 
 
 def test_foreign_lines_and_side_files(folder: Folder) -> None:
-    """Other people's lines are skipped and counted; outcomes in a side file count like any other."""
+    """Lines of other programs are skipped and counted; outcomes in a side file count like any other."""
     logged(folder, [{"outcomes": [said(f"h{n}", reason="x" * 600) for n in range(150)]}])
     (file,) = (folder.home / ".claude" / "hooks").rglob("hooks.jsonl")
     with file.open("ab") as end:
@@ -190,7 +190,7 @@ def test_foreign_lines_and_side_files(folder: Folder) -> None:
 
 
 def test_hostile_names(folder: Folder) -> None:
-    """A hook's name can't draw on the screen, and none is too long for it."""
+    """A hook's name can't control the terminal, and long names fit."""
     logged(folder, [{"outcomes": [said("\x1b[31mred\n" + "x" * 300)]}])
     shown = folder.billhook("events", "stats", "--human").out
 
@@ -199,7 +199,7 @@ def test_hostile_names(folder: Folder) -> None:
 
 
 def test_of_real_events(folder: Folder) -> None:
-    """What `billhook hook` records is what is counted."""
+    """Records of `billhook hook` are counted."""
     folder.write(
         "~/.claude/settings.json", {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "echo hi"}]}]}}
     )

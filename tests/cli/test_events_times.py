@@ -1,4 +1,4 @@
-"""Times as people type them."""
+"""Times as users type them."""
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -21,7 +21,7 @@ NOW = datetime(2026, 3, 1, 23, 30, 15, tzinfo=ZONE)
     ],
 )  # fmt: skip
 def test_how_long_ago(text: str, seconds: float) -> None:
-    """Units in every spelling, also several."""
+    """Units in every spelling, also combined."""
     assert moment(text, "--since", now=NOW) == NOW - timedelta(seconds=seconds)
 
 
@@ -35,7 +35,7 @@ def test_how_long_ago(text: str, seconds: float) -> None:
     ],
 )
 def test_with_a_zone(text: str, utc: str) -> None:
-    """Exactly that, written as records write it."""
+    """Exactly that time, in the format of records."""
     assert written(moment(text, "--since", now=NOW)) == utc
 
 
@@ -44,14 +44,14 @@ def test_with_a_zone(text: str, utc: str) -> None:
     ["", " ", "x", "h", "1", "1x", "1h later", "-1h", "25:00", "2026-13-01", "99999999999w", "9" * 9 + "w",
      "9999-12-31T23:59:59-14:00", "٣h", "1h\x00"],
 )  # fmt: skip
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_times(text: str) -> None:
     """An error with examples; nothing overflows."""
     with pytest.raises(UsageError, match="is not a time"):
         moment(text, "--since", now=NOW)
 
 
 def test_days_and_clocks() -> None:
-    """A day begins at midnight and ends before the next; a time of day is the last one."""
+    """A date means midnight, or the end of that day; a time of day means the last such time."""
     here = datetime.now().astimezone()
     assert moment("2026-03-01", "--since").strftime("%F %T") == "2026-03-01 00:00:00"
     assert moment("2026-03-01", "--until", end=True).strftime("%F %T.%f") == "2026-03-01 23:59:59.999999"
@@ -62,7 +62,7 @@ def test_days_and_clocks() -> None:
 
 
 def test_the_zone_of_the_user(tmp_path: Path) -> None:
-    """Times without a zone are the user's, and the table shows them so."""
+    """Times without a zone are in the user's zone, also in the table."""
     place = Recorded(tmp_path)
     place.add("Stop", time="2026-03-01T23:30:00.000000Z")
 

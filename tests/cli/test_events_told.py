@@ -1,4 +1,4 @@
-"""What the agent was told stands in the log's screens where it is not what the hooks decided."""
+"""The log's screens show what the agent received if it differs from the hooks' decision."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ UNSAID = "the `codex` dialect can't express everything: "
     ],
 )
 def test_an_agent_that_was_told_otherwise(tmp_path: Path, decision: str, lost: str, told: bool) -> None:
-    """The table and the record say that the call was denied in fact."""
+    """The table and the record show that the agent received a deny."""
     place = Recorded(tmp_path)
     place.add("PreToolUse", "Bash", {"command": "ls"}, host="codex", decision=decision, lost=[UNSAID + lost])
 

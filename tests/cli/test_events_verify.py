@@ -25,8 +25,8 @@ def lines_of(place: Recorded) -> list[bytes]:
 # -- verify
 
 
-def test_all_is_well(place: Recorded) -> None:
-    """How much was checked, the head, and why one should keep it."""
+def test_an_unchanged_log(place: Recorded) -> None:
+    """The number of records, the head, and why to store it elsewhere."""
     head = place.lines("verify", "--json")[0]["head"]
 
     assert place.screen("verify").replace(head, "<head>") == snapshot("""\
@@ -40,7 +40,7 @@ the output of `billhook events verify --head`
 
 
 def test_a_head_that_is_kept(place: Recorded) -> None:
-    """Printed alone, noted as given out, and expected from then on."""
+    """It is printed alone, remembered, and expected from then on."""
     head = place.run("verify", "--head")
     place.add("Stop")
 
@@ -64,7 +64,7 @@ def test_a_head_that_is_kept(place: Recorded) -> None:
         pytest.param(lambda lines: lines[4:], 1, id="the beginning is gone"),
     ],
 )
-def test_what_was_changed(place: Recorded, change: "object", line: int) -> None:
+def test_a_changed_log(place: Recorded, change: "object", line: int) -> None:
     """Exit 1, and the file and line of the first finding."""
     place.log.write_bytes(b"".join(change(lines_of(place))))  # type: ignore[operator]
 
@@ -78,7 +78,7 @@ def test_what_was_changed(place: Recorded, change: "object", line: int) -> None:
 
 
 def test_findings_on_the_screen(place: Recorded) -> None:
-    """Each names its place and what is wrong."""
+    """Each has its place and the problem."""
     lines = lines_of(place)
     place.log.write_bytes(b"".join([*lines[:2], lines[2].replace(b"app.py", b"tea.py"), *lines[4:]]))
 
@@ -92,13 +92,13 @@ def test_findings_on_the_screen(place: Recorded) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "12", "12:abc", "-1:" + "a" * 64, "12:" + "g" * 64, ""])
-def test_a_head_that_is_none(place: Recorded, text: str) -> None:
+def test_an_invalid_head(place: Recorded, text: str) -> None:
     """An error, not a finding."""
     assert "is not a head" in place.complaint("verify", "--expect", text)
 
 
 def test_an_empty_log(tmp_path: Path) -> None:
-    """Nothing to check is no finding; it has no head."""
+    """An empty log has no findings, and no head."""
     place = Recorded(tmp_path)
 
     assert place.screen("verify") == snapshot("""\
@@ -133,7 +133,7 @@ def test_with_filters(place: Recorded, arguments: tuple[str, ...], seqs: list[in
 
 
 def test_notes_of_the_log_itself(place: Recorded) -> None:
-    """An unfinished line that was repaired is noted in the log; the whole export has the note, a filtered one not."""
+    """A repaired incomplete line is noted in the log; the whole export has the note, a filtered one does not."""
     with place.log.open("ab") as log:
         log.write(b'{"v":1,"seq":12,')
     place.add("Stop")
@@ -144,15 +144,15 @@ def test_notes_of_the_log_itself(place: Recorded) -> None:
     assert "1 incomplete line of crashed processes" in place.run("verify").out
 
 
-def test_side_files_are_told(place: Recorded) -> None:
-    """They stay where they are."""
+def test_side_files_are_not_exported(place: Recorded) -> None:
+    """A note reports that."""
     place.add("PreToolUse", "Bash", {"command": "x" * 100_000})
 
     assert "note: 1 record has a part in side files" in place.run("export").err
 
 
-def test_a_reader_that_has_seen_enough(place: Recorded) -> None:
-    """A pipe that is closed early is no error."""
+def test_a_closed_pipe(place: Recorded) -> None:
+    """A pipe that is closed early is not an error."""
     for _ in range(300):
         place.add("Stop", reason="x" * 2000)
     for arguments in ("export", "--json"):

@@ -1,4 +1,4 @@
-"""Hundreds of hostile outputs through real processes: nothing escapes, and no whole deny is overlooked."""
+"""Hundreds of hostile outputs through real processes: no exception escapes, and no complete deny is overlooked."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ GLUE = [b"", b"\n", b" ", b"\r\n", b"\x00", b"banner\n", b"\xef\xbb\xbf", b"x" *
 
 
 class Case(NamedTuple):
-    """What a hook prints and how it ends."""
+    """The output and exit code of a hook."""
 
     stdout: bytes
     code: int
@@ -58,18 +58,18 @@ class Case(NamedTuple):
 
 
 def cases(number: int, seed: int) -> Iterator[Case]:
-    """Documents put together from pieces, cut and mutated; the same ones for the same seed."""
+    """Documents combined from pieces, cut and mutated; the same for the same seed."""
     rng = random.Random(seed)
     for index in range(number):
         dialect = rng.choice(["claude", "claw", "claw-text", "lesson", "spec"])
         code = rng.choice([0, 0, 0, 1, 3, 127, 255])
         if dialect == "lesson" and code == 1:
-            code = 0  # a deny of its own
+            code = 0  # a deny alone
         kind = index % 4
-        if kind == 0:  # a whole deny among other things
+        if kind == 0:  # a complete deny among other text
             text = rng.choice(GLUE) + rng.choice(DENIES) + rng.choice(GLUE) + rng.choice([b"", rng.choice(OTHERS)])
             yield Case(text, code, dialect, True)
-        elif kind == 1:  # other things
+        elif kind == 1:  # other text
             text = b"".join(rng.choice(GLUE) + rng.choice(OTHERS) for _ in range(rng.randrange(1, 4)))
             yield Case(text, code, dialect, False)
         elif kind == 2:  # a document with bytes changed or cut
@@ -93,7 +93,7 @@ async def ask(case: Case, path: Path, slots: asyncio.Semaphore) -> Verdict:
     "number", [pytest.param(400, id="400"), pytest.param(10_000, id="10,000", marks=pytest.mark.slow)]
 )
 def test_hostile_outputs(number: int, tmp_path: Path) -> None:
-    """No exception escapes, every outcome is one, and a whole deny denies whatever is around it."""
+    """No exception escapes, every outcome is valid, and a complete deny denies whatever surrounds it."""
 
     made = list(cases(number, seed=number))
     for n, case in enumerate(made):

@@ -15,8 +15,8 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_doctor_says_how_it_is_set(folder: Folder) -> None:
-    """What it did is counted from the event log."""
+def test_doctor_shows_its_settings(folder: Folder) -> None:
+    """Its decisions are counted from the event log."""
     folder.write(OWN, "guard: {preset: strict, discard: allow}\n")
     (found,) = _guard(folder)
     assert (found["level"], found["remedy"]) == ("ok", "")
@@ -24,7 +24,7 @@ def test_doctor_says_how_it_is_set(folder: Folder) -> None:
 
 
 def test_doctor_notes_that_it_is_off(folder: Folder) -> None:
-    """It is the user's choice: a note, no failure."""
+    """It is the user's choice: a note, not a failure."""
     folder.write(OWN, "guard: off\n")
     (found,) = _guard(folder)
     assert found["level"] == "note"
@@ -33,18 +33,18 @@ def test_doctor_notes_that_it_is_off(folder: Folder) -> None:
 
 
 def test_status_of_a_fresh_project(folder: Folder) -> None:
-    """Without a log, too: nothing was stopped."""
+    """Also without a log: nothing was stopped."""
     assert "  guard     standard; 0 asks and 0 denies in the last 7 days\n" in folder.billhook().out
 
 
 def test_status_without_a_log(folder: Folder) -> None:
-    """Nothing is claimed that is not recorded."""
+    """It claims nothing that is not recorded."""
     folder.write(OWN, "builtins: {event-logger: false}\n")
     assert "  guard     standard\n" in folder.billhook().out
 
 
 def test_an_agent_that_can_not_ask(folder: Folder) -> None:
-    """`check --host` says so, unless the guard is off."""
+    """`check --host` reports it, unless the guard is disabled."""
     told = "on PreToolUse the guard's ask becomes deny"
     assert told in folder.billhook("check", "--host", "codex").out
     assert "guard" not in folder.billhook("check", "--host", "claude").out

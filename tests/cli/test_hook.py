@@ -1,4 +1,4 @@
-"""`billhook hook`: an agent's hook, through real pipes; and what it says when something is wrong."""
+"""`billhook hook` through real pipes: answers, and failures."""
 
 import fcntl
 import json
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def said(ended: Ended) -> str:
-    """What an agent that speaks `claude` makes of a PreToolUse hook that ended so: deny, ask, allow or pass."""
+    """How an agent with the dialect `claude` reads this end of a PreToolUse hook: deny, ask, allow or pass."""
     if ended.code == 2:
         return DENIED
     assert ended.code in (0, 129, 130, 143), ended
@@ -53,7 +53,7 @@ def said(ended: Ended) -> str:
 CONTEXT = {"hookSpecificOutput": {"hookEventName": "EVENT", "additionalContext": "c"}}
 BLOCK = {"decision": "block", "reason": "r"}
 BLOCKED = [
-    # what the hooks do, the answer to Claude Code
+    # the hook's action, the answer to Claude Code
     pytest.param([f"echo '{json.dumps(BLOCK)}'"], BLOCK, id="JSON"),
     pytest.param(["echo r >&2; exit 2"], BLOCK, id="exit 2"),
     pytest.param([f"echo '{json.dumps(CONTEXT)}'", "echo r >&2; exit 2"], BLOCK | CONTEXT, id="beside context"),
@@ -64,7 +64,7 @@ BLOCKED = [
 @pytest.mark.parametrize("event", ["PostToolUse", "PostToolUseFailure"])
 @pytest.mark.parametrize(("runs", "answer"), BLOCKED)
 def test_a_block_after_the_tool_stays_one(place: Place, event: str, runs: list[str], answer: Any) -> None:
-    """Claude Code puts the reason of a block beside the result; context it would put elsewhere."""
+    """Claude Code puts the reason of a block beside the result, and context elsewhere."""
     hooks = [
         f"  h{n}:\n    events: {event}\n    run: |\n      {run.replace('EVENT', event)}\n" for n, run in enumerate(runs)
     ]
@@ -92,9 +92,9 @@ GRID += [(name, "deny") for name in ("PostToolUse", "UserPromptSubmit", "Stop")]
 
 
 @pytest.mark.parametrize("speech", ["claude", "claw", "claw-text", "lesson"])
-@pytest.mark.parametrize(("name", "decision"), GRID, ids=[f"{name}-{said or 'none'}" for name, said in GRID])
+@pytest.mark.parametrize(("name", "decision"), GRID, ids=[f"{name}-{decision or 'none'}" for name, decision in GRID])
 def test_every_answer_in_every_dialect(place: Place, speech: str, name: str, decision: str) -> None:
-    """What the configured hooks decide reaches the agent; what its dialect can't say is said on stderr."""
+    """The decision of the configured hooks reaches the agent; what its dialect can't express is on stderr."""
     action = f"{decision}: because" if decision else "run: 'true'"
     file = place.own(f"hooks:\n  it:\n    events: {name}\n    {action}\n")
     event = about(name)
@@ -115,7 +115,7 @@ def test_every_answer_in_every_dialect(place: Place, speech: str, name: str, dec
 
 
 def test_the_default_is_claude(place: Place) -> None:
-    """Without --as it speaks `claude`; the event's cwd says which project."""
+    """Without --as the dialect is `claude`; the event's cwd determines the project."""
     place.own("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
     assert json.loads(place.run("hook", stdin=PRE).out) == {
         "hookSpecificOutput": {
@@ -126,8 +126,8 @@ def test_the_default_is_claude(place: Place) -> None:
     }
 
 
-def test_the_lesson_speaks_through_the_environment(place: Place) -> None:
-    """A hook of seed 004 gets nothing on stdin: the environment tells it."""
+def test_the_lesson_uses_the_environment(place: Place) -> None:
+    """A hook of seed 004 gets its input in the environment, not on stdin."""
     place.own("hooks:\n  never:\n    events: PreToolUse\n    match: Bash\n    deny: not here\n")
     told = {"HOOK_EVENT": "PreToolUse", "HOOK_TOOL_NAME": "bash", "HOOK_TOOL_INPUT": '{"command":"ls"}'}
     ended = place.run("hook", "--as", "lesson", told=told)
@@ -147,7 +147,7 @@ def test_an_agent_that_does_not_name_the_event(place: Place) -> None:
     "how", ["CLAUDE_PROJECT_DIR", "the event's cwd", "our cwd", "a folder that is gone", "a stale variable"]
 )
 def test_the_project(place: Place, how: str) -> None:
-    """The agent's variable, else the event, else where we stand says which project's hooks are asked."""
+    """The agent's variable, else the event, else the working directory determines the project whose hooks run."""
     (place.project / ".git").mkdir()
     place.file("hooks.yaml", "hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
     assert place.alone("trust", "--all", "--yes").code == 0
@@ -166,7 +166,7 @@ def test_the_project(place: Place, how: str) -> None:
 
 
 def test_pending_hooks_are_named(place: Place) -> None:
-    """What was not approved does not run, and is named to the user and on stderr."""
+    """Hooks without approval don't run, and are named to the user and on stderr."""
     place.file(
         "hooks.yaml",
         "hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n  other:\n    events: Stop\n    run: x\n",
@@ -222,23 +222,23 @@ def test_broken_input_is_denied_where_there_is_a_gate(place: Place, kind: str) -
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_broken_input_is_denied_by_the_guard(place: Place, kind: str) -> None:
-    """The guard is a gate like others."""
+    """The guard is a gate like any other."""
     ended = place.run("hook", stdin=BROKEN[kind])
     assert said(ended) == DENIED
     assert ended.err.startswith("billhook: the event on stdin can't be read: ")
 
 
 @pytest.mark.parametrize("kind", ["nothing", "cut off", "10 MB"])
-def test_broken_input_passes_visibly_where_there_is_none(place: Place, kind: str) -> None:
-    """Without a gate it passes, and stderr says so; the user is told where the event is known."""
+def test_broken_input_continues_visibly_without_a_gate(place: Place, kind: str) -> None:
+    """Without a gate it is allowed, with a message on stderr, and to the user if the event is known."""
     place.own(NO_GUARD + LOGGER)
     ended = place.run("hook", stdin=BROKEN[kind])
     assert (ended.code, json.loads(ended.out or "{}").keys()) in ((0, set()), (0, {"systemMessage"}))
     assert ended.err.endswith("billhook: the event continues without being checked\n")
 
 
-def test_a_lone_surrogate_is_no_fault(place: Place) -> None:
-    """One odd escape in a command must not switch guards off."""
+def test_a_lone_surrogate(place: Place) -> None:
+    """One odd escape in a command must not disable guards."""
     place.own("hooks:\n  never:\n    events: PreToolUse\n    if: Bash(rm *)\n    deny: not here\n")
     stdin = PRE.replace(b'"ls"', b'"rm \\ud800"')
     ended = place.run("hook", stdin=stdin)
@@ -252,12 +252,12 @@ def test_a_lone_surrogate_is_no_fault(place: Place) -> None:
         pytest.param("claw", "deny", 2, id="claw denies"),
         pytest.param("claw-text", "deny", 2, id="claw-text denies"),
         pytest.param("lesson", "deny", 1, id="lesson denies"),
-        pytest.param("claude", "allow", 0, id="claude lets pass"),
-        pytest.param("lesson", "allow", 0, id="lesson lets pass"),
+        pytest.param("claude", "allow", 0, id="claude allows"),
+        pytest.param("lesson", "allow", 0, id="lesson allows"),
     ],
 )
 def test_on_failure_with_an_unknown_event(place: Place, speech: str, rule: str, code: int) -> None:
-    """--on-failure decides, whatever is configured; without the event's name the exit code has to say it."""
+    """--on-failure decides, whatever is configured; if the event is unknown, the exit code has the answer."""
     place.own(GATE if rule == "allow" else NO_GUARD + LOGGER)
     ended = place.run("hook", "--as", speech, "--on-failure", rule, stdin=b"{")
     assert (ended.code, ended.out) == (code, "")
@@ -265,8 +265,8 @@ def test_on_failure_with_an_unknown_event(place: Place, speech: str, rule: str, 
 
 
 @pytest.mark.parametrize("speech", ["claude", "claw", "claw-text", "lesson"])
-def test_on_failure_deny_in_the_words_of_each_dialect(place: Place, speech: str) -> None:
-    """When the name can be made out, the refusal is one that the agent understands as such."""
+def test_on_failure_deny_in_each_dialect(place: Place, speech: str) -> None:
+    """If the event's name can be found, the refusal has the agent's format."""
     ended = place.run("hook", "--as", speech, "--on-failure=deny", stdin=PRE[:60])
     exit_ = Exit(code=ended.code, stdout=ended.out.encode(), stderr=ended.err.encode())
     reply = dialect(speech).read_exit(about("PreToolUse"), exit_)
@@ -291,14 +291,14 @@ def test_on_failure_deny_in_the_words_of_each_dialect(place: Place, speech: str)
     ],
 )
 def test_which_gates_count(place: Place, stdin: bytes, arguments: list[str], expected: str) -> None:
-    """A broken event is denied when a gate is configured for it; its name is looked for in what is left of it."""
+    """A broken event is denied if a gate is configured for it; its name is searched in the broken text."""
     place.own(GATE)
     assert said(place.run("hook", *arguments, stdin=stdin)) == expected
 
 
 @pytest.mark.parametrize("rule", ["", "deny"])
 def test_a_failure_never_keeps_an_agent_going(place: Place, rule: str) -> None:
-    """On Stop a block means "go on": a failure must not say that."""
+    """On Stop a block means "continue": a failure must not cause that."""
     place.own("hooks:\n  it:\n    events: Stop\n    run: 'true'\n    gate: true\n")
     ended = place.run("hook", *(["--on-failure", rule] if rule else []), stdin=b'{"hook_event_name": "Stop", ')
     assert (ended.code, ended.out) == (0, "")
@@ -323,7 +323,7 @@ def test_a_failure_never_keeps_an_agent_going(place: Place, rule: str) -> None:
     ],
 )
 def test_what_counts_as_a_gate(place: Place, text: str, expected: str) -> None:
-    """What is there to block something; the guard alone only if it judges more than billhook's own files."""
+    """Hooks that can block; the guard only if it judges more than billhook's files."""
     place.own(text if text.startswith("guard:") else NO_GUARD + text)
     assert said(place.run("hook", stdin=b"{")) == expected
 
@@ -337,7 +337,7 @@ def test_what_counts_as_a_gate(place: Place, text: str, expected: str) -> None:
     ids=["default", "deny", "allow"],
 )
 def test_an_unreadable_file_with_gates(place: Place, arguments: list[str], expected: str) -> None:
-    """Nobody knows what stood in a file that can't be read, but it said `gate`."""
+    """The hooks of an unreadable file are unknown, but its text contains `gate`."""
     place.own(GATE + "   ]: [\n")
     ended = place.run("hook", *arguments, stdin=PRE)
     assert said(ended) == expected
@@ -350,7 +350,7 @@ def test_an_unreadable_file_with_gates(place: Place, arguments: list[str], expec
     ids=["default", "deny"],
 )
 def test_an_unreadable_file_without_gates(place: Place, arguments: list[str], expected: str) -> None:
-    """Without a gate anywhere it passes, visibly; --on-failure deny is stricter."""
+    """Without any gate it is allowed, visibly; --on-failure deny is stricter."""
     place.own("hooks: [\n")
     ended = place.run("hook", *arguments, stdin=PRE)
     assert said(ended) == expected
@@ -363,14 +363,14 @@ def test_an_unreadable_file_without_gates(place: Place, arguments: list[str], ex
     ids=["default", "allow"],
 )
 def test_a_named_file_that_is_not_there(place: Place, arguments: list[str], expected: str) -> None:
-    """Whoever names a file relies on it."""
+    """The user relies on a file named on the command line."""
     ended = place.run("hook", "--config", "/does/not/exist.yaml", *arguments, stdin=PRE)
     assert said(ended) == expected
     assert "/does/not/exist.yaml" in ended.err
 
 
 def test_one_bad_entry_does_not_disable_its_neighbours(place: Place) -> None:
-    """It is reported in one note; the others are asked."""
+    """It is reported in one note; the others run."""
     place.own(
         "hooks:\n  bad:\n    events: PreToolUse\n    rum: x\n  never:\n    events: PreToolUse\n    deny: not here\n"
     )
@@ -381,7 +381,7 @@ def test_one_bad_entry_does_not_disable_its_neighbours(place: Place) -> None:
 
 
 def test_a_changed_gate_denies(place: Place) -> None:
-    """A gate that was approved and then changed blocks what it would have judged."""
+    """A gate that was approved and then changed blocks its events."""
     script = place.file("guard.sh", "#!/bin/sh\n", 0o755)
     place.file("hooks.yaml", "hooks:\n  guard:\n    events: PreToolUse\n    run: ./guard.sh\n    gate: true\n")
     assert place.alone("trust", "--all", "--yes").code == 0
@@ -397,7 +397,7 @@ def test_a_changed_gate_denies(place: Place) -> None:
     ids=["default", "allow"],
 )
 def test_approvals_that_can_not_be_read(place: Place, arguments: list[str], expected: str) -> None:
-    """Where approvals are lost a gate may be lost, too: that is no reason to let pass."""
+    """Without approvals a gate may be missing, so the event is denied."""
     place.file("hooks.yaml", GATE)
     assert place.alone("trust", "--all", "--yes").code == 0
     (place.home / ".claude" / "billhook" / "approvals").chmod(0o777)
@@ -407,7 +407,7 @@ def test_approvals_that_can_not_be_read(place: Place, arguments: list[str], expe
     assert json.loads(place.run("hook", *arguments, stdin=POST).out or "{}").keys() <= {"systemMessage"}
 
 
-# -- faults of our own
+# -- internal errors
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_approvals_that_can_not_be_read(place: Place, arguments: list[str], expe
     ids=["default", "deny", "allow"],
 )
 def test_a_crash_while_loading(place: Place, arguments: list[str], expected: str) -> None:
-    """Nobody knows which gates there are: it is denied, and never ends with a code that agents let pass."""
+    """The gates are unknown: the event is denied, and the exit code is never one that agents ignore."""
     broken = place.folder / "broken"
     broken.mkdir()
     (broken / "yaml.py").write_text("raise RuntimeError('a broken installation')")
@@ -439,8 +439,8 @@ def test_a_crash_while_loading(place: Place, arguments: list[str], expected: str
         pytest.param(["--on-failure", "allow", "--oops"], 0, id="--on-failure allow"),
     ],
 )
-def test_a_mistyped_command_line_is_no_open_door(place: Place, arguments: list[str], code: int) -> None:
-    """An agent's settings with a slip in them: the call is held up, and stderr says why."""
+def test_a_mistyped_command_line_is_denied(place: Place, arguments: list[str], code: int) -> None:
+    """A mistake in an agent's settings: the call is blocked, and stderr has the reason."""
     ended = place.run("hook", *arguments, stdin=b"{")
     assert ended.code == code
     assert ('"deny"' in ended.out) == (arguments[0] == "PreToolUse")
@@ -449,7 +449,7 @@ def test_a_mistyped_command_line_is_no_open_door(place: Place, arguments: list[s
 
 @contextmanager
 def begun(place: Place) -> Iterator["subprocess.Popen[bytes]"]:
-    """`billhook hook` with an event, and with a hook that has made the file `began`."""
+    """`billhook hook` with an event, once its hook has created the file `began`."""
     with subprocess.Popen(
         [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=place.env(), cwd=place.project,
@@ -468,7 +468,7 @@ def begun(place: Place) -> Iterator["subprocess.Popen[bytes]"]:
 @pytest.mark.parametrize("gate", [True, False], ids=["gate", "no gate"])
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside one in the background"])
 def test_signals(place: Place, number: int, gate: bool, beside: bool) -> None:
-    """A signal ends the hooks first; whoever sent it does not open a gate by it."""
+    """A signal ends the hooks first, and never opens a gate."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
     rule = "true" if gate else "false"
     late = f"  late:\n    events: PreToolUse\n    run: 'sleep 60; : {tag}'\n    background: true\n" if beside else ""
@@ -485,8 +485,8 @@ def test_signals(place: Place, number: int, gate: bool, beside: bool) -> None:
 
 
 def test_a_signal_and_a_hook_that_ignores_it(place: Place) -> None:
-    """Who sends a signal soon sends one that nobody can catch: the hook is killed before, and a second signal in the
-    meantime does not leave it behind."""
+    """After a signal, a KILL may follow soon: the hook is killed before that, and a second signal in the meantime does
+    not leave it running."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
     deaf = f"  deaf:\n    events: PreToolUse\n    run: \"trap '' TERM; touch began; sleep 60; : {tag}\"\n"
     place.own(f"{NO_GUARD}hooks:\n{deaf}")
@@ -505,7 +505,7 @@ def test_a_signal_and_a_hook_that_ignores_it(place: Place) -> None:
     ids=["deny", "ask", "inject", "nothing"],
 )
 def test_stdout_that_takes_nothing(place: Place, action: str, code: int) -> None:
-    """A refusal that can't be written is said by the exit code."""
+    """If a refusal can't be written, the exit code refuses."""
     place.own(f"hooks:\n  it:\n    events: PreToolUse\n    {action}\n")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
@@ -516,7 +516,7 @@ def test_stdout_that_takes_nothing(place: Place, action: str, code: int) -> None
 
 
 def test_a_refusal_is_no_failure(place: Place) -> None:
-    """`--on-failure allow` is about our own failures: a hook's deny that can't be written still denies."""
+    """`--on-failure allow` is for internal errors: a hook's deny that can't be written still denies."""
     place.own("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
     command = f"exec {PROGRAM} hook --on-failure allow >/dev/full"
     done = subprocess.run(["/bin/sh", "-c", command], input=PRE, env=place.env(), cwd=place.project, check=False)
@@ -541,12 +541,12 @@ def test_a_signal_while_it_reads(place: Place, text: str, code: int) -> None:
 
 
 def _unread(pipe: int) -> int:
-    """How much of what was written into a pipe nobody has read yet."""
+    """The number of unread bytes in a pipe."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_closed_streams(place: Place) -> None:
-    """Nothing to read from and nobody to tell: the exit code still holds the call up."""
+    """Without any streams, the exit code still blocks the call."""
     place.own(GATE)
     done = subprocess.run(
         ["/bin/sh", "-c", f"exec {PROGRAM} hook <&- >&- 2>&-"], env=place.env(), cwd=place.project, check=False
@@ -554,11 +554,11 @@ def test_closed_streams(place: Place) -> None:
     assert done.returncode == 2
 
 
-# -- what goes wrong in hooks, and later answers
+# -- failures of hooks, and later answers
 
 
-def test_what_failed_open_is_said(place: Place) -> None:
-    """A hook that fails and lets pass is named to the user and on stderr, with the reason."""
+def test_failed_open_is_reported(place: Place) -> None:
+    """A hook that fails open is named to the user and on stderr, with the reason."""
     place.own("hooks:\n  it:\n    events: PreToolUse\n    run: 'exit 7'\n")
     ended = place.run("hook", stdin=PRE)
     told = "billhook: hook `it` failed and was ignored: exit code 7. Details: billhook events --failed"
@@ -578,7 +578,7 @@ LATE = {
 @pytest.mark.parametrize("event", LATE)
 @pytest.mark.parametrize("program", ["billhook hook", "billhook-hook"])
 def test_later_answers(place: Place, event: str, program: str) -> None:
-    """The agent waits for the answer, not for a hook in the background, which ends in its own time."""
+    """The agent waits for the answer, not for a background hook, which ends later."""
     stdin, hook = LATE[event]
     place.own(f"hooks:\n  later:\n    {hook}\n  context:\n    events: '*'\n    run: echo hello\n    dialect: claw\n")
     argv = [PROGRAM, "hook"] if program == "billhook hook" else [str(Path(PROGRAM).parent / program)]
@@ -591,8 +591,8 @@ def test_later_answers(place: Place, event: str, program: str) -> None:
     assert appears(place.project / "done")
 
 
-def test_a_hook_in_the_background_has_its_time_out(place: Place) -> None:
-    """The process that goes on ends with its hook, at the time-out at the latest."""
+def test_a_background_hook_has_its_time_out(place: Place) -> None:
+    """The remaining process ends with its hook, at the time-out at the latest."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
     run = f"run: 'touch began; sleep 60; : {tag}'\n    background: true\n    timeout: 1\n"
     place.own(f"hooks:\n  late:\n    events: PreToolUse\n    {run}")
@@ -602,7 +602,7 @@ def test_a_hook_in_the_background_has_its_time_out(place: Place) -> None:
 
 
 def test_killed_before_the_answer(place: Place) -> None:
-    """An agent that kills its hook ends what was begun for it."""
+    """If an agent kills its hook, all processes of the hook are ended."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
     late = f"  late:\n    events: PreToolUse\n    run: 'sleep 60; : {tag}'\n    background: true\n"
     place.own(f"hooks:\n{late}  slow:\n    events: PreToolUse\n    run: 'touch began; sleep 60; : {tag}'\n")
@@ -619,7 +619,7 @@ def appears(path: Path) -> bool:
 
 
 def test_an_agent_that_leaves_the_pipe_open(place: Place) -> None:
-    """A whole event is answered, even if the end of stdin never comes."""
+    """A complete event is answered, even if stdin never ends."""
     place.own("hooks:\n  never:\n    events: PreToolUse\n    deny: not here\n")
     with subprocess.Popen(
         [PROGRAM, "hook"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.env(), cwd=place.project
@@ -635,7 +635,7 @@ def test_an_agent_that_leaves_the_pipe_open(place: Place) -> None:
 
 
 def test_pipes_that_do_not_block(place: Place) -> None:
-    """Agents may set up pipes so that reading and writing them does not wait: long events and answers are whole."""
+    """Agents may use non-blocking pipes: long events and answers are still complete."""
     place.own("hooks:\n  it:\n    events: PreToolUse\n    run: head -c 300000 /dev/zero | tr '\\0' x >&2; exit 2\n")
     their_in, our_in = os.pipe()
     our_out, their_out = os.pipe()
@@ -655,7 +655,7 @@ def test_pipes_that_do_not_block(place: Place) -> None:
 
 
 def test_light(place: Place) -> None:
-    """It starts at every tool call: nothing is imported that only people, or other hooks, need."""
+    """It starts at every tool call, so it imports nothing that only screens or other hooks need."""
     place.own(GATE)
     code = (
         "import atexit, sys\nsys.argv = ['billhook', 'hook']\nfrom billhook.cli.main import main\n"
@@ -669,8 +669,8 @@ def test_light(place: Place) -> None:
     assert set() == loaded & {"click", "httpx", "rich", "billhook.cli.group", "billhook.webhook", "http.client"}
 
 
-def test_every_event_passes_without_hooks(place: Place) -> None:
-    """Events that nobody wants end with 0 and say nothing, in one place and without a word on stderr."""
+def test_every_event_continues_without_hooks(place: Place) -> None:
+    """Events without hooks exit with 0 and print nothing, also not on stderr."""
     for name in ("Notification", "Stop"):
         assert name in EVENTS
         ended = place.run("hook", stdin=json.dumps({**EVENT, "hook_event_name": name, "message": ""}).encode())
@@ -678,7 +678,7 @@ def test_every_event_passes_without_hooks(place: Place) -> None:
 
 
 def test_help(place: Place) -> None:
-    """`billhook hook --help` says how an agent calls it, and the failure rule."""
+    """`billhook hook --help` has an example for an agent's settings, and the failure rule."""
     ended = place.run("hook", "--help")
     assert ended.code == 0
     assert "billhook hook --as claude" in ended.out
@@ -686,7 +686,7 @@ def test_help(place: Place) -> None:
 
 
 def test_secrets_that_a_hook_printed_stay_out_of_the_warning(place: Place) -> None:
-    """What an agent reads on stderr may end in its transcript."""
+    """An agent may copy stderr into its transcript."""
     secret = "ghp_" + "a1B2" * 9
     place.own(f"hooks:\n  leaks:\n    events: PreToolUse\n    run: 'echo token={secret} >&2; exit 1'\n")
     ended = place.run("hook", stdin=PRE)
@@ -694,8 +694,8 @@ def test_secrets_that_a_hook_printed_stay_out_of_the_warning(place: Place) -> No
 
 
 @pytest.mark.parametrize("obstacle", ["folder", "link", "too short"])
-def test_a_key_that_cannot_be_used_is_said(place: Place, obstacle: str) -> None:
-    """Secrets are taken out all the same, but equal ones don't look equal: that is no secret."""
+def test_an_unusable_key_is_reported(place: Place, obstacle: str) -> None:
+    """Secrets are still removed, but equal ones don't look equal; the user is told."""
     key = place.home / ".claude" / "billhook" / "redaction.key"
     key.parent.mkdir(parents=True)
     if obstacle == "folder":
@@ -719,7 +719,9 @@ def test_a_key_that_cannot_be_used_is_said(place: Place, obstacle: str) -> None:
     [("{}/project/gone/deep", "{}/project"), ("/nowhere/at/all", "{}/project"), ("/", "/"), ("", "{}/project")],
     ids=["a folder that was removed", "a folder that never was", "the root", "none"],
 )
-def test_where_an_agent_stands(place: Place, monkeypatch: pytest.MonkeyPatch, asked: str, expected: str) -> None:
-    """An agent in a folder that is not there is not outside of every project."""
+def test_the_working_directory_of_an_agent(
+    place: Place, monkeypatch: pytest.MonkeyPatch, asked: str, expected: str
+) -> None:
+    """An agent in a missing folder is still inside its project."""
     monkeypatch.chdir(place.project)
     assert standing(asked.format(place.folder)) == expected.format(place.folder)

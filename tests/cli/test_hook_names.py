@@ -1,4 +1,4 @@
-"""`billhook hook` when an event's name is odd, when its folder is gone, and when it is called by a hook of its own."""
+"""`billhook hook` with odd event names, with a removed folder, and when one of its hooks calls it."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def event(name: str | None = None, **fields: Any) -> bytes:
 @pytest.mark.parametrize("name", SPELLINGS)
 @pytest.mark.parametrize("how", ["argument", "JSON", "environment"])
 def test_every_spelling_is_the_event(place: Place, name: str, how: str) -> None:
-    """Case, `_` and `-` don't matter, wherever the name stands: the guard is asked."""
+    """Case, `_` and `-` don't matter, wherever the name is: the guard runs."""
     place.own(NEVER)
     told = {"HOOK_EVENT": name, "HOOK_TOOL_NAME": "bash", "HOOK_TOOL_INPUT": '{"command":"rm x"}'}
     ended = {
@@ -43,8 +43,8 @@ def test_every_spelling_is_the_event(place: Place, name: str, how: str) -> None:
     assert (ended.code, ended.out, ended.err) == (1, "", "not here")
 
 
-def test_a_spelling_in_the_words_of_claude(place: Place) -> None:
-    """The answer bears the canonical name, and the hook got the whole event under it."""
+def test_a_spelling_in_the_claude_dialect(place: Place) -> None:
+    """The answer has the canonical name, and the hook gets the whole event under it."""
     place.own(f"hooks:\n  it:\n    events: PreToolUse\n    run: cat > {place.folder}/seen; echo no >&2; exit 2\n")
     ended = place.run("hook", "--as", "claude", stdin=event("pre_tool_use", odd="\ud800", session_id="s"))
     said = json.loads(ended.out)["hookSpecificOutput"]
@@ -54,7 +54,7 @@ def test_a_spelling_in_the_words_of_claude(place: Place) -> None:
 
 
 def test_a_spelling_with_fields_of_another_dialect(place: Place) -> None:
-    """What only the event's real name tells how to read is read so: the output of a tool."""
+    """The canonical name determines how a tool's output is read."""
     place.own(f"hooks:\n  it:\n    events: PostToolUse\n    run: cat > {place.folder}/seen\n")
     assert place.run("hook", "--as", "claw", stdin=event("post_tool_use", tool_output="done")).code == 0
     assert json.loads((place.folder / "seen").read_bytes())["tool_response"] == "done"
@@ -70,22 +70,22 @@ def test_a_spelling_with_fields_of_another_dialect(place: Place) -> None:
     ],
 )
 def test_a_mistyped_event_is_broken(place: Place, arguments: list[str], stdin: bytes, code: int) -> None:
-    """What is nearly an event takes the failure rule, and stderr says what was probably meant."""
+    """A name that is nearly an event follows the failure rule, with a suggestion on stderr."""
     place.own(NEVER)
     ended = place.run("hook", *arguments, stdin=stdin)
     assert ended.code == code
     assert "there is no event `PreToolUze`; did you mean `PreToolUse`?" in ended.err
 
 
-def test_a_mistyped_event_in_the_words_of_claude(place: Place) -> None:
-    """It is denied as the event that was probably meant."""
+def test_a_mistyped_event_in_the_claude_dialect(place: Place) -> None:
+    """It is denied as the nearest event."""
     place.own(NEVER)
     ended = place.run("hook", stdin=event("PreToolUze"))
     assert (ended.code, json.loads(ended.out)["hookSpecificOutput"]["permissionDecision"]) == (0, "deny")
 
 
-def test_a_mistyped_event_without_gates_passes_visibly(place: Place) -> None:
-    """Without a gate for what was meant, it passes, and both the user and stderr are told."""
+def test_a_mistyped_event_without_gates_continues_visibly(place: Place) -> None:
+    """Without a gate for the nearest event it continues, with a message to the user and on stderr."""
     place.own("guard: off\n" + LOGGER)
     ended = place.run("hook", stdin=event("PreToolUze"))
     assert (ended.code, json.loads(ended.out)) == (
@@ -102,14 +102,14 @@ def test_a_mistyped_event_without_gates_passes_visibly(place: Place) -> None:
 
 
 def test_a_broken_event_under_another_spelling(place: Place) -> None:
-    """The gates of the event that was meant count when the rest of it can't be read."""
+    """The gates of that event count if the rest of the text can't be read."""
     place.own(NEVER)
     ended = place.run("hook", stdin=b'{"hook_event_name": "pre_tool_use", ')
     assert '"deny"' in ended.out
 
 
-def test_an_event_that_nobody_knows(place: Place) -> None:
-    """It is fired as it is, and stderr says that billhook knows no such event."""
+def test_an_unknown_event(place: Place) -> None:
+    """It is fired unchanged, with a note on stderr that billhook does not know it."""
     place.own(f"hooks:\n  all:\n    events: DeployStarted\n    run: cat > {place.folder}/seen\n" + LOGGER[7:])
     ended = place.run("hook", stdin=event("RocketLaunched"))
     assert (ended.code, ended.out) == (0, "")
@@ -119,11 +119,11 @@ def test_an_event_that_nobody_knows(place: Place) -> None:
     assert json.loads((place.folder / "seen").read_bytes())["hook_event_name"] == "DeployStarted"
 
 
-# -- a folder that is gone
+# -- a removed folder
 
 
 def stranded(place: Place, *arguments: str, stdin: bytes = b"", **changes: str | None) -> Ended:
-    """Run billhook in a folder that is removed a moment before."""
+    """Run billhook in a folder that was just removed."""
     code = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
     gone = place.folder / "gone"
     gone.mkdir(exist_ok=True)
@@ -153,8 +153,8 @@ def stranded(place: Place, *arguments: str, stdin: bytes = b"", **changes: str |
     ],
     ids=" ".join,
 )
-def test_every_verb_says_that_the_folder_is_gone(place: Place, arguments: list[str]) -> None:
-    """A working directory that was removed is a slip of the user's, and no fault of ours."""
+def test_every_verb_reports_a_removed_folder(place: Place, arguments: list[str]) -> None:
+    """A removed working directory is a usage error, not an internal error."""
     ended = stranded(place, *arguments)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("error: the working directory is gone\n\nhint: ")
@@ -162,8 +162,8 @@ def test_every_verb_says_that_the_folder_is_gone(place: Place, arguments: list[s
 
 @pytest.mark.parametrize("speech", ["claude", "lesson"])
 @pytest.mark.parametrize("pwd", ["set", "unset"])
-def test_a_hook_in_a_folder_that_is_gone(place: Place, speech: str, pwd: str) -> None:
-    """When the event names no folder either, a gate of the user's holds it up; without one it passes visibly."""
+def test_a_hook_in_a_removed_folder(place: Place, speech: str, pwd: str) -> None:
+    """If the event has no folder either, a gate of the user blocks it; without one it continues visibly."""
     changes: dict[str, str | None] = {} if pwd == "set" else {"PWD": None}
     place.own(NEVER)
     ended = stranded(place, "hook", "--as", speech, stdin=event("PreToolUse"), **changes)
@@ -177,13 +177,13 @@ def test_a_hook_in_a_folder_that_is_gone(place: Place, speech: str, pwd: str) ->
 
 
 def test_the_event_still_names_the_folder(place: Place) -> None:
-    """Where the event says which project it is about, our own folder does not matter."""
+    """If the event has a folder, the working directory does not matter."""
     place.own(NEVER)
     ended = stranded(place, "hook", stdin=event("PreToolUse", cwd=str(place.project)))
     assert ('"deny"' in ended.out, ended.err) == (True, "")
 
 
-# -- a hook that calls us
+# -- a hook that calls billhook
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_the_event_still_names_the_folder(place: Place) -> None:
     ids=["three deep", "deeper", "two deep", "empty", "no number"],
 )
 def test_depth(place: Place, depth: str, told: bool) -> None:
-    """Three deep it is a circle: the failure rule ends it."""
+    """The third level counts as a recursion: the failure rule ends it."""
     place.own("guard: off\n" + LOGGER)
     ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth)
     line = "billhook: billhook hook was called by one of its own hooks, three levels deep\n"
@@ -201,8 +201,8 @@ def test_depth(place: Place, depth: str, told: bool) -> None:
     assert '"deny"' in place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=depth).out
 
 
-def test_a_hook_that_calls_us_ends(place: Place) -> None:
-    """A configured command that is `billhook hook` itself comes to an end, and says why."""
+def test_a_hook_that_calls_billhook_ends(place: Place) -> None:
+    """A configured command `billhook hook` ends, with the reason."""
     place.own(f"hooks:\n  round:\n    events: PreToolUse\n    run: {PROGRAM} hook\n    gate: true\n")
     ended = place.run("hook", stdin=event("PreToolUse"), BILLHOOK_DEPTH=None)
     assert '"deny"' in ended.out

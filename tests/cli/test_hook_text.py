@@ -1,4 +1,4 @@
-"""The text that a command hook gets: the sender's own where there is one, else as a person writes JSON."""
+"""The input of a command hook: the agent's text if possible, else plainly formatted JSON."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def payload(speech: str, given: str = INPUT) -> str:
 
 
 def heard(place: Place, sent: str, speech: str, listens: str = "", **told: str) -> dict[str, str]:
-    """What a hook of a dialect got when an agent sent that."""
+    """The input of a hook with a dialect for this text of an agent."""
     place.own(
         f"hooks:\n  it:\n    events: PreToolUse\n    dialect: {listens or speech}\n"
         '    run: \'cat > stdin; printf %s "$HOOK_TOOL_INPUT" > input; printf %s "$HOOK_TOOL_NAME" > name\'\n'
@@ -64,7 +64,7 @@ def test_a_hook_of_the_same_agent_gets_what_the_agent_wrote(place: Place, speech
 @pytest.mark.parametrize("speech", ["claw", "lesson", "claude"])
 @pytest.mark.parametrize("given", [INPUT, INPUT.replace("  ", "\n")], ids=["one line", "two lines"])
 def test_the_tools_input_is_the_senders_text(place: Place, speech: str, given: str) -> None:
-    """The variable and the field for raw text keep it, whichever dialect the agent has."""
+    """The variable and the field for raw text keep it, for any dialect of the agent."""
     for listens in ("claw", "lesson"):
         got = heard(place, payload(speech, given), speech, listens)
         told = json.loads(got["stdin"])
@@ -75,14 +75,14 @@ def test_the_tools_input_is_the_senders_text(place: Place, speech: str, given: s
 
 
 def test_an_input_that_came_in_a_variable_is_kept(place: Place) -> None:
-    """Seed 004's hooks are told everything in the environment."""
+    """Hooks of seed 004 get everything in the environment."""
     variables = {"HOOK_EVENT": "PreToolUse", "HOOK_TOOL_NAME": "bash", "HOOK_TOOL_INPUT": INPUT}
 
     assert heard(place, "", "lesson", **variables)["input"] == INPUT
 
 
 WRITTEN = [
-    # why billhook writes it, what was sent as input, what a person would write
+    # why billhook rewrites it, the sent input, the plain form
     pytest.param(r'{"command":"rm \u002drf"}', '{"command": "rm -rf"}', id="escapes hide plain characters"),
     pytest.param('{"command":"\\/bin\\/rm"}', '{"command": "/bin/rm"}', id="a slash that needs no escape"),
 ]
@@ -91,7 +91,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("given", "text"), WRITTEN)
 @pytest.mark.parametrize("speech", ["claude", "gemini", "claw", "lesson"])
 def test_text_that_hides_plain_characters_is_written_again(place: Place, speech: str, given: str, text: str) -> None:
-    """A guard that greps sees what a person would see."""
+    """A guard that greps sees the plain characters."""
     got = heard(place, payload(speech, given), speech)
 
     compact = text.replace(": ", ":")
@@ -101,14 +101,14 @@ def test_text_that_hides_plain_characters_is_written_again(place: Place, speech:
 
 
 def test_an_agents_event_is_written_for_hooks_of_other_agents(place: Place) -> None:
-    """As the agent of the hook would write it, and with characters, not escapes."""
+    """In the format of the hook's agent, with characters, not escapes."""
     got = heard(place, payload("gemini", '{"command":"echo \\u00e9"}'), "gemini", "claude")["stdin"]
 
     assert '"tool_name":"Bash"' in got and '{"command":"echo é"}' in got
 
 
 def test_a_rewritten_input_is_written(place: Place) -> None:
-    """What an earlier hook changed is not what was sent."""
+    """An input that an earlier hook changed is written again."""
     rewritten = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command":"npm test"}}}'
     place.own(
         f"hooks:\n  first:\n    events: PreToolUse\n    run: |\n      echo '{rewritten}'\n"
@@ -120,8 +120,8 @@ def test_a_rewritten_input_is_written(place: Place) -> None:
 
 
 @pytest.mark.parametrize("speech", ["claude", "spec", "claw", "claw-text", "lesson", "gemini", "copilot"])
-def test_an_event_of_our_own(place: Place, speech: str) -> None:
-    """As the seeds print JSON in their dialects; as the agents write it in theirs, so that a guard finds the same."""
+def test_an_event_of_billhook(place: Place, speech: str) -> None:
+    """In the format of the seeds or the agents, by dialect, so that a guard finds the same text."""
     ended = place.run("fire", "PreToolUse", "--tool", "Bash", "--dialect", speech, "--run", "cat > stdin; :")
     got = (place.project / "stdin").read_text()
     compact = speech in ("claude", "gemini", "copilot")
@@ -129,8 +129,8 @@ def test_an_event_of_our_own(place: Place, speech: str) -> None:
     assert ended.code == 0 and compact == ('":"' in got) == ('","' in got) != ('": "' in got)
 
 
-def test_a_guard_may_have_variables_of_its_own_with_our_names(place: Place) -> None:
-    """In the claude dialect HOOK_* are not set; the caller's own reach the hook."""
+def test_the_callers_variables_are_kept(place: Place) -> None:
+    """In the claude dialect HOOK_* are not set; the caller's variables reach the hook."""
     got = heard(place, payload("claude"), "claude", HOOK_TOOL_NAME="mine")
 
     assert (got["name"], got["input"]) == ("mine", "")

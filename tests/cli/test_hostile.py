@@ -1,4 +1,4 @@
-"""Payloads, hooks, terminals and signals that mean harm, through the real command line."""
+"""Hostile payloads, hooks, terminals and signals, through the real command line."""
 
 import hashlib
 import json
@@ -20,12 +20,12 @@ from cli.terminal import PROGRAM, billhook, environment, gone, living
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 PRE = ("fire", "PreToolUse", "--tool", "Bash")
 LEFT = 1.0
-"""Seconds after which nothing of a hook may be left."""
+"""Seconds after which no process of a hook may be left."""
 
 
 @pytest.fixture
 def tag() -> Iterator[str]:
-    """A number of seconds to sleep that no other test uses; what still sleeps so long afterwards is killed."""
+    """A duration for `sleep` that no other test uses; remaining `sleep` processes of that duration are killed."""
     name = str(random.randrange(10**8, 10**9))
     yield name
     for pid in living(name):
@@ -46,7 +46,7 @@ def tag() -> Iterator[str]:
     ],
 )
 def test_large_payloads(size: int, dialect: str, tmp_path: Path) -> None:
-    """The hook runs, sees the whole payload on its standard input, and is told that the copy is cut."""
+    """The hook runs, reads the whole payload on its standard input, and sees that the variable's copy is cut."""
     value = {"command": "é" + "x" * size}
     (tmp_path / "in.json").write_text(json.dumps(value))
     look = (
@@ -70,7 +70,7 @@ def test_large_payloads(size: int, dialect: str, tmp_path: Path) -> None:
 
 
 def test_a_small_payload_is_not_marked() -> None:
-    """A copy that is whole is not marked as cut."""
+    """A complete copy is not marked as cut."""
     verdict = billhook(*PRE, "--json", "--run", 'echo "[$HOOK_TOOL_INPUT_TRUNCATED]" >&2; exit 2').verdict
     assert verdict["reason"] == "[]"
 
@@ -89,7 +89,7 @@ def test_a_small_payload_is_not_marked() -> None:
 )
 @pytest.mark.parametrize("dialect", ["claude", "claw", "claw-text", "lesson"])
 def test_odd_characters(text: str, dialect: str, tmp_path: Path) -> None:
-    """The hook runs, whatever characters the input holds, and finds them on its standard input."""
+    """The hook runs, and reads these characters on its standard input."""
     verdict = billhook(
         *PRE, "--input", text, "--dialect", dialect, "--json", "--run", f"cat > {tmp_path}/stdin"
     ).verdict
@@ -101,7 +101,7 @@ def test_odd_characters(text: str, dialect: str, tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_utf8(tmp_path: Path) -> None:
-    """The hook runs in it, by `--cwd` or because we were started there, and is told its name."""
+    """The hook runs in it, by `--cwd` or as the working directory, and gets its name."""
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)
     look = "pwd | od -An -tx1 | tr -d ' \\n' >&2; printf ' %s' \"$CLAUDE_CWD\" | od -An -tx1 | tr -d ' \\n' >&2; exit 2"
@@ -188,7 +188,7 @@ def test_closed_input_that_is_needed() -> None:
     ],
 )
 def test_closed_output(arguments: list[str], code: int) -> None:
-    """Output into a closed pipe: no complaint, and the exit code still tells the verdict."""
+    """Output into a closed pipe: no error, and the exit code still has the verdict."""
     ours, theirs = os.pipe()
     process = subprocess.Popen([PROGRAM, *arguments], stdout=theirs, stderr=subprocess.PIPE)
     os.close(theirs)
@@ -215,7 +215,7 @@ def test_no_room_for_the_output(arguments: list[str], code: int) -> None:
 
 
 def test_no_room_for_complaints() -> None:
-    """Standard error onto a full disk: the rest is as ever."""
+    """Standard error to a full disk: everything else works."""
     with open("/dev/full", "wb") as full:
         for arguments, code in (([*PRE, "--run", "exit 7"], 0), ([*PRE, "--input", "{"], 2)):
             done = subprocess.run([PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=full, timeout=60, check=False)
@@ -227,7 +227,7 @@ def test_no_room_for_complaints() -> None:
 
 @pytest.mark.parametrize("stream", ["1", "2"])
 def test_a_flood(stream: str) -> None:
-    """100 MB of output: the decision is kept, and little of the output."""
+    """100 MB of output: the decision is kept, and only a little of the output."""
     flood = f"head -c 100000000 /dev/zero | tr '\\0' x >&{stream}; exit 2"
     script = (
         "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"
@@ -255,7 +255,7 @@ def test_a_flood(stream: str) -> None:
     ],
 )
 def test_a_hook_that_hangs(hook: str, tag: str) -> None:
-    """The verdict comes in time, and a second later nothing of the hook is left."""
+    """The verdict comes in time, and a second later no process of the hook is left."""
     began = time.monotonic()
     ended = billhook(*PRE, "--timeout", "1", "--on-failure", "deny", "--json", "--run", hook.format(tag=tag))
     took = time.monotonic() - began
@@ -265,15 +265,15 @@ def test_a_hook_that_hangs(hook: str, tag: str) -> None:
 
 
 def test_orphans_of_one_of_several_hooks(tag: str) -> None:
-    """Hooks that run at once, and one that leaves an orphan without environment at its deadline: it dies as well."""
+    """Parallel hooks, one of which leaves an orphan without environment at its deadline: it is killed, too."""
     run = ["--run", f"(setsid env -i sleep {tag} &); sleep {tag}", "--run", f"sleep {tag}"]
     ended = billhook("fire", "Notification", "--timeout", "0.5", "--json", *run)
     assert gone(tag, LEFT), living(tag)
     assert [outcome["status"] for outcome in ended.verdict["outcomes"]] == ["timed_out"] * 2
 
 
-def test_a_background_child_does_not_hold_the_verdict_up(tag: str) -> None:
-    """The exit status decides, though a child still holds the hook's output; the child is ended."""
+def test_a_background_child_does_not_delay_the_verdict(tag: str) -> None:
+    """The exit status decides, although a child still has the hook's output open; the child is ended."""
     began = time.monotonic()
     ended = billhook(*PRE, "--json", "--run", f"sleep {tag} & echo no >&2; exit 2")
     assert (ended.code, ended.verdict["reason"]) == (1, "no")
@@ -293,7 +293,7 @@ def test_a_background_child_does_not_hold_the_verdict_up(tag: str) -> None:
     ],
 )
 def test_signals(number: signal.Signals, event: str, hook: str, tag: str) -> None:
-    """Signals while a hook runs: everything that it started is ended, then we end with 128 and the signal's number."""
+    """Signals while a hook runs: all its processes are ended, then billhook exits with 128 plus the signal's number."""
     tool = ["--tool", "Bash"] if event == "PreToolUse" else []
     process = subprocess.Popen(
         [PROGRAM, "fire", event, *tool, "--run", hook.format(tag=tag)],
@@ -306,7 +306,7 @@ def test_signals(number: signal.Signals, event: str, hook: str, tag: str) -> Non
         time.sleep(0.02)
     if event == "Notification":
         assert process.stdout is not None
-        process.stdout.readline()  # the screen is shown: from here on the late answer is waited for
+        process.stdout.readline()  # the screen is shown: from now on billhook waits for the late answer
         time.sleep(0.1)
     process.send_signal(number)
     _, complaints = process.communicate(timeout=60)

@@ -1,5 +1,5 @@
 # ruff: noqa: E101, E501 (screens are as wide as what is on them)
-"""`billhook install` and `uninstall` as a new user meets them."""
+"""`billhook install` and `uninstall` for a new user."""
 
 import json
 import re
@@ -21,7 +21,7 @@ VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME
 
 
 class Person(Place):
-    """Somebody with a billhook of their own, and nothing else."""
+    """A user with an installed billhook, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -35,7 +35,7 @@ class Person(Place):
         return super().env(**{**ours, **changes})
 
     def install(self, *arguments: str, **changes: str | None) -> Ended:
-        """In one's own settings, unless --project is said."""
+        """In the user's settings, unless --project is given."""
         program = () if "--project" in arguments or "--program" in arguments else ("--program", str(self.bin))
         return self.alone("install", *arguments, *program, **changes)
 
@@ -51,12 +51,12 @@ def me(tmp_path: Path) -> Person:
 
 
 def steady(me: Person, ended: Ended) -> str:
-    """The screen, without the digest of this place."""
+    """The screen, without the digest of the path."""
     return re.sub(r"-[0-9a-f]{12}/", "-<digest>/", ended.screen)
 
 
 def test_claude(me: Person) -> None:
-    """The first time, once more, with fewer events, and out again."""
+    """Install, install again, with fewer events, and uninstall."""
     file = me.settings()
     file.write_text('{\n  "model": "opus" // the best\n}\n')
     assert steady(me, me.install("claude", "--events", "PreToolUse,Stop")) == snapshot("""\
@@ -168,8 +168,8 @@ Claude Code: not installed in ~/.claude/settings.json; nothing was changed
 """)
 
 
-def test_all_that_an_agent_is_asked_about(me: Person) -> None:
-    """Without --events: what guards, loggers and built-ins need, and what configured hooks want besides."""
+def test_all_installed_events(me: Person) -> None:
+    """Without --events: the events for guards, loggers and built-ins, and for configured hooks."""
     me.own("hooks:\n  done:\n    events: [TaskCompleted, Stop]\n    run: make test\n    timeout: 300\n")
     ended = me.install("claude", "--json")
     data = json.loads(ended.out)
@@ -186,7 +186,7 @@ def test_all_that_an_agent_is_asked_about(me: Person) -> None:
 
 
 def test_codex(me: Person) -> None:
-    """It wants to be asked for trust, and has a second file with hooks."""
+    """It needs the user's trust, and has a second file with hooks."""
     me.settings(".codex/config.toml").write_text("[features]\nhooks = false\n[[hooks.Stop]]\n")
     assert steady(me, me.install("codex", "--events", "PreToolUse")) == snapshot("""\
 --- /dev/null
@@ -215,7 +215,7 @@ next
   Codex runs new hooks only after you trust them: start it, type /hooks, and trust billhook's
   billhook doctor codex
 -- stderr
-note: ~/.codex/config.toml disables hooks: set `hooks = true` below [features], otherwise Codex will not run billhook
+note: ~/.codex/config.toml disables hooks: set `hooks = true` below [features], otherwise Codex does not run billhook
 note: ~/.codex/config.toml has other hooks; Codex runs them beside billhook, and they are not changed
 -- exit 0
 """)
@@ -246,7 +246,7 @@ Codex: removed billhook's entries from ~/.codex/hooks.json, and the file, which 
 
 
 def test_gemini(me: Person) -> None:
-    """Milliseconds, names of its own, and a file in which hooks are switched off."""
+    """Milliseconds, other event names, and a file in which hooks are disabled."""
     file = me.settings(".gemini/settings.json")
     file.write_text('{"hooksConfig":{"enabled":false}}')
     assert steady(me, me.install("gemini", "--events", "PreToolUse")) == snapshot("""\
@@ -284,7 +284,7 @@ Gemini CLI: removed billhook's entries from ~/.gemini/settings.json; the file is
 
 
 def test_qwen(me: Person) -> None:
-    """In a project, for everybody."""
+    """In a project, for all its users."""
     assert steady(me, me.install("qwen", "--project", "--events", "PreToolUse,Stop")) == snapshot("""\
 --- /dev/null
 +++ .qwen/settings.json
@@ -371,7 +371,7 @@ Qwen Code: removed billhook's entries from .qwen/settings.json, and the file, wh
 
 
 def test_copilot(me: Person) -> None:
-    """A file of our own, and a refusal that it understands."""
+    """A separate file, and a refusal in its format."""
     ended = me.install("copilot", "--project", "--events", "PreToolUse", "--if-missing", "allow")
     assert steady(me, ended) == snapshot("""\
 --- /dev/null
@@ -445,7 +445,7 @@ Copilot: removed billhook's entries from .github/hooks/billhook.json, and the fi
 
 
 def test_cursor(me: Person) -> None:
-    """With its own switch for failures."""
+    """With its setting for failing hooks."""
     file = me.settings(".cursor/hooks.json")
     text = '{\n\t"version": 1,\n\t"hooks": {\n\t\t"stop": [{"command": "./mine"}]\n\t}\n}'
     file.write_text(text)
@@ -505,7 +505,7 @@ Cursor: removed billhook's entries from ~/.cursor/hooks.json; the file is byte f
 
 
 def test_all(me: Person) -> None:
-    """Every agent that is here; the others are skipped, and it is said why."""
+    """Every agent on this machine; the others are skipped, with the reason."""
     (me.home / ".gemini").mkdir()
     (me.home / ".claude").mkdir()
     codex = me.bin / "codex"
@@ -557,8 +557,8 @@ hint: write `"oops"`
     )
 
 
-def test_all_where_none_is(me: Person) -> None:
-    """Nobody to install into is worth an exit code."""
+def test_all_without_agents(me: Person) -> None:
+    """No agent was found: exit code 1."""
     ended = me.install("all")
     assert ended.screen == snapshot("""\
 Claude Code: skipped, not found: no `claude` on PATH, no ~/.claude
@@ -581,7 +581,7 @@ def tree(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("scope", ["--user", "--project"])
 def test_dry_run_changes_nothing(me: Person, scope: str) -> None:
-    """Not a byte anywhere, neither in nor out, nor with --adopt."""
+    """No byte changes: not by install, uninstall or --adopt."""
     hooks = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "make test"}]}]}}'
     me.settings().write_text(hooks)
     me.file(".claude/settings.json", hooks)
@@ -597,7 +597,7 @@ def test_dry_run_changes_nothing(me: Person, scope: str) -> None:
 
 
 def test_adopting_in_a_project(me: Person) -> None:
-    """What the team had in its settings runs on, approved by whoever moved it; out again, every file is as before."""
+    """The team's hooks still run, approved for the user who moved them; uninstall restores every file."""
     me.file(".claude/guard.sh", "#!/bin/sh\necho 'no pushes' >&2\nexit 2\n", 0o755)
     hook = '{"type": "command", "command": "\\"$CLAUDE_PROJECT_DIR\\"/.claude/guard.sh", "timeout": 5}'
     group = '{"matcher": "Bash", "hooks": [' + hook + "]}"
@@ -657,13 +657,13 @@ next
 
 
 def test_what_was_written_works(me: Person) -> None:
-    """The very command of the file, run by a shell as the agent does: the deny arrives, and is in the log."""
+    """A shell runs the command of the file, as the agent does: the deny is printed and logged."""
     me.own("hooks:\n  no:\n    events: PreToolUse\n    if: Bash(rm *)\n    deny: not here\n")
     me.install("claude")
     command = json.loads(me.settings().read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
     event = {"hook_event_name": "PreToolUse", "session_id": "s", "cwd": str(me.project), "tool_name": "Bash"}
     told = json.dumps({**event, "tool_input": {"command": "rm x"}})
-    env = {**me.env(), "PATH": "/nowhere", "BILLHOOK_NO_DAEMON": "1"}  # as from a desktop: nothing on PATH
+    env = {**me.env(), "PATH": "/nowhere", "BILLHOOK_NO_DAEMON": "1"}  # as if started from a desktop: nothing on PATH
     ended = subprocess.run(["/bin/sh", "-c", command], input=told, text=True, capture_output=True, env=env, check=False)
     assert "not here" in ended.stdout + ended.stderr
     assert me.run("events", "--json").out.count('"seq"') == 1
@@ -698,7 +698,7 @@ def test_refused(
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A mistake is answered with what was meant, and nothing is written."""
+    """A mistake gets a suggestion, and nothing is written."""
     for name, value in me.env().items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(me.project)
@@ -716,7 +716,7 @@ def test_refused(
 
 
 def test_http(me: Person) -> None:
-    """Claude Code asks the daemon itself, with the token from its environment; SessionStart has no such hooks."""
+    """Claude Code calls the daemon itself, with the token from its environment; SessionStart has no HTTP hooks."""
     ended = me.install("claude", "--http", "--events", "PreToolUse,SessionStart")
     written = json.loads(me.settings().read_text())["hooks"]
     assert written["PreToolUse"] == snapshot(
@@ -752,7 +752,7 @@ def test_http(me: Person) -> None:
 
 @pytest.mark.parametrize("verb", ["install", "uninstall"])
 def test_inside_an_agent(me: Person, verb: str) -> None:
-    """Whoever is judged by hooks neither puts them in nor takes them out; looking is free."""
+    """An agent can't install or uninstall hooks; --dry-run works."""
     me.settings().write_text("{}")
     ended = me.alone(verb, "claude", CLAUDECODE="1")
     assert (ended.code, me.settings().read_text()) == (2, "{}")
@@ -761,22 +761,22 @@ def test_inside_an_agent(me: Person, verb: str) -> None:
     assert me.alone(verb, "claude", "--dry-run", *arguments, CLAUDECODE="1").code == 0
 
 
-def test_the_home_folder_is_no_project(me: Person) -> None:
-    """--project in it would write into one's own settings."""
+def test_the_home_folder_is_not_a_project(me: Person) -> None:
+    """--project there would write into the user's settings."""
     me.project = me.home
     ended = me.install("claude", "--project")
     assert (ended.code, "the home folder is not a project" in ended.err) == (2, True)
 
 
-def test_the_root_is_no_project(me: Person) -> None:
+def test_the_root_is_not_a_project(me: Person) -> None:
     """--project there would write into the files of the whole machine."""
     me.project = Path("/")
     ended = me.install("gemini", "--project", "--dry-run")
     assert (ended.code, "/ is not a project" in ended.err) == (2, True)
 
 
-def test_a_program_that_may_be_gone_tomorrow(me: Person) -> None:
-    """Who names one in a cache gets it, and a word about it."""
+def test_a_program_in_a_cache(me: Person) -> None:
+    """A program in a cache is accepted if it is named, with a note."""
     cache = me.home / ".cache" / "uv" / "bin"
     cache.mkdir(parents=True)
     (cache / "billhook-hook").symlink_to(me.bin / "billhook-hook")
@@ -784,14 +784,14 @@ def test_a_program_that_may_be_gone_tomorrow(me: Person) -> None:
     assert ended.code == 0 and "is in a cache" in ended.err
 
 
-def test_what_is_asked_about_instead(me: Person) -> None:
-    """Who names a part of what Cursor tells is told that all of it is asked about."""
+def test_a_narrower_event_is_widened(me: Person) -> None:
+    """For a narrower event of Cursor, the whole event is installed, with a note."""
     ended = me.install("cursor", "--events", "beforeShellExecution", "--dry-run")
     assert "note: beforeShellExecution is installed as preToolUse, which is fired for every tool" in ended.err
 
 
-def test_from_a_throw_away_environment(me: Person) -> None:
-    """What is gone tomorrow is not written into one's settings; what stays elsewhere may be named."""
+def test_from_a_temporary_environment(me: Person) -> None:
+    """A temporary path is not written into settings; a permanent one may be named."""
     venv = me.folder / "venv" / "bin"
     venv.mkdir(parents=True)
     for name in ("python", "billhook-hook"):
@@ -808,7 +808,7 @@ def test_from_a_throw_away_environment(me: Person) -> None:
 
 
 def test_installed_elsewhere(me: Person) -> None:
-    """Who looks in the wrong file is told the right one."""
+    """If it is installed in another file, that file is named."""
     me.install("claude", "--project", "--events", "Stop")
     ended = me.alone("uninstall", "claude")
     assert ended.code == 0
@@ -816,13 +816,13 @@ def test_installed_elsewhere(me: Person) -> None:
 
 
 def test_without_billhook_on_path(me: Person) -> None:
-    """Who writes entries for others that would refuse themselves is told so."""
+    """A note tells that the entries of a project would refuse calls here."""
     ended = me.install("claude", "--project", "--dry-run", "--events", "Stop", PATH="/usr/bin:/bin")
     assert "`billhook-hook` is not on PATH here" in ended.err
 
 
-def test_entries_of_ones_own(me: Person) -> None:
-    """An entry that calls billhook in other words is left alone, and pointed at."""
+def test_entries_that_install_did_not_write(me: Person) -> None:
+    """Another entry that calls billhook is not changed, but reported."""
     text = '{"hooks": {"Stop": [\n  {"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}'
     me.settings().write_text(text)
     ended = me.install("claude", "--events", "Stop")
@@ -833,7 +833,7 @@ def test_entries_of_ones_own(me: Person) -> None:
 
 
 def test_colour_only_on_a_terminal(me: Person) -> None:
-    """A difference in green and red for people, and plain text for pipes."""
+    """A diff in green and red on a terminal, and plain text in pipes."""
     me.settings().write_text("{}")
     arguments = ("install", "claude", "--dry-run", "--events", "Stop", "--program", str(me.bin))
     assert "\x1b[" not in me.run(*arguments).out
@@ -841,6 +841,6 @@ def test_colour_only_on_a_terminal(me: Person) -> None:
 
 
 def test_help(me: Person) -> None:
-    """It says what it does and gives examples."""
+    """A description and examples."""
     ended = me.run("install", "--help")
     assert ended.code == 0 and "Examples:" in ended.out and "--project" in ended.out

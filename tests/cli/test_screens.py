@@ -41,6 +41,7 @@ Write rules:
   list        Show all hooks in the order in which they run.
   explain     Show which hooks a command or an event would get, and why.
   fire        Send a test event to the hooks, and show the verdict.
+  test        Run the tests of your rules.
   check       Check the hooks for problems and suggest fixes.
   trust       Review the hooks of this project and approve them.
 

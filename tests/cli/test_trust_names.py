@@ -1,4 +1,4 @@
-"""`billhook trust NAME`: exactly the hook that is named, even where several have the name."""
+"""`billhook trust NAME`: exactly the named hook, even if several have that name."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def running(place: Place) -> list[str]:
 
 
 def test_the_names(echos: Place) -> None:
-    """Each is shown under a name of its own, and everywhere under the same."""
+    """Each has a distinct display name, which is the same everywhere."""
     names = sorted(rows(echos))
     assert names == list(ECHOS)
     waiting = [json.loads(line)["name"] for line in echos.run("trust", "--json").out.splitlines()]
@@ -47,7 +47,7 @@ def test_the_names(echos: Place) -> None:
 
 @pytest.mark.parametrize("name", ECHOS)
 def test_only_what_is_named(echos: Place, name: str) -> None:
-    """One name approves one hook, and takes back one approval."""
+    """One name approves one hook, and revokes one approval."""
     assert rows(echos)[name]["file"].endswith(ECHOS[name])
     ended = echos.alone("trust", name, "--yes")
     assert (ended.code, running(echos)) == (0, [name])
@@ -62,7 +62,7 @@ def test_only_what_is_named(echos: Place, name: str) -> None:
 
 @pytest.mark.parametrize("how", [["--yes"], ["--revoke"]], ids=["approving", "revoking"])
 def test_a_name_of_several(echos: Place, how: list[str]) -> None:
-    """A name that several have is refused, with what to say instead; nothing changes."""
+    """An ambiguous name is refused, with the possible names; nothing changes."""
     if how == ["--revoke"]:
         echos.alone("trust", "--all", "--yes")
     before = sorted(running(echos))
@@ -74,7 +74,7 @@ def test_a_name_of_several(echos: Place, how: list[str]) -> None:
 
 
 def test_the_only_one_that_waits(echos: Place) -> None:
-    """Once the others are approved, the bare name is enough; so it is for the only one that is approved."""
+    """Once the others are approved, the bare name is enough; the same for the only approved one."""
     echos.alone("trust", "project/echo#2", "--yes")
     assert echos.alone("trust", "--revoke", "echo").code == 0
     assert running(echos) == []
@@ -85,14 +85,14 @@ def test_the_only_one_that_waits(echos: Place) -> None:
     assert (ended.code, ended.err) == (0, "note: `echo` is already approved\n")
 
 
-def test_a_name_that_nobody_has(echos: Place) -> None:
-    """The nearest of the names that are shown."""
+def test_an_unknown_name(echos: Place) -> None:
+    """The nearest display name is suggested."""
     ended = echos.alone("trust", "project/ecko#2", "--yes")
     assert (ended.code, "did you mean `project/echo#2`?" in ended.err) == (2, True)
 
 
 def test_the_layer_may_be_named(tmp_path: Path) -> None:
-    """`project/lint` is `lint`, where only one has the name."""
+    """`project/lint` is `lint`, if only one hook has that name."""
     place = Place(tmp_path)
     place.file("hooks.yaml", "hooks:\n  lint:\n    events: Stop\n    run: echo\n")
     assert place.alone("trust", "project/lint", "--yes").code == 0
@@ -102,7 +102,7 @@ def test_the_layer_may_be_named(tmp_path: Path) -> None:
 
 
 def test_the_same_hook_twice_in_a_file(tmp_path: Path) -> None:
-    """What is the same to the letter is approved, and taken back, as one."""
+    """Identical hooks are approved, and revoked, as one."""
     place = Place(tmp_path)
     place.file(".claude/settings.json", json.dumps({"hooks": {"Stop": ["echo s0", "echo s0"]}}))
     names = sorted(rows(place))

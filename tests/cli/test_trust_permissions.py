@@ -1,4 +1,4 @@
-"""`billhook trust` and the allow rules of a project's settings files: shown, approved, listed and taken back."""
+"""`billhook trust` and the allow rules of a project's settings files: shown, approved, listed and revoked."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture
 def settings(place: Place) -> Place:
-    """A project whose settings allow something."""
+    """A project whose settings have an allow rule."""
     write(place, ALLOW)
     return place
 
@@ -101,7 +101,7 @@ def test_a_no_on_a_terminal(settings: Place) -> None:
     ["permissions", "permissions.allow", "project/permissions.allow", "permissions.allow of .claude/settings.json"],
 )
 def test_named(settings: Place, word: str) -> None:
-    """By name; a hook beside it is not touched."""
+    """By name; a hook beside them is not affected."""
     settings.file("hooks.yaml", HOOK)
     assert settings.alone("trust", word, "--yes").code == 0
     assert allowed(settings) == ["Bash(ls *)", "Edit(src/**)"]
@@ -109,7 +109,7 @@ def test_named(settings: Place, word: str) -> None:
 
 
 def test_by_hash(settings: Place) -> None:
-    """The whole hash approves without asking."""
+    """The complete hash approves without asking."""
     (one,) = waiting(settings)
     assert one == {
         "name": "permissions.allow",
@@ -130,7 +130,7 @@ def test_by_hash(settings: Place) -> None:
 
 
 def test_several_files(settings: Place) -> None:
-    """A name that two files could be meant by is refused."""
+    """A name that could mean two files is refused."""
     write(settings, ALLOW, ".claude/settings.local.json")
     assert steady(settings.alone("trust", "permissions", "--yes")) == snapshot("""\
 -- stderr
@@ -145,7 +145,7 @@ local/permissions.allow (<short>, permissions.allow of .claude/settings.local.js
 
 
 def test_hooks_are_approved_and_rules_wait(settings: Place) -> None:
-    """The summary does not say that nothing waits."""
+    """The summary does not claim that nothing waits."""
     settings.file("hooks.yaml", HOOK)
     assert steady(settings.alone("trust", "it", "--yes")).split("approved it")[1] == snapshot("""\
 
@@ -157,7 +157,7 @@ permissions.allow of .claude/settings.json: 2 rules not in force
 
 
 def test_nothing_waits(place: Place) -> None:
-    """A project without allow rules, and one whose rules are approved already."""
+    """A project without allow rules, and one whose rules are already approved."""
     write(place, {"permissions": {"deny": ["Bash"]}})
     assert place.alone("trust", "--all", "--yes").code == 0
     assert steady(place.run("trust", "permissions")) == snapshot("""\
@@ -179,7 +179,7 @@ note: `permissions` is already approved
 
 
 def test_more_rules_than_were_approved(settings: Place) -> None:
-    """The new ones are marked; fewer ask nobody."""
+    """The new ones are marked; fewer rules need no new approval."""
     settings.alone("trust", "--all", "--yes")
     write(settings, {"permissions": {"allow": ["Bash(ls *)", "Edit(src/**)", "Bash(\u001b[2J\nx)"]}})
     assert steady(settings.run("trust")) == snapshot("""\
@@ -206,14 +206,14 @@ hint: run it in a terminal to decide about each; --yes approves the named ones, 
 
 
 def test_agents_can_not_approve(settings: Place) -> None:
-    """Inside an agent's process tree consent is refused."""
+    """Inside an agent's process tree, approving is refused."""
     ended = settings.run("trust", "permissions", "--yes", CLAUDECODE="1")
     assert ended.code == 2 and "only the user can approve hooks" in ended.err
     assert allowed(settings) == []
 
 
-def test_listed_and_taken_back(settings: Place) -> None:
-    """All lists that were approved for the file go at once: an earlier, longer one would cover it still."""
+def test_listed_and_revoked(settings: Place) -> None:
+    """All approved lists of the file are revoked at once: an earlier, longer one would still cover it."""
     settings.alone("trust", "--all", "--yes")
     write(settings, {"permissions": {"allow": ["Bash(ls *)", "Edit(src/**)", "Bash"]}})
     settings.alone("trust", "--all", "--yes")
@@ -236,7 +236,7 @@ revoked permissions.allow  .claude/settings.json  <short>
 
 
 def test_list_and_check_name_what_waits(settings: Place) -> None:
-    """In one line each; nothing is wrong with it."""
+    """In one line each; this is not a finding."""
     hint = (
         "hint: not approved yet, so agents still ask: permissions.allow of .claude/settings.json (`billhook trust`)\n"
     )
@@ -249,7 +249,7 @@ def test_list_and_check_name_what_waits(settings: Place) -> None:
 
 
 def test_check_finds(place: Place) -> None:
-    """What can't be read, slips, and rules that others outdo."""
+    """Unreadable rules, mistakes, and rules that others override."""
     rules = {"allow": ["Bash(rm *)", "Reed(x)"], "deny": ["Bash(rm *)", "Bash(rm", ""], "defaultMode": "acceptEdits"}
     write(place, {"permissions": rules})
     found = [json.loads(line) for line in place.run("check", "--json").out.splitlines()]
@@ -260,4 +260,4 @@ def test_check_finds(place: Place) -> None:
         ("BH208", 10),
         ("BH215", 12),
     ]
-    assert "every call of `Bash` is asked about" in found[2]["message"]
+    assert "every call of `Bash` needs approval" in found[2]["message"]

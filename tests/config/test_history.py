@@ -221,11 +221,11 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
 
     assert (
         second
-        == "it has never run: `PreToolUse` occurred 3 times, and each time `first` said deny before it was its turn"
+        == "it has never run: `PreToolUse` occurred 3 times, and each time `first` answered deny before it was its turn"
     )
     assert third == (
         "it has never run: `PreToolUse` occurred 3 times; `match: Bash` did not match once, "
-        "and twice `first` said deny before it was its turn"
+        "and twice `first` answered deny before it was its turn"
     )
     config = project.load(builtins=True)
     log = log_of(config)
@@ -246,7 +246,7 @@ def test_a_hook_behind_several(project: Project) -> None:
 
     assert messages(project) == [
         "it has never run: `PreToolUse` occurred 5 times, and each time "
-        "`b` said stop or `d` said deny or `c` said deny or others before it was its turn"
+        "`b` answered stop or `d` answered deny or `c` answered deny or others before it was its turn"
     ]
 
 

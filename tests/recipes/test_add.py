@@ -107,7 +107,7 @@ tests:
 
 add this to .billhook/hooks.yaml? [y/N] added to .billhook/hooks.yaml and approved
 
-try it:
+see it work:
   billhook fire PreToolUse --tool Bash --input '{"command": "git commit --no-verify -m x"}'
 -- exit 0
 """)

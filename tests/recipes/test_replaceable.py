@@ -1,4 +1,4 @@
-"""BH512: a hook that `check` reports as a recipe does the same; one that a recipe may replace is not reported as equal."""
+"""BH512: a hook that `check` reports as a recipe does the same. Others, the user compares with the recipe."""
 
 import json
 import re

@@ -219,10 +219,10 @@ def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
-        yield f"{path} can't be read ({error}); Codex will not start with it"
+        yield f"{path} can't be read ({error}); Codex does not start with it"
         return
     if False in (dig(said, "features", "hooks"), dig(said, "features", "codex_hooks")):
-        yield f"{path} disables hooks: set `hooks = true` below [features], otherwise Codex will not run billhook"
+        yield f"{path} disables hooks: set `hooks = true` below [features], otherwise Codex does not run billhook"
     hooks = said.get("hooks")
     if isinstance(hooks, dict) and set(hooks) - {"state"}:
         yield f"{path} has other hooks; Codex runs them beside billhook, and they are not changed"

@@ -49,9 +49,11 @@ _TO: Final = word_set("-o -out --out --output --outfile")
 _CONFIG = re.compile(r"--?(?:c|config|settings|conf|cfg|rc|rcfile|config-file)")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/[^/]+)/fd/(?:[3-9]|\d\d|\0)")
 _OURS = re.compile(r"billhook(?:\.cli(?:\.\w+)*|\.exe|\.cmd)?(?:\[[^\]]*\])?(?:[@=<>~!]=?.*)?", re.I)
-_UNREAD = re.compile(r"\bbillhook\b[^\n;|&]{0,200}?\b(?:trust|uninstall|daemon\W+stop)\b", re.I)
+_FOR_THE_USER: Final = ("trust", "uninstall", "allow-once", "pause", "resume", "promote")
+_VERBS = "|".join(_FOR_THE_USER)
+_UNREAD = re.compile(rf"\bbillhook\b[^\n;|&]{{0,200}}?\b(?:{_VERBS}|daemon\W+stop)\b", re.I)
 _IN_CODE = re.compile(
-    r"\bapprove\s*\(|[\"'](?:trust|uninstall)[\"']|\bbillhook[\"',\s]+(?:trust|uninstall)\b|\bdaemon[\"',\s]+stop\b",
+    rf"\bapprove\s*\(|[\"'](?:{_VERBS})[\"']|\bbillhook[\"',\s]+(?:{_VERBS})\b|\bdaemon[\"',\s]+stop\b",
     re.I,
 )
 _PERL_HOME = re.compile(UNKNOWN + r"""\{["']?HOME["']?\}""")
@@ -281,7 +283,7 @@ def _reason(hit: Hit, protected: Protected) -> str:
 
 
 def _own_verb(found: Analysis, cwd: str) -> str:
-    """The verb that the call runs, if only the user may run it: `trust`, `uninstall`, `daemon stop`."""
+    """The verb that the call runs, if only the user may run it: `trust`, `allow-once`, `daemon stop` ..."""
     ours = any("billhook" in text.lower() for text in found.texts)
     for command in found.commands:
         runs = command.name not in READERS or command.name in ("billhook", "env")
@@ -304,7 +306,8 @@ def _own_code(found: Analysis) -> Iterator[str]:
 
 def _named(text: str) -> str:
     lower = text.lower()
-    return "uninstall" if "uninstall" in lower else "daemon stop" if "daemon" in lower else "trust"
+    named = next((verb for verb in _FOR_THE_USER[1:] if verb in lower), "")
+    return named or ("daemon stop" if "daemon" in lower else "trust")
 
 
 def _verb_of(command: Command, ours: bool, cwd: str) -> str:
@@ -329,8 +332,8 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
         verb = operands[place] if place < len(operands) else ""
         if verb == "trust" and not (set(rest) & _SAFE and set(rest) <= _SAFE | {"trust"}):
             return "trust"
-        if verb == "uninstall" and not _HELP & set(rest):
-            return "uninstall"
+        if verb in _FOR_THE_USER[1:] and not _HELP & set(rest):
+            return verb
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
             return "daemon stop"
     return ""

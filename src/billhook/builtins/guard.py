@@ -5,7 +5,7 @@ table is data: a row is an effect and its weight, a column is a scope. An effect
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
@@ -105,6 +105,7 @@ class GuardSettings(msgspec.Struct, frozen=True):
     tightened: Mapping[str, str] = {}  # by a project: never looser than the table
     allowed: "tuple[Rule, ...]" = ()  # the user's own allow rules that name what they allow
     rules_in: str = "`guard(allow=[...])`"  # where such a rule is added, for people
+    shadow: Mapping[str, str] = {}  # cells in shadow mode: recorded, and not in force
 
     @property
     def judges(self) -> bool:
@@ -167,6 +168,21 @@ def guard(protected: Protected, settings: GuardSettings | None = None) -> Hook:
     )
 
 
+def shadow_cells(hook: Hook) -> Iterator[Hook]:
+    """A hook in shadow mode for each such cell of the guard: it records what the cell would change."""
+    run = hook.run
+    assert isinstance(run, Guard)
+    for cell, decision in run.settings.shadow.items():
+        yield msgspec.structs.replace(
+            hook,
+            name=f"{NAME}/{cell}",
+            title=f"{cell}: {decision}",
+            run=ShadowCell(run.protected, run.settings, cell, decision),
+            on_failure="allow",
+            shadow=True,
+        )
+
+
 class Guard(msgspec.Struct, frozen=True):
     """What the gate does. Files and folders are looked up at every call."""
 
@@ -216,6 +232,26 @@ class Guard(msgspec.Struct, frozen=True):
             return not name.startswith("mcp__") or allow_rules.is_told_by_name(name, given)
         answers = ctx.results.values() if ctx.results else ()
         return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
+
+
+class ShadowCell(Guard, frozen=True):
+    """One cell in shadow mode: its answer is what would differ if the cell were in force."""
+
+    cell: str
+    decision: str
+
+    def __call__(self, ctx: Context) -> Answer:
+        event, given = ctx.event, getattr(ctx.event, "tool_input", None)
+        name = tools.canonical(getattr(event, "tool_name", ""))
+        if harmless(name, given):
+            return NOTHING
+        tried = msgspec.structs.replace(self.settings, cells={**self.settings.cells, self.cell: self.decision})
+        found = Guard(self.protected, tried).judged(analysis.analysis_of(event).effects, event.cwd)
+        judged = [each for each in found if decision_of(each.effect, self.settings) != each.decision]
+        if not judged or self.is_allowed(ctx, name):
+            return NOTHING
+        reason = advice.reason(judged, tools.command_of(name, given) or "")
+        return deny(reason) if any(each.decision == "deny" for each in judged) else ask(reason)
 
 
 # Calls that are harmless at a glance:

@@ -20,6 +20,7 @@ from billhook.cli.options import complete_among, config_option, event_named, fla
 from billhook.cli.times import ago, shown_time
 from billhook.config import explain, loader, replay
 from billhook.config.config import Config, as_data, kept
+from billhook.config.override import pause_of
 from billhook.core import strictjson, tools
 from billhook.core.answers import Answer, Decision
 from billhook.core.errors import UsageError
@@ -225,7 +226,8 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     if one.row.layer != "built-in" and one.answer is None:
         yield " " * _INDENT + one_line(one.row.what, screen.width() - _INDENT)
     if one.answer is not None:
-        yield from screen.hanging(f"answer: {_answer(one.answer)}", _INDENT)
+        label = "would answer" if one.row.shadow else "answer"
+        yield from screen.hanging(f"{label}: {_answer(one.answer)}", _INDENT)
     for text in one.notes:
         yield from screen.hanging(f"note: {text}", _INDENT)
     yield from screen.facts(_facts(one), _INDENT)
@@ -270,10 +272,12 @@ def _facts(one: explain.Explained) -> Iterator[str]:
         default = f" (default of {row.dialect})" if one.default and configured else ""
         yield from (f"{one.seconds:g} s{default}",) if one.seconds is not None else ()
         yield f"{failure_rule(row.on_failure)}: {one.failure}"
-    yield from facts_of(row, "always source")
+    yield from facts_of(row, "always shadow source")
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
+    if pause := pause_of(loaded(())):
+        yield from screen.filled(f"{pause}: until then, objections don't count", 0)
     outlook = found.outlook
     yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
     if outlook.gates:
@@ -406,6 +410,7 @@ def _ran(one: explain.Considered, outcome: OutcomeRecord, place: int) -> str:
 
 def _details(outcome: OutcomeRecord) -> Iterator[str | None]:
     yield from (outcome.reason, outcome.error, *outcome.lost)
+    yield str(outcome.waived) if outcome.waived is not None and outcome.waived.would != "none" else None
     yield f"to model: {outcome.context}" if outcome.context else None
     yield f"to user: {outcome.message}" if outcome.message else None
     if outcome.status != "ok" and outcome.decision != "none":

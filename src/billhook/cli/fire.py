@@ -220,6 +220,7 @@ Examples:
   billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh
   billhook fire PostToolUse --tool Write --output done --run 'echo linted' --dialect claw
   billhook fire Stop --run 'echo "tests still fail" >&2; exit 2' --json
+  billhook fire --from 12                      an event of the log again
   billhook fire --event @event.json --exec './guard.py --strict' --on-failure deny
 
 Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
@@ -231,6 +232,7 @@ Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
 @option("--session", "ID", "The session id.  [default: one per project]")
 @option("--cwd", "DIR", "The working directory of the event and its hooks.")
 @option("--event", "whole", "JSON|@FILE|@-", "The whole event as JSON.")
+@option("--from", "recorded", "NR|ID", "An event of the log, fired again.")
 @option("--config", "files", "FILE", "Also use this file with hooks. May be repeated.", multiple=True)
 @choice(
     ("approved", "all", "none"),
@@ -265,6 +267,8 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
     """
     adhoc = bool(given["runs"] or given["execs"])
     _check_options(ctx, adhoc)
+    if given["recorded"] is not None:
+        _take_recorded(given)
     event = build_event(given)
     if adhoc:
         engine, found = Engine(build_hooks(given, event)), None
@@ -288,6 +292,19 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
         engine.background.cancel()
         process_tree.settle()
     return 1 if verdict.decision in (Decision.DENY, Decision.ASK, Decision.DEFER) else 0
+
+
+def _take_recorded(given: dict[str, Any]) -> None:
+    """Use an event of the log as --event. Its session is that of test events: the real one must not count it."""
+    from billhook.cli.events.save import saved
+
+    if given["whole"] is not None:
+        raise UsageError("--from and --event can't be combined", hint="leave one of them out")
+    payload, notes = saved(given["recorded"])
+    payload["session_id"] = _session(str(payload.get("cwd") or _here()))
+    given["whole"] = strictjson.dumps(payload)
+    for text in notes:
+        note(text)
 
 
 _OF_RUN = {"dialect": "--dialect", "match": "--match", "timeout": "--timeout", "on_failure": "--on-failure"}

@@ -30,7 +30,7 @@ _MEANT = {
     "uninstall or remove": "rm delete disable off disconnect",
     "install": "on hooks connect",
     "add": "recipe recipes",
-    "fire, explain or check": "test try simulate",
+    "test, fire or explain": "try simulate tests pytest",
     "fire": "run trigger exec send",
     "check": "validate lint verify",
     "list": "ls show",
@@ -92,6 +92,9 @@ class Verbs(LazyCommands):
         "log": "events",
         "uninstall": "install",
         "remove": "add",
+        "promote": "shadow",
+        "allow-once": "allow_once",
+        "resume": "pause",
     }
 
     def resolve_command(

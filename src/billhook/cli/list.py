@@ -16,6 +16,7 @@ from billhook.config.config import Config, HookRow, as_data, rows
 from billhook.config.declaration import conditions_in_words
 from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
+from billhook.config.override import pause_of
 from billhook.core.events import EVENTS
 from billhook.core.text import counted, one_line
 
@@ -136,6 +137,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "after": lambda names: one_line(f"after {', '.join(names)}", _LONGEST_FACT),
     "background": lambda _: "in the background",
     "always": lambda _: "also after a deny",
+    "shadow": lambda _: "shadow: it decides nothing",
     "trust": str,
     "source": shown_path,
 }
@@ -208,8 +210,9 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
+    rule = "shadow" if row.shadow else "on_failure"
     when = f"{events} part match conditions {dialect}"
-    names = f"{when} on_failure timeout {priority} after background always {trust} source"
+    names = f"{when} {rule} timeout {priority} after background always {trust} source"
     about = list(facts_of(row, names))
     if fired is not None and row.effect != "nothing":
         never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
@@ -224,6 +227,8 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
 
 
 def _hints(config: Config) -> None:
+    if pause := pause_of(config):
+        hint(f"{pause}: objections don't count; `billhook resume` ends it")
     if config.pending:
         hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:

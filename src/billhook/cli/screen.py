@@ -308,6 +308,7 @@ def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
         "failed open: the event continued without its answer (on_failure: allow)" if outcome.failed_open else None
     ]
     texts += [f"note: {lost}" for lost in outcome.lost]
+    texts.append(str(outcome.waived) if outcome.waived is not None and outcome.waived.would != "none" else None)
     return lines + [line for text in texts if text for line in _hanging(indent, text)]
 
 
@@ -319,6 +320,7 @@ def _word(outcome: Outcome) -> str:
         decision=answer.decision.value,
         rewrote_input=answer.updated_input is not None,
         rewrote_output=answer.updated_output is not UNSET,
+        waived=outcome.waived,
         **picked(answer, "stop keep_going context message"),
     )
     return word_of(record)
@@ -328,6 +330,8 @@ def word_of(outcome: OutcomeRecord) -> str:
     """What a hook did, in a word or two: its decision, else its status or effect."""
     if outcome.status != "ok":
         return outcome.status.replace("_", " ")
+    if outcome.waived is not None and outcome.waived.would != "none":
+        return f"would {outcome.waived.would}"
     words = {
         "stop": outcome.stop,
         "keep going": outcome.keep_going,

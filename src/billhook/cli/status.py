@@ -22,6 +22,7 @@ from billhook.config.history import RecentRecords, log_of, recent
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import is_note
 from billhook.config.notices import Missing, gone_text, missing
+from billhook.config.override import pause_of
 from billhook.config.sources import FileRead
 from billhook.core.text import Finding, counted, one_line
 
@@ -111,6 +112,7 @@ def _as_data(status: FolderStatus) -> dict[str, Any]:
         "next": [command for command, _ in next_commands(status)],
         "log": None if lately is None else picked(lately, "last today failed_open complete"),
         "gone": [picked(one, "file gates why") for one in status.gone],
+        "paused": picked(pause, "until hooks") if (pause := pause_of(config)) else None,
         "guard": None if guard is None else picked(guard, "preset cells asks denies complete"),
     }
 
@@ -125,6 +127,8 @@ def _screen(status: FolderStatus) -> Iterator[str]:
     if status.guard is not None:
         done = f"; {status.guard.lately}" if config.recording is not None else ""
         yield from _labelled("guard", f"{status.guard.setting}{done}", "" if status.guard.on else "yellow")
+    if pause := pause_of(config):
+        yield from _labelled("paused", f"{pause}; `billhook resume` ends it", "yellow")
     if status.lately is not None:
         yield from _log(config, status.lately)
     for one in status.gone:
@@ -248,7 +252,7 @@ def _connect(status: FolderStatus) -> list[Command]:
         return adopt
     if not status.installed:
         here = agents_here("user", status.config.project)
-        names = [name for name, trace in here.items() if trace] or ["claude"]
+        names = [name for name, trace in here.items() if trace] or [*AGENTS][:1]
         titles = ", ".join(AGENTS[name].title for name in names)
         return [(f"billhook install {' '.join(names)}", f"connect {titles}")]
     if status.lately is None:

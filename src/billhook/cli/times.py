@@ -46,6 +46,15 @@ def moment(text: str, option: str, *, end: bool = False, now: datetime | None = 
     return found
 
 
+def seconds_of(text: str, option: str) -> float:
+    """Parses a length of time: `10m`, `1h30m`."""
+    now = datetime.now().astimezone()
+    found = _ago(text.strip().lower(), now)
+    if found is None:
+        raise UsageError(f"{option} `{text}` is not a length of time", hint="as in 10m or 1h")
+    return (now - found).total_seconds()
+
+
 def written(when: datetime) -> str:
     """The format of `Record.time`."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

@@ -46,7 +46,8 @@ def build(declared: Declared, consent: Consent, limits: Limits, state: FileState
     if consent.loaded is not None and consent.loaded.marks and consent.of is not None:
         # only hooks that run programs name files
         run = Consented(run, consent.of, consent.loaded, declared.gate)  # type: ignore[arg-type]
-    return _hook(declared, run, declared.on_failure, state, background=declared.background)
+    hook = _hook(declared, run, declared.on_failure, state, background=declared.background)
+    return replace(hook, shadow=True) if declared.shadow else hook
 
 
 def refusal(declared: Declared, why: str) -> Hook:

@@ -11,12 +11,13 @@ from billhook.agents import TABLE
 from billhook.builtins import trackers
 from billhook.config import builtin_options, installation, sources
 from billhook.config.builtin_options import filled
-from billhook.config.declaration import Exec, Python, RunAction
+from billhook.config.declaration import Declared, Exec, Python, RunAction, Say
 from billhook.config.recorder import Knowing
 from billhook.config.sources import Builtin, FileSnapshot
 from billhook.core import client_env
-from billhook.core.answers import Reply, Status
+from billhook.core.answers import Outcome, Reply, Status
 from billhook.core.errors import UsageError
+from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.effects.protected_paths import Protected
 from billhook.store.approvals import Approvals
@@ -26,6 +27,7 @@ from billhook.store.state import FileState
 if TYPE_CHECKING:
     from billhook.builtins.guard import GuardSettings
     from billhook.config.config import Entry
+    from billhook.config.override import Pause
     from billhook.effects.rules import Rule
 
 
@@ -63,7 +65,7 @@ def guard_settings(said: Builtin, reads: Sequence[sources.FileRead]) -> "GuardSe
 
         allowed = own_allow_rules(reads)
     place = f"`permissions: {{allow: [...]}}` in {sources.own_file()}"
-    return GuardSettings(preset, options["cells"], options["project_cells"], allowed, place)
+    return GuardSettings(preset, options["cells"], options["project_cells"], allowed, place, options["shadow"])
 
 
 def guard(
@@ -150,6 +152,46 @@ def _named(entry: "Entry", look: FileSnapshot) -> list[str]:
     from billhook.config.referenced_files import named
 
     return list(named(action, folder, look).files)
+
+
+# Hooks that the user can override (`config/override.py`, which is loaded when a hook objects):
+
+
+class Review(msgspec.Struct, frozen=True):
+    """The review of one hook's objections: they may be paused, or allowed once."""
+
+    hook: str
+    project: str
+    state: FileState
+    is_guard: bool
+    once: bool  # its objections have a code
+    pause: "Pause | None"
+
+    def __call__(self, event: Event, outcome: Outcome) -> Outcome:
+        from billhook.config.override import reviewed
+
+        return reviewed(self, event, outcome)
+
+
+class Reviews(msgspec.Struct, frozen=True):
+    """The reviews of one configuration."""
+
+    project: str
+    state: FileState
+    in_agent: bool  # calls of an agent have codes; test events have none
+    pause: "Pause | None"
+
+    def added(self, hook: Hook, declared: Declared | None = None) -> Hook:
+        """The hook, with a review if the user can override it: never a hook of the managed layer."""
+        guard = is_the_guard(hook)
+        action = declared.action if declared is not None else None
+        once = self.in_agent and (guard or (isinstance(action, Say) and action.decision in ("deny", "ask")))
+        names = (hook.name, declared.name if declared is not None else hook.name.removeprefix("built-in/"))
+        pause = self.pause if self.pause is not None and self.pause.covers(*names) else None
+        if hook.source.layer == "managed" or hook.shadow or not (once or pause is not None):
+            return hook
+        review = Review(hook.name, self.project, self.state, guard, once, pause)
+        return msgspec.structs.replace(hook, review=review)
 
 
 # The built-ins of an engine, with the settings of the files:

@@ -164,8 +164,10 @@ def _guard_fields(fields: FieldNodes) -> FieldNodes:
         if folded(str(key.value)) == "preset":
             pairs.append((key, Node("off", value.line, value.column) if value.value is False else value))
         else:
-            cell = FieldNodes(((key, value),))
-            pairs.append((Node("cells", key.line, key.column), Node(cell, key.line, key.column)))
+            tried = value.value.get("shadow") if isinstance(value.value, FieldNodes) else None
+            cell = FieldNodes(((key, value if tried is None else tried),))
+            option = "cells" if tried is None else "shadow"  # `discard: {shadow: deny}`
+            pairs.append((Node(option, key.line, key.column), Node(cell, key.line, key.column)))
     return FieldNodes(tuple(pairs))
 
 
@@ -188,7 +190,7 @@ def _cells(name: str, node: Node) -> dict[str, str]:
             raise WrongError(f"`guard` has no option `{key.value}`", hint, key, "BH202")
         if value.value not in DECISIONS:
             message = f"`{key.value}` must be one of {', '.join(DECISIONS)}, not {_shown(value)}"
-            raise WrongError(message, f"use one of {', '.join(DECISIONS)}", value)
+            raise WrongError(message, f"use one of {', '.join(DECISIONS)}, or {{shadow: deny}} to try one", value)
         found[str(key.value)] = str(value.value)
     return found
 
@@ -197,6 +199,7 @@ OPTIONS: Final[Mapping[str, Sequence[Option]]] = {
     "guard": (
         Option("preset", "standard", _PRESET, lambda preset: preset != "off"),
         Option("cells", {}, OptionKind(_cells, {"type": "object"})),
+        Option("shadow", {}, OptionKind(_cells, {})),
         Option("project_preset", "off", _PRESET),
         Option("project_cells", {}, OptionKind(_cells, {})),
     ),
@@ -234,7 +237,7 @@ def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list
         fields = FieldNodes(((Node("limits", first.line, first.column), Node(fields, first.line, first.column)),))
     if builtin == "guard":
         fields = _guard_fields(fields)
-        known = {name: known[name] for name in ("preset", "cells")}
+        known = {name: known[name] for name in ("preset", "cells", "shadow")}
     settled: dict[str, Any] = {}
     wrong: list[WrongError] = []
     for key, value in fields:
@@ -250,12 +253,13 @@ def read_options(builtin: str, fields: FieldNodes) -> tuple[dict[str, Any], list
 
 def tightening(builtin: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """A project's options, without those that it can't set. The guard's get the prefix `project_`: they must never be
-    looser than the user's options."""
+    looser than the user's options. Cells in shadow mode decide nothing, so any file may have them."""
     loose = refused(builtin, settings)
     kept = {name: value for name, value in settings.items() if name not in loose}
     if "cells" in kept:
         kept["cells"] = {cell: decision for cell, decision in kept["cells"].items() if cell not in loose}
-    return {f"project_{name}": value for name, value in kept.items()} if builtin == "guard" else kept
+    prefix = "project_" if builtin == "guard" else ""
+    return {name if name == "shadow" else f"{prefix}{name}": value for name, value in kept.items()}
 
 
 def _known(key: Node, known: Mapping[str, OptionKind], message: str) -> str:

@@ -113,12 +113,12 @@ class OnPaths(msgspec.Struct, frozen=True):
         if not self.read and _writes_nothing(ctx):
             return  # most calls: no effects need to be computed
         globs = {"read": self.read, "write": self.write}
-        for path, use in path_globs.used(ctx.event):
+        for path, use in path_globs.used(ctx.event, self.folder):
             if globs[use] and path_globs.selects(globs[use], path, self.folder):
                 yield path
 
     def why(self, ctx: Context) -> str:
-        used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event)))
+        used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event, self.folder)))
         named = f"`{used[0]}`{f' and {len(used) - 1} more' if used[1:] else ''}" if used else "no file"
         return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
 

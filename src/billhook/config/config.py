@@ -40,6 +40,7 @@ from billhook.store.files import StoreError, sha256
 from billhook.store.log.record import LARGEST_SNAPSHOT, is_hash, snapshot_path
 
 if TYPE_CHECKING:
+    from billhook.config.override import Pause
     from billhook.config.permissions import Rules
     from billhook.config.recorder import Recording
     from billhook.config.trust import Consent, Trust
@@ -93,6 +94,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     trust: "Trust" = "approved"  # the `trust` that it was loaded with
     host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
+    pause: "Pause | None" = None  # `billhook pause`; it may be over
 
     @functools.cached_property
     def pending(self) -> tuple[Entry, ...]:
@@ -388,8 +390,8 @@ def as_data(row: "HookRow") -> dict[str, Any]:
 
 
 _KEYS: Final = """
-    name events what kind match dialect on_failure priority after timeout background always trust state effect why
-    layer source file line hash
+    name events what kind match dialect on_failure priority after timeout background always shadow trust state effect
+    why layer source file line hash
 """
 _ATTRIBUTES: Final = {"source": "place"}
 _OPTIONAL: Final = ("why", "file", "line", "hash")  # null if they are empty

@@ -183,6 +183,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: OnFailure = "allow"
     background: bool = False
     always: bool = False
+    shadow: bool = False
     dialect: str = "claude"
     layer: str = ""
     file: str = ""  # absolute
@@ -209,8 +210,8 @@ class Declared(HookFields, frozen=True, kw_only=True):
 
     @property
     def gate(self) -> bool:
-        """Whether it fails closed."""
-        return self.on_failure != "allow"
+        """Whether it fails closed. A hook in shadow mode decides nothing."""
+        return self.on_failure != "allow" and not self.shadow
 
     def wants(self, event: str) -> bool:
         """Whether the hook listens for events of this name."""
@@ -397,8 +398,8 @@ def checked_name(name: str) -> str:
 
 _ORDER: Final = """
     events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
-    notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always dialect enabled
-    title headers allowed_env interpreter options login shell args type name
+    notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow dialect
+    enabled title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
@@ -423,7 +424,7 @@ ACTIONS: Final = ("run", "exec", "python", "url", *ANSWER_KINDS, "rewrite", "mas
 LIMITS: Final = ("rules", "effects", "after_effects", "paths", "branch", "when", "once", "cooldown")
 """Fields that limit a hook to some of its events."""
 NATIVE: Final = frozenset(SPELLINGS)
-_OURS: Final = {"python", "exec", *ANSWER_KINDS, "rewrite", "mask", "paths", "branch", "when", "cooldown"}
+_OURS: Final = {"python", "exec", *ANSWER_KINDS, "rewrite", "mask", "paths", "branch", "when", "cooldown", "shadow"}
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
 """One handler of a nested group."""
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list

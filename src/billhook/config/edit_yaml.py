@@ -420,3 +420,81 @@ def _comment_above(text: str, start: int) -> int:
         taken += 1
     comment = "".join(lines[len(lines) - taken :])
     return start - len(comment) if "billhook add " in comment else start
+
+
+# -- shadow mode: a hook or a cell of the guard comes into force
+
+
+def promoted_hook(data: bytes, file: str, name: str) -> bytes:
+    """The file without `shadow: true` of this hook. Raises BillhookError if that needs an edit by hand."""
+    mark, text = _text(data)
+    _, hooks = _composed(text, "hooks")
+    fields = _fields_of(hooks, name)
+    key, value = next((pair for pair in fields if folded(str(pair[0].value)) == "shadow"), (None, None))
+    if key is None or value is None:
+        raise _by_hand(file, "remove `shadow: true` of the hook")
+    start, end = key.start_mark.index, value.end_mark.index
+    line = text.rfind("\n", 0, start) + 1
+    if not text[line:start].strip():
+        after = text[:line] + text[_line_end(text, value) :]
+    else:  # between brackets, with a comma before or after it
+        before, rest = text[:start].rstrip(), text[end:].lstrip()
+        after = before.removesuffix(",") + text[end:] if before.endswith(",") else text[:start] + _after_comma(rest)
+    wanted, found = _hook_data(plain(data, file), name), _hook_data(plain((mark + after).encode(), file), name)
+    if {field: one for field, one in wanted.items() if folded(field) != "shadow"} != found:
+        raise _by_hand(file, "remove `shadow: true` of the hook")
+    return (mark + after).encode()
+
+
+def promoted_cell(data: bytes, file: str, cell: str) -> bytes:
+    """The file with `discard: deny` in place of `discard: {shadow: deny}`. Raises BillhookError, as above."""
+    mark, text = _text(data)
+    _, cells = _composed(text, "guard")
+    pairs = cells.value if cells is not None and isinstance(cells.value, list) else []
+    key, value = next((pair for pair in pairs if pair[0].value == cell), (None, None))
+    wanted = plain(data, file)
+    decision = _decision(wanted, cell)
+    if key is None or value is None or not decision:
+        raise _by_hand(file, f"write `{cell}: DECISION` in place of its `shadow`")
+    inner = value.value[-1][1]
+    end = value.end_mark.index if value.flow_style else inner.end_mark.index
+    after = f"{mark}{text[: key.end_mark.index]}: {decision}{text[end:]}".encode()
+    if plain(after, file) != {**wanted, "guard": {**wanted["guard"], cell: decision}}:
+        raise _by_hand(file, f"write `{cell}: {decision}` in place of its `shadow`")
+    return after
+
+
+def _decision(data: dict[str, Any], cell: str) -> str:
+    cells = data.get("guard")
+    tried = cells.get(cell) if isinstance(cells, dict) else None
+    return str(tried["shadow"]) if isinstance(tried, dict) and [*tried] == ["shadow"] else ""
+
+
+def _fields_of(hooks: "yaml.Node | None", name: str) -> "list[tuple[yaml.Node, yaml.Node]]":
+    import yaml
+
+    pairs = hooks.value if isinstance(hooks, yaml.MappingNode) else []
+    items = hooks.value if isinstance(hooks, yaml.SequenceNode) else []
+    found = [value for key, value in pairs if key.value == name] + [one for one in items if _is_called(one, name)]
+    return found[0].value if len(found) == 1 and isinstance(found[0], yaml.MappingNode) else []
+
+
+def _is_called(node: "yaml.Node", name: str) -> bool:
+    import yaml
+
+    fields = node.value if isinstance(node, yaml.MappingNode) else []
+    return any(key.value in ("name", "id") and value.value == name for key, value in fields)
+
+
+def _hook_data(data: dict[str, Any], name: str) -> dict[str, Any]:
+    hooks = _hooks(data)
+    items = [one for one in hooks if name in (one.get("name"), one.get("id"))] if isinstance(hooks, list) else []
+    return dict(items[0] if items else hooks[name]) if hooks else {}
+
+
+def _after_comma(text: str) -> str:
+    return text.removeprefix(",").lstrip(" ")
+
+
+def _by_hand(file: str, what: str) -> BillhookError:
+    return BillhookError("the file can't be edited automatically", place=file, hint=f"edit it by hand: {what}")

@@ -497,6 +497,7 @@ class EntryReader:
             on_failure=on_failure,
             background=background,
             always=self.flag("always"),
+            shadow=self.flag("shadow"),
             dialect=dialect,
             enabled=enabled,
             broken=self.broken,

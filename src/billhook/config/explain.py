@@ -164,7 +164,7 @@ def _explained(row: HookRow, event: Event, config: Config, earlier: Sequence[Exp
         blocks=blocks,
         seconds=step.timeout,
         default=step.hook.timeout is None,
-        failure="" if isinstance(step.run, Literally) else _failure(step, event),
+        failure="" if isinstance(step.run, Literally) or row.shadow else _failure(step, event),
         answer=(answer := _known_answer(row, step, ctx) if not reasons else None),
         notes=tuple(_notes(row, step, answer)),
     )
@@ -324,7 +324,7 @@ def _failure(step: Step, event: Event) -> str:
 
 def _answers(earlier: Sequence[Explained]) -> list[Outcome]:
     """The known answers of earlier hooks: an `allow` in the user's file overrides the guard."""
-    known = ((one.row, one.answer) for one in earlier if one.answer is not None)
+    known = ((one.row, one.answer) for one in earlier if one.answer is not None and not one.row.shadow)
     return [Outcome(row.name, source=f"{row.layer} {row.place}", answer=answer) for row, answer in known]
 
 
@@ -355,6 +355,7 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
 
 
 def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
+    hooks = [one for one in hooks if not one.row.shadow]
     known = [(one.row.name, Decision.DENY) for one in hooks if one.blocks and event.gates]
     known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None]
     strictest = max((decision for _, decision in known), key=_STRICTNESS.__getitem__, default=Decision.NONE)

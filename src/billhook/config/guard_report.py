@@ -55,6 +55,7 @@ def guard_report(config: Config) -> GuardReport | None:
     if settings is None:
         return None
     cells = {**settings.cells, **settings.tightened}
+    cells |= {cell: f"shadow {decision}" for cell, decision in settings.shadow.items()}
     return GuardReport(settings.preset, cells, *_lately(config))
 
 

@@ -134,7 +134,7 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
 
 def what(entry: Declared) -> tuple[object, ...]:
     """The properties that make hooks of different layers the same hook."""
-    when = (entry.events, entry.match, entry.conditions, entry.background, entry.always)
+    when = (entry.events, entry.match, entry.conditions, entry.background, entry.always, entry.shadow)
     return (entry.action, when, entry.dialect, entry.folder)
 
 

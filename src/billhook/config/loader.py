@@ -6,7 +6,7 @@ only the times of their folders are compared.
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from msgspec.structs import replace
 
 from billhook.config import layers, sources
-from billhook.config.builtin_hooks import Builtins, StandIn, protected
+from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import CONDITION_KEYS, LAYERS, Declared, Layer, needs_consent
 from billhook.config.installation import confirmed, inside, runs_itself, seen
@@ -32,6 +32,7 @@ from billhook.store.state import FileState
 if TYPE_CHECKING:
     from billhook.config import build, shapes, trust
     from billhook.config.config import State
+    from billhook.config.override import Pause
     from billhook.config.trust import Consent, Trust
     from billhook.engine.engine import Engine
 else:
@@ -277,6 +278,7 @@ class _Loading:
             shapes.read_file(file.path, file.layer, file.folder, texts.get(file.path)) for file in self.found.files
         ]
         host = request.host
+        self.in_agent = isinstance(host, Speaker)
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
         self.agent = confirmed(agent, self.reads)
         # a folder that can't be opened is reported for each file in it
@@ -297,9 +299,14 @@ class _Loading:
             for place, entry in enumerate(entries):
                 before = entry.hook.after if entry.hook is not None else ()
                 entries[place] = entry.with_hook(after=tuple(dict.fromkeys([*before, *builtins.trackers])))
+        pause = self._pause()
+        reviewed = self._reviewed(pause)
+        entries = [replace(one, hook=reviewed(one.hook, one.declared)) if one.hook else one for one in entries]
         hooks = [*(entry.hook for entry in entries if entry.hook is not None), *self._stand_ins(entries)]
         if builtins is not None:
-            hooks += [*builtins.hooks(), self._guard(entries, settings["guard"])]
+            hooks += [*builtins.hooks(), *self._guards(entries, settings["guard"])]
+        known = {id(entry.hook) for entry in entries}
+        hooks = [hook if id(hook) in known else reviewed(hook) for hook in hooks]
         return Config(
             project=self.found.project,
             root=str(self.root),
@@ -314,7 +321,22 @@ class _Loading:
             trust=self.trust,
             host=self.agent.host,
             folder=self.found.folder,
+            pause=pause,
         )
+
+    def _pause(self) -> "Pause | None":
+        """The pause of this project, if its file exists: that was checked with the other files."""
+        if not dict(self.found.probed)[sources.pause_file()]:
+            return None
+        from billhook.config.override import pauses
+
+        return pauses().get(self.found.project)
+
+    def _reviewed(self, pause: "Pause | None") -> "Callable[..., Hook]":
+        """Adds the review of objections to hooks that the user can override, in an agent or during a pause."""
+        if not self.in_agent and pause is None:
+            return lambda hook, declared=None: hook
+        return Reviews(self.found.project, self.state, self.in_agent, pause).added
 
     def _entries(self, declared: list[Declared], off: list[str], builtins: frozenset[str]) -> list[Entry]:
         consents = trust.consents(declared, self.approvals, self.trust)
@@ -394,13 +416,15 @@ class _Loading:
             listed, name = tuple(sorted(events)), "unreadable-file"
             yield Hook(name=name, run=StandIn(why), events=listed, on_failure="deny", source=place, priority=0)
 
-    def _guard(self, entries: Sequence[Entry], said: sources.Builtin) -> Hook:
-        from billhook.builtins.guard import guard
+    def _guards(self, entries: Sequence[Entry], said: sources.Builtin) -> Iterator[Hook]:
+        """The guard, and its cells in shadow mode."""
+        from billhook.builtins.guard import guard, shadow_cells
         from billhook.config.builtin_hooks import guard_settings
 
         taken = any(entry.shown == "guard" for entry in entries)
         hook = guard(protected(self.found, self.root, entries, self.approvals), guard_settings(said, self.reads))
-        return replace(hook, name="built-in/guard") if taken else hook
+        yield replace(hook, name="built-in/guard") if taken else hook
+        yield from shadow_cells(hook)
 
 
 def _judges_the_same(entry: Entry) -> bool:

@@ -236,9 +236,17 @@ class Notices:
             due = tuple(map(_told, self._due(session, verdict)))
         except Exception as error:  # no verdict fails because of a notice
             return (_told(_unshown(error)),)
+        if self.config.pause is not None:
+            return (*due, *self._paused(verdict.about))
         if session not in self._waiting:
             self.told.add(session)
         return due
+
+    def _paused(self, event: Event) -> Iterator[str]:
+        """Shown at every event: a pause must not be forgotten."""
+        pause = self.config.pause
+        if pause is not None and pause.active and self._can_show(event):
+            yield f"{pause}. To end it: billhook resume"
 
     def unjudged(self, event: Event, why: str) -> str:
         """The notice that an event continued without being judged; empty if the user was told before."""

@@ -47,8 +47,11 @@ def encoded(verdict: Verdict, dialect: Dialect) -> Encoded:
         answer = verdict.as_answer(dialect.meanings.join)
         written = dialect.write_exit(verdict.about, answer)
         told = verdict.how_to_allow if answer.decision is Decision.ASK and written.lost else ""
+        if answer.decision is Decision.DENY:
+            told = verdict.how_to_allow_once
         if told and dialect.read_exit(verdict.about, written.exit).answer.objects:  # an ask that became a deny
-            answer = replace(answer, reason=f"{answer.reason} {told}")
+            ended = "" if answer.reason.endswith((".", "!", "?")) else "."
+            answer = replace(answer, reason=f"{answer.reason}{ended} {told}")
             written = dialect.write_exit(verdict.about, answer)
         known = dialect, Encoded(answer, written)
         verdict.__dict__["encoded"] = known
@@ -333,6 +336,8 @@ def _is_quiet(verdict: Verdict) -> bool:
     for outcome in verdict.outcomes:
         if outcome.source != "built-in" or outcome.hook not in BUILTINS or outcome.status is not _OK or outcome.lost:
             return False
+        if outcome.waived is not None:
+            return False
     return True
 
 
@@ -354,6 +359,10 @@ def _outcome_data(outcome: Outcome, quiet: bool) -> dict[str, Any]:
         data |= {key: value for key, read in _UNUSUAL.items() if (value := read(outcome))}
     if took := _to_the_microsecond(outcome.duration_ms):
         data["duration_ms"] = took
+    if outcome.waived is not None:
+        data["waived"] = msgspec.to_builtins(outcome.waived)
+    if outcome.code:
+        data["code"] = outcome.code
     if outcome.output_bytes is not None:
         data["output_bytes"] = outcome.output_bytes
     if answer.data is not None:

@@ -241,6 +241,7 @@ def find(
         if (path := os.path.join(folder, name)) not in users
     ]
     found = [file for file in (*ours, *theirs) if file.layer in wanted and probe.exists(file.path)]
+    probe.exists(pause_file())
     for named in [os.fspath(path) for path in files] if "explicit" in wanted else []:
         found.append(SourceFile(os.path.realpath(client_env.abspath(named)), "explicit", project))
         if not probe.exists(found[-1].path):  # a missing file must not count as an empty configuration
@@ -252,6 +253,11 @@ def find(
 def user_files() -> list[str]:
     """The user's files, existing or not."""
     return [path for layer, path in _ours(_real_home()) if layer == "user"]
+
+
+def pause_file() -> str:
+    """The file of `billhook pause`, beside the user's hooks.yaml: it applies like a setting of the user."""
+    return os.path.join(os.path.dirname(user_files()[-1]), "paused.json")
 
 
 def own_file() -> str:

@@ -101,6 +101,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         "background": declared.background,
         "dialect": declared.dialect,
         **({"always": True} if declared.always else {}),
+        **({"shadow": True} if declared.shadow else {}),
         **({} if declared.enabled else {"enabled": False}),
     }
 
@@ -584,7 +585,7 @@ def approve(
 
 
 def record_trust(
-    action: Literal["approved", "revoked", "acknowledged"],
+    action: Literal["approved", "revoked", "acknowledged", "promoted", "allowed once", "paused", "resumed"],
     approvals: Iterable[Approval],
     config: "Config",
     **more: object,

@@ -270,6 +270,27 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """Waits for the remaining part of an answer that comes later, for at most so many seconds."""
 
 
+class Waived(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An answer that does not count, and why: `shadow`, `paused`, or `allowed once (CODE)`."""
+
+    by: str
+    would: str = "none"  # what the answer would have done, in one word
+    reason: str = ""
+
+    @classmethod
+    def of(cls, by: str, answer: Answer) -> "Waived":
+        """The answer in a word and its text."""
+        rewrites = answer.updated_input is not None or answer.updated_output is not UNSET
+        done = {"stop": answer.stop, "keep going": answer.keep_going, "rewrite": rewrites}
+        done |= {"context": bool(answer.context), "message": bool(answer.message)}
+        word = next((word for word, does in done.items() if does), "none")
+        text = answer.reason or answer.stop_reason or answer.context or answer.message
+        return cls(by, word if answer.decision is _NONE else answer.decision.value, text)
+
+    def __str__(self) -> str:
+        return f"{self.by}: would have answered {self.would}{f': {self.reason}' if self.reason else ''}"
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What happened when a hook ran. Only the engine makes one, so a hook can't forge it."""
 
@@ -286,6 +307,8 @@ class Outcome(msgspec.Struct, frozen=True):
     lost: tuple[str, ...] = ()
     output_bytes: int | None = None
     skipped: Skipped | None = None  # why it did not run, if the engine decided that; `error` has the sentence
+    waived: Waived | None = None  # the answer, if it does not count; `answer` is empty then
+    code: str = ""  # with this code, the user can allow the call once
 
     @property
     def success(self) -> bool:
@@ -322,6 +345,7 @@ class Outcome(msgspec.Struct, frozen=True):
             "error": self.error or None,
             "lost": list(self.lost),
             **({} if self.data is None else {"data": self.data}),
+            **({} if self.waived is None else {"waived": msgspec.to_builtins(self.waived)}),
         }
 
 
@@ -421,9 +445,19 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
     def how_to_allow(self) -> str:
         """How the user can allow the call, for an agent that can't ask: `how_to_allow` in the data of the hooks that
         ask. Empty if one of them has none."""
+        if once := self.how_to_allow_once:
+            return once
         asking = [one.answer.data for one in self.outcomes if one.answer.decision is Decision.ASK]
         told = [data.get("how_to_allow") if isinstance(data, dict) else None for data in asking]
         return " ".join(dict.fromkeys(map(str, told))) if all(told) else ""
+
+    @property
+    def how_to_allow_once(self) -> str:
+        """The command that allows this call once; empty if one of the deciding hooks can't be overridden."""
+        codes = [one.code for one in self.outcomes if one.answer.decision is self.decision]
+        if not codes or not all(codes) or self.stop:
+            return ""
+        return f"The user can allow this call once: `billhook allow-once {' '.join(dict.fromkeys(codes))}`"
 
     def as_answer(self, join: str = "\n\n") -> Answer:
         """The verdict as one answer: billhook's answer when it is itself a hook."""
@@ -455,7 +489,8 @@ class Verdict(msgspec.Struct, frozen=True, dict=True):
             if outcome.status is _OK and not outcome.lost:
                 continue
             if outcome.status in FAILURES:
-                effect = "the event continued without its answer" if outcome.failed_open else "its on_failure applied"
+                ignored = outcome.failed_open or outcome.waived is not None
+                effect = "the event continued without its answer" if ignored else "its on_failure applied"
                 lines.append(f"hook `{outcome.hook}` {outcome.status.replace('_', ' ')}: {outcome.error} ({effect})")
             elif outcome.skipped is not None and outcome.skipped.reason is SkipReason.CONDITION_RAISED:
                 lines.append(f"hook `{outcome.hook}` was skipped: {outcome.error}")

@@ -262,6 +262,9 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str = "spec"
     source: Source = Source()
     budget: str = ""  # hooks that name the same budget share one timeout
+    shadow: bool = False  # it runs and is recorded, and its answer does not count
+    review: "Callable[[Event, Outcome], Outcome] | None" = None
+    """Called for each objection before it counts: the user may have allowed this call, or paused the hook."""
 
     def __post_init__(self) -> None:
         """Accept spellings with a clear meaning: one event for a tuple of one, `pre_tool_use`, `block`."""
@@ -280,7 +283,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gate(self) -> bool:
         """It does not fail open."""
-        return self.on_failure != "allow"
+        return self.on_failure != "allow" and not self.shadow
 
     @property
     def shown(self) -> str:

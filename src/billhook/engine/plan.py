@@ -20,7 +20,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.hook import Hook
 from billhook.core.lazy import later
 from billhook.core.match import ExpressionSet
-from billhook.engine.step import Step, is_async
+from billhook.engine.step import ReviewedStep, Step, is_async
 
 if TYPE_CHECKING:
     import heapq
@@ -100,7 +100,7 @@ class Plan:
     def _compile(self, event: Event) -> "EventList":
         name = event.hook_event_name
         steps = [
-            Step(hook, shown, name, observed=self._observed)
+            _kind_of(hook)(hook, shown, name, observed=self._observed)
             for hook, shown in zip(self.hooks, self.names, strict=True)
             if hook.wants(name)
         ]
@@ -191,6 +191,15 @@ class EventList:
         return sources is None or source in sources
 
 
+def _kind_of(hook: Hook) -> type[Step]:
+    """Decided here, once: most hooks count as they answer, and pay nothing for those that don't."""
+    if not hook.shadow:
+        return Step if hook.review is None else ReviewedStep
+    from billhook.engine.waive import ShadowStep
+
+    return ShadowStep
+
+
 def _tool_in_doubt(event: Event) -> str | None:
     """The name of the tool; both names of a tool that may be either, so that hooks for `Edit` run."""
     name: str = getattr(event, "tool_name", "")
@@ -211,7 +220,8 @@ def _distinct(hooks: list[Hook]) -> tuple[list[Hook], dict[str, str]]:
         if hook.timeout is not None and not (isinstance(hook.timeout, int | float) and hook.timeout > 0):
             raise PlanError(f"hook `{hook.name}` has a timeout of {hook.timeout!r}; it must be a positive number")
         meanings(hook.dialect)  # an unknown dialect is an error now, not when a tool is about to run
-        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, hook.background, hook.always)
+        how = (hook.background, hook.always, hook.shadow)
+        key = (hook.run, hook.events, hook.match, hook.condition, hook.dialect, how)
         try:
             at = kept.setdefault(key, len(distinct))
         except TypeError:  # a callable that can't be hashed equals no other

@@ -43,6 +43,7 @@ Call = Callable[[Context, float], Any]
 _now = time.monotonic
 _OK, _KEEP_GOING = Status.OK, Block.KEEP_GOING
 _ANSWERS = (Answer, Reply)
+_OBJECTIONS = (Decision.DENY, Decision.ASK, Decision.DEFER)
 _CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
 _WORDS = {Status.FAILED: "failed", Status.TIMED_OUT: "timed out", Status.COULD_NOT_START: "could not start"}
 
@@ -175,6 +176,26 @@ class Step:
         if unjudged:
             return _too_late(event)
         return replace(reply, answer=NOTHING, status=Status.BACKGROUND, later=None)
+
+
+class ReviewedStep(Step):
+    """A hook whose objections are reviewed before they count (`Hook.review`)."""
+
+    def __init__(self, hook: Hook, name: str, event_name: str, *, observed: bool = False) -> None:
+        super().__init__(hook, name, event_name, observed=observed)
+        self.without_await = None
+
+    def judge(self, event: Event, reply: Reply, duration_ms: float = 0.0) -> Outcome:
+        return self._reviewed(event, super().judge(event, reply, duration_ms))
+
+    def read(self, ctx: Context, returned: Any, began: float) -> Outcome:
+        return self._reviewed(ctx.event, super().read(ctx, returned, began))
+
+    def _reviewed(self, event: Event, outcome: Outcome) -> Outcome:
+        answer = outcome.answer
+        objects = answer.decision in _OBJECTIONS or answer.stop or answer.keep_going
+        review = self.hook.review
+        return review(event, outcome) if objects and review is not None and not outcome.code else outcome
 
 
 # -- calls of a function

@@ -668,6 +668,7 @@ class Answering:
             entry.declared.events
             for entry in config.entries
             if entry.state == "runs"
+            and not entry.declared.shadow
             and isinstance(entry.declared.action, Say)
             and entry.declared.action.decision in _HELD
         ]

@@ -33,9 +33,10 @@ FOLDERS: Final = {
     "calls": "billhook/calls",
     "effects": "billhook/effects",
     "runs": "billhook/runs",
+    "overrides": "billhook/overrides",
 }
 """The folders of each kind of record, below the root."""
-COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs"})
+COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls", "runs", "overrides"})
 """Kinds whose damaged records `update` treats as missing. A power loss must not disable the turns of a session; other
 kinds contain the user's choices or limits, and need the user."""
 

@@ -23,6 +23,7 @@ from billhook.config.declaration import Declared
 from billhook.config.history import LogTailScan, log_of
 from billhook.config.nodes import MAX_BYTES, read_text
 from billhook.config.notices import gone_text, missing
+from billhook.config.override import pause_of
 from billhook.config.shapes import read_file
 from billhook.core import client_env
 from billhook.core.errors import BillhookError
@@ -228,7 +229,9 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
 
 
 def guard_findings(project: str) -> Iterator[DoctorFinding]:
-    """Whether the guard is enabled, its settings, and its recent decisions."""
+    """Whether the guard is enabled, its settings, and its recent decisions; and whether hooks are paused."""
+    if pause := pause_of(loader.load_for_cwd(project)):
+        yield DoctorFinding("warn", "guard", f"{pause}: objections don't count", "billhook resume")
     try:
         for level, text, remedy in guard_report.findings(loader.load_for_cwd(project)):
             yield DoctorFinding(cast("Level", level), "guard", text, remedy)

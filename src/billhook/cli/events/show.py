@@ -291,6 +291,8 @@ def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     texts = [one.reason if not failed else None, one.error]
     texts.append("the event continued without its answer (on_failure: allow)" if one.failed_open else None)
     texts += [f"note: {lost}" for lost in one.lost]
+    texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
+    texts.append(f"code: {one.code}" if one.code else None)
     texts.append(strictjson.compact(one.data) if one.data is not None else None)
     yield from (line for text in texts if text for line in filled(text, column + 4, table_width()))
 

@@ -110,7 +110,7 @@ def about(record: Record) -> str:
         return "" if given is None else strictjson.compact(given)
     if record.event == TRUST:
         names = [str(one.get("name", "")) for one in given.get("hooks", ()) if isinstance(one, dict)]
-        return f"{given.get('action', '')} {', '.join(names)}".strip()
+        return f"{given.get('action', '')} {', '.join(names) or given.get('what', '')}".strip()
     event = EVENTS.get(record.event)
     own = given.get(event.match_field) if event is not None and event.match_field else None
     return own if isinstance(own, str) and own else _telling(given)

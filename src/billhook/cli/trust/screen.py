@@ -222,6 +222,8 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "timeout", f"{declared.timeout:g} s" if declared.timeout is not None else default
     if declared.background:
         yield "background", "it answers later"
+    if declared.shadow:
+        yield "shadow", "it runs and is recorded, and decides nothing"
     if declared.always:
         yield "always", "it also runs after another hook denied"
     if not isinstance(declared.action, Say) or declared.gate:
@@ -353,7 +355,7 @@ def as_data(one: Pending, approved: bool) -> dict[str, Any]:
         **declared.conditions.as_data(),
         "kind": kind_of(declared.action),
         "what": declared.does,
-        **picked(declared, "broken? dialect timeout on_failure background always priority after"),
+        **picked(declared, "broken? dialect timeout on_failure background always shadow priority after"),
         "source": declared.place,
         **picked(declared, "file line"),
         "hash": one.hash,

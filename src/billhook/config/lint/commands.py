@@ -301,7 +301,7 @@ def lint_exits(hook: Declared) -> Iterator[Finding]:
         evidence += [(named.word, facts(text)) for named, text in scripts(hook)]
     wrong = list(_wrong_code(hook, evidence)) if any(kind.block is Block.DENY for kind in events) else []
     yield from wrong
-    if not (wrong or hook.gate or hook.background) and _is_guard(hook, [known for _, known in evidence]):
+    if not (wrong or hook.gate or hook.background or hook.shadow) and _is_guard(hook, [known for _, known in evidence]):
         message = "this guard fails open: if it crashes, times out or can't start, the action continues"
         yield finding(hook, "BH506", "action", message, _closing(hook))
 

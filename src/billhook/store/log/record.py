@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from billhook.core import strictjson
+from billhook.core.answers import Waived
 from billhook.core.lazy import pattern
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
@@ -108,6 +109,8 @@ class OutcomeRecord(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""  # for the user
     rewrote_input: bool = False
     rewrote_output: bool = False
+    waived: Waived | None = None  # its answer, if that did not count: shadow mode, a pause, or a call allowed once
+    code: str = ""  # `billhook allow-once CODE` could allow the call
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -99,10 +99,10 @@ def verb(
         with progress(past.reader.bytes) as tick:
             found = replay.replay(past.records(wanted, tick), judges, since or "")
     else:
-        since = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
-        calls = TranscriptCalls(_agents(transcripts), here.project, since, until, sessions)
+        first = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
+        calls = TranscriptCalls(_agents(transcripts), here.project, first, until, sessions)
         with progress(0) as tick:
-            found = replay.replay(calls.records(tick), judges, since)
+            found = replay.replay(calls.records(tick), judges)
     view = ReplayScreen(
         found, since, rules, "calls" if transcripts else "events", judges.of(here.project, "").unapproved
     )
@@ -219,7 +219,8 @@ class ReplayScreen:
     def lines(self) -> Iterator[str]:
         for hook, group in sorted(self.found.hooks.items(), key=lambda one: -one[1].count):
             yield click.style(f"{hook}  {counted(group.count, self.what.removesuffix('s'))}", bold=True)
-            yield f"  {', '.join(f'{count:,} {then} -> {now}' for (then, now), count in group.changes.most_common())}"
+            counts = group.changes.most_common()
+            yield f"  {', '.join(f'{count:,} {self._change(*words)}' for words, count in counts)}"
             yield from self._examples(group, reasons=True)
             yield ""
         if self.found.unknown:
@@ -235,11 +236,15 @@ class ReplayScreen:
 
     def _examples(self, group: replay.Examples, *, reasons: bool = False) -> Iterator[str]:
         for one in group.first:
-            head, tail = f"    {times.shown_time(one.record.time)}  ", f"  {one.then.word} -> {one.now.word}"
+            head, tail = f"    {times.shown_time(one.record.time)}  ", f"  {self._change(one.then.word, one.now.word)}"
             call = cut(with_shown_paths(self._call(one.record)), max(20, width() - len(head) - len(tail)))
             yield f"{head}{call}{coloured(tail, one.now.word) if reasons else ''}"
             if reasons and one.now.reason:
                 yield f"      {cut(with_shown_paths(self._redacted(one.now.reason)), width() - 6)}"
+
+    def _change(self, then: str, now: str) -> str:
+        """`none -> deny`; of transcripts only what would be decided."""
+        return f"{then} -> {now}" if self.what == "events" else now
 
     @property
     def summary(self) -> str:
@@ -252,7 +257,7 @@ class ReplayScreen:
                 f"{', '.join(changed)}{unknown}"
             )
         stopped = [text.replace("newly ", "") for text in changed if "allowed" not in text]
-        days = f" since {times.day(self.since)}" if self.since else ""
+        days = f" since {times.day(self.since)}" if self.since else f" in the last {_DAYS} days"
         return f"of {counted(found.events, 'call')}{days}, {found.stopped:,} would have been stopped" + (
             f"{': ' if stopped else ''}{', '.join(stopped)}{unknown}"
         )

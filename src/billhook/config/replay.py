@@ -523,7 +523,8 @@ class Examples(msgspec.Struct):
 
     def add(self, one: Difference) -> None:
         self.changes[one.then.word, one.now.word] += 1
-        if len(self.first) < self.MOST:
+        given = one.record.input
+        if len(self.first) < self.MOST and all(each.record.input != given for each in self.first):
             self.first.append(one)
 
     @property

@@ -137,7 +137,7 @@ verdict: none (no objection), after 1.5 ms
 Today
   audit: removed
   guard: would run
-  scan: would run
+  built-in/guard: would be skipped: `guard` denies
   log: added
   verdict: deny, by guard, whatever the other hooks answer
 -- exit 0

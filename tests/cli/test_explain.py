@@ -117,10 +117,42 @@ def test_a_command_that_is_denied(approved: Folder) -> None:
         "decision": "deny",
         "certain": True,
         "by": ["no-destroy"],
-        "depends_on": ["audit"],
-        "gates": ["built-in/guard"],
-        "fail_open": ["audit"],
+        "depends_on": [],
+        "gates": [],
+        "fail_open": [],
     }
+    assert {one["name"]: one["failed"] for one in found["hooks"] if one["name"] in ("audit", "built-in/guard")} == {
+        "audit": ["not reached"],
+        "built-in/guard": ["not reached"],
+    }
+
+
+def test_always_and_background(folder: Folder) -> None:
+    """A hook with `always` runs after a deny; the answer of a background hook never counts."""
+    hook = "{events: PreToolUse, run: 'true'"
+    deny = "  no-rm: {events: PreToolUse, if: Bash(rm *), deny: Not here}\n"
+    later = f"  audit: {hook}, always: true}}\n  send: {hook}, background: true, priority: 10}}\n"
+    folder.write("~/.config/billhook/hooks.yaml", f"hooks:\n{deny}{later}  scan: {hook}}}\n")
+
+    found = json.loads(folder.billhook("explain", "rm a", "--json").out)
+    asked = json.loads(folder.billhook("explain", "ls", "--json").out)
+
+    runs = {one["name"]: one["runs"] for one in found["hooks"]}
+    assert (runs["send"], runs["no-rm"], runs["audit"], runs["scan"]) == (True, True, True, False)
+    assert found["verdict"]["depends_on"] == ["audit"]
+    assert asked["verdict"]["depends_on"] == ["audit", "scan"]
+
+
+def test_in_parallel_a_deny_skips_later_groups(folder: Folder) -> None:
+    """Hooks of the same group start together, so they run even if one of them denies."""
+    hook = "{events: PreToolUse, run: 'true'"
+    hooks = f"  no-rm: {{events: PreToolUse, deny: Not here}}\n  scan: {hook}}}\n  report: {hook}, after: scan}}\n"
+    folder.write("~/.config/billhook/hooks.yaml", f"parallelExecution: true\nhooks:\n{hooks}")
+
+    found = json.loads(folder.billhook("explain", "ls", "--json").out)
+
+    runs = {one["name"]: one["runs"] for one in found["hooks"]}
+    assert (runs["no-rm"], runs["scan"], runs["report"], runs["guard"]) == (True, True, False, False)
 
 
 def test_a_tool(approved: Folder) -> None:
@@ -253,17 +285,9 @@ scan  blocks: scan.sh has changed since it was approved
      ./scan.sh
      claude   .billhook/hooks.yaml:6
 
-  2  audit  runs
-     ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the action continues
-     .billhook/hooks.yaml:19
-
-  3  built-in/guard  runs
-     answer: no objection
-     60 s   gate: if it fails, the action is denied   built-in
-
 """)
-    assert "verdict: deny, by scan, whatever the other hooks answer" in screen
+    assert "audit  not reached: `scan` denies" in screen
+    assert "verdict: deny, by scan\n" in screen
 
 
 def test_nothing_is_configured(folder: Folder) -> None:

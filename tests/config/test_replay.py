@@ -76,7 +76,10 @@ def test_changed_rules(project: Project) -> None:
     for command in (*("echo hi",) * 4, "git push x", "make all", "npm test", "ls"):
         project.fire("Bash", command, builtins=True)
     stricter = PUSH.replace("ask:", "deny:")
-    echo, npm = "events: PreToolUse, if: 'Bash(echo *)', deny: not now", "events: PreToolUse, if: 'Bash(npm *)', ask: sure?"
+    echo, npm = (
+        "events: PreToolUse, if: 'Bash(echo *)', deny: not now",
+        "events: PreToolUse, if: 'Bash(npm *)', ask: sure?",
+    )
     project.write(OWN, rules(push=stricter, echo=echo, npm=npm))
     found = replayed(project)
     assert changes(found) == {

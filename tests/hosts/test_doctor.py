@@ -158,7 +158,7 @@ Gemini CLI
                    billhook is missing
   fail  installed  `billhook-hook` is not on PATH here; every tool call is
                    allowed
-                   -> uv tool install billhook
+                   -> in a checkout of billhook: uv tool install .
   fail  trust      Gemini CLI does not trust this folder, and reads no hooks
                    from it
                    -> start `gemini` here, and trust the folder

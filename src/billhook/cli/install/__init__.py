@@ -259,7 +259,7 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
     if program and (place := files.soon_gone(path)):
         note(f"{path} is in {place}; when it is removed, your agents refuse the calls that it would check")
     if not program and (owner := files.of_a_project(path)):
-        note(f"your settings will call the billhook of {owner}; `uv tool install billhook` installs your own")
+        note(f"your settings will call the billhook of {owner}; `uv tool install .` in a checkout installs your own")
     return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")
 
 

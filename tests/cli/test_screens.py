@@ -43,6 +43,7 @@ Write rules:
   fire        Send a test event to the hooks, and show the verdict.
   test        Run the tests of your rules.
   check       Check the hooks for problems and suggest fixes.
+  replay      Show which past events the rules would decide differently.
   trust       Review the hooks of this project and approve them.
 
 Run and watch:

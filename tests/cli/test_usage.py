@@ -45,6 +45,7 @@ Usage: billhook explain [OPTIONS] EVENT|COMMAND|ID
 Usage: billhook fire [OPTIONS] [EVENT]
 Usage: billhook test [OPTIONS] [FILE ...]
 Usage: billhook check [OPTIONS] [PATH ...]
+Usage: billhook replay [OPTIONS]
 Usage: billhook trust [OPTIONS] [NAME|HASH ...]
 Usage: billhook agent [OPTIONS]
 Usage: billhook events [SESSION] [OPTIONS]

@@ -73,14 +73,11 @@ def test_the_same_rules_decide_the_same(project: Project) -> None:
 def test_changed_rules(project: Project) -> None:
     """Each difference, grouped by the hook that makes it, with three examples at most."""
     project.write(OWN, rules(push=PUSH, gone="events: PreToolUse, if: 'Bash(make *)', deny: no make"))
-    for command in (*("echo hi",) * 4, "git push x", "make all", "npm test", "ls"):
+    for command in (*(f"echo {number}" for number in range(4)), "git push x", "make all", "npm test", "ls"):
         project.fire("Bash", command, builtins=True)
     stricter = PUSH.replace("ask:", "deny:")
-    echo, npm = (
-        "events: PreToolUse, if: 'Bash(echo *)', deny: not now",
-        "events: PreToolUse, if: 'Bash(npm *)', ask: sure?",
-    )
-    project.write(OWN, rules(push=stricter, echo=echo, npm=npm))
+    echo = "events: PreToolUse, if: 'Bash(echo *)', deny: not now"
+    project.write(OWN, rules(push=stricter, echo=echo, npm="events: PreToolUse, if: 'Bash(npm *)', ask: sure?"))
     found = replayed(project)
     assert changes(found) == {
         "echo": {("none", "deny"): 4},
@@ -147,6 +144,27 @@ def test_an_own_hook_that_runs_code_may_overrule_the_guard(project: Project) -> 
     project.write(OWN, rules(mine="events: PreToolUse, match: Bash, run: 'true'"))
     project.fire("Bash", "rm -rf /etc", builtins=True)
     assert reasons(replayed(project)) == {"mine runs code": 1}
+
+
+def test_hooks_that_decide_nothing(project: Project) -> None:
+    """In shadow mode or in the background, a hook decides nothing, whatever it runs."""
+    project.write(OWN, "hooks: {}\n")
+    project.fire("Bash", "ls", builtins=True)
+    shadow = "events: PreToolUse, match: Bash, deny: not now, shadow: true"
+    project.write(OWN, rules(a=shadow, b="events: PreToolUse, match: Bash, run: exit 2, background: true"))
+    found = replayed(project)
+    assert (found.events, found.different, found.unknown) == (1, 0, 0)
+
+
+def test_a_call_that_was_allowed_once(project: Project) -> None:
+    """The rules denied it: the same rules make no difference."""
+    waived = said("npm", waived={"by": "allowed once (abc)", "would": "deny"})
+    made = content(str(project.folder), input={"command": "npm i"}, outcomes=[waived])
+    write(project.root, str(project.folder), [made])
+    project.write(OWN, rules(npm="events: PreToolUse, if: 'Bash(npm *)', deny: Use pnpm"))
+    assert replayed(project).different == 0
+    project.write(OWN, "hooks: {}\n")
+    assert changes(replayed(project)) == {"npm": {("deny", "none"): 1}}
 
 
 def test_running_commands(project: Project) -> None:

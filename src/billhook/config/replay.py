@@ -39,6 +39,7 @@ from billhook.effects.conditions import AfterEffect, all_of, single
 from billhook.effects.effect import Effect
 from billhook.effects.gitindex import UnreadableError
 from billhook.engine.engine import Engine
+from billhook.engine.waive import SHADOW
 from billhook.runners.command import Literally
 from billhook.store.files import state_root
 from billhook.store.log.record import Record
@@ -195,15 +196,15 @@ class _Substitutes:
         condition = self._condition(
             hook, Doubt(name, f"{name}: a condition depends on files of that time", rank, allows)
         )
-        return replace(hook, run=run, condition=condition, background=False)
+        return replace(hook, run=run, condition=condition, background=False, shadow=False, review=None)
 
     def _run(self, hook: Hook, name: str) -> Handler:
         run = hook.run
+        observes = hook.source.layer == "built-in" and not hook.gate
+        if observes or hook.background or hook.shadow or isinstance(run, actions.Masking):
+            return nothing
         if isinstance(run, guard.Guard):
             return PastGuard(replace(run.protected, compares=False), run.settings, self.past, name)
-        observes = hook.source.layer == "built-in" and not hook.gate
-        if observes or hook.background or isinstance(run, actions.Masking):
-            return nothing
         if isinstance(run, rate_limit.RateLimiter):
             self._depends(hook)
             return replace(run, state=self.state, clock=self.past.clock)
@@ -561,11 +562,15 @@ class Replayed(msgspec.Struct):
 
 
 def judged_then(record: Record) -> Judgement:
-    """The decision in a record."""
+    """The decision of the rules in a record, also where the user allowed the call once or paused the hook."""
     word = "keep_going" if record.keep_going else "stop" if record.stop else record.decision
     if word in ("none", "allow") and any(one.rewrote_input for one in record.outcomes):
         word = "rewrite"
-    return Judgement(word, decided_by(record) if word != "none" else (), record.reason or "")
+    then = Judgement(word, decided_by(record) if word != "none" else (), record.reason or "")
+    waived = [(one, one.waived) for one in record.outcomes if one.waived is not None and one.waived.by != SHADOW]
+    return max(
+        (then, *(Judgement(by.would.replace(" ", "_"), (one.hook,)) for one, by in waived)), key=lambda one: one.rank
+    )
 
 
 class Judges:

@@ -301,6 +301,7 @@ def test_json(folder: Folder) -> None:
         "timeout": None,
         "background": False,
         "always": False,
+        "shadow": False,
         "trust": "approved",
         "state": "runs",
         "effect": "runs",

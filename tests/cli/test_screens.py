@@ -45,10 +45,15 @@ Write rules:
   check       Check the hooks for problems and suggest fixes.
   replay      Show which past events the rules would decide differently.
   trust       Review the hooks of this project and approve them.
+  shadow      Show what hooks in shadow mode would have decided.
+  promote     Bring a hook in shadow mode into force.
 
 Run and watch:
   agent       Run an agent with your hooks: one prompt, or a chat.
   events      Query the event log: what happened, and what hooks decided.
+  allow-once  Allow one denied call, once.
+  pause       Pause hooks for a few minutes.
+  resume      End a pause.
 
 Plumbing:
   hook        Answer one event on stdin, as the hook of an agent.
@@ -90,6 +95,7 @@ Options:
   --cwd DIR                    The working directory of the event and its
                                hooks.
   --event JSON|@FILE|@-        The whole event as JSON.
+  --from NR|ID                 An event of the log, fired again.
   --config FILE                Also use this file with hooks. May be repeated.
   --trust approved|all|none    Which hooks of the project run: the approved
                                ones, all of them this once, or none.
@@ -116,6 +122,7 @@ Options:
     billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh
     billhook fire PostToolUse --tool Write --output done --run 'echo linted' --dialect claw
     billhook fire Stop --run 'echo "tests still fail" >&2; exit 2' --json
+    billhook fire --from 12                      an event of the log again
     billhook fire --event @event.json --exec './guard.py --strict' --on-failure deny
 
   Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from billhook.agents import AGENTS
 from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
@@ -278,7 +279,7 @@ class _Loading:
             shapes.read_file(file.path, file.layer, file.folder, texts.get(file.path)) for file in self.found.files
         ]
         host = request.host
-        self.in_agent = isinstance(host, Speaker)
+        self.in_agent = isinstance(host, Speaker) and host.name in AGENTS
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
         self.agent = confirmed(agent, self.reads)
         # a folder that can't be opened is reported for each file in it

@@ -63,7 +63,7 @@ def hook(**fields: Any) -> str:
         pytest.param(
             {"match": "BASH"},
             event(),
-            "`BASH` never matches: there is a tool `Bash`; case counts",
+            "`BASH` never matches: the tool is called `Bash`; matchers are case-sensitive",
             "write `match: Bash`",
             id="case",
         ),

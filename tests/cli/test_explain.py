@@ -64,7 +64,7 @@ PreToolUse Bash: git push -f && ls
 
   1  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the action continues
+     5 s   on_failure allow: if it fails, the action continues
      .billhook/hooks.yaml:19
 
   2  built-in/guard  runs
@@ -78,25 +78,25 @@ PreToolUse Bash: git push -f && ls
   -  no-destroy  skipped: `if: Bash(terraform destroy *)` does not match `git
        push -f` and `ls`
      deny: Destroying infrastructure needs a human
-     claude   .billhook/hooks.yaml:2
+     .billhook/hooks.yaml:2
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
      to change that: write `match: Write|Edit|Bash`
      ./scan.sh
-     claude   .billhook/hooks.yaml:6
+     .billhook/hooks.yaml:6
 
   -  guard  skipped: `bash` never matches: under `claude` the tool is called
        `Bash`
      to change that: write `match: Bash`
      ./guard.sh
-     claude   .billhook/hooks.yaml:11
+     .billhook/hooks.yaml:11
 
   -  push  skipped: `if: Bash(git push --force *)` does not match `git push -f`
        and `ls`
      to change that: write `if: Bash(git push *)`, which also matches the other
        spellings
      ask: Does the team know?
-     claude   .billhook/hooks.yaml:15
+     .billhook/hooks.yaml:15
 
 1 hook listens for other events: lint (PostToolUse) (--all shows them)
 
@@ -167,12 +167,12 @@ PreToolUse Write: a.py
 
   1  scan  runs
      ./scan.sh
-     match Write|Edit   claude   600 s (default of claude)
+     match Write|Edit   600 s (default of claude)
      gate: if it fails, the action is denied   .billhook/hooks.yaml:6
 
   2  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the action continues
+     5 s   on_failure allow: if it fails, the action continues
      .billhook/hooks.yaml:19
 
   3  built-in/guard  runs
@@ -182,22 +182,22 @@ PreToolUse Write: a.py
   -  no-destroy  skipped: `if: Bash(terraform destroy *)` is for `Bash`, and
        this is `Write`
      deny: Destroying infrastructure needs a human
-     claude   .billhook/hooks.yaml:2
+     .billhook/hooks.yaml:2
 
   -  guard  skipped: `match: bash` does not match `Write`
      to change that: write `match: Bash|Write`
      ./guard.sh
-     claude   .billhook/hooks.yaml:11
+     .billhook/hooks.yaml:11
 
   -  push  skipped: `if: Bash(git push --force *)` is for `Bash`, and this is
        `Write`
      ask: Does the team know?
-     claude   .billhook/hooks.yaml:15
+     .billhook/hooks.yaml:15
 
   -  lint  skipped: it listens for `PostToolUse`, not `PreToolUse`
      to change that: write `events: [PostToolUse, PreToolUse]`
      ./lint.sh
-     claude   .billhook/hooks.yaml:23
+     .billhook/hooks.yaml:23
 
 built-ins that only observe: metrics, turn-tracker, event-logger
 
@@ -215,13 +215,13 @@ PostToolUse Read
 
   1  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the error is shown
+     5 s   on_failure allow: if it fails, the error is shown
      .billhook/hooks.yaml:19
 
   -  lint  skipped: `match: Write|Edit` does not match `Read`
      to change that: write `match: Write|Edit|Read`
      ./lint.sh
-     claude   .billhook/hooks.yaml:23
+     .billhook/hooks.yaml:23
 
 5 hooks listen for other events: no-destroy (PreToolUse), scan (PreToolUse),
 guard (PreToolUse), push (PreToolUse), built-in/guard (PreToolUse) (--all shows
@@ -254,14 +254,14 @@ PreToolUse Bash: terraform destroy
   -  no-destroy  skipped: it is not approved
      to change that: `billhook trust no-destroy` shows it and asks for approval
      deny: Destroying infrastructure needs a human
-     claude   hooks.yaml:2
+     hooks.yaml:2
 
   -  scan  skipped: it is not approved
      to change that: `billhook trust scan` shows it and asks for approval
      also: `match: Write|Edit` does not match `Bash`
      to change that: write `match: Write|Edit|Bash`
      ./scan.sh
-     claude   hooks.yaml:6
+     hooks.yaml:6
 
 built-ins that only observe: metrics, turn-tracker, event-logger
 
@@ -283,7 +283,7 @@ scan  blocks: scan.sh has changed since it was approved
        approval
      until then, every call that it would check is denied
      ./scan.sh
-     claude   .billhook/hooks.yaml:6
+     .billhook/hooks.yaml:6
 
 """)
     assert "audit  not reached: `scan` denies" in screen

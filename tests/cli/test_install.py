@@ -239,7 +239,7 @@ note: ~/.codex/config.toml has other hooks; Codex runs them beside billhook, and
 -  }
 -}
 
-Codex: removed billhook's entries from ~/.codex/hooks.json, and the file, which contains nothing else
+Codex: removed ~/.codex/hooks.json, which contained only billhook's entries
 -- exit 0
 """)
     assert sorted(path.name for path in (me.home / ".codex").iterdir()) == ["config.toml"]
@@ -364,7 +364,7 @@ next
 -  }
 -}
 
-Qwen Code: removed billhook's entries from .qwen/settings.json, and the file, which contains nothing else
+Qwen Code: removed .qwen/settings.json, which contained only billhook's entries
 -- exit 0
 """)
     assert not (me.project / ".qwen").exists()
@@ -438,7 +438,7 @@ next
 -  }
 -}
 
-Copilot: removed billhook's entries from .github/hooks/billhook.json, and the file, which contains nothing else
+Copilot: removed .github/hooks/billhook.json, which contained only billhook's entries
 -- exit 0
 """)
     assert not (me.project / ".github").exists()
@@ -545,8 +545,8 @@ hint: write `"oops"`
             0,
             [
                 "Claude Code: not installed in ~/.claude/settings.json; nothing was changed",
-                "Codex: removed billhook's entries from ~/.codex/hooks.json, and the file, which contains nothing else",
-                "Gemini CLI: removed billhook's entries from ~/.gemini/settings.json, and the file, which contains nothing else",
+                "Codex: removed ~/.codex/hooks.json, which contained only billhook's entries",
+                "Gemini CLI: removed ~/.gemini/settings.json, which contained only billhook's entries",
                 "Qwen Code: not installed in ~/.qwen/settings.json; nothing was changed",
                 "Copilot: not installed in ~/.copilot/hooks/billhook.json; nothing was changed",
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",

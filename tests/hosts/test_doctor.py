@@ -64,8 +64,8 @@ Claude Code
   warn  program    Claude Code can't be started here: no `claude` on PATH
                    -> install Claude Code, or run this where `claude` is on PATH
   ok    installed  ~/.claude/settings.json: 10 events
-  ?     trust      Claude Code was never started in this folder; it then asks
-                   whether to trust it
+  ?     trust      Claude Code has not been started in this folder yet; on its
+                   first start it asks whether you trust it
   ok    hooks      0 of yours run, 5 built in
   ?     log        Claude Code has not called billhook in this project yet
 

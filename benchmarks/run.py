@@ -22,7 +22,9 @@ import log_reading
 import logging_cost
 import matching
 import processes
+import replaying
 import report
+import rule_tests
 import warm
 from harness import Goal, Row, measure, passes
 
@@ -35,7 +37,9 @@ GOALS: tuple[Goal, ...] = (
     *guarding.GOALS,
     *logging_cost.GOALS,
     *log_reading.GOALS,
+    *replaying.GOALS,
     *loading.GOALS,
+    *rule_tests.GOALS,
 )
 """All goals. Add a new goal to a module's GOALS, and a new module to this list."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 _BLOCK = re.compile(r"(```(?:console|sh)\n)(.*?)(```)", re.DOTALL)
 _VARIES = (
     (re.compile(r" +[\d.,]+ ms"), " N ms"),
+    (re.compile(r" in \d+\.\d s$", re.MULTILINE), " in N s"),
     (re.compile(r"\s\((?:[\d.,]+|N)\s+ms\)"), " (N ms)"),  # where a line breaks depends on the times
     (re.compile(r"(?<=\(N ms\),)\n"), " "),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),

@@ -82,18 +82,17 @@ PreToolUse Bash: git push origin
   session jolly-squid   turn 1   called by claude
 
   1  audit  no objection 1.5 ms
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:10
 
   2  guard  deny 1.5 ms  decided
      No pushes at night
-     if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
+     if Bash(git push *)   gate   own   ~/.config/billhook/hooks.yaml:2
 
   -  built-in/guard  skipped: `guard` answered deny
      gate   built-in
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
-     match Write|Edit   claude   on_failure allow   own
-     ~/.config/billhook/hooks.yaml:6
+     match Write|Edit   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
 
 built-ins with no objection: ...
 
@@ -101,13 +100,13 @@ verdict: deny, by guard, after 1.5 ms
 reason: No pushes at night
 
 Today
-  verdict: deny, by guard, whatever the other hooks answer
+  verdict: deny, by guard (the same)
 -- exit 0
 """)
 
 
 def test_what_differs_today(folder: Folder) -> None:
-    """Hooks that were added and removed since, those that would run now, and the verdict."""
+    """The verdict of the rules as they are now."""
     folder.write(OWN, HOOKS)
     id_ = fired(folder, "git commit")
     changed = (
@@ -121,25 +120,21 @@ PreToolUse Bash: git commit
   session jolly-squid   turn 1   called by claude
 
   1  audit  no objection 1.5 ms
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:10
 
   -  guard  skipped: `if: Bash(git push *)` is not true of `git commit`
-     if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
+     if Bash(git push *)   gate   own   ~/.config/billhook/hooks.yaml:2
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
-     match Write|Edit   claude   on_failure allow   own
-     ~/.config/billhook/hooks.yaml:6
+     match Write|Edit   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
 
 built-ins with no objection: ...
 
 verdict: none (no objection), after 1.5 ms
 
 Today
-  audit: removed
-  guard: would run
-  scan: would run
-  log: added
-  verdict: deny, by guard, whatever the other hooks answer
+  verdict: deny, by guard
+  reason: No pushes at night
 -- exit 0
 """)
 
@@ -200,7 +195,7 @@ def test_from_another_folder(folder: Folder, tmp_path: Path) -> None:
     found = json.loads(ended.out)
 
     assert found["project"] == os.path.realpath(folder.project)
-    assert (found["today"]["added"], found["today"]["removed"]) == ([], [])
+    assert (found["today"]["decision"], found["today"]["by"]) == ("deny", ["guard"])
 
 
 def test_json(folder: Folder) -> None:
@@ -215,7 +210,7 @@ def test_json(folder: Folder) -> None:
     assert hooks["guard"]["said"]["duration_ms"] >= 0
     assert (hooks["scan"]["standing"], hooks["scan"]["said"]) == ("not asked", None)
     assert hooks["audit"]["then"]["priority"] == 50
-    assert found["today"]["verdict"]["decision"] == "deny"
+    assert found["today"] == {"decision": "deny", "by": ["guard"], "reason": "No pushes at night", "not_known": []}
     assert found["input"] == {"command": "git push origin"}
 
 
@@ -228,7 +223,6 @@ def test_without_the_configuration_of_its_time(folder: Folder) -> None:
     found = told(folder, id_)
 
     assert (found["config_known"], found["decided_by"]) == (False, ["guard"])
-    assert "was not kept" in found["today"]["not_known"][0]
     assert "not known: the configuration of that time" in folder.screen("explain", id_)
 
 
@@ -238,8 +232,8 @@ def test_without_its_input(folder: Folder) -> None:
     id_ = fired(folder)
     found = told(folder, id_)
 
-    assert (found["input"], found["today"]["verdict"]) == (None, None)
-    assert "not known: today's verdict" in folder.screen("explain", id_)
+    assert (found["input"], found["today"]["decision"]) == (None, "unknown")
+    assert "not known: the verdict: the log does not have its input" in folder.screen("explain", id_)
 
 
 def test_without_its_side_file(folder: Folder) -> None:
@@ -255,7 +249,7 @@ def test_without_its_side_file(folder: Folder) -> None:
 
 
 def test_a_hook_that_was_not_trusted(folder: Folder) -> None:
-    """The answer to "why did it not run": it was not approved then, and it is today."""
+    """The answer to "why did it not run": it was not approved then. Today's verdict counts it."""
     folder.write("hooks.yaml", HOOKS)
     id_ = fired(folder)
     folder.approve()
@@ -263,7 +257,7 @@ def test_a_hook_that_was_not_trusted(folder: Folder) -> None:
     guard = next(hook for hook in after["hooks"] if hook["name"] == "guard")
 
     assert (guard["standing"], guard["why"][:11]) == ("not asked", "not trusted")
-    assert guard["today"]["runs"] is True
+    assert after["today"]["by"] == ["guard"]
 
 
 def test_failures(folder: Folder) -> None:
@@ -299,10 +293,7 @@ reason: it failed
 1 hook failed open
 
 Today
-  late: removed
-  gate: removed
-  later: removed
-  verdict: none (no objection): the agent's permissions decide
+  verdict: none
   not known: the configuration of that time: the record does not name it
 -- exit 0
 """)

@@ -268,7 +268,7 @@ def test_save_into_a_file(place: Place) -> None:
     assert place.run("check").code == 0
 
 
-def test_save_says_that_secrets_are_gone(place: Place) -> None:
+def test_save_reports_that_secrets_are_gone(place: Place) -> None:
     answer(place, "curl -H 'Authorization: Bearer ghp_abcdefghijklmnopqrstuvwxyz0123456789' x")
     saved = place.run("events", "save", "1")
     assert "ghp_" not in saved.out and "hooks may decide differently" in saved.err

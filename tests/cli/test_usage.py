@@ -39,11 +39,13 @@ Usage: billhook uninstall [OPTIONS] AGENT ...
 Usage: billhook doctor [OPTIONS] [AGENT ...]
 Usage: billhook demo [OPTIONS]
 Usage: billhook add [OPTIONS] [NAME|FILE|FOLDER ...]
-Usage: billhook remove [OPTIONS] NAME|FILE ...
+Usage: billhook remove [OPTIONS] NAME|FILE|FOLDER ...
 Usage: billhook list [OPTIONS]
 Usage: billhook explain [OPTIONS] EVENT|COMMAND|ID
 Usage: billhook fire [OPTIONS] [EVENT]
+Usage: billhook test [OPTIONS] [FILE ...]
 Usage: billhook check [OPTIONS] [PATH ...]
+Usage: billhook replay [OPTIONS]
 Usage: billhook trust [OPTIONS] [NAME|HASH ...]
 Usage: billhook agent [OPTIONS]
 Usage: billhook events [SESSION] [OPTIONS]
@@ -104,7 +106,7 @@ def test_log_is_events(arguments: tuple[str, ...]) -> None:
         ("instal", "install"),
         ("evnts", "events"),
         ("logs", "events"),
-        ("test", "fire"),
+        ("simulate", "test"),
         ("approve", "trust"),
         ("codes", "check --explain"),
         ("autocomplete", "completion"),

@@ -165,7 +165,7 @@ BROKEN = [
     ({"rewrite": {"a": ["b"]}}, "BH203", "`rewrite.a` must be one value, not a list"),
     ({"mask": "("}, "BH206", "the expression `(` can't be used"),
     ({"mask": []}, "BH203", "`mask` is empty"),
-    ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has a file and a command"),
+    ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has both a file and a command"),
     ({"notify": "x", "deny": "y"}, "BH204", "it has more than one action: `deny`, `notify`"),
     ({"python": "a:b", "options": 3}, "BH203", "`options` must be a mapping"),
     ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't be used with `bash`"),

@@ -419,7 +419,7 @@ BROKEN = [
     ({"when": {"commit_message": "!("}}, "BH218", "the expression `!(` can't be used", ""),
     ({"when": {"runs": ["git push", "!"]}}, "BH218", "`runs` names no program", "git push --dry-run"),
     ({"when": {"runs": []}}, "BH203", "`runs` is empty", ""),
-    ({"when": {"results.x": 1}}, "BH218", "no test `results.x`", ""),
+    ({"when": {"results.x": 1}}, "BH218", "unknown test `results.x`", ""),
     ({"once": "sesion"}, "BH206", "`once` can't be `sesion`", "did you mean `session`?"),
     ({"cooldown": "soon"}, "BH206", "`cooldown` can't be `soon`", "30s"),
     ({"cooldown": True}, "BH206", "`cooldown` can't be `True`", "30s"),

@@ -86,7 +86,7 @@ ADVICE = {
     "BH102": "save the file as UTF-8",
     "BH103": "move",
     "BH104": "add a `,`",
-    "BH105": "remove one of the two",
+    "BH105": "keep one of them",
     "BH106": "write the value out",
     "BH107": "remove the tag",
     "BH108": "keep one document",

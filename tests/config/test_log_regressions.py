@@ -46,7 +46,7 @@ def told(project: Project) -> Past:
     log = log_of(config)
     assert log is not None
     record = next(log.backward()).record
-    return look_back(record, kept(project.root, record.config), config)
+    return look_back(record, kept(project.root, record.config))
 
 
 def files(root: Path, folder: str) -> list[str]:
@@ -95,18 +95,13 @@ def test_own_hooks_that_did_not_match_are_recorded(project: Project) -> None:
     assert second["not_asked"] == {}
 
 
-def test_own_hooks_are_not_removed_today(project: Project) -> None:
-    """Their state today is unknown; a hook that a file had is removed."""
+def test_own_hooks(project: Project) -> None:
+    """Hooks of the calling program are marked: they are in no file."""
     project.write(OWN, "hooks:\n  filed: {events: PreToolUse, run: 'true'}\n")
     bash(project, own("asked"), own("unmatched", match="Write"), own("skipped", condition=lambda ctx: False))
-    project.write(OWN, "hooks: {}\n")
     past = told(project)
 
-    assert past.removed == ("filed",)
     assert {one.name for one in past.hooks if one.own} == {"asked", "unmatched", "skipped"}
-    assert [text for text in past.untold if "unmatched" in text] == [
-        "`unmatched` today: it was a hook of the calling program"
-    ]
 
 
 # -- what a hook did besides its decision

@@ -1,4 +1,4 @@
-"""A past decision, explained from the record, the configuration of that time, and the current one."""
+"""A past decision, explained from the record and the configuration of that time."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from billhook.config.config import kept
 from billhook.config.explain import Past, decided_by, event_of, look_back
 from billhook.config.history import log_of
-from billhook.core.answers import Decision
+from billhook.config.replay import Judges
 from billhook.core.events import EVENTS
 from billhook.store.log.record import Record
 from config.logged import content, said, write
@@ -41,8 +41,7 @@ def newest(project: Project) -> Record:
 def told(project: Project, record: Record | None = None, *, forget: bool = False) -> Past:
     """The newest record, or another one, as it is explained today."""
     record = record or newest(project)
-    config = project.load(builtins=True)
-    return look_back(record, None if forget else kept(project.root, record.config), config)
+    return look_back(record, None if forget else kept(project.root, record.config))
 
 
 def standings(past: Past) -> dict[str, tuple[str, str]]:
@@ -126,58 +125,6 @@ def test_whose_answers_became_the_decision(fields: dict[str, Any], by: tuple[str
     assert decided_by(record_of(**fields)) == by
 
 
-# -- what differs today
-
-
-def test_nothing_differs(project: Project) -> None:
-    """The same hooks would be asked, on whatever lines they are now."""
-    project.write(OWN, HOOKS)
-    project.fire("Bash", "git push x", builtins=True)
-    project.write(OWN, "# a comment\n\n" + HOOKS)
-    past = told(project)
-
-    assert past.known
-    assert (past.added, past.removed) == ((), ())
-    assert past.today is not None
-    assert past.today.outlook.decision is Decision.DENY
-
-
-def test_what_differs(project: Project) -> None:
-    """Hooks that were added and removed, and one that would be asked now."""
-    project.write(OWN, HOOKS)
-    project.fire("Bash", "ls", builtins=True)
-    project.write(
-        OWN,
-        HOOKS.replace("match: Write", "match: Write|Bash, timeout: 5")
-        .replace(
-            "  after: {events: PreToolUse, run: 'true', priority: 200}\n", "  added: {events: PreToolUse, ask: sure?}\n"
-        )
-        .replace("done: {events: Stop", "elsewhere: {events: Stop"),
-    )
-    past = told(project)
-
-    assert (past.added, past.removed) == (("added",), ("after",))
-    scan = next(one for one in past.hooks if one.name == "scan")
-    assert scan.today is not None
-    assert scan.today.runs
-    assert past.today is not None
-    assert past.today.outlook.decision is Decision.ASK
-
-
-def test_a_script_that_changed(project: Project) -> None:
-    """What an approved hook runs is another file now: it would not be asked."""
-    project.script("check.sh", "exit 0")
-    project.write("hooks.yaml", "hooks: {check: {events: PreToolUse, run: ./check.sh}}\n")
-    project.approve()
-    project.fire("Bash", "ls", builtins=True)
-    project.script("check.sh", "exit 1")
-    past = told(project)
-
-    check = next(one for one in past.hooks if one.name == "check")
-    assert check.today is not None
-    assert not check.today.runs
-
-
 # -- what is not known
 
 
@@ -188,33 +135,8 @@ def test_without_the_configuration_of_its_time(project: Project) -> None:
     project.write(OWN, HOOKS.replace("scan:", "other:"))
     past = told(project, forget=True)
 
-    assert not past.known
     assert standings(past)["scan"] == ("not asked", "did not match")
-    assert past.removed == ("scan",)
-    assert past.untold == (f"the configuration of that time: {past.record.config[:12]} was not kept",)
-    assert past.today is not None
-
-
-def test_without_the_input(project: Project) -> None:
-    """The decision is shown; what the current hooks would do is unknown."""
-    project.write(OWN, "builtins: {event-logger: {options: {include_input: false}}}\n" + HOOKS)
-    project.fire("Bash", "git push x", builtins=True)
-    past = told(project)
-
-    assert past.by == ("guard",)
-    assert past.today is None
-    assert past.untold == ("today's verdict: the log does not have its input",)
-
-
-def test_an_input_that_was_redacted(project: Project) -> None:
-    """The result notes that rules did not see all of it."""
-    project.write(OWN, HOOKS)
-    project.fire("Bash", f"curl -H 'Authorization: Bearer {'a1B2c3D4' * 5}' x", builtins=True)
-    past = told(project)
-
-    assert past.record.redacted
-    assert past.today is not None
-    assert "redacted" in past.untold[0]
+    assert past.unknown == f"{past.record.config[:12]} was not kept"
 
 
 @pytest.mark.parametrize("name", sorted(EVENTS))
@@ -224,8 +146,9 @@ def test_every_event_can_be_told_again(name: str, project: Project) -> None:
     if "tool_name" not in EVENTS[name].__struct_fields__:
         fields |= {"tool": None, "tool_use_id": None}
     for given in (None, {}, {"command": "ls"}, {"source": "startup", "prompt": "hi"}, [1], "x"):
-        past = told(project, record_of(**{**fields, "input": given}))
-        assert past.today is not None or past.untold
+        record = record_of(**{**fields, "input": given})
+        assert told(project, record).record is record
+        assert Judges().of(str(project.folder), "claude").alone(record).word
 
 
 def test_an_event_as_it_was(project: Project) -> None:
@@ -245,12 +168,11 @@ def test_a_record_without_anything(project: Project) -> None:
     past = told(project, next(log.backward()).record)
 
     assert past.hooks == ()
-    assert past.untold[0] == "the configuration of that time: the record does not name it"
+    assert past.unknown == "the record does not name it"
 
 
 def test_a_kept_configuration_that_is_odd(project: Project, tmp_path: Path) -> None:
     """Whatever the file contains, nothing breaks."""
-    config = project.load(builtins=True)
     for odd in ({}, {"hooks": None}, {"hooks": [1, {"name": None}, {"events": 3}]}, {"hooks": "x", "builtins": None}):
-        past = look_back(record_of(not_asked={"a": "did not match"}), odd, config)
+        past = look_back(record_of(not_asked={"a": "did not match"}), odd)
         assert [one.name for one in past.hooks][:1] == ["a"]

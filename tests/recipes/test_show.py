@@ -19,7 +19,7 @@ EFFECTS = {
     "conventional-commits": r"conventional-commits +deny",
     "no-commits-to-main": r"no-commits-to-main +deny",
     "no-verify": r"no-verify +deny",
-    "session-limits": r"rate-limit +asked\n +note: tool calls at most 500 times per session, then ask",
+    "session-limits": r"rate-limit +runs\n +note: tool calls at most 500 times per session, then ask",
     "event-log": r'event-log +no objection.*\n\{.*"hook_event_name": ?"PreToolUse"',
     "event-webhook": r"event-webhook +background .*POST http://127\.0\.0\.1:8080/events.*event-webhook answered later",
     "notify-bell": r"notify-bell +no objection",

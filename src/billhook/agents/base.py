@@ -331,6 +331,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Facts from its files about its trust in a project and in billhook's entries."""
     next_steps: tuple[tuple[Scope | Literal["any"], str], ...] = ()  # what to do after `install`, in which scope
     transcripts: str = ""  # the module that reads its transcripts
+    names_calls: bool = True  # its events have the ids of calls, as its transcripts have
     start: Callable[["Agent", str, str, Settings], Start] | None = None
     """How it is started for a canary, with the address of its model and a prompt; None: it needs an account."""
 

@@ -93,9 +93,13 @@ def disarm_effect(found: Analysis, protected: Protected) -> Effect | None:
         why = f"`billhook {verb}` is for the user: they can run it in their own terminal"
         return Effect("disarm", weight="heavy", why=why)
     found = _on_this_machine(found)
-    worst = min(hits(found, world, protected), key=lambda hit: (not hit.state, hit.doubtful), default=None)
+    found_hits = hits(found, world, protected)
+    worst = min(found_hits, key=lambda hit: (hit.compared, not hit.state, hit.doubtful), default=None)
     if worst:
-        return Effect("disarm", worst.path, weight="heavy" if worst.state else "normal", why=_reason(worst, protected))
+        effect = Effect(
+            "disarm", worst.path, weight="heavy" if worst.state else "normal", why=_reason(worst, protected)
+        )
+        return replace(effect, via=("git",)) if worst.compared else effect
     if any(_replaces_us(command, world.cwd) for command in found.commands):
         return Effect("disarm", why="This would remove or replace billhook, and with it every guard it runs")
     return None

@@ -84,6 +84,9 @@ def _hits(
         hits = [hit for touch in touches for hit in guarded.by_touch(touch)]
     if hits and kind not in ("", "remove") and not _is_prepared(guarded.text, kind):
         inside = {real: hit for hit in hits if root and (real := os.path.realpath(hit.path)).startswith(root + "/")}
+        if not guarded.compares:
+            yield from (msgspec.structs.replace(hit, compared=True) for hit in hits)
+            return
         kept = set(changed(root, kind, commit, list(inside))) if inside else set()
         hits = [hit for hit in hits if (real := os.path.realpath(hit.path)) not in inside or real in kept]
     yield from hits

@@ -45,6 +45,43 @@ def impact_of(effect: Effect, cwd: str) -> Impact | None:
     return look(effect, cwd) if look and not known else (effect, ())
 
 
+def depends_on_files(effect: Effect, cwd: str) -> bool:
+    """Whether that depends on uncommitted work, on the current branch or on a stash, which change every day."""
+    if (effect.weight == "heavy" and effect.kind != "disarm") or "ssh" in effect.via:
+        return False
+    if effect.kind == "disarm":
+        return effect.via == ("git",)
+    if effect.kind == "delete":
+        return effect.recursive and effect.weight == "normal" and effect.scope == "project" and _may_lose(effect, cwd)
+    if effect.kind == "discard":
+        return effect.weight != "light" and UNKNOWN not in effect.folder + effect.target
+    if effect.kind == "force-push":
+        return not effect.target
+    return effect.kind == "drop-recovery" and "stash" in effect.cause.split()
+
+
+def _may_lose(effect: Effect, cwd: str) -> bool:
+    """Whether a deletion in the project may take files that git can't restore: not all of it, and nothing generated."""
+    base, name = base_of(effect.target), posixpath.basename(effect.target)
+    if UNKNOWN in effect.target or not gitstate.GENERATED.isdisjoint(base.split("/")):
+        return False
+    is_part = has_pattern(effect.target) and name not in _EVERYTHING
+    wanted = effect.names or ((name,) if is_part else ())
+    if wanted and all(_matches(one, _JUNK) for one in wanted):
+        return False
+    found = gitstate.repository(base) or gitstate.repository(cwd)
+    root = found[0] if found else cwd
+    whole = _takes_all(effect) and (base == root or _holds_work(effect.target, cwd))
+    return not whole and not inside(effect.target, [f"{root}/.git"])
+
+
+def possible(effect: Effect) -> tuple[Effect | None, Effect]:
+    """The least and the most that such an effect may be."""
+    if effect.kind in ("discard", "drop-recovery", "disarm"):
+        return None, effect
+    return effect, replace(effect, weight="heavy")
+
+
 def _heavy(effect: Effect, *lost: str) -> Impact:
     return replace(effect, weight="heavy"), lost
 

@@ -65,6 +65,7 @@ class Hit(msgspec.Struct, frozen=True):
     path: str
     state: bool = False
     doubtful: bool = False
+    compared: bool = False  # git would change it if it differs, which was not compared
 
 
 class ProtectedIndex:
@@ -103,7 +104,7 @@ class ProtectedFiles:
         self.cwd, self.text = cwd, text
         self.dots = "dotglob" in text or "globdots" in text.lower().replace("_", "")
         self.listed = 0
-        self.folders = protected.folders
+        self.folders, self.compares = protected.folders, protected.compares
 
     @functools.cached_property
     def fed(self) -> bool:

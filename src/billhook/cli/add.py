@@ -247,9 +247,9 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
         return 1
     change.write(after)
     left = _approve(change, {*hooks}, of_project="/" in recipe.source)
-    waits = f"; {', '.join(left)} runs files of the project: `billhook trust` shows them"
+    waits = f"; {', '.join(left)} runs files of the project: review with `billhook trust`"
     lines = [
-        f"added to {change.shown}{waits if left else ', and approved'}",
+        f"added to {change.shown}{waits if left else ' and approved'}",
         "",
         "see it work:",
         *(f"  {visible(line)}" for line in shown),

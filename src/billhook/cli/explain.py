@@ -18,11 +18,11 @@ from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import complete_among, config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
-from billhook.config import explain, loader
+from billhook.config import explain, loader, replay
 from billhook.config.config import Config, as_data, kept
 from billhook.config.override import pause_of
 from billhook.core import strictjson, tools
-from billhook.core.answers import Answer, Decision, SkipReason
+from billhook.core.answers import Answer, Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest
@@ -220,6 +220,7 @@ def heading(event: Event) -> str:
 
 def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     word, colour = ("runs", "green") if one.runs else ("blocks", "red") if one.blocks else ("skipped", "yellow")
+    word = word if one.reached else "not reached"
     number = f"{place}" if one.order is not None else "-"
     yield from _headed(number, one.row.name, word, colour, one.reasons[0].why if one.reasons else "")
     yield from _reasons(one)
@@ -280,6 +281,8 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
         yield from screen.filled(f"{pause}: until then, objections don't count", 0)
     outlook = found.outlook
     yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
+    if outlook.decision is Decision.DENY:
+        return
     if outlook.gates:
         yield from screen.filled(f"blocked if any of these gates fails: {', '.join(outlook.gates)}", 0)
     if outlook.fail_open:
@@ -325,33 +328,31 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
-    past = explain.look_back(record, kept(Path(config.root), record.config), config)
-    screen.report(as_json, _past_screen(past), _past_data(past))
+    past = explain.look_back(record, kept(Path(config.root), record.config))
+    today = replay.Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).alone(record)
+    screen.report(as_json, _past_screen(past, today), _past_data(past, today))
     return True
 
 
-def _past_data(past: explain.Past) -> dict[str, Any]:
+def _past_data(past: explain.Past, today: replay.Judgement) -> dict[str, Any]:
     record, names = past.record, "name standing why? decided own said then"
     about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
         **screen.picked(record, about),
         "decided_by": past.by,
         **screen.picked(record, "failed_open judged duration_ms config?"),
-        "config_known": past.known,
-        "hooks": [
-            {**screen.picked(one, names), "today": None if one.today is None else screen.picked(one.today, "runs why?")}
-            for one in past.hooks
-        ],
+        "config_known": not past.unknown,
+        "hooks": [screen.picked(one, names) for one in past.hooks],
         "today": {
-            "added": past.added,
-            "removed": past.removed,
-            "verdict": outlook_data(past.today.outlook) if past.today is not None else None,
-            "not_known": past.untold,
+            "decision": today.word,
+            "by": today.by,
+            "reason": today.reason or None,
+            "not_known": [doubt.why for doubt in today.open],
         },
     }
 
 
-def _past_screen(past: explain.Past) -> Iterator[str]:
+def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
     event, record = explain.event_of(past.record), past.record
     title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", screen.width())
     yield click.style(title, bold=True)
@@ -379,7 +380,7 @@ def _past_screen(past: explain.Past) -> Iterator[str]:
     if record.failed_open and record.judged:
         yield f"{counted(record.failed_open, 'hook')} failed open"
     yield ""
-    yield from _today(past)
+    yield from _today(past, today)
 
 
 def _silent(one: explain.Considered) -> bool:
@@ -431,23 +432,14 @@ def _decision(past: explain.Past) -> str:
     return f"{what}{by}{did}, after {record.duration_ms:.1f} ms"
 
 
-def _today(past: explain.Past) -> Iterator[str]:
+def _today(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
+    """What the rules of today would decide: `billhook replay` for one event."""
     yield click.style("Today", bold=True)
-    lines = [f"{name}: removed" for name in past.removed]
-    lines += [f"{one.name}: {text}" for one in past.hooks if (text := _outcome(one))]
-    lines += [f"{name}: added" for name in past.added]
-    if past.today is not None:
-        lines.append(verdict_line(past.today.outlook, past.today.event))
-    lines += [f"not known: {text}" for text in past.untold]
+    same = " (the same)" if today.word == replay.judged_then(past.record).word else ""
+    by = f", by {', '.join(today.by)}" if today.by else ""
+    lines = [] if today.open else [f"verdict: {today.word.replace('_', ' ')}{by}{same}"]
+    lines += [f"reason: {today.reason}"] if today.reason and not same and not today.open else []
+    lines += [f"not known: the verdict: {doubt.why}" for doubt in today.open]
+    lines += [f"not known: the configuration of that time: {past.unknown}"] if past.unknown else []
     for line in lines:
         yield from screen.hanging(line, 2)
-
-
-def _outcome(one: explain.Considered) -> str:
-    """What would happen to a hook today, where that differs from what happened then."""
-    if one.today is None:
-        return ""
-    if one.standing in ("asked", "background") and not one.today.runs:
-        return f"would be skipped: {one.today.why}"
-    by_itself = one.standing == "not asked" or one.word in (SkipReason.CONDITION_FALSE, SkipReason.CONDITION_RAISED)
-    return "would run" if by_itself and one.today.runs else ""

@@ -4,6 +4,7 @@ A case describes one event (`bash`, `write`, `read`, `prompt` or a whole `event`
 This module reads cases and compares them with verdicts; it runs nothing.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -11,7 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.config.nodes import FieldNodes, Node
+from billhook.config import sources
+from billhook.config.nodes import FieldNodes, Node, read_text
 from billhook.core import strictjson
 from billhook.core.answers import UNSET, Status, Verdict
 from billhook.core.events import EVENTS
@@ -27,6 +29,7 @@ _KINDS: Final = {
     **dict.fromkeys(("after", "effects"), list),
 }
 _WORDS: Final = {str: "a string", dict: "a mapping", list: "a list"}
+SUFFIXES: Final = (".hooktest.yaml", ".hooktest.yml")  # files that contain only test cases
 _EXAMPLE: Final = 'for example `- {bash: "git push", expect: ask, by: push-gate}`'
 
 
@@ -63,6 +66,38 @@ def read_cases(node: Node | None, file: str) -> tuple[list[Case], list[Finding]]
     return cases, findings
 
 
+def cases_in(path: str) -> tuple[list[Case], list[Finding]]:
+    """The cases of one file: a hooks.yaml, or a file of cases (a list, or a mapping with `tests`)."""
+    try:
+        read = read_text(sources.read_bytes(path), path)
+    except (OSError, ValueError) as error:
+        why = (getattr(error, "strerror", "") or str(error)).lower()
+        return [], [Finding("BH101", f"it can't be opened: {why}", path, 1, 1, "check the path")]
+    found = list(read.findings)
+    node = read.node
+    if node is not None and isinstance(node.value, FieldNodes):
+        others = [key for key, _ in node.value if key.value != "tests"] if path.endswith(SUFFIXES) else []
+        hint = "put the rules into hooks.yaml, and the cases below `tests`"
+        found += [Finding("BH202", f"unknown key `{key.value}`", path, key.line, key.column, hint) for key in others]
+        node = node.value.get("tests")
+    cases, wrong = read_cases(node, path)
+    return cases, [*found, *wrong]
+
+
+def case_files(files: Iterable[str], folders: Iterable[str]) -> list[str]:
+    """The files that may contain cases: the YAML files among those with hooks, and `*.hooktest.yaml` beside them."""
+    own = [file for file in files if file.endswith((".yaml", ".yml"))]
+    places = dict.fromkeys([*(os.path.dirname(file) for file in own), *folders])
+    beside = [
+        os.path.join(folder, name)
+        for folder in places
+        if os.path.isdir(folder)
+        for name in sorted(os.listdir(folder))
+        if name.endswith(SUFFIXES)
+    ]
+    return list(dict.fromkeys([*own, *beside]))
+
+
 def _wrong(node: Node) -> Iterator[tuple[str, str, Node, str]]:
     """What is wrong with one case: code, message, place and hint."""
     if not isinstance(node.value, FieldNodes):
@@ -96,10 +131,19 @@ def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
             re.compile(value)
         except re.error as error:
             yield "BH206", f"`{name}` is not a regular expression: {error}", node, "escape its special characters"
+    if name == "files":
+        bad = [key for key, text in value.items() if not _is_inside(key) or not isinstance(text, str)]
+        if bad:
+            hint = 'for example `files: {src/a.py: "x = 1\\n"}`'
+            yield "BH206", f"`files` must be paths below the project, with their content: `{bad[0]}`", node, hint
     if name == "after":
         bad = [one for one in value if not isinstance(one, dict) or len([key for key in CALLS if key in one]) != 1]
         if bad:
             yield "BH203", "`after` must be a list of calls", node, 'for example `after: [{bash: "cat .env"}]`'
+
+
+def _is_inside(path: str) -> bool:
+    return bool(path.strip()) and not os.path.isabs(path) and ".." not in path.split("/") and "\0" not in path
 
 
 def event_of(case: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,14 +113,17 @@ class OnPaths(msgspec.Struct, frozen=True):
         if not self.read and _writes_nothing(ctx):
             return  # most calls: no effects need to be computed
         globs = {"read": self.read, "write": self.write}
-        for path, use in path_globs.used(ctx.event):
+        for path, use in path_globs.used(ctx.event, self.folder):
             if globs[use] and path_globs.selects(globs[use], path, self.folder):
                 yield path
 
     def why(self, ctx: Context) -> str:
-        used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event)))
-        named = f"`{used[0]}`{f' and {len(used) - 1} more' if used[1:] else ''}" if used else "no file"
-        return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
+        used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event, self.folder)))
+        globs = f"`paths: {', '.join(dict.fromkeys((*self.read, *self.write)))}`"
+        if not used:
+            return f"the call reads or writes no file ({globs})"
+        more = f" and {len(used) - 1} more do" if used[1:] else " does"
+        return f"`{used[0]}`{more} not match {globs}"
 
 
 def _writes_nothing(ctx: Context) -> bool:
@@ -315,6 +318,7 @@ class NotAgain(msgspec.Struct, frozen=True):
     cooldown: float
     folder: str
     state: FileState
+    clock: Callable[[], float] = time.time
 
     def __call__(self, ctx: Context) -> bool:
         free: list[bool] = []
@@ -322,7 +326,7 @@ class NotAgain(msgspec.Struct, frozen=True):
         def change(record: Value | None) -> Value | None:
             turn = _turn(record, ctx)
             free.append(self._is_free((record or {}).get(self.hook), turn))
-            return {**(record or {}), self.hook: {"at": time.time(), "turn": turn}} if free[0] else None
+            return {**(record or {}), self.hook: {"at": self.clock(), "turn": turn}} if free[0] else None
 
         self.state.update(_RUNS, self._key(ctx), change)
         return free[0]
@@ -346,7 +350,7 @@ class NotAgain(msgspec.Struct, frozen=True):
     def _is_free(self, last: Any, turn: str) -> bool:
         if not isinstance(last, dict):
             return True
-        return not self._ran(last, turn) and not 0 <= time.time() - float(last.get("at", 0)) < self.cooldown
+        return not self._ran(last, turn) and not 0 <= self.clock() - float(last.get("at", 0)) < self.cooldown
 
     def _ran(self, last: Any, turn: str) -> bool:
         return bool(self.once) and (self.once != "turn" or last.get("turn") == turn)

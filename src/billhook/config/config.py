@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from billhook import __version__
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import (
@@ -169,7 +170,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _session_notes(self) -> "Iterator[Observer]":
         """Records when sessions begin and how many prompts they had, if a hook needs it."""
-        asking = [one for one in self.entries if one.hook is not None and _needs_notes(one.declared)]
+        asking = [one for one in self.entries if one.hook is not None and needs_notes(one.declared)]
         if asking and self.knowing is not None:
             from billhook.builtins.session_notes import SessionNotes
 
@@ -187,7 +188,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Recording(self, filled("event-logger", settings.options), self.knowing)
 
 
-def _needs_notes(declared: Declared) -> bool:
+def needs_notes(declared: Declared) -> bool:
+    """Whether a hook depends on the start of a session or on its prompts."""
     limited = isinstance(declared.action, Say) and declared.action.limit > 0
     return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)
 
@@ -367,11 +369,14 @@ def content(config: "Config") -> dict[str, Any]:
     builtins = {
         name: {"enabled": one.enabled, "options": filled(name, one.options)} for name, one in config.builtins.items()
     }
+    guards = (hook.run for hook in config.hooks if hook.source.layer == "built-in" and hasattr(hook.run, "settings"))
     return {
         "v": VERSION,
+        "version": __version__,
         "project": config.project,
         "parallel": config.parallel,
         "builtins": builtins,
+        "allowed": [str(rule) for guard in guards for rule in guard.settings.allowed],  # by the user's rules
         "hooks": [as_data(row) for row in rows(config)],
     }
 

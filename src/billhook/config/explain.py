@@ -35,7 +35,7 @@ from billhook.store.log.record import OutcomeRecord, Record
 
 Failed = Literal[
     "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if",
-    "effect", "after_effect", "paths", "branch", "when", "once", "cooldown", "background",
+    "effect", "after_effect", "paths", "branch", "when", "once", "cooldown", "background", "not reached",
 ]  # fmt: skip
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
 _ON_FAILURE = {"deny": "the action is denied", "ask": "the user is asked", "allow": "the action continues"}
@@ -70,6 +70,16 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def runs(self) -> bool:
         return not self.reasons
+
+    @property
+    def reached(self) -> bool:
+        """False: it would run, but an earlier hook ends the run."""
+        return not any(reason.condition == "not reached" for reason in self.reasons)
+
+    @property
+    def answers_later(self) -> bool:
+        """It runs in the background: its answer never changes the verdict."""
+        return self.row.declared is not None and self.row.declared.background
 
     @property
     def silent(self) -> bool:
@@ -125,10 +135,39 @@ def explain(config: Config, event: Event) -> Explanation:
             wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event, config))
+    wanted = _without_unreached(wanted, event, config)
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
     places = enumerate(wanted, 1)
     hooks = tuple(replace(one, order=place) if one.runs or one.blocks else one for place, one in places)
     return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel)
+
+
+def _without_unreached(hooks: list[Explained], event: Event, config: Config) -> list[Explained]:
+    """The same hooks; if an earlier hook certainly denies, that is the reason why the engine skips the later ones."""
+    waves = _waves(hooks, event) if config.parallel else {one.row.name: place for place, one in enumerate(hooks)}
+    first = min((one for one in hooks if _denies(one, event)), key=lambda one: waves[one.row.name], default=None)
+    if first is None:
+        return hooks
+    why = Reason("not reached", f"`{first.row.name}` denies")
+    after = [one.runs and not one.row.always and waves[one.row.name] > waves[first.row.name] for one in hooks]
+    return [
+        replace(one, reasons=(why,), answer=None, notes=()) if unreached else one
+        for one, unreached in zip(hooks, after, strict=True)
+    ]
+
+
+def _denies(one: Explained, event: Event) -> bool:
+    """Whether it certainly ends the run. At an event that keeps the agent going, a deny does not."""
+    if one.blocks or event.block is Block.KEEP_GOING:
+        return one.blocks and event.gates
+    return one.answer is not None and one.answer.objects and not one.answers_later
+
+
+def _waves(hooks: Sequence[Explained], event: Event) -> dict[str, int]:
+    """For hooks that run in parallel: the group in which each runs. Later groups are skipped after a deny."""
+    steps = [Step(hook, one.row.name, event.hook_event_name) for one in hooks if one.runs for hook in one.row.hooks[:1]]
+    places = {step.name: place for place, wave in enumerate(Plan([]).waves(steps)) for step in wave}
+    return {one.row.name: places.get(one.row.name, 0) for one in hooks}
 
 
 def _for_other_events(row: HookRow, event: Event, config: Config) -> Explained:
@@ -357,9 +396,9 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
 def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     hooks = [one for one in hooks if not one.row.shadow]
     known = [(one.row.name, Decision.DENY) for one in hooks if one.blocks and event.gates]
-    known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None]
+    known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None and not one.answers_later]
     strictest = max((decision for _, decision in known), key=_STRICTNESS.__getitem__, default=Decision.NONE)
-    running = [one for one in hooks if one.runs]
+    running = [one for one in hooks if one.runs and not one.answers_later]
     unknown = tuple(one.row.name for one in running if one.answer is None)
     can_fail = [one for one in running if one.failure and event.gates and not one.silent]
     return Outlook(
@@ -372,8 +411,8 @@ def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     )
 
 
-# A past decision: what each hook did, why the others were skipped, and what would happen today. It comes from the
-# record, the configuration that was kept with it, and today's configuration.
+# A past decision: what each hook did, and why the others were skipped. It comes from the record, and from the
+# configuration that was kept with it.
 
 
 Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
@@ -394,7 +433,6 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     decided: bool = False  # its answer became the decision, or a part of it
     own: bool = False  # it was a hook of the calling program, which is in no file
     then: Row | None = None  # how it was configured; None: not known
-    today: Explained | None = None  # what would happen to it today, at the same event
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
@@ -403,28 +441,12 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
     hooks: tuple[Considered, ...]  # those in the record, in their order; then those that were skipped
     by: tuple[str, ...]  # the hooks whose answers became the decision
-    known: bool  # the configuration of that time is known
-    today: Explanation | None = None  # the same event under today's configuration; None where that is not known
-    untold: tuple[str, ...] = ()  # what is not known, and why
-
-    @property
-    def removed(self) -> tuple[str, ...]:
-        """Hooks that are no longer configured for such an event."""
-        return tuple(one.name for one in self.hooks if one.today is None and not one.own) if self.today else ()
-
-    @property
-    def added(self) -> tuple[str, ...]:
-        """Hooks of a file that would run today and are not in the record."""
-        met = {one.name for one in self.hooks}
-        running = [one.row for one in self.today.hooks if one.runs] if self.today else []
-        return tuple(row.name for row in running if row.name not in met and row.layer != "built-in")
+    unknown: str = ""  # why the configuration of that time is not known; empty if it is
 
 
-def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) -> Past:
-    """Compare a record with the configuration that was kept for it, if there is one, and with today's."""
+def look_back(record: Record, kept: Mapping[str, Any] | None) -> Past:
+    """What happened, from a record and the configuration that was kept for it, if there is one."""
     event, then_rows = event_of(record), rows_of(kept)
-    today, untold = _today(record, event, config)
-    outlooks = {one.row.name: one for one in today.hooks} if today is not None else {}
     by = decided_by(record)
     hooks = [
         replace(
@@ -432,23 +454,11 @@ def look_back(record: Record, kept: Mapping[str, Any] | None, config: Config) ->
             decided=one.name in by and one.standing == "asked",
             own=_is_own(one.name, record, None if kept is None else then_rows),
             then=then_rows.get(one.name),
-            today=outlooks.get(one.name),
         )
         for one in _considered(record, then_rows, event)
     ]
-    untold += [f"`{one.name}` today: it was a hook of the calling program" for one in hooks if one.own]
-    if kept is None:
-        not_kept = f"the configuration of that time: {record.config[:12]} was not kept"
-        not_named = "the configuration of that time: the record does not name it"
-        untold.insert(0, not_kept if record.config else not_named)
-    return Past(
-        record=record,
-        hooks=tuple(hooks),
-        by=by,
-        known=kept is not None,
-        today=today,
-        untold=tuple(untold),
-    )
+    gone = f"{record.config[:12]} was not kept" if record.config else "the record does not name it"
+    return Past(record=record, hooks=tuple(hooks), by=by, unknown="" if kept is not None else gone)
 
 
 # -- what happened
@@ -529,9 +539,6 @@ def wants(row: Row, event: str) -> bool:
     return not events or (isinstance(events, list) and event in events)
 
 
-# -- the same event today
-
-
 def event_of(record: Record) -> Event | None:
     """The event of a record, as far as the log has it; None: the log does not have enough of it."""
     if record.tool is not None and not isinstance(record.input, Mapping):
@@ -540,17 +547,3 @@ def event_of(record: Record) -> Event | None:
         return parse(record.payload)
     except BillhookError:
         return None
-
-
-def _today(record: Record, event: Event | None, config: Config) -> tuple[Explanation | None, list[str]]:
-    if event is None:
-        why = "the log does not have its input" if record.input is None else "its input is not a valid event today"
-        return None, [f"today's verdict: {why}"]
-    untold = []
-    if record.redacted:
-        strings = "1 string was" if record.redacted == 1 else f"{record.redacted} strings were"
-        untold.append(f"whether rules match the whole input: {strings} redacted")
-    try:
-        return explain(config, event), untold
-    except Exception as error:  # the input in a log may be one that no hook ever received
-        return None, [f"today's verdict: {type(error).__name__}: {error}"]

@@ -241,16 +241,43 @@ def _gone() -> UsageError:
     return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
+Instead = Mapping[str, bytes | None]
+"""Other contents of a project's files, by path; None: the file is missing."""
+
+
+def load_instead(cwd: str, instead: Instead, files: Iterable[str] = (), *, host: str = "") -> Config:
+    """The configuration of a folder with other contents of some files, all hooks approved. For verbs that run none of
+    them; it is not cached."""
+    env = client_env.environ()
+    request = _LoadRequest(cwd, tuple(files), "all", host).within(env)
+    return _Loading(request, standing(cwd), env, instead).config()
+
+
+def _replaced(found: sources.FoundSources, instead: Instead) -> sources.FoundSources:
+    files = [file for file in found.files if instead.get(file.path, b"") is not None]
+    known = {file.path for file in found.files}
+    new = [path for path, text in instead.items() if text is not None and path not in known]
+    files += [sources.SourceFile(path, "project", found.project) for path in new]
+    return replace(found, files=tuple(sorted(files, key=lambda file: LAYERS.index(file.layer))))
+
+
 class _Loading:
     """One load."""
 
-    def __init__(self, request: _LoadRequest, folder: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, request: _LoadRequest, folder: str, env: Mapping[str, str], instead: Instead | None = None
+    ) -> None:
         explicit = [client_env.abspath(file) for file in request.files]
         self.found = sources.find(os.path.realpath(folder), files=explicit, layers=request.layers)
+        if instead:
+            self.found = _replaced(self.found, instead)
         self.root, self.trust, self.with_builtins = state_root(request.home), request.trust, request.builtins
         self.approvals, self.state = Approvals(self.root), FileState(self.root)
         self.values = Values(env)
-        self.reads = [shapes.read_file(file.path, file.layer, file.folder) for file in self.found.files]
+        texts = instead or {}
+        self.reads = [
+            shapes.read_file(file.path, file.layer, file.folder, texts.get(file.path)) for file in self.found.files
+        ]
         host = request.host
         self.in_agent = isinstance(host, Speaker) and host.name in AGENTS
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
@@ -515,7 +542,7 @@ def standing(folder: str) -> str:
 def notes(config: "Config", host: str = "") -> list[str]:
     """At most one line each about hooks that are not approved, hooks that Claude Code runs itself, problems in the
     files, and approvals that are ignored."""
-    from billhook.config.installation import is_claudes
+    from billhook.config.installation import adopting_command, is_claudes
     from billhook.config.notices import listed_names
 
     found = []
@@ -526,9 +553,10 @@ def notes(config: "Config", host: str = "") -> list[str]:
         found.append(f"{hooks} not approved and did not run: {names} (`billhook trust` shows {them})")
     if claudes:
         hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
-        moves = f"(`billhook install claude --adopt` moves {them} to billhook)"
+        moving = dict.fromkeys(filter(None, (adopting_command(entry.declared) for entry in claudes)))
+        moves = f" (`{'`, `'.join(moving)}` moves {them} to billhook)" if moving else ""
         why = f"because Claude Code runs {them} itself"
-        found.append(f"{hooks} in Claude Code's settings did not run here, {why} {moves}")
+        found.append(f"{hooks} in Claude Code's settings did not run here, {why}{moves}")
     if problems := config.problems:
         first = f"{'the first: ' * (len(problems) > 1)}{problems[0].place}: {problems[0].message}"
         there = f"{counted(len(problems), 'problem')} in the configuration: {first}"

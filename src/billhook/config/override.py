@@ -37,7 +37,7 @@ _MOST: Final = 64  # denied calls that are remembered
 _REMEMBERED: Final = 86400.0
 _LONGEST_CALL: Final = 300
 _LARGEST: Final = 64 << 10
-_COMMENT: Final = "description"  # for people: agents word it anew when they repeat a call
+_COMMENT: Final = "description"  # for people: agents word it again when they repeat a call
 
 
 # -- one call

@@ -49,12 +49,12 @@ _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers"
 _LOSSES: Final = frozenset({"BH104", "BH106", "BH107"})  # findings after which a part of the file is missing
 
 
-def read_file(file: str, layer: Layer, folder: str) -> FileRead:
-    """Read one file. Never raises for its content."""
+def read_file(file: str, layer: Layer, folder: str, text: bytes | None = None) -> FileRead:
+    """Read one file. Never raises for its content. `text`: a content that is used instead."""
     source = sources.SourceFile(file, layer, folder)
     try:
         largest = sources.LARGEST_OF_A_PROJECT if needs_consent(layer) else sources.LARGEST
-        text = sources.read_bytes(file, largest)
+        text = sources.read_bytes(file, largest) if text is None else text
     except (OSError, ValueError) as error:
         finding = _not_opened(file, error)
         return FileRead(source=source, findings=(finding,), readable=False, says_gate=True, lost_permissions=True)

@@ -40,22 +40,24 @@ _MOST_WORDS: Final = 200
 _MOST_BELOW: Final = 5_000  # files of a folder that are compared with the globs
 
 
-def used(event: Event) -> Iterator[tuple[str, Use]]:
-    """The files that a tool call would read or write. Of a folder that is searched or removed, the files below it."""
+def used(event: Event, project: str) -> Iterator[tuple[str, Use]]:
+    """The files that a tool call would read or write. Of a folder that is searched or removed, the files below it; of
+    one that contains the project, only those of the project."""
     for effect in getattr(event, "effects", ()):
         use = _USES.get(effect.kind)
         if use is not None and effect.target.startswith("/") and UNKNOWN not in effect.target:
             yield effect.target, use
             if effect.recursive:
-                yield from ((path, use) for path in _below(effect))
+                yield from ((path, use) for path in _below(effect, project))
     for command in getattr(event, "commands", ())[:_MOST_COMMANDS]:
         yield from _named(command)
 
 
-def _below(effect: Effect) -> Iterator[str]:
+def _below(effect: Effect, project: str) -> Iterator[str]:
+    top = project if _is_below(project, effect.target) else effect.target
     skip_hidden = not _SKIP_HIDDEN.isdisjoint(effect.via)
     count = 0
-    for folder, folders, names in os.walk(effect.target):
+    for folder, folders, names in os.walk(top):
         folders[:] = [name for name in folders if name != ".git" and not (skip_hidden and name.startswith("."))]
         for name in names:
             count += 1
@@ -82,9 +84,20 @@ def _is_git(command: Command) -> bool:
     return command.name == "git"
 
 
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # a link that can't be read
+        return path
+
+
 def selects(globs: Sequence[str], path: str, folder: str) -> bool:
     """Whether the last glob that matches a path has no `!`. Where all have one, every other path is selected."""
-    names = [path_segments(name) for name in dict.fromkeys((path, os.path.realpath(path)))]
+    names = [path_segments(name) for name in dict.fromkeys((path, _real(path)))]
     chosen = all(text.startswith("!") for text in globs)
     for text in globs:
         if any(_matches(text.removeprefix("!"), name, folder) for name in names):

@@ -24,3 +24,4 @@ class Protected(msgspec.Struct, frozen=True, eq=False):
     elsewhere: tuple[str, ...] = ()  # approved files of other projects
     approved: tuple[str, ...] = ()
     """Approved files of this project, those of `elsewhere` left out: git commands must not change them unseen."""
+    compares: bool = True  # whether git commands are compared with the repository as it is now

@@ -1,6 +1,7 @@
 """Codex's transcripts: `sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl`."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from billhook.agents.transcripts import CallResult, Found, TranscriptCall, Trans
 
 _FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")
+_SHELLS: Final = ("exec_command", "shell", "shell_command", "container.exec")  # hooks get these as Bash
 _SERVICES: Final = ("web_search_call", "image_generation_call")
 _REFUSED: Final = ("unsupported call", "unsupported custom tool call", "failed to parse function arguments")
 _STOPPED: Final = "aborted by user"  # the beginning of a result that is not from the tool
@@ -84,7 +86,8 @@ def _found(said: _Payload, time: str, session: str, agent: str, cwd: str) -> Ite
         yield TranscriptCall(
             id=id_,
             tool=said.name or said.type.removesuffix("_call"),
-            input=_arguments(said),
+            input=(given := _arguments(said)),
+            shell=_shell(said, given),
             time=time,
             session=session,
             agent=agent,
@@ -100,3 +103,14 @@ def _arguments(said: _Payload) -> Mapping[str, Any]:
     if isinstance(said.action, dict):
         return said.action
     return {"input": said.input} if isinstance(said.input, str) else {}
+
+
+def _shell(said: _Payload, given: Mapping[str, Any]) -> str:
+    """The line of a shell call: `cmd`, or the last word of `bash -lc LINE`."""
+    if said.type != "local_shell_call" and said.name not in _SHELLS:
+        return ""
+    command = given.get("cmd") or given.get("command")
+    if not isinstance(command, list):
+        return command if isinstance(command, str) else ""
+    words = [str(word) for word in command]
+    return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else shlex.join(words)

@@ -1,13 +1,7 @@
 """`billhook doctor --coverage`: the tool calls in an agent's transcripts, compared with the event log."""
 
-import os
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from datetime import datetime
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -15,12 +9,12 @@ import click
 import msgspec
 
 from billhook.agents.base import Agent
-from billhook.agents.transcripts import CallResult, TranscriptCall, TranscriptFile, TranscriptLines
+from billhook.agents.transcripts import PastCall, TranscriptCall, TranscriptScan
 from billhook.cli.doctor.entries import DoctorFinding
+from billhook.cli.replay import shown_call
 from billhook.cli.screen import filled, picked, width, with_shown_paths
 from billhook.cli.times import local, shown_time
-from billhook.config import sources
-from billhook.config.loader import standing
+from billhook.config import replay
 from billhook.core.text import counted, one_line
 from billhook.store.files import log_folder
 from billhook.store.log.reader import LogReader
@@ -52,11 +46,8 @@ class LoggedCalls:
         self._came: dict[str, list[_Came]] = {}
         """Logged calls by id. Local models use the same ids again and again."""
         self.sessions: set[str] = set()
-        self.asking: set[str] = set()  # sessions with a PreToolUse
-        self.agents: set[str] = set()  # subagents with a PreToolUse
+        self.asking: set[str] = set()  # sessions and subagents with a PreToolUse
         self.first = ""  # the oldest record of this agent
-
-        self.ends: dict[str, tuple[str, str]] = {}  # the first and last record of each session
 
     def read(self, project: str) -> None:
         """Read the log of one more project. Raises StoreError."""
@@ -64,20 +55,14 @@ class LoggedCalls:
             return
         self.projects.add(project)
         for entry in LogReader(log_folder(self._root, project), self._root).forward(Wanted(project=project)):
-            self._add(entry.record)
+            if entry.record.host in self._as:
+                self._add(entry.record)
 
     def _add(self, record: Record) -> None:
-
-        if record.host not in self._as:
-            return
         self.first = min(self.first or record.time, record.time)
         self.sessions.add(record.session_id)
-        began, _ = self.ends.get(record.session_id, (record.time, ""))
-        self.ends[record.session_id] = began, record.time
         if record.event in _BEFORE:
-            self.asking.add(record.session_id)
-            if record.agent_id:
-                self.agents.add(record.agent_id)
+            self.asking.update(filter(None, (record.session_id, record.agent_id)))
         if record.event in _AROUND and record.tool_use_id:
             came = self._came.setdefault(record.tool_use_id, [])
             kind: Kind = "judged" if record.judged else "unjudged"
@@ -115,8 +100,8 @@ class Reasons:
         keeping = [one.text for one in findings if not one.well and one.about in ("installed", "trust", "daemon")]
         self._now = f"; now: {keeping[0]}" if keeping else ""
 
-    def why(self, call: TranscriptCall, *, ended: bool) -> str:
-        """The likeliest reason. `ended`: the transcript has the tool's result."""
+    def why(self, call: TranscriptCall) -> str:
+        """The likeliest reason."""
         host, seen = self._host, self._seen
         if call.elsewhere:
             return "it runs on the model provider's servers, where no hook runs"
@@ -128,25 +113,15 @@ class Reasons:
             return f"no event of {host.title} was ever logged here{self._now}"
         if call.time < seen.first:
             return f"before {host.title} first called billhook here"
+        if call.agent and call.agent not in seen.asking and call.session in seen.asking:
+            return "in a subagent that never called billhook"
         if call.session in seen.asking:
-            return self._in_a_logged_session(call, ended)
+            return "other calls of that session were judged; this one was stopped, or its hook failed to run"
         if call.session in seen.sessions:
             missing = self._events and "PreToolUse" not in self._events
             because = f": {host.spellings['PreToolUse']} is not among the installed events" if missing else ""
             return f"that session called billhook for other events, but not before tool calls{because}"
         return f"that session never called billhook{self._now or _COMMON}"
-
-    def _in_a_logged_session(self, call: TranscriptCall, ended: bool) -> str:
-        began, last = self._seen.ends[call.session]
-        if call.agent and call.agent not in self._seen.agents:
-            return "in a subagent that never called billhook"
-        if call.time < began:
-            return "before that session read the entries"
-        if call.time > last:
-            return "after the last logged event of that session: entries were removed or disabled, or it ended"
-        if not ended:
-            return "it was stopped before or while it ran"
-        return "other calls of that session were judged; the hook could not start, or timed out"
 
 
 _COMMON: Final = (
@@ -157,7 +132,6 @@ _COMMON: Final = (
 
 # `billhook doctor --coverage`:
 MOST_SHOWN: Final = 1000  # unseen calls that are listed; the others are only counted
-_STILL_OPEN: Final = 600.0  # seconds after the last write to a transcript in which a call may still get its result
 _MOST_LOGS: Final = 50  # logs of other projects that are read, for sessions that changed the project
 
 
@@ -174,7 +148,8 @@ class Coverage(msgspec.Struct, kw_only=True):
     not_run: int = 0  # the agent refused these itself (unknown tool, invalid input): it runs no hook
     open: int = 0  # in progress
     unseen: int = 0
-    shown: list[tuple[TranscriptCall, str]] = []  # the first unseen calls, each with the likely reason
+    stopped: int = 0  # of those unseen, how many today's rules would have stopped
+    shown: list[tuple[Record, str]] = []  # the first unseen calls, each with the likely reason
     reasons: Counter[str] = msgspec.field(default_factory=Counter)
     unread: int = 0  # lines that could not be read
     bytes: int = 0
@@ -186,118 +161,64 @@ class Coverage(msgspec.Struct, kw_only=True):
 
 
 def compared(
-    host: Agent,
-    project: str,
-    root: Path,
-    why: Callable[[LoggedCalls], Reasons],
-    since: str = "",
-    now: float | None = None,
-) -> Coverage:
+    host: Agent, project: str, root: Path, why: Callable[[LoggedCalls], Reasons], since: str = ""
+) -> Coverage:  # fmt: skip
     """Compare transcripts and log. `since`: a time in the format of records. Raises StoreError."""
-    comparison = _Comparison(host, project, root, since)
-    newest = datetime.fromisoformat(since).timestamp() if since else 0.0
-    transcripts = import_module(host.transcripts).transcripts
-    for one in transcripts(project, lambda folder: project_of(folder) == project, newest):
-        comparison.take(one, now if now is not None else time.time())
-    return comparison.finish(why)
-
-
-@cache
-def project_of(folder: str) -> str:
-    """The project to which a folder belongs, also if the folder was removed."""
-    return sources.find(standing(folder), layers=("project", "local")).project
+    comparison = _Comparison(host, project, root)
+    scan = TranscriptScan(host, project, lambda folder: replay.project_of(folder) == project, since)
+    for one in scan:
+        comparison.take(one)
+    return msgspec.structs.replace(comparison.finish(why), **picked(scan, "transcripts unread bytes"))
 
 
 class _Comparison:
     """The comparison of all transcripts of a project with the log."""
 
-    def __init__(self, host: Agent, project: str, root: Path, since: str) -> None:
+    def __init__(self, host: Agent, project: str, root: Path) -> None:
         self.seen = LoggedCalls(root, host.name)
         self.seen.read(project)
         self.result = Coverage(host=host)
-        self._since, self._project = since, project
+        self._project = project
         self._known: set[tuple[str, str]] = set()
         self._sessions: set[str] = set()
-        self._open: dict[tuple[str, str], tuple[TranscriptCall, bool]] = {}
-        """Calls that are not in the log so far, and whether they ended."""
+        self._unseen: dict[tuple[str, str], PastCall] = {}
 
-    def take(self, transcript: TranscriptFile, now: float) -> None:
-        """Read one file. Only the ids of judged calls are kept."""
-        lines = TranscriptLines(transcript.path)
-        waiting: dict[str, TranscriptCall] = {}
-        for found in transcript.read(lines):
-            if isinstance(found, CallResult):
-                call = waiting.pop(found.id, None)
-                self.result.not_run += call is not None and found.came == "refused"
-                if call is not None and found.came != "refused":
-                    self._open[call.id, call.time] = call, found.came == "ran"
-            elif found.time >= self._since[: len(found.time)]:
-                self._call(found, waiting)
-        result = self.result
-        result.transcripts += 1
-        result.unread += lines.unread
-        result.bytes += lines.bytes
-        written = 0.0
-        with suppress(OSError):
-            written = os.stat(transcript.path).st_mtime
-        if now - written < _STILL_OPEN:
-            result.open += len(waiting)
-        else:
-            self._open |= {(call.id, call.time): (call, False) for call in waiting.values()}
-
-    def _call(self, call: TranscriptCall, waiting: dict[str, TranscriptCall]) -> None:
-        """A forked session repeats earlier calls under its own id. Copies count as one call, judged if any copy is."""
-        key = (call.id, call.time)
-        again = key in self._known
-        if again and key not in self._open:
+    def take(self, one: PastCall) -> None:
+        """Copies of a call count as one, judged if any copy is."""
+        call, again = one.call, one.key in self._known
+        if again and one.key not in self._unseen:
             return
-        self._known.add(key)
+        self._known.add(one.key)
         self._sessions.add(call.session)
-        elsewhere = project_of(call.cwd) if call.cwd else self._project
+        elsewhere = replay.project_of(call.cwd) if call.cwd else self._project
         if elsewhere != self._project and len(self.seen.projects) < _MOST_LOGS:
             self.seen.read(elsewhere)  # a session that changed the project is logged there, too
         self.result.calls += not again
-        came = self.seen.taken(call)
-        if came is not None:
+        came: str = self.seen.taken(call) or {"refused": "not_run", "open": "open"}.get(one.came, "")
+        if came and not (again and came in ("not_run", "open")):
             setattr(self.result, came, getattr(self.result, came) + 1)
-            self._open.pop(key, None)
-        elif call.elsewhere:
-            self._open[key] = call, True  # its result has another form, and is not needed
+            self._unseen.pop(one.key, None)
         elif not again:
-            waiting[call.id] = call
+            self._unseen[one.key] = one
 
     def finish(self, why: Callable[[LoggedCalls], Reasons]) -> Coverage:
         result, reasons = self.result, why(self.seen)
-        for call, ended in self._open.values():
-            text = reasons.why(call, ended=ended)
-            result.unseen += 1
+        records = []
+        for one in self._unseen.values():
+            text = reasons.why(one.call)
             result.reasons[text] += 1
+            records.append(replay.record_of(one, result.host, self._project))
             if len(result.shown) < MOST_SHOWN:
-                result.shown.append((call, text))
-        result.sessions, result.first = len(self._sessions), self.seen.first
+                result.shown.append((records[-1], text))
+        result.stopped = replay.replay(records, replay.Judges()).stopped
+        result.unseen, result.sessions, result.first = len(records), len(self._sessions), self.seen.first
         return result
-
-
-def shortly(call: TranscriptCall) -> str:
-    """The call in one line, without secrets."""
-    from billhook.store.redaction import Redactor
-
-    given = call.input
-    value = next((given[key] for key in _TELLING if given.get(key)), None)
-    if value is None:
-        value = ", ".join(f"{key}={given[key]!r:.60}" for key in list(given)[:4])
-    words = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-    return Redactor().text(" ".join(map(str, words)))[:_LONGEST]
-
-
-_TELLING: Final = ("command", "cmd", "file_path", "path", "notebook_path", "url", "query", "pattern", "input")
-_LONGEST: Final = 300
 
 
 # The screen:
 _ALWAYS: Final = ("tool calls", "judged before they ran", "not seen by any hook")  # others only if not 0
 _SHOWN: Final = 20  # calls on the screen; --json has more
-_COUNTS: Final = "transcripts sessions calls judged unjudged afterwards not_run open unseen"
+_COUNTS: Final = "transcripts sessions calls judged unjudged afterwards not_run open unseen stopped"
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
@@ -335,12 +256,18 @@ def _unseen(found: Coverage) -> Iterator[str]:
         yield from rest
     yield ""
     yield click.style("Not seen", bold=True)
-    for call, _ in found.shown[:_SHOWN]:
-        who = f"{call.session[:8]}{'/' + call.agent[:8] if call.agent else ''}"
-        head = f"  {shown_time(call.time)}  {one_line(who, 17):<8}  {one_line(call.tool, 24)}  "
-        yield head + one_line(with_shown_paths(shortly(call)), max(20, width() - len(head)))
+    for record, _ in found.shown[:_SHOWN]:
+        who = f"{record.session_id[:8]}{'/' + record.agent_id[:8] if record.agent_id else ''}"
+        head = f"  {shown_time(record.time)}  {one_line(who, 17):<8}  {one_line(record.tool or '', 24)}  "
+        yield head + one_line(with_shown_paths(shown_call(record)), max(20, width() - len(head)))
     if found.unseen > _SHOWN:
         yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
+    if found.stopped:
+        yield ""
+        shows = f"`billhook replay --transcripts {found.host.name}` shows them"
+        yield from filled(
+            f"{found.stopped:,} of these would have been stopped by the rules as they are now; {shows}", 0
+        )
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:
@@ -354,14 +281,10 @@ def coverage_data(found: Coverage) -> dict[str, Any]:
         "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],
         "unseen_calls": [
             {
-                "time": call.time,
-                "session_id": call.session,
-                "agent_id": call.agent or None,
-                "tool": call.tool,
-                "tool_use_id": call.id,
-                "input": shortly(call),
+                **picked(record, "time session_id agent_id tool tool_use_id"),
+                "input": shown_call(record),
                 "why": why,
             }
-            for call, why in found.shown
+            for record, why in found.shown
         ],
     }

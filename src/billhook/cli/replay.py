@@ -1,0 +1,318 @@
+"""`billhook replay`: what the rules would have decided about recorded events, or about the calls in transcripts."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import click
+import msgspec
+
+from billhook.agents import AGENTS
+from billhook.agents.base import Agent
+from billhook.agents.transcripts import PastCall, TranscriptScan
+from billhook.cli import times
+from billhook.cli.events import query
+from billhook.cli.options import choice, complete_among, flag, option, words
+from billhook.cli.screen import coloured, cut, filled, hint, picked, report, width, with_shown_paths
+from billhook.config import replay
+from billhook.core import tools
+from billhook.core.errors import UsageError
+from billhook.core.text import counted, suggest
+from billhook.store.files import StoreError
+from billhook.store.log.reader import LogReader
+from billhook.store.log.record import Record, Wanted
+
+FAIL_ON: Final = ("denied", "changed", "never")
+_ALL: Final = "all"
+_DAYS: Final = 30  # of transcripts, unless --since is given
+_KINDS: Final = {"denied": "newly denied", "asked": "newly asked about", "kept going": "newly kept going",
+                 "allowed": "newly allowed"}  # fmt: skip
+READABLE: Final = tuple(agent.name for agent in AGENTS.values() if agent.transcripts)
+
+_HELP = f"""Show which past events would be decided differently by the rules as they are now.
+
+Each event of this project's log is judged again, by the guard and by hooks with fixed answers and conditions. Nothing
+is written, and hooks that are not approved yet count, too. --transcripts judges the calls in the agents' own histories
+instead ({", ".join(READABLE)}; the last {_DAYS} days), also from before billhook was installed.
+
+Hooks that run code don't run. An event is unknown if its decision depends on one, on text that the log has redacted, on
+the branch, on uncommitted work, or on the tests `file_exists`, `changed_files` and `has_secret`; unless the log has the
+answer of the same, unchanged hook. `once`, `cooldown`, rate limits and `after_effect` are computed from the events of
+the log. Scripts that a command runs, links and the files that the guard protects are read as they are today.
+"""
+
+
+@click.command(
+    "replay",
+    help=_HELP,
+    epilog="""\b
+Examples:
+  billhook replay                          all events of the log
+  billhook replay --since 7d --rules new.yaml
+  billhook replay --rules HEAD~1           the rules of an earlier commit
+  billhook replay --transcripts            what would have been stopped
+  billhook replay --json | jq '.hooks[] | {hook, count}'
+
+\b
+Exit code: 0 no such difference, 1 something that was allowed would now be
+denied (--fail-on), 2 usage.""",
+)
+@times.option("--since", end=False, help="Only events since then: 7d, 2h, yesterday, a date.")
+@times.option("--until", end=True, help="Only events until then.")
+@option("--session", "sessions", "NAME", "Only this session, by name or id. May be repeated.", multiple=True)
+@option("--rules", "FILE|REV", "Judge by this file, or by the files of a git revision, in place of the project's.")
+@click.option(
+    "--transcripts",
+    metavar="[AGENT,..]",
+    is_flag=False,
+    flag_value=_ALL,
+    shell_complete=complete_among(READABLE),
+    help="Judge the calls in agents' transcripts instead.",
+)
+@flag("--run-commands", "Run approved hooks that run code, in place: they may write files or use the network.")
+@choice(FAIL_ON, "--fail-on", "Exit 1 if an event is newly denied, or if any decision changed.")
+@flag("--json", "as_json", "Print one JSON object.")
+def verb(
+    since: str | None,
+    until: str | None,
+    sessions: tuple[str, ...],
+    rules: str | None,
+    transcripts: str | None,
+    run_commands: bool,
+    fail_on: str,
+    as_json: bool,
+) -> int:
+    if rules is not None and run_commands:
+        raise UsageError("--run-commands can't be combined with --rules", hint="only approved hooks may run code")
+    if since and until and since > until:
+        raise UsageError("--since is later than --until", hint="swap them")
+    here = query.here()
+    judges = replay.Judges(
+        replay.rules_from(rules, here.project) if rules is not None else None, run_commands=run_commands
+    )
+    if transcripts is None:
+        past = _LogPast(here, sessions, since, until)
+        wanted = past.wanted(remembers=judges.of(here.project, "").remembers)
+        with progress(past.reader.bytes) as tick:
+            found = replay.replay(past.records(wanted, tick), judges, since or "")
+    else:
+        first = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
+        calls = TranscriptCalls(_agents(transcripts), here.project, first, until, sessions)
+        with progress(0) as tick:
+            found = replay.replay(calls.records(tick), judges)
+    view = ReplayScreen(
+        found, since, rules, "calls" if transcripts else "events", judges.of(here.project, "").unapproved
+    )
+    report(as_json, view.lines(), view.data())
+    if not found.events and not as_json:
+        hint("`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further")
+    failed = found.kinds["denied"] if fail_on == "denied" else found.different
+    return int(bool(failed) and fail_on != "never")
+
+
+def _agents(text: str) -> list[Agent]:
+    names = READABLE if text == _ALL else words([text])
+    for name in names:
+        if name not in READABLE:
+            readable = ", ".join(READABLE)
+            raise UsageError(f"no transcripts of `{name}` can be read", hint=f"{suggest(name, READABLE)} ({readable})")
+    return [AGENTS[name] for name in names]
+
+
+# -- the past
+
+
+class _LogPast:
+    """The records of this project's log."""
+
+    def __init__(
+        self, here: query.LogScope, sessions: Sequence[str], since: str | None, until: str | None
+    ) -> None:  # fmt: skip
+        ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
+        self.reader: LogReader = here.reader()
+        self._wanted = Wanted(sessions=ids, project=here.project, since=since, until=until)
+
+    def wanted(self, *, remembers: bool) -> Wanted:
+        """Hooks that remember need the events before, too."""
+        return msgspec.structs.replace(self._wanted, since=None) if remembers else self._wanted
+
+    def records(self, wanted: Wanted, tick: Callable[[int], None]) -> Iterator[Record]:
+        for entry in self.reader.forward(wanted):
+            tick(len(entry.line))
+            record = entry.record
+            if record.side is not None:
+                try:
+                    record = self.reader.whole(record)
+                except StoreError:
+                    pass  # without its input it is unknown
+            yield record
+
+
+class TranscriptCalls:
+    """The calls in the transcripts of a project, each once, as records of events before a tool call."""
+
+    def __init__(
+        self, agents: Iterable[Agent], project: str, since: str, until: str | None = None, sessions: Sequence[str] = ()
+    ) -> None:
+        self._agents, self._project, self._since, self._until = list(agents), project, since, until
+        self._sessions = tuple(sessions)
+
+    def records(self, tick: Callable[[int], None]) -> Iterator[Record]:
+        known: set[tuple[str, str]] = set()
+        for agent in self._agents:
+            for one in TranscriptScan(agent, self._project, self._is_here, self._since):
+                tick(1)
+                if one.key not in known and self._counts(one, agent):
+                    known.add(one.key)
+                    yield replay.record_of(one, agent, self._project)
+
+    def _is_here(self, folder: str) -> bool:
+        return replay.project_of(folder) == self._project
+
+    def _counts(self, one: PastCall, agent: Agent) -> bool:
+        """Whether hooks would have run for it."""
+        call = one.call
+        if one.came == "refused" or call.elsewhere or call.tool in agent.unhooked:
+            return False
+        in_time = self._until is None or call.time <= self._until
+        return in_time and (not self._sessions or call.session.startswith(self._sessions))
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A line on a terminal that shows how much is done: in percent of `total`, or how many; nothing elsewhere."""
+    shown = sys.stderr is not None and sys.stderr.isatty()
+    done, last = 0, time.monotonic()
+
+    def tick(more: int) -> None:
+        nonlocal done, last
+        done += more
+        if shown and (now := time.monotonic()) - last > 0.1:
+            last = now
+            bar = f"[{'#' * (20 * done // total):<20}] {100 * done // total}%" if total else f"{done:,} calls"
+            click.echo(f"\r{bar}", err=True, nl=False)
+
+    try:
+        yield tick
+    finally:
+        if shown:
+            click.echo("\r\033[K", err=True, nl=False)
+
+
+# -- the screen
+
+
+class ReplayScreen:
+    """The result for people and for programs."""
+
+    def __init__(
+        self, found: replay.Replayed, since: str | None, rules: str | None, what: str, unapproved: Sequence[str]
+    ) -> None:
+        from billhook.store.redaction import Redactor
+
+        self.found, self.since, self.rules, self.what, self.unapproved = found, since, rules, what, unapproved
+        self._redacted = Redactor().text
+
+    def lines(self) -> Iterator[str]:
+        for hook, group in sorted(self.found.hooks.items(), key=lambda one: -one[1].count):
+            yield click.style(f"{hook}  {counted(group.count, self.what.removesuffix('s'))}", bold=True)
+            counts = group.changes.most_common()
+            yield f"  {', '.join(f'{count:,} {self._change(*words)}' for words, count in counts)}"
+            yield from self._examples(group, reasons=True)
+            yield ""
+        if self.found.unknown:
+            yield click.style("unknown", bold=True)
+            for why, group in sorted(self.found.unknowns.items(), key=lambda one: -one[1].count):
+                first, *rest = filled(why, 10)
+                yield f"  {group.count:>6,}  {first.strip()}"
+                yield from (*rest, *self._examples(group))
+            yield ""
+        if self.unapproved:
+            yield from filled(f"counted although they are not approved: {', '.join(self.unapproved)}", 0)
+        yield from filled(self.summary, 0)
+
+    def _examples(self, group: replay.Examples, *, reasons: bool = False) -> Iterator[str]:
+        for one in group.first:
+            head, tail = f"    {times.shown_time(one.record.time)}  ", f"  {self._change(one.then.word, one.now.word)}"
+            call = cut(with_shown_paths(self._call(one.record)), max(20, width() - len(head) - len(tail)))
+            yield f"{head}{call}{coloured(tail, one.now.word) if reasons else ''}"
+            if reasons and one.now.reason:
+                yield f"      {cut(with_shown_paths(self._redacted(one.now.reason)), width() - 6)}"
+
+    def _change(self, then: str, now: str) -> str:
+        """`none -> deny`; of transcripts only what would be decided."""
+        return f"{then} -> {now}" if self.what == "events" else now
+
+    @property
+    def summary(self) -> str:
+        found = self.found
+        changed = [f"{found.kinds[kind]:,} {text}" for kind, text in _KINDS.items() if found.kinds[kind]]
+        unknown = f"; {found.unknown:,} unknown" if found.unknown else ""
+        if self.what == "events":
+            many = "none would" if not found.different else f"{found.different:,} would"
+            return f"of {counted(found.events, 'event')}, {many} be decided differently{': ' if changed else ''}" + (
+                f"{', '.join(changed)}{unknown}"
+            )
+        stopped = [text.replace("newly ", "") for text in changed if "allowed" not in text]
+        days = f" since {times.day(self.since)}" if self.since else f" in the last {_DAYS} days"
+        return f"of {counted(found.events, 'call')}{days}, {found.stopped:,} would have been stopped" + (
+            f"{': ' if stopped else ''}{', '.join(stopped)}{unknown}"
+        )
+
+    def _call(self, record: Record) -> str:
+        head = record.tool if record.event == "PreToolUse" else f"{record.event} {record.tool or ''}".strip()
+        return f"{head}: {about}" if (about := shown_call(record)) else head or ""
+
+    def data(self) -> dict[str, Any]:
+        found = self.found
+        return {
+            "since": self.since or None,
+            "rules": self.rules,
+            "source": "log" if self.what == "events" else "transcripts",
+            **picked(found, "events different unknown stopped"),
+            **{kind.replace(" ", "_"): found.kinds[kind] for kind in _KINDS},
+            "not_approved": list(self.unapproved),
+            "hooks": [
+                {"hook": hook, "count": group.count, "changes": self._changes(group), "examples": self._shown(group)}
+                for hook, group in found.hooks.items()
+            ],
+            "unknowns": [
+                {"why": why, "count": group.count, "examples": self._shown(group)}
+                for why, group in found.unknowns.items()
+            ],
+        }
+
+    def _changes(self, group: replay.Examples) -> list[dict[str, Any]]:
+        return [{"then": then, "now": now, "count": count} for (then, now), count in group.changes.most_common()]
+
+    def _shown(self, group: replay.Examples) -> list[dict[str, Any]]:
+        return [
+            {
+                **picked(one.record, "id time session_id event tool"),
+                "agent": one.record.host,
+                "call": self._call(one.record),
+                "then": one.then.word,
+                "now": one.now.word,
+                "reason": self._redacted(one.now.reason) or None,
+            }
+            for one in group.first
+        ]
+
+
+def shown_call(record: Record) -> str:
+    """What an event is about, in one line, without secrets: transcripts contain them."""
+    from billhook.store.redaction import Redactor
+
+    tool, given = record.tool or "", record.input
+    about = tools.command_of(tool, given) or tools.path_of(tool, given) if tool else None
+    if about is None and isinstance(given, dict):
+        words = (given[key] for key in _TELLING if isinstance(given.get(key), str))
+        about = next(words, "") or ", ".join(f"{key}={value!r:.60}" for key, value in list(given.items())[:4])
+    return Redactor().text(about or "")[:_LONGEST]
+
+
+_TELLING: Final = ("url", "query", "pattern", "input", "prompt")
+_LONGEST: Final = 300

@@ -1,0 +1,234 @@
+"""`billhook test`: runs the test cases of rules, in a scratch copy of the project."""
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from billhook.cli.options import flag, option
+from billhook.cli.screen import filled, hanging, hint, report, say, shown_path
+from billhook.config import case_runner
+from billhook.config.case_runner import CaseResult, CaseStatus, Suite
+from billhook.config.cases import Case
+from billhook.core.errors import BillhookError, UsageError
+from billhook.core.text import Finding, counted, one_line, visible
+
+_ORDER: tuple[CaseStatus, ...] = ("passed", "failed", "not approved", "skipped")
+_COLOURS = {"passed": "green", "failed": "red", "not approved": "yellow"}
+_LABEL = 11
+_POLL = 0.3  # seconds
+
+
+@click.command(
+    "test",
+    epilog="""\b
+Examples:
+  billhook test                       run all tests of this project
+  billhook test -k push               only those that contain `push`
+  billhook test --coverage            show what no test exercises
+  billhook test --mutate              show which changes no test notices
+  billhook test ours.hooktest.yaml --junit report.xml
+
+\b
+Exit code: 0 all pass; 1 a test fails, or no test notices a mutant;
+2 broken files, no tests, or hooks that are not approved.""",
+)
+@click.argument("files", nargs=-1, metavar="[FILE ...]", type=click.Path(exists=True, dir_okay=False))
+@option("-k", "text", "TEXT", "Run only tests whose line contains this text.")
+@flag("--user", "Also test your own hooks.yaml.")
+@flag("--coverage", "Show hooks, guard cells and permission rules that no test exercises.")
+@flag("--mutate", "Change each rule, and show changes that no test notices.")
+@flag("--watch", "Run again whenever a file changes.")
+@option("--junit", "FILE", "Write a report in JUnit's format.")
+@flag("--github", "Print failures as annotations for GitHub Actions.")
+@flag("--json", "as_json", "Print one line of JSON for each test, and one with the sums.")
+def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
+    """Run the tests of your rules: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
+
+    The hooks run in a temporary copy of the project, with a home folder, state and log of its own. Commands run only if
+    their hooks are approved. Hooks that call a URL do not run.
+    """
+    if not watch:
+        return _run(files, **given)
+    if given["as_json"]:
+        raise UsageError("--watch is for a terminal", hint="leave out --json")
+    while True:
+        before = _times(files, given["user"])
+        try:
+            _run(files, **given)
+        except BillhookError as error:
+            say(f"error: {visible(str(error))}", err=True)
+        say(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
+        while _times(files, given["user"]) == before:
+            time.sleep(_POLL)
+        click.clear()
+
+
+def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | None, **given: Any) -> int:
+    began = time.perf_counter()
+    suite = case_runner.suite(files, user=user)
+    as_json, github = given["as_json"], given["github"]
+    if suite.findings:
+        report(as_json, _broken(suite.findings, github), *({"type": "finding", **_data(one)} for one in suite.findings))
+        return 2
+    cases = suite.cases if text is None else case_runner.select(suite.cases, text)
+    if not cases:
+        if suite.cases:
+            raise UsageError(f"no test contains `{text}`", hint="without -k all tests run")
+        raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
+    with _progress("tests") as tick:
+        results = case_runner.run_cases(suite, cases, tick, exercised=given["coverage"])
+    told = (line for one in results for line in _told(one, github))
+    report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
+    code = _code(results)
+    if given["coverage"]:
+        from billhook.config.rule_coverage import coverage
+
+        found = coverage(suite, results)
+        report(as_json, found.lines(), {"type": "coverage", **found.data()})
+    if given["mutate"]:
+        code = max(code, _mutate(suite, results, as_json))
+    sums, took = Counter(one.status for one in results), time.perf_counter() - began
+    if junit:
+        _write_junit(junit, results, took)
+    report(as_json, [_summary(sums, took)], {"type": "summary", **sums, "seconds": round(took, 3)})
+    if sums["not approved"] and not as_json:
+        hint("some hooks run programs and are not approved: `billhook trust` shows them")
+    return code
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A counter on a terminal; nothing elsewhere."""
+    shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def tick(number: int, of: int) -> None:
+        if shown:
+            click.echo(f"\r{number}/{of} {what}", err=True, nl=False)
+
+    try:
+        yield tick
+    finally:
+        if shown:
+            click.echo("\r\033[K", err=True, nl=False)
+
+
+def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
+    from billhook.config import mutants
+
+    if any(one.status == "failed" for one in results):
+        raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")
+    with _progress("mutants") as tick:
+        found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
+    report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
+    return int(any(one.test for one in found.survivors))
+
+
+def _code(results: Sequence[CaseResult]) -> int:
+    statuses = {one.status for one in results}
+    return 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
+
+
+def _times(files: Sequence[str], user: bool) -> dict[str, int]:
+    """The times of all files with cases or hooks, and of the scripts that hooks run."""
+    suite = case_runner.suite(files, user=user)
+    paths = {*suite.files, *(read.source.path for read in suite.real.sources), *suite.original.covered}
+    return {path: os.stat(path).st_mtime_ns for path in sorted(paths) if os.path.exists(path)}
+
+
+# -- screens
+
+
+def _place(case: Case) -> str:
+    return f"{shown_path(case.file)}:{case.line}"
+
+
+def _told(one: CaseResult, github: bool) -> Iterator[str]:
+    """A test that did not pass: its place and call, how it differs, and why."""
+    if one.status == "skipped":
+        yield from filled(f"skipped {_place(one.case)}: {', '.join(one.notes)}", 0)
+    if one.status in ("passed", "skipped"):
+        return
+    if github:
+        text = "; ".join((*one.problems, *one.why, *one.notes))
+        yield _annotation(one.case.file, one.case.line, f"{one.case.title}: {text}")
+        return
+    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {one_line(one.case.title, 200)}"
+    yield from _labelled("", one.problems)
+    yield from _labelled("got", [one.got] if one.got else [])
+    yield from _labelled("why", one.why)
+    yield from _labelled("note", one.notes)
+    yield ""
+
+
+def _labelled(label: str, texts: Sequence[str]) -> Iterator[str]:
+    for text in texts:
+        first, *rest = hanging(text, _LABEL if label else 2)
+        yield f"{f'  {label}'.ljust(_LABEL)}{first.lstrip()}" if label else first
+        yield from rest
+        label = label and " "
+
+
+def _summary(sums: "Counter[CaseStatus]", took: float) -> str:
+    parts = [click.style(f"{sums[name]} {name}", fg=_COLOURS.get(name)) for name in _ORDER if sums[name]]
+    return f"{', '.join(parts)} in {took:.1f} s"
+
+
+def _broken(findings: Sequence[Finding], github: bool) -> Iterator[str]:
+    for one in findings:
+        if github:
+            yield _annotation(one.file, one.line, f"{one.code} {one.message}; {one.hint}")
+        else:
+            yield visible(f"{shown_path(one.file)}:{one.line}:{one.column} {one.code} {one.message}")
+            yield from hanging(one.hint, 2)
+    yield f"{counted(len(findings), 'problem')} in the tests; nothing ran"
+
+
+def _annotation(file: str, line: int, text: str) -> str:
+    """An annotation of GitHub Actions, with the characters that it reserves escaped."""
+    path = os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or ".")
+    escaped = visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    named = path.replace("%", "%25").replace(",", "%2C").replace(":", "%3A")
+    return f"::error file={named},line={line},title=billhook test::{escaped}"
+
+
+def _data(one: Finding) -> dict[str, Any]:
+    return {"code": one.code, "message": one.message, "file": one.file, "line": one.line, "hint": one.hint}
+
+
+def _result_data(one: CaseResult) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(one)
+    case = data.pop("case")
+    del data["exercised"]
+    head = {"file": case["file"], "line": case["line"], "title": one.case.title, "expect": case["data"].get("expect")}
+    return {**head, **data, "seconds": round(one.seconds, 4)}
+
+
+def _write_junit(file: str, results: Sequence[CaseResult], took: float) -> None:
+    """The report that CI servers read: one suite, one case for each test."""
+    from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+    sums = Counter(one.status for one in results)
+    numbers = {"tests": len(results), "failures": sums["failed"], "errors": sums["not approved"]}
+    suite = Element("testsuite", {"name": "billhook", "time": f"{took:.3f}", "skipped": str(sums["skipped"])})
+    suite.attrib |= {name: str(number) for name, number in numbers.items()}
+    for one in results:
+        about = {"name": visible(one.case.title), "classname": shown_path(one.case.file), "time": f"{one.seconds:.3f}"}
+        case = SubElement(suite, "testcase", {**about, "file": one.case.file, "line": str(one.case.line)})
+        if kind := {"failed": "failure", "not approved": "error", "skipped": "skipped"}.get(one.status):
+            told = visible("; ".join((*one.problems, *one.notes)))
+            SubElement(case, kind, {"message": told}).text = visible("\n".join(one.why))
+    indent(suite)
+    try:
+        Path(file).write_bytes(tostring(suite, "utf-8", xml_declaration=True))
+    except OSError as error:
+        raise UsageError(
+            f"--junit {file} can't be written: {(error.strerror or '').lower()}", hint="check the path"
+        ) from None

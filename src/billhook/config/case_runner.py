@@ -1,0 +1,412 @@
+"""Run test cases with the real engine in a scratch copy, and judge their verdicts.
+
+Hooks that run code need an approval, as everywhere. Hooks that call a URL don't run. Rules with fixed answers need no
+approval here: they change nothing.
+"""
+
+import functools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from billhook.agents import DIALECTS
+from billhook.builtins.guard import Guard
+from billhook.config import build
+from billhook.config.cases import Case, case_files, cases_in, differences, event_of, outcome_of
+from billhook.config.config import Config, Entry
+from billhook.config.declaration import Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
+from billhook.config.explain import Explained, explain
+from billhook.config.installation import of_claude_code
+from billhook.config.loader import load_config
+from billhook.config.recorder import encoded
+from billhook.config.scratch import Original, Scratch, copy_original, original_of
+from billhook.config.trust import holds
+from billhook.core import strictjson
+from billhook.core.answers import Outcome, Status, Verdict, fold
+from billhook.core.errors import BillhookError
+from billhook.core.events import Event, parse
+from billhook.core.text import Finding
+from billhook.effects.conditions import cell_of
+from billhook.effects.rules import Rule
+from billhook.engine.plan import Plan
+
+T = TypeVar("T")
+R = TypeVar("R")
+CaseStatus = Literal["passed", "failed", "skipped", "not approved"]
+NOT_APPROVED: Final = "not approved: run `billhook trust`"
+_NO_NETWORK: Final = "it calls a URL, and tests use no network"
+_SECONDS: Final = 20.0  # for hooks in the background
+_MOST_REASONS: Final = 6
+
+
+class Exercised(msgspec.Struct, frozen=True):
+    """What one case exercises, for coverage: each name with whether it applied to the call."""
+
+    hooks: dict[str, bool] = {}
+    cells: dict[str, str] = {}  # cells of the guard's table, with its decision; `-`: allowed
+    rules: dict[str, bool] = {}  # permission rules, by their place
+
+
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one case."""
+
+    case: Case
+    status: CaseStatus
+    got: str = ""
+    problems: tuple[str, ...] = ()  # how the verdict differs from what is expected
+    why: tuple[str, ...] = ()  # which hooks ran or were skipped, and the reason
+    notes: tuple[str, ...] = ()  # what the agent is not told, and hooks that never run in tests
+    seconds: float = 0.0
+    exercised: Exercised = Exercised()
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True):
+    """The cases of a folder, and what they run with."""
+
+    cases: tuple[Case, ...]
+    findings: tuple[Finding, ...]  # mistakes in the files with cases
+    files: tuple[str, ...]
+    real: Config  # the configuration in its real place: only approvals and paths are taken from it
+    layers: tuple[Layer, ...]
+    rules: tuple[str, ...] = ()  # further files with hooks that the user named
+    original: Original
+
+
+def suite(files: Sequence[str] = (), *, user: bool = False, cwd: str = "") -> Suite:
+    """The cases of a project, or of the given files. `user`: with the user's own hooks."""
+    whole = load_config(cwd or None, layers=("project", "local"), builtins=False)
+    in_project = bool(whole.sources) or os.path.exists(os.path.join(whole.project, ".git"))
+    own = user or (not whole.sources and not files)
+    layers: tuple[Layer, ...] = ("user", "project", "local") if own else ("project", "local")
+    named = tuple(os.path.abspath(file) for file in files)
+    rules = tuple(file for file in named if _has_hooks(file) and file not in [one.source.path for one in whole.sources])
+    real = load_config(cwd or None, files=rules, layers=(*layers, "explicit"), builtins=False)
+    places = [read.source.path for read in real.sources if own or read.source.layer != "user"]
+    found = list(named) or case_files(places, [os.path.join(real.project, ".billhook")])
+    read = [cases_in(file) for file in found]
+    return Suite(
+        cases=tuple(case for cases, _ in read for case in cases),
+        findings=tuple(dict.fromkeys([*(one for _, wrong in read for one in wrong), *_unusable(real)])),
+        files=tuple(found),
+        real=real,
+        layers=layers,
+        rules=rules,
+        original=original_of(real, whole=in_project),
+    )
+
+
+def _unusable(real: Config) -> Iterator[Finding]:
+    """The mistakes of files that can't be read: no result would mean anything."""
+    yield from (finding for read in real.unreadable for finding in read.findings)
+
+
+def _has_hooks(file: str) -> bool:
+    from billhook.config.edit_yaml import hooks_in
+
+    try:
+        return bool(hooks_in(Path(file).read_bytes(), file))
+    except (OSError, BillhookError, ValueError):
+        return False
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A temporary folder that only this user can read."""
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="billhook-test-")))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+Progress = Callable[[int, int], None]  # called with how many of how many are done
+_LEAST: Final = 8  # cases of one worker: a smaller number is faster without further processes
+_runner: "CaseRunner"  # of a worker process
+_worker = ExitStack()
+
+
+def run_cases(suite: Suite, cases: Sequence[Case], tick: Progress, *, exercised: bool = False) -> list[CaseResult]:
+    """The results in the order of the cases."""
+    return in_workers(suite, functools.partial(_judge, exercised=exercised), cases, tick, least=_LEAST)
+
+
+def _judge(runner: "CaseRunner", case: Case, exercised: bool) -> CaseResult:
+    return runner.judge(case, exercised=exercised)
+
+
+def in_workers(
+    suite: Suite, work: "Callable[[CaseRunner, T], R]", pieces: Sequence[T], tick: Progress, *, least: int
+) -> list[R]:
+    """Do each piece of work with the runner of a worker process. With less work than `least` for each of two workers,
+    this process does it."""
+    workers = min(os.cpu_count() or 1, len(pieces) // least)
+    results: list[R] = []
+    with scratch_folder() as folder:
+        copy_original(suite.original, folder / "original")
+        if workers < 2:
+            runner = make_runner(suite, folder)
+            with runner.scratch.entered():
+                for piece in pieces:
+                    results.append(work(runner, piece))
+                    tick(len(results), len(pieces))
+            return results
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(workers, get_context("fork"), _begin, (suite, folder)) as pool:
+            for result in pool.map(functools.partial(_in_worker, work), pieces):
+                results.append(result)
+                tick(len(results), len(pieces))
+    return results
+
+
+def _begin(suite: Suite, folder: Path) -> None:
+    """Set up a worker process. Its folder is removed with the others."""
+    global _runner  # noqa: PLW0603 (a worker process has one)
+    _runner = make_runner(suite, folder, str(os.getpid()))
+    _worker.enter_context(_runner.scratch.entered())
+
+
+def _in_worker(work: "Callable[[CaseRunner, T], R]", piece: T) -> R:
+    return work(_runner, piece)
+
+
+def make_runner(suite: Suite, folder: Path, name: str = "0") -> "CaseRunner":
+    """A runner with its own copy of the first copy. It works while its scratch copy is entered."""
+    if not (folder / "original").exists():
+        copy_original(suite.original, folder / "original")
+    scratch = Scratch(suite.original, folder / "original", folder / name)
+    with scratch.entered():
+        return CaseRunner(suite, scratch)
+
+
+# -- the rules as tests run them
+
+
+def runs_code(declared: Declared) -> bool:
+    """Whether a hook starts a program."""
+    action = declared.action
+    return isinstance(action, RunAction | Exec | Python) or (isinstance(action, Say) and bool(action.command))
+
+
+def with_entries(config: Config, change: Callable[[Entry], Entry]) -> Config:
+    """The configuration with changed entries. An entry without a hook is not part of the plan."""
+    changed = [(one, change(one)) for one in config.entries]
+    instead = {id(old.hook): new.hook for old, new in changed if old.hook is not None and new is not old}
+    hooks = tuple(
+        hook for hook in (instead.get(id(old), None if id(old) in instead else old) for old in config.hooks) if hook
+    )
+    return replace(config, entries=tuple(new for _, new in changed), hooks=hooks, plan=Plan(hooks))
+
+
+def _as_tested(config: Config, suite: Suite, scratch: Scratch) -> Config:
+    """Without a log, without hooks that need an approval they don't have, and without URLs."""
+    approved = {
+        (str(suite.original.place_in(scratch.folder, one.declared.file)), one.shown)
+        for one in suite.real.entries
+        if one.consent.given and all(map(holds, one.consent.looked_at))
+    }
+
+    def tested(entry: Entry) -> Entry:
+        declared = entry.declared
+        if isinstance(declared.action, Url) and entry.state == "runs":
+            return replace(entry, hook=replace(build.absence(declared, _NO_NETWORK), name=entry.shown))
+        if not runs_code(declared) or not needs_consent(declared.layer) or entry.state != "runs":
+            return entry
+        if (declared.file, entry.shown) in approved:
+            return entry
+        why = "Claude Code runs it itself" if of_claude_code(declared) else NOT_APPROVED
+        return replace(entry, state="new", why=why, hook=replace(build.absence(declared, why), name=entry.shown))
+
+    silent = replace(config.builtins["event-logger"], enabled=False)
+    return with_entries(replace(config, builtins={**config.builtins, "event-logger": silent}), tested)
+
+
+class CaseRunner:
+    """Runs cases one after the other in one scratch copy. The configuration is loaded once."""
+
+    def __init__(self, suite: Suite, scratch: Scratch) -> None:
+        self.scratch = scratch
+        layers: tuple[Layer, ...] = (*suite.layers, "explicit")
+        loaded = load_config(
+            scratch.project, home=scratch.state, files=suite.rules, layers=layers, trust="all", env=os.environ
+        )
+        self.config = _as_tested(loaded, suite, scratch)
+        self._sessions = 0
+
+    def judge(
+        self, case: Case, config: Config | None = None, *, exercised: bool = False, why: bool = True
+    ) -> CaseResult:
+        """The result of a case under these rules, or under a changed configuration. `why`: explain a failure."""
+        config = config or self.config
+        needs = case.data.get("needs")
+        if needs and shutil.which(needs) is None:
+            return CaseResult(case=case, status="skipped", notes=(f"`{needs}` is not installed",))
+        began = time.perf_counter()
+        try:
+            with self.fired(case, config) as (event, verdict):
+                seen = self._exercised(event, verdict, config) if exercised else Exercised()
+                effects = [cell_of(one) for one in getattr(event, "effects", ())] if "effects" in case.data else []
+        except BillhookError as error:
+            return CaseResult(case=case, status="failed", problems=(self.scratch.shown(str(error)),))
+        told, lost = as_told(verdict, case.data.get("agent", ""))
+        problems = list(differences(case.data, told, effects))
+        waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]
+        unheard = list(_unheard(verdict))  # what such a hook would answer is unknown
+        status: CaseStatus = "not approved" if waiting else "passed"
+        if problems and not waiting:
+            status = "skipped" if unheard else "failed"
+        notes = [*(f"`{name}` is {NOT_APPROVED}" for name in waiting), *unheard, *lost]
+        reasons = self._why(case, config) if why and status == "failed" else ()
+        return CaseResult(
+            case=case,
+            status=status,
+            got=self.scratch.shown(_in_words(told)),
+            problems=() if waiting else tuple(map(self.scratch.shown, problems)),
+            why=tuple(map(self.scratch.shown, reasons)),
+            notes=tuple(notes),
+            seconds=time.perf_counter() - began,
+            exercised=seen,
+        )
+
+    @contextmanager
+    def fired(self, case: Case, config: Config) -> Iterator[tuple[Event, Verdict]]:
+        """The call of a case and its verdict, after the earlier calls of its session. Afterwards the copy is as
+        before. Raises BillhookError."""
+        unchanged = False
+        try:
+            event = self._event(case.data, self._prepare(case, config))
+            verdict = self._fire(event, case, config)
+            unchanged = not ({"after", "files"} & case.data.keys() or _ran_code(verdict, config))
+            yield event, verdict
+        finally:
+            self._undo(everything=not unchanged)
+
+    def _fire(self, event: Event, case: Case, config: Config) -> Verdict:
+        """The verdict; hooks that answer later have answered."""
+        engine = config.engine(host=case.data.get("agent") or "claude")
+        verdict = engine.fire_sync(event)
+        engine.background.settle(_SECONDS)
+        return verdict
+
+    def _prepare(self, case: Case, config: Config) -> str:
+        """Write the files of a case, and fire its earlier calls. Returns the session."""
+        self._sessions += 1
+        session = f"test-{self._sessions}"
+        self.scratch.write(case.data.get("files", {}))
+        for call in case.data.get("after", ()):
+            self._fire(self._event(call, session), case, config)
+        return session
+
+    def _event(self, call: Mapping[str, Any], session: str) -> Event:
+        base = {"session_id": session, "transcript_path": "", "cwd": str(self.scratch.project)}
+        return parse({**base, **strictjson.loads(self.scratch.moved(strictjson.dumps(event_of(call))))})
+
+    def _undo(self, *, everything: bool) -> None:
+        self.scratch.forget()
+        if everything:
+            self.scratch.restore()
+
+    def _why(self, case: Case, config: Config) -> tuple[str, ...]:
+        """What `billhook explain` reports about the hook that the case names, or about all."""
+        try:
+            event = self._event(case.data, self._prepare(case, config))
+            explanation = explain(config, event)
+        finally:
+            self._undo(everything=True)
+        names = {case.data[key] for key in ("by", "without") if key in case.data}
+        own = [one for one in explanation.hooks if one.row.layer != "built-in" or not one.silent]
+        if names:
+            own = [
+                one for one in (*own, *explanation.others) if names & {one.row.name, one.row.name.rpartition("/")[2]}
+            ]
+            missing = names - {form for one in own for form in (one.row.name, one.row.name.rpartition("/")[2])}
+            return (*map(_reason, own), *(f"no hook is called `{name}`" for name in sorted(missing)))
+        return tuple(map(_reason, own[:_MOST_REASONS]))
+
+    def _exercised(self, event: Event, verdict: Verdict, config: Config) -> Exercised:
+        """Which hooks, cells and permission rules applied to a call, and which did not."""
+        ran = {one.hook for one in verdict.outcomes if one.status is not Status.SKIPPED}
+        ended = {
+            one.hook for one in verdict.outcomes if one.status is Status.SKIPPED and one.skipped and one.skipped.by
+        }
+        tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
+        wanting = [one for one in config.entries if one.hook is not None and one.hook.wants(verdict.event)]
+        about = {one.shown for one in wanting if _is_about(one.declared, tool)} | ran
+        hooks = {one.shown: one.shown in ran for one in wanting if one.shown in about - ended}
+        if verdict.event != "PreToolUse":
+            return Exercised(hooks)
+        rules = config.permissions
+        struck = {one.shown: one.rule.strikes(tool, given, event.cwd) for one in (*rules.deny, *rules.ask)}
+        struck |= {one.shown: one.rule.covers(tool, given, event.cwd) for one in rules.allow}
+        return Exercised(
+            hooks, dict(_cells(event, config)), {self.scratch.shown(key): hit for key, hit in struck.items()}
+        )
+
+
+def as_told(verdict: Verdict, agent: str) -> tuple[Verdict, list[str]]:
+    """The verdict as an agent understands it, and what it is not told. Without an agent: the verdict itself."""
+    if not agent:
+        return verdict, []
+    dialect = DIALECTS[agent]
+    written = encoded(verdict, dialect).written
+    answer = dialect.read_exit(verdict.about, written.exit).answer
+    told = replace(fold(verdict.about, [Outcome(agent, answer=answer)]), raw_outcomes=verdict.raw_outcomes)
+    held = ["context is held for a later event"] if written.held else []
+    return told, [f"{agent}: {one}" for one in (*written.lost, *held)]
+
+
+def _ran_code(verdict: Verdict, config: Config) -> bool:
+    code = {one.shown for one in config.entries if runs_code(one.declared)}
+    return any(one.hook in code and one.status is not Status.SKIPPED for one in verdict.outcomes)
+
+
+def _unheard(verdict: Verdict) -> Iterator[str]:
+    yield from (f"`{one.hook}` did not run: {_NO_NETWORK}" for one in verdict.outcomes if one.error == _NO_NETWORK)
+
+
+def _in_words(verdict: Verdict) -> str:
+    """`deny by push-gate: not on Fridays`."""
+    answers = [(one.hook, one.answer) for one in verdict.outcomes]
+    word = outcome_of(verdict)
+    strong = [name for name, one in answers if one.speaks and one.decision is verdict.decision]
+    by = f" by {', '.join(strong)}" if strong and word != "none" else ""
+    reason = verdict.reason or verdict.stop_reason or (verdict.context or ("",))[0]
+    return f"{word}{by}{f': {reason}' if reason else ''}"
+
+
+def _reason(one: Explained) -> str:
+    if one.reasons:
+        return f"{one.row.name}: skipped, because {one.why}"
+    answer = f", and answers {one.answer.decision}" if one.answer is not None else ""
+    return f"{one.row.name}: runs{answer}"
+
+
+def _is_about(declared: Declared, tool: str) -> bool:
+    """Whether one of its rules is about the tool: that `Bash(git push *)` does not apply to a Write tells nothing."""
+    rules = () if declared.broken else declared.conditions.rules
+    return not rules or any(Rule.parse(text).names(tool) for text in rules)
+
+
+def _cells(event: Event, config: Config) -> Iterator[tuple[str, str]]:
+    """The cells of the guard's table that a call reaches, with the decisions."""
+    for hook in config.hooks:
+        if isinstance(hook.run, Guard):
+            effects = getattr(event, "effects", ())
+            yield from ((cell_of(effect), "-") for effect in effects)
+            judged = hook.run.judged(effects, event.cwd)
+            yield from ((cell_of(one.effect), one.decision) for one in reversed(judged))
+
+
+def select(cases: Iterable[Case], text: str) -> list[Case]:
+    """The cases whose title or fields contain these words."""
+    wanted = text.lower()
+    return [one for one in cases if wanted in f"{one.title} {strictjson.dumps(one.data)}".lower()]

@@ -1,0 +1,118 @@
+"""Which hooks, guard cells and permission rules no test exercises, in one of two ways: it applies, it does not."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from billhook.config.builtin_options import filled
+from billhook.config.case_runner import CaseResult, Suite
+from billhook.config.config import Entry
+from billhook.config.declaration import Conditions
+from billhook.config.installation import of_claude_code
+from billhook.config.sources import shown_path
+from billhook.core.text import counted
+
+_VERBS = {
+    "hook": ("runs", "run"),
+    "guard cell": ("stops a call", "stop a call"),
+    "permission rule": ("matches", "match"),
+}
+
+
+class Covered(msgspec.Struct, frozen=True):
+    """One rule, and in which ways tests exercise it."""
+
+    kind: str  # `hook`, `guard cell` or `permission rule`
+    name: str
+    applies: bool  # in one test at least
+    spares: bool  # there is a test to which it does not apply, or it has no condition
+    place: str = ""
+
+    @property
+    def missing(self) -> str:
+        """What no test shows; empty if both ways are exercised."""
+        verb, plain = _VERBS[self.kind]
+        if not self.applies:
+            return f"no test in which it {verb}"
+        return "" if self.spares else f"no test in which it does not {plain}"
+
+
+class RuleCoverage(msgspec.Struct, frozen=True):
+    """All rules, and the cells of the guard's table that calls of tests reach."""
+
+    rules: tuple[Covered, ...]
+    cells: dict[str, str]
+
+    def lines(self) -> Iterator[str]:
+        missing = [one for one in self.rules if one.missing]
+        sum_ = f"{len(self.rules) - len(missing)} of {counted(len(self.rules), 'rule')}"
+        yield f"coverage: {sum_} exercised both ways"
+        for one in missing:
+            place = f" ({one.place})" if one.place else ""
+            yield f"  {one.kind} {one.name}{place}: {one.missing}"
+        if self.cells:
+            reached = ", ".join(f"{cell} {decision.replace('-', 'allow')}" for cell, decision in self.cells.items())
+            yield f"  guard cells that tests reach: {reached}"
+        yield ""
+
+    def data(self) -> dict[str, Any]:
+        rules = [{**msgspec.to_builtins(one), "missing": one.missing or None} for one in self.rules]
+        return {"rules": rules, "cells": self.cells}
+
+
+def coverage(suite: Suite, results: Sequence[CaseResult]) -> RuleCoverage:
+    """What these results exercise."""
+    seen = [one.exercised for one in results]
+    hooks = _both_ways(one.hooks for one in seen)
+    of_files = suite.real.permissions
+    waiting = [one for file in of_files.pending for one in file.rules]
+    known = [one.shown for one in (*of_files.deny, *of_files.ask, *of_files.allow, *waiting)]
+    rules = {name: set[bool]() for name in known} | _both_ways(one.rules for one in seen)
+    cells: dict[str, str] = {}
+    for one in seen:
+        for cell, decision in one.cells.items():
+            cells[cell] = max(cells.get(cell, "-"), decision, key=("-", "ask", "deny").index)
+    return RuleCoverage(
+        (
+            *(_of_entry(one, hooks, suite.real.project) for one in suite.real.entries if _counts(one)),
+            *(_of_cell(cell, [one.cells for one in seen if one.cells or one.rules]) for cell in _set_cells(suite)),
+            *(Covered("permission rule", name, True in ways, False in ways) for name, ways in rules.items()),
+        ),
+        dict(sorted(cells.items())),
+    )
+
+
+def _both_ways(seen: Iterable[Mapping[str, bool]]) -> dict[str, set[bool]]:
+    found: dict[str, set[bool]] = {}
+    for one in seen:
+        for name, applied in one.items():
+            found.setdefault(name, set()).add(applied)
+    return found
+
+
+def _counts(entry: Entry) -> bool:
+    """Whether it is a rule that can run here."""
+    unused = entry.declared.switch or entry.declared.broken or entry.state in ("off", "same", "not yet")
+    return not unused and not (entry.pending and of_claude_code(entry.declared))
+
+
+def _of_entry(entry: Entry, seen: Mapping[str, set[bool]], project: str) -> Covered:
+    declared, ways = entry.declared, seen.get(entry.shown, set())
+    unconditional = not declared.match and not declared.part and declared.conditions == Conditions()
+    place = f"{shown_path(declared.file, project)}:{declared.line}"
+    return Covered("hook", entry.shown, True in ways, unconditional or False in ways, place)
+
+
+def _set_cells(suite: Suite) -> list[str]:
+    """The cells of the guard's table that the files set."""
+    options = filled("guard", suite.real.builtins["guard"].options)
+    return [*dict.fromkeys([*options["cells"], *options["project_cells"]])]
+
+
+def _of_cell(cell: str, seen: Sequence[Mapping[str, str]]) -> Covered:
+    def is_it(name: str) -> bool:
+        return name == cell or name.partition(":")[0] == cell
+
+    stopped = [any(is_it(name) and decision != "-" for name, decision in one.items()) for one in seen]
+    return Covered("guard cell", cell, any(stopped), not all(stopped) or not seen)

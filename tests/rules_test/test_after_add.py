@@ -1,0 +1,38 @@
+"""`billhook test` right after `billhook init` and each `billhook add`: every rule comes with a test that passes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from billhook.config.recipes import shipped
+from rules_test.place import RulesPlace
+
+PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+
+
+@pytest.fixture(params=["plain", "repository"])
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> RulesPlace:
+    made = RulesPlace(tmp_path)
+    if request.param == "repository":
+        subprocess.run(["git", "init", "-q", "-b", "main"], cwd=made.project, check=True)
+    return made
+
+
+def test_after_init(place: RulesPlace) -> None:
+    assert place.alone("init").code == 0
+    done = place.run("test", "--coverage", PATH=PATH)
+
+    assert done.code == 0, done
+    assert "in which it runs" not in done.out  # each hook of the file runs in a test
+
+
+@pytest.mark.parametrize("name", [one.name for one in shipped()])
+def test_after_add(place: RulesPlace, name: str) -> None:
+    assert place.alone("add", name, "--yes").code == 0
+    code, lines = place.lines(PATH=PATH)
+    cases = [one for one in lines if one["type"] == "test"]
+
+    assert code == 0 and cases, lines
+    assert {one["status"] for one in cases} <= {"passed", "skipped"}

@@ -172,11 +172,9 @@ def test_the_rule_of_the_readme_denies(project: Path) -> None:
 
 @POSIX
 def test_the_python_hook_of_the_readme_denies(project: Path) -> None:
-    """The function runs from hooks.yaml, by the name that the README gives it."""
+    """The function runs from hooks.yaml, with the entry that the README shows."""
     (project / "policies.py").write_text(blocks(README, "python")[0])
-    entry = re.search(r"`(python: policies:\w+)`", README)
-    assert entry
-    engine = engine_of(project / "hooks.yaml", f"hooks:\n  small:\n    events: PreToolUse\n    {entry[1]}\n")
+    engine = engine_of(project / "hooks.yaml", f"hooks:\n{blocks(README, 'yaml')[1]}")
 
     assert fire(engine, "Write", file_path="a", content="x" * 100_001).reason == "Write a smaller file."
     assert not fire(engine, "Write", file_path="a", content="x").denied

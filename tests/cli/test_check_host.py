@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Folder:
 def test_codex(folder: Folder) -> None:
     """Certain limits mean exit code 1; limits of what a hook might return are only shown."""
     assert folder.screen("check", "--host", "codex") == snapshot("""\
-Codex: 4 of 8 hooks are not fully supported
+Codex: 4 of 8 hooks are not fully supported, 1 more may not be
   review  ~/.config/billhook/hooks.yaml:2
     on Codex's PreToolUse its ask becomes deny
   guard  ~/.config/billhook/hooks.yaml:9
@@ -117,7 +117,7 @@ Gemini CLI: 5 of 7 hooks are not fully supported
 def test_claude(folder: Folder) -> None:
     """No limits, and the hooks that Claude Code runs itself are counted."""
     assert folder.screen("check", "--host", "claude") == snapshot("""\
-Claude Code: 7 hooks, none known to be unsupported
+Claude Code: all 7 hooks are supported
   Claude Code itself runs 1 more hook
 -- exit 0
 """)

@@ -146,7 +146,7 @@ def test_control_characters_in_complaints() -> None:
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("test", "`fire`, `explain` or `check`"),
+        ("try", "`test`, `fire` or `explain`"),
         ("delete", "`uninstall` or `remove`"),
         ("logs", "`events`"),
         ("approve", "`trust`"),

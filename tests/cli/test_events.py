@@ -94,7 +94,8 @@ Usage: billhook events [SESSION] [OPTIONS]
 Options:
   -e, --event E,..           Only these events, in any spelling; `log` selects
                              the log's notes about itself.
-  -t, --tool T,..            Only these tools, in the naming of any dialect.
+  -t, --tool T,..            Only these tools, by the name that any supported
+                             agent uses.
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,
                              deny.
   --hook H                   Only events for which this hook ran, or was

@@ -64,7 +64,7 @@ PreToolUse Bash: git push -f && ls
 
   1  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the action continues
+     5 s   on_failure allow: if it fails, the action continues
      .billhook/hooks.yaml:19
 
   2  built-in/guard  runs
@@ -78,25 +78,25 @@ PreToolUse Bash: git push -f && ls
   -  no-destroy  skipped: `if: Bash(terraform destroy *)` does not match `git
        push -f` and `ls`
      deny: Destroying infrastructure needs a human
-     claude   .billhook/hooks.yaml:2
+     .billhook/hooks.yaml:2
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
      to change that: write `match: Write|Edit|Bash`
      ./scan.sh
-     claude   .billhook/hooks.yaml:6
+     .billhook/hooks.yaml:6
 
   -  guard  skipped: `bash` never matches: under `claude` the tool is called
        `Bash`
      to change that: write `match: Bash`
      ./guard.sh
-     claude   .billhook/hooks.yaml:11
+     .billhook/hooks.yaml:11
 
   -  push  skipped: `if: Bash(git push --force *)` does not match `git push -f`
        and `ls`
      to change that: write `if: Bash(git push *)`, which also matches the other
        spellings
      ask: Does the team know?
-     claude   .billhook/hooks.yaml:15
+     .billhook/hooks.yaml:15
 
 1 hook listens for other events: lint (PostToolUse) (--all shows them)
 
@@ -117,10 +117,42 @@ def test_a_command_that_is_denied(approved: Folder) -> None:
         "decision": "deny",
         "certain": True,
         "by": ["no-destroy"],
-        "depends_on": ["audit"],
-        "gates": ["built-in/guard"],
-        "fail_open": ["audit"],
+        "depends_on": [],
+        "gates": [],
+        "fail_open": [],
     }
+    assert {one["name"]: one["failed"] for one in found["hooks"] if one["name"] in ("audit", "built-in/guard")} == {
+        "audit": ["not reached"],
+        "built-in/guard": ["not reached"],
+    }
+
+
+def test_always_and_background(folder: Folder) -> None:
+    """A hook with `always` runs after a deny; the answer of a background hook never counts."""
+    hook = "{events: PreToolUse, run: 'true'"
+    deny = "  no-rm: {events: PreToolUse, if: Bash(rm *), deny: Not here}\n"
+    later = f"  audit: {hook}, always: true}}\n  send: {hook}, background: true, priority: 10}}\n"
+    folder.write("~/.config/billhook/hooks.yaml", f"hooks:\n{deny}{later}  scan: {hook}}}\n")
+
+    found = json.loads(folder.billhook("explain", "rm a", "--json").out)
+    asked = json.loads(folder.billhook("explain", "ls", "--json").out)
+
+    runs = {one["name"]: one["runs"] for one in found["hooks"]}
+    assert (runs["send"], runs["no-rm"], runs["audit"], runs["scan"]) == (True, True, True, False)
+    assert found["verdict"]["depends_on"] == ["audit"]
+    assert asked["verdict"]["depends_on"] == ["audit", "scan"]
+
+
+def test_in_parallel_a_deny_skips_later_groups(folder: Folder) -> None:
+    """Hooks of the same group start together, so they run even if one of them denies."""
+    hook = "{events: PreToolUse, run: 'true'"
+    hooks = f"  no-rm: {{events: PreToolUse, deny: Not here}}\n  scan: {hook}}}\n  report: {hook}, after: scan}}\n"
+    folder.write("~/.config/billhook/hooks.yaml", f"parallelExecution: true\nhooks:\n{hooks}")
+
+    found = json.loads(folder.billhook("explain", "ls", "--json").out)
+
+    runs = {one["name"]: one["runs"] for one in found["hooks"]}
+    assert (runs["no-rm"], runs["scan"], runs["report"], runs["guard"]) == (True, True, False, False)
 
 
 def test_a_tool(approved: Folder) -> None:
@@ -135,12 +167,12 @@ PreToolUse Write: a.py
 
   1  scan  runs
      ./scan.sh
-     match Write|Edit   claude   600 s (default of claude)
+     match Write|Edit   600 s (default of claude)
      gate: if it fails, the action is denied   .billhook/hooks.yaml:6
 
   2  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the action continues
+     5 s   on_failure allow: if it fails, the action continues
      .billhook/hooks.yaml:19
 
   3  built-in/guard  runs
@@ -150,22 +182,22 @@ PreToolUse Write: a.py
   -  no-destroy  skipped: `if: Bash(terraform destroy *)` is for `Bash`, and
        this is `Write`
      deny: Destroying infrastructure needs a human
-     claude   .billhook/hooks.yaml:2
+     .billhook/hooks.yaml:2
 
   -  guard  skipped: `match: bash` does not match `Write`
      to change that: write `match: Bash|Write`
      ./guard.sh
-     claude   .billhook/hooks.yaml:11
+     .billhook/hooks.yaml:11
 
   -  push  skipped: `if: Bash(git push --force *)` is for `Bash`, and this is
        `Write`
      ask: Does the team know?
-     claude   .billhook/hooks.yaml:15
+     .billhook/hooks.yaml:15
 
   -  lint  skipped: it listens for `PostToolUse`, not `PreToolUse`
      to change that: write `events: [PostToolUse, PreToolUse]`
      ./lint.sh
-     claude   .billhook/hooks.yaml:23
+     .billhook/hooks.yaml:23
 
 built-ins that only observe: metrics, turn-tracker, event-logger
 
@@ -183,13 +215,13 @@ PostToolUse Read
 
   1  audit  runs
      ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the error is shown
+     5 s   on_failure allow: if it fails, the error is shown
      .billhook/hooks.yaml:19
 
   -  lint  skipped: `match: Write|Edit` does not match `Read`
      to change that: write `match: Write|Edit|Read`
      ./lint.sh
-     claude   .billhook/hooks.yaml:23
+     .billhook/hooks.yaml:23
 
 5 hooks listen for other events: no-destroy (PreToolUse), scan (PreToolUse),
 guard (PreToolUse), push (PreToolUse), built-in/guard (PreToolUse) (--all shows
@@ -222,14 +254,14 @@ PreToolUse Bash: terraform destroy
   -  no-destroy  skipped: it is not approved
      to change that: `billhook trust no-destroy` shows it and asks for approval
      deny: Destroying infrastructure needs a human
-     claude   hooks.yaml:2
+     hooks.yaml:2
 
   -  scan  skipped: it is not approved
      to change that: `billhook trust scan` shows it and asks for approval
      also: `match: Write|Edit` does not match `Bash`
      to change that: write `match: Write|Edit|Bash`
      ./scan.sh
-     claude   hooks.yaml:6
+     hooks.yaml:6
 
 built-ins that only observe: metrics, turn-tracker, event-logger
 
@@ -251,19 +283,11 @@ scan  blocks: scan.sh has changed since it was approved
        approval
      until then, every call that it would check is denied
      ./scan.sh
-     claude   .billhook/hooks.yaml:6
-
-  2  audit  runs
-     ./audit.sh
-     claude   5 s   on_failure allow: if it fails, the action continues
-     .billhook/hooks.yaml:19
-
-  3  built-in/guard  runs
-     answer: no objection
-     60 s   gate: if it fails, the action is denied   built-in
+     .billhook/hooks.yaml:6
 
 """)
-    assert "verdict: deny, by scan, whatever the other hooks answer" in screen
+    assert "audit  not reached: `scan` denies" in screen
+    assert "verdict: deny, by scan\n" in screen
 
 
 def test_nothing_is_configured(folder: Folder) -> None:

@@ -82,18 +82,17 @@ PreToolUse Bash: git push origin
   session jolly-squid   turn 1   called by claude
 
   1  audit  no objection 1.5 ms
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:10
 
   2  guard  deny 1.5 ms  decided
      No pushes at night
-     if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
+     if Bash(git push *)   gate   own   ~/.config/billhook/hooks.yaml:2
 
   -  built-in/guard  skipped: `guard` answered deny
      gate   built-in
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
-     match Write|Edit   claude   on_failure allow   own
-     ~/.config/billhook/hooks.yaml:6
+     match Write|Edit   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
 
 built-ins with no objection: ...
 
@@ -121,14 +120,13 @@ PreToolUse Bash: git commit
   session jolly-squid   turn 1   called by claude
 
   1  audit  no objection 1.5 ms
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:10
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:10
 
   -  guard  skipped: `if: Bash(git push *)` is not true of `git commit`
-     if Bash(git push *)   claude   gate   own   ~/.config/billhook/hooks.yaml:2
+     if Bash(git push *)   gate   own   ~/.config/billhook/hooks.yaml:2
 
   -  scan  skipped: `match: Write|Edit` does not match `Bash`
-     match Write|Edit   claude   on_failure allow   own
-     ~/.config/billhook/hooks.yaml:6
+     match Write|Edit   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
 
 built-ins with no objection: ...
 

@@ -106,7 +106,7 @@ def test_every_event_can_be_fired(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("PreToolUse", {"tool_name": "Bash", "tool_input": {}, "tool_use_id": "toolu_fire"}),
+        ("PreToolUse", {"tool_name": "Bash", "tool_input": {}}),
         ("Stop", {"stop_hook_active": False}),
         ("PreCompact", {"trigger": "manual", "custom_instructions": None}),
         (
@@ -126,7 +126,13 @@ def test_samples(name: str, fields: dict[str, Any], tmp_path: Path) -> None:
     tool = ["--tool", "Bash"] if "tool_name" in fields else []
     got = seen(name, *tool, cwd=tmp_path)
     base = {"session_id": got["session_id"], "transcript_path": "", "cwd": str(tmp_path), "hook_event_name": name}
-    assert got == {**base, **fields}
+    assert got == {**base, **fields, **({"tool_use_id": got["tool_use_id"]} if tool else {})}
+
+
+def test_each_call_has_its_own_id() -> None:
+    """Two test events are two calls: `billhook events` joins records with the same id."""
+    first, second = (seen("PreToolUse", "--tool", "Bash")["tool_use_id"] for _ in range(2))
+    assert first.startswith("toolu_fire_") and first != second
 
 
 def test_each_project_has_a_session(tmp_path: Path) -> None:
@@ -157,7 +163,7 @@ def test_options_build_the_event(tmp_path: Path) -> None:
         "tool_input": {"command": "ls"},
         "tool_response": {"stdout": "a"},
         "tool_result_is_error": True,
-        "tool_use_id": "toolu_fire",
+        "tool_use_id": got["tool_use_id"],
     }
 
 

@@ -72,7 +72,7 @@ def test_claude(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
++            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 +            "timeout": 60,
 +            "onFailure": "block"
 +          }
@@ -147,7 +147,7 @@ next
 -        "hooks": [
 -          {
 -            "type": "command",
--            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
+-            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install claude).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as claude --deadline 58000 --from user",
 -            "timeout": 60,
 -            "onFailure": "block"
 -          }
@@ -199,7 +199,7 @@ def test_codex(me: Person) -> None:
 +        "hooks": [
 +          {
 +            "type": "command",
-+            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
++            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
 +            "timeout": 60
 +          }
 +        ]
@@ -230,7 +230,7 @@ note: ~/.codex/config.toml has other hooks; Codex runs them beside billhook, and
 -        "hooks": [
 -          {
 -            "type": "command",
--            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
+-            "command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install codex).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as codex --deadline 58000 --from user",
 -            "timeout": 60
 -          }
 -        ]
@@ -239,7 +239,7 @@ note: ~/.codex/config.toml has other hooks; Codex runs them beside billhook, and
 -  }
 -}
 
-Codex: removed billhook's entries from ~/.codex/hooks.json, and the file, which contains nothing else
+Codex: removed ~/.codex/hooks.json, which contained only billhook's entries
 -- exit 0
 """)
     assert sorted(path.name for path in (me.home / ".codex").iterdir()) == ["config.toml"]
@@ -255,7 +255,7 @@ def test_gemini(me: Person) -> None:
 @@ -1 +1 @@
 -{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
-+{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
++{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
 \\ No newline at end of file
 
 Gemini CLI: installed in ~/.gemini/settings.json; it calls billhook for
@@ -272,7 +272,7 @@ note: ~/.gemini/settings.json:1 disables all hooks (`hooksConfig.enabled`): Gemi
 --- ~/.gemini/settings.json
 +++ ~/.gemini/settings.json
 @@ -1 +1 @@
--{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
+-{"hooksConfig":{"enabled":false},"hooks":{"BeforeTool":[{"sequential":true,"hooks":[{"name":"billhook","type":"command","command":"command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo 'billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install gemini).' >&2; exit 2; }; exec <here>/bin/billhook-hook --as gemini --deadline 58000 --from user","timeout":60000}]}]}}
 \\ No newline at end of file
 +{"hooksConfig":{"enabled":false}}
 \\ No newline at end of file
@@ -298,7 +298,7 @@ def test_qwen(me: Person) -> None:
 +          {
 +            "name": "billhook",
 +            "type": "command",
-+            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
++            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
 +            "timeout": 60000
 +          }
 +        ]
@@ -342,7 +342,7 @@ next
 -          {
 -            "name": "billhook",
 -            "type": "command",
--            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
+-            "command": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.' >&2; exit 2; }; exec billhook-hook --as qwen --deadline 58000 --from project",
 -            "timeout": 60000
 -          }
 -        ]
@@ -364,7 +364,7 @@ next
 -  }
 -}
 
-Qwen Code: removed billhook's entries from .qwen/settings.json, and the file, which contains nothing else
+Qwen Code: removed .qwen/settings.json, which contained only billhook's entries
 -- exit 0
 """)
     assert not (me.project / ".qwen").exists()
@@ -383,7 +383,7 @@ def test_copilot(me: Person) -> None:
 +    "preToolUse": [
 +      {
 +        "type": "command",
-+        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
++        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: in a checkout of billhook: uv tool install .' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
 +        "timeoutSec": 60
 +      }
 +    ]
@@ -406,8 +406,8 @@ next
      "preToolUse": [
        {
          "type": "command",
--        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
-+        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
+-        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo 'billhook is not installed here, so its hooks do not run. Install it: in a checkout of billhook: uv tool install .' >&2; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
++        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
          "timeoutSec": 60
        }
      ]
@@ -431,14 +431,14 @@ next
 -    "preToolUse": [
 -      {
 -        "type": "command",
--        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
+-        "bash": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}'; exit 0; }; exec billhook-hook --as copilot --deadline 58000 --from project preToolUse",
 -        "timeoutSec": 60
 -      }
 -    ]
 -  }
 -}
 
-Copilot: removed billhook's entries from .github/hooks/billhook.json, and the file, which contains nothing else
+Copilot: removed .github/hooks/billhook.json, which contained only billhook's entries
 -- exit 0
 """)
     assert not (me.project / ".github").exists()
@@ -460,7 +460,7 @@ def test_cursor(me: Person) -> None:
 +		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user", "timeout": 60}],
 +		"preToolUse": [
 +			{
-+				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
++				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
 +				"timeout": 60,
 +				"failClosed": true
 +			}
@@ -488,7 +488,7 @@ next
 -		"stop": [{"command": "./mine"}, {"command": "exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user", "timeout": 60}],
 -		"preToolUse": [
 -			{
--				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
+-				"command": "command -v <here>/bin/billhook-hook >/dev/null 2>&1 || { echo '{\\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\", \\"agent_message\\": \\"billhook is gone from where it was installed. Install it again (in a checkout of billhook: uv tool install . && billhook install cursor).\\"}'; exit 0; }; exec <here>/bin/billhook-hook --as cursor --deadline 58000 --from user",
 -				"timeout": 60,
 -				"failClosed": true
 -			}
@@ -545,8 +545,8 @@ hint: write `"oops"`
             0,
             [
                 "Claude Code: not installed in ~/.claude/settings.json; nothing was changed",
-                "Codex: removed billhook's entries from ~/.codex/hooks.json, and the file, which contains nothing else",
-                "Gemini CLI: removed billhook's entries from ~/.gemini/settings.json, and the file, which contains nothing else",
+                "Codex: removed ~/.codex/hooks.json, which contained only billhook's entries",
+                "Gemini CLI: removed ~/.gemini/settings.json, which contained only billhook's entries",
                 "Qwen Code: not installed in ~/.qwen/settings.json; nothing was changed",
                 "Copilot: not installed in ~/.copilot/hooks/billhook.json; nothing was changed",
                 "Cursor: not installed in ~/.cursor/hooks.json; nothing was changed",
@@ -614,7 +614,7 @@ def test_adopting_in_a_project(me: Person) -> None:
 +      "hooks": [
 +        {
 +          "type": "command",
-+          "command": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\", \\"agent_message\\": \\"billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.\\"}'; echo 'billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000 --from project",
++          "command": "command -v billhook-hook >/dev/null 2>&1 || { echo '{\\"permissionDecision\\": \\"deny\\", \\"permissionDecisionReason\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\", \\"permission\\": \\"deny\\", \\"user_message\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\", \\"agent_message\\": \\"billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.\\"}'; echo 'billhook guards this project, and is not installed here. Install it (in a checkout of billhook: uv tool install .), and try again.' >&2; exit 2; }; exec billhook-hook --as claude --deadline 58000 --from project",
 +          "timeout": 60,
 +          "onFailure": "block"
 +        }
@@ -802,7 +802,7 @@ def test_from_a_temporary_environment(me: Person) -> None:
     ended = subprocess.run(argv, env=env, cwd=me.project, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "entries in your settings would soon point to a missing file" in ended.stderr
-    assert "uv tool install billhook" in ended.stderr
+    assert "uv tool install ." in ended.stderr
     named = subprocess.run([*argv, "--program", str(me.bin)], env=env, cwd=me.project, capture_output=True, check=False)
     assert named.returncode == 0
 

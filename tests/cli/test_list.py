@@ -91,7 +91,7 @@ PreToolUse
 
 Stop
    1 mine            inject: Did you run the tests?
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:2
 
 Built-ins that only observe
    1 metrics         times every hook
@@ -101,15 +101,14 @@ Built-ins that only observe
 
 Not approved (review with `billhook trust`)
    - scan            ./scan.sh
-     PreToolUse   match Write|Edit   claude   gate   priority 50   not approved
+     PreToolUse   match Write|Edit   gate   priority 50   not approved
      .billhook/hooks.yaml:6
    - no-destroy      deny: Destroying infrastructure needs a human
-     PreToolUse   if Bash(terraform destroy *)   claude   gate   not approved
+     PreToolUse   if Bash(terraform destroy *)   gate   not approved
      .billhook/hooks.yaml:2
    - lint            ./lint.sh --fix
-     PostToolUse, PostToolUseFailure   match Write|Edit   claude
-     on_failure allow   timeout 20 s   after scan   not approved
-     .billhook/hooks.yaml:12
+     PostToolUse, PostToolUseFailure   match Write|Edit   on_failure allow
+     timeout 20 s   after scan   not approved   .billhook/hooks.yaml:12
 -- stderr
 
 hint: 3 hooks not approved yet: review with `billhook trust`
@@ -127,23 +126,21 @@ def test_approved(folder: Folder) -> None:
     assert folder.screen("list") == snapshot("""\
 PreToolUse
    1 scan            ./scan.sh
-     match Write|Edit   claude   gate   priority 50   approved
-     .billhook/hooks.yaml:6
+     match Write|Edit   gate   priority 50   approved   .billhook/hooks.yaml:6
    2 no-destroy      deny: Destroying infrastructure needs a human
-     if Bash(terraform destroy *)   claude   gate   approved
-     .billhook/hooks.yaml:2
+     if Bash(terraform destroy *)   gate   approved   .billhook/hooks.yaml:2
    3 guard           stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 PostToolUse
    1 lint            ./lint.sh --fix
-     match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
-     approved   .billhook/hooks.yaml:12
+     match Write|Edit   on_failure allow   timeout 20 s   after scan   approved
+     .billhook/hooks.yaml:12
 
 PostToolUseFailure
    1 lint            ./lint.sh --fix
-     match Write|Edit   claude   on_failure allow   timeout 20 s   after scan
-     approved   .billhook/hooks.yaml:12
+     match Write|Edit   on_failure allow   timeout 20 s   after scan   approved
+     .billhook/hooks.yaml:12
 
 Built-ins that only observe
    1 metrics         times every hook
@@ -166,8 +163,7 @@ PreToolUse
    2 turn-tracker  counts the turns of a session
      on_failure allow   priority 5   built-in
    3 scan          ./scan.sh
-     match Write|Edit   claude   gate   priority 50   approved
-     .billhook/hooks.yaml:6
+     match Write|Edit   gate   priority 50   approved   .billhook/hooks.yaml:6
    4 event-logger  records every event in the log
      on_failure allow   priority 50   built-in
    5 guard         stops what can't be undone, and guards billhook's own files
@@ -175,7 +171,7 @@ PreToolUse
 
 Not approved (review with `billhook trust`)
    - no-destroy    deny: Destroying infrastructure needs a human
-     PreToolUse   if Bash(terraform destroy *)   claude   gate   not approved
+     PreToolUse   if Bash(terraform destroy *)   gate   not approved
      .billhook/hooks.yaml:2
 -- stderr
 
@@ -209,11 +205,11 @@ def test_everything_that_can_go_wrong(folder: Folder) -> None:
     assert folder.screen("list") == snapshot("""\
 PreToolUse
    1 broken-gate     no usable action
-     match Bash   claude   gate   own   ~/.config/billhook/hooks.yaml:3
+     match Bash   gate   own   ~/.config/billhook/hooks.yaml:3
      blocks the events that it would judge: `timeout` must be a number, not a
      string
    2 guard           ./guard.sh
-     claude   gate   changed   hooks.yaml:3
+     gate   changed   hooks.yaml:3
      blocks the events that it would judge: guard.sh has changed since it was
      approved; `billhook trust` shows how
    3 built-in/guard  stops what can't be undone, and guards billhook's own files
@@ -221,9 +217,9 @@ PreToolUse
 
 Stop
    1 user/both       echo one
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:6
    2 project/both    echo two
-     claude   on_failure allow   approved   hooks.yaml:2
+     on_failure allow   approved   hooks.yaml:2
 
 Built-ins that only observe
    1 metrics         times every hook
@@ -233,21 +229,21 @@ Built-ins that only observe
 
 Not approved (review with `billhook trust`)
    - note            ./note.sh
-     Stop   claude   on_failure allow   changed   hooks.yaml:4
+     Stop   on_failure allow   changed   hooks.yaml:4
      note.sh has changed since it was approved; `billhook trust` shows how
 
 Not running
    - broken          no usable action
-     Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
+     Stop   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
      it can't be used: `run` must be a string, not a list
    - off             ls
-     Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:4
+     Stop   on_failure allow   own   ~/.config/billhook/hooks.yaml:4
      `enabled: false` in ~/.config/billhook/hooks.yaml:4
    - later           agent (not supported yet)
-     Stop   claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:5
+     Stop   on_failure allow   own   ~/.config/billhook/hooks.yaml:5
      hooks of this type are not supported yet
    - same            echo one
-     Stop   claude   on_failure allow   approved   hooks.yaml:5
+     Stop   on_failure allow   approved   hooks.yaml:5
      the same hook is in ~/.config/billhook/hooks.yaml:6 (user)
 -- stderr
 
@@ -301,6 +297,7 @@ def test_json(folder: Folder) -> None:
         "timeout": None,
         "background": False,
         "always": False,
+        "shadow": False,
         "trust": "approved",
         "state": "runs",
         "effect": "runs",
@@ -400,11 +397,11 @@ def test_last_fired(folder: Folder) -> None:
     assert folder.screen("list") == snapshot("""\
 PreToolUse
    1 every           true
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:2
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:2
      last fired 2 h ago
    2 never           true
-     match Write   claude   on_failure allow   own
-     ~/.config/billhook/hooks.yaml:3   never fired
+     match Write   on_failure allow   own   ~/.config/billhook/hooks.yaml:3
+     never fired
    3 guard           stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in   last fired 3 days ago
 

@@ -29,7 +29,7 @@ Options:
   -h, --help  Show this message and exit.
 
 Start:
-  init        Write a first file with hooks that work.
+  init        Create hooks.yaml with four example hooks.
   install     Add billhook to an agent's settings: Claude Code, Codex ...
   uninstall   Remove billhook from an agent's settings.
   doctor      Check that agents call billhook, and suggest fixes.
@@ -39,16 +39,21 @@ Write rules:
   add         Add a recipe: ready-made hooks for one purpose.
   remove      Remove a recipe.
   list        Show all hooks in the order in which they run.
-  explain     Show which hooks a command or an event would get, and why.
+  explain     Show which hooks would run for a command or an event, and why.
   fire        Send a test event to the hooks, and show the verdict.
   test        Run the tests of your rules.
   check       Check the hooks for problems and suggest fixes.
   replay      Show which past events the rules would decide differently.
   trust       Review the hooks of this project and approve them.
+  shadow      Show what hooks in shadow mode would have decided.
+  promote     Bring a hook in shadow mode into force.
 
 Run and watch:
   agent       Run an agent with your hooks: one prompt, or a chat.
   events      Query the event log: what happened, and what hooks decided.
+  allow-once  Allow one denied call, once.
+  pause       Pause hooks for a few minutes.
+  resume      End a pause.
 
 Plumbing:
   hook        Answer one event on stdin, as the hook of an agent.
@@ -81,7 +86,8 @@ Usage: billhook fire [OPTIONS] [EVENT]
   verdict without running them.
 
 Options:
-  --tool NAME                  The tool, by its name in any dialect.
+  --tool NAME                  The tool, by the name that any supported agent
+                               uses for it.
   --input JSON|@FILE|@-        The tool's input; for events without a tool,
                                fields of the event.
   --output JSON|TEXT|@FILE     The result of the tool, or its error.
@@ -90,6 +96,7 @@ Options:
   --cwd DIR                    The working directory of the event and its
                                hooks.
   --event JSON|@FILE|@-        The whole event as JSON.
+  --from NR|ID                 An event of the log, fired again.
   --config FILE                Also use this file with hooks. May be repeated.
   --trust approved|all|none    Which hooks of the project run: the approved
                                ones, all of them this once, or none.
@@ -116,9 +123,11 @@ Options:
     billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh
     billhook fire PostToolUse --tool Write --output done --run 'echo linted' --dialect claw
     billhook fire Stop --run 'echo "tests still fail" >&2; exit 2' --json
+    billhook fire --from 12                      an event of the log again
     billhook fire --event @event.json --exec './guard.py --strict' --on-failure deny
 
-  Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.
+  Exit code: 0 no objection or allowed, 1 denied or asked, 2 usage or broken
+  input.
 -- exit 0
 """)
 

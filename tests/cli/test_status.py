@@ -59,7 +59,7 @@ billhook 0.1.0 in ~/project
 Next
   billhook init                        write a first file with hooks that work
   billhook install claude              connect Claude Code
-  billhook explain 'git push --force'  show which hooks a command would get
+  billhook explain 'git push --force'  show which hooks would run for a command
 -- exit 0
 """)
 
@@ -102,7 +102,7 @@ billhook 0.1.0 in ~/project
 Next
   billhook install claude              connect Claude Code
   billhook list                        show all hooks in run order
-  billhook explain 'git push --force'  show which hooks a command would get
+  billhook explain 'git push --force'  show which hooks would run for a command
 -- exit 0
 """)
 
@@ -152,7 +152,7 @@ billhook 0.1.0 in ~/project
 Next
   billhook init                        write a first file with hooks that work
   billhook install claude              connect Claude Code
-  billhook explain 'git push --force'  show which hooks a command would get
+  billhook explain 'git push --force'  show which hooks would run for a command
 -- exit 0
 """)
 
@@ -227,7 +227,7 @@ billhook 0.1.0 in ~/project
 Next
   billhook install claude              connect Claude Code
   billhook list                        show all hooks in run order
-  billhook explain 'git push --force'  show which hooks a command would get
+  billhook explain 'git push --force'  show which hooks would run for a command
 -- exit 0
 """)
     log = json.loads(folder.billhook("--json").out)["log"]
@@ -298,7 +298,7 @@ billhook 0.1.0 in ~/project
 Next
   billhook doctor                      check that Claude Code calls billhook
   billhook list                        show all hooks in run order
-  billhook explain 'git push --force'  show which hooks a command would get
+  billhook explain 'git push --force'  show which hooks would run for a command
 -- exit 0
 """)
     data = json.loads(folder.billhook("--json").out)

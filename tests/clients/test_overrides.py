@@ -19,6 +19,7 @@ _VERBS = (
     "promote no-push --yes",
     "trust --all --yes",
     "resume",
+    "test --update",
 )
 _HOOKS = """
 hooks:

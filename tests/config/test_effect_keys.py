@@ -69,7 +69,7 @@ def test_in_every_shape(project: Project, file: str) -> None:
 @pytest.mark.parametrize(
     ("effect", "message", "hint"),
     [
-        ("discrad", "no effect `discrad`", "did you mean `discard`?"),
+        ("discrad", "unknown effect `discrad`", "did you mean `discard`?"),
         ("delete:hom", "no scope `hom`", "did you mean `home`?"),
         ("disarm", "no hook can be about `disarm`", "remove it"),
     ],

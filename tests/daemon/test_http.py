@@ -259,7 +259,8 @@ def test_claude_is_answered_as_on_stdout(client: httpx.Client, served: Serving, 
 
     found = client.post("/hook/claude", json=asked)
 
-    assert (found.status_code, found.json()) == (200, expected)
+    said = re.sub(r"\. The user can allow this call once: `billhook allow-once \w{6}`", "", found.text)
+    assert (found.status_code, json.loads(said)) == (200, expected)
 
 
 @pytest.mark.parametrize("dialect", SPOKEN)

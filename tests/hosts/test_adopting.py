@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from billhook.agents import AGENTS
+from billhook.agents.base import Scope
 from billhook.config import load_config
 from billhook.config.edit_yaml import with_hooks
 from billhook.core.errors import BillhookError
@@ -345,6 +346,25 @@ def test_adopting_twice(home: Home) -> None:
     home.uninstall()
     assert json.loads(file.read_text()) == {"hooks": TWO}
     assert not (home.project / ".billhook").exists()
+
+
+@pytest.mark.parametrize(("scope", "other", "option"), [("user", "project", "--project "), ("project", "user", "")])
+def test_nothing_to_adopt(home: Home, scope: Scope, other: Scope, option: str) -> None:
+    """The note names the file without hooks, and the command that moves those of the agent's other file."""
+    empty = home.file("claude", scope)
+    full = home.write(json.dumps({"hooks": TWO}), scope=other)
+    command = f"`billhook install claude {option}--adopt`"
+    (note,) = home.install(scope=scope, adopt=True).notes
+    assert note == f"{empty} has no hooks to move; {command} moves those in {full}"
+    home.install(scope=other, adopt=True)
+    assert home.install(scope=scope, adopt=True).notes == (f"{empty} has no hooks to move",)
+
+
+def test_nothing_to_adopt_beside_a_damaged_file(home: Home) -> None:
+    """A problem of the other file does not stop the installation."""
+    home.write("{", scope="user")
+    change = home.install(adopt=True)
+    assert (change.state, change.notes) == ("installed", (f"{home.file('claude', 'project')} has no hooks to move",))
 
 
 @pytest.mark.parametrize("first", ["claude", "codex"])

@@ -64,8 +64,8 @@ Claude Code
   warn  program    Claude Code can't be started here: no `claude` on PATH
                    -> install Claude Code, or run this where `claude` is on PATH
   ok    installed  ~/.claude/settings.json: 10 events
-  ?     trust      Claude Code was never started in this folder; it then asks
-                   whether to trust it
+  ?     trust      Claude Code has not been started in this folder yet; on its
+                   first start it asks whether you trust it
   ok    hooks      0 of yours run, 5 built in
   ?     log        Claude Code has not called billhook in this project yet
 
@@ -158,7 +158,7 @@ Gemini CLI
                    billhook is missing
   fail  installed  `billhook-hook` is not on PATH here; every tool call is
                    allowed
-                   -> uv tool install billhook
+                   -> in a checkout of billhook: uv tool install .
   fail  trust      Gemini CLI does not trust this folder, and reads no hooks
                    from it
                    -> start `gemini` here, and trust the folder

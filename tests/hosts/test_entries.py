@@ -149,7 +149,7 @@ def test_without_billhook_a_project_refuses(shell: str) -> None:
             ended = run(line(host, event, EntryOptions(scope="project")), "/nowhere", shell)
             said = json.loads(ended.stdout) if ended.stdout else {}
             reason = ended.stderr or next(text for text in reversed(said.values()) if "billhook" in str(text))
-            assert "uv tool install billhook" in reason
+            assert "uv tool install ." in reason
             if host.name not in ("claude", "copilot", "cursor"):
                 assert (ended.returncode, ended.stdout) == (2, "")
                 continue
@@ -189,7 +189,7 @@ def test_if_missing_allow_warns(shell: str) -> None:
     for host in AGENTS.values():
         ended = run(line(host, "PreToolUse", EntryOptions(scope="project", if_missing="allow")), "/nowhere", shell)
         assert ended.returncode == 0
-        assert "uv tool install billhook" in ended.stderr
+        assert "uv tool install ." in ended.stderr
         if ended.stdout:
             assert set(json.loads(ended.stdout)) == {"systemMessage"}
 

@@ -57,7 +57,7 @@ def test_a_permanent_program_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="temporary folder") as error:
         files.lasting()
-    assert "uv tool install billhook" in error.value.hint
+    assert "uv tool install ." in error.value.hint
     os.unlink(thrown)
     with pytest.raises(UsageError, match="there is no `billhook-hook`"):
         files.lasting()

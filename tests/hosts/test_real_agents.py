@@ -12,7 +12,7 @@ from clients.running import Ran, Run, run
 
 pytestmark = pytest.mark.slow
 NAMES = ("claude", "codex", "gemini", "qwen", "copilot")
-REMEDY = "uv tool install billhook"
+REMEDY = "uv tool install ."
 
 
 def ran(name: str, folder: Path, *options: str) -> tuple[Ran, bool]:

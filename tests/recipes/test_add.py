@@ -136,7 +136,7 @@ def test_yes_is_a_persons_word(place: Place, words: tuple[str, ...]) -> None:
     """A program without a terminal can't agree in a person's place; the text is open to it."""
     done = place.alone(*words)
 
-    assert done.code == 2 and "not a person's terminal" in done.err and "--print" in done.err
+    assert done.code == 2 and "must be a terminal" in done.err and "--print" in done.err
     assert not hooks(place).exists()
 
 
@@ -146,7 +146,7 @@ def test_yes_of_remove_is_a_persons_word(place: Place) -> None:
     before = hooks(place).read_bytes()
     done = place.alone("remove", "no-verify", "--yes")
 
-    assert done.code == 2 and "not a person's terminal" in done.err
+    assert done.code == 2 and "must be a terminal" in done.err
     assert hooks(place).read_bytes() == before
 
 

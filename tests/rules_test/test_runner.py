@@ -140,6 +140,21 @@ def test_no_case_replaces_code_that_an_approved_hook_runs(place: RulesPlace, nam
     assert not marker.exists()
 
 
+def test_a_case_brings_its_makefile(place: RulesPlace) -> None:
+    """In place of that of the project, for a hook that runs `make`."""
+    place.file("Makefile", "test:\n\t@true\n")
+    place.rules(
+        """
+  - {event: {hook_event_name: Stop}, files: {Makefile: "test:\\n\\t@echo broken; false\\n"}, reason: broken}
+  - {event: {hook_event_name: Stop}, expect: none}
+""",
+        "hooks:\n  tests: {events: Stop, keep_going: {command: make test}}",
+    )
+    place.approve()
+
+    assert place.statuses() == ["passed", "passed"], place.run("test")
+
+
 # -- commands
 
 

@@ -50,7 +50,7 @@ def test_the_page_lists_the_shapes() -> None:
 
 def test_the_page_lists_the_patterns() -> None:
     """Each kind of secret that is known by more than its beginning is named, and no other is."""
-    listed = PAGE.partition("By an expression for the whole of it:")[2].partition(".\n")[0]
+    listed = PAGE.partition("These are recognised by an expression for the whole token:")[2].partition(".\n")[0]
 
     assert " ".join(listed.split()) == "; ".join(pattern.name for pattern in PATTERNS)
 

@@ -69,7 +69,8 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
         text = "Claude Code does not trust this folder yet; an interactive session runs no hooks before that"
         yield base.Trust("warn", text, "start `claude` here, and accept the folder")
     else:
-        yield base.Trust("unknown", "Claude Code was never started in this folder; it then asks whether to trust it")
+        text = "Claude Code has not been started in this folder yet; on its first start it asks whether you trust it"
+        yield base.Trust("unknown", text)
 
 
 def _switches(check: base.TrustCheck) -> Iterator[base.Trust]:

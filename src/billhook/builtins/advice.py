@@ -28,6 +28,7 @@ HAPPENS: Final[dict[str, str]] = {
     "rewrite-history": "rewrite the history of {target}",
     "drop-recovery": "remove what git keeps for recovery ({target})",
     "force-push": "overwrite the remote branch {target}",
+    "push": "push {target} to a remote",
     "run-remote": "run code from the network that has not been read",
     "remote-shell": "give another machine a shell on this one",
     "run-opaque": "run code that can't be read before it runs",
@@ -44,6 +45,7 @@ HAPPENS: Final[dict[str, str]] = {
 }
 _WITHOUT_TARGET: Final = {
     "force-push": "overwrite a remote branch",
+    "push": "push to a remote",
     "rewrite-history": "rewrite history",
     "permissions": "change the settings of this machine",
     "publish": "publish a package",
@@ -61,6 +63,7 @@ INSTEAD: Final[dict[str, str]] = {
     "drop-recovery": "Leave it: git removes unreachable objects after some weeks. `git reflog` shows what is there.",
     "force-push": "Use `git push --force-with-lease origin BRANCH`, or push to another branch: "
     "`git push origin HEAD:BRANCH`.",
+    "push": "Commit the work, and let the user push it.",
     "run-remote": "Download it first (`curl -fsSLo install.sh URL`), read it, then run the file.",
     "remote-shell": "Ask the user to open the connection.",
     "run-opaque": "Write the commands as plain text, or put them into a file and run that.",

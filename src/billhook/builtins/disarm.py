@@ -334,6 +334,8 @@ def _forbidden(operands: list[str], rest: tuple[str, ...]) -> str:
             return "trust"
         if verb in _FOR_THE_USER[1:] and not _HELP & set(rest):
             return verb
+        if verb == "test" and any(word.startswith("--update") for word in rest):
+            return "test --update"
         if verb == "daemon" and "stop" in operands[place + 1 : place + 3]:
             return "daemon stop"
     return ""

@@ -1,4 +1,4 @@
-"""`billhook allow-once`: let a denied call pass, once."""
+"""`billhook allow-once`: allow a denied call, once."""
 
 import time
 from pathlib import Path

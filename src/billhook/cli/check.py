@@ -190,14 +190,7 @@ def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
 
 
 def _screen(one: Hosted) -> Iterator[str]:
-    title, all_ = one.host.title, len(one.hooks)
-    touched = len({(limit.file, limit.line, limit.hook) for limit in one.found if limit.sure})
-    if touched:
-        are = "is" if touched == 1 else "are"
-        heading = f"{title}: {touched} of {counted(all_, 'hook')} {are} not fully supported"
-    else:
-        heading = f"{title}: {counted(all_, 'hook')}, none known to be unsupported" if all_ else f"{title}: no hooks"
-    yield click.style(heading, bold=True)
+    yield click.style(f"{one.host.title}: {_support(one)}", bold=True)
     for hook in one.hooks:
         found = [
             limit for limit in one.found if (limit.file, limit.line, limit.hook) == (hook.file, hook.line, hook.name)
@@ -213,7 +206,22 @@ def _screen(one: Hosted) -> Iterator[str]:
         event = one.host.spellings["PreToolUse"]
         yield from filled(f"on {event} the guard's ask becomes deny; the reason names the rule that allows the call", 2)
     if one.left:
-        yield from filled(f"{title} itself runs {counted(one.left, 'more hook')}", 2)
+        yield from filled(f"{one.host.title} itself runs {counted(one.left, 'more hook')}", 2)
+
+
+def _support(one: Hosted) -> str:
+    """How many hooks the agent supports. The numbers add up to the hooks that are listed below it."""
+    places = {(limit.file, limit.line, limit.hook) for limit in one.found}
+    limited = len({(limit.file, limit.line, limit.hook) for limit in one.found if limit.sure})
+    maybe = len(places) - limited
+    if not places:
+        every = {0: "no hooks", 1: "its only hook is supported"}
+        return every.get(len(one.hooks), f"all {len(one.hooks)} hooks are supported")
+    of = counted(len(one.hooks), "hook")
+    if not limited:
+        return f"{maybe} of {of} may not be fully supported"
+    also = f", {maybe} more may not be" if maybe else ""
+    return f"{limited} of {of} {'is' if limited == 1 else 'are'} not fully supported{also}"
 
 
 def _data(host: Agent, limit: HostLimit) -> dict[str, object]:

@@ -28,7 +28,7 @@ Examples:
   billhook daemon run --http 127.0.0.1:8123
 
 \b
-`billhook-hook` starts the daemon if it is not running. It stops after an hour
+The daemon stops after an hour
 without requests, and when billhook is upgraded.
 Exit code: 0 done, 1 `status`: not running, 2 usage or failure."""
 
@@ -51,8 +51,8 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 def verb() -> None:
     """The daemon keeps hooks in memory, so that an event costs little more than starting a process.
 
-    There is one daemon for each user and state root. `billhook-hook` sends events to it, or runs the hooks itself if it
-    is not running.
+    There is one daemon for each user and state root. `billhook-hook` sends events to it. If the daemon is not
+    running, `billhook-hook` runs the hooks itself for this event and starts the daemon for the next.
     """
 
 
@@ -190,7 +190,7 @@ def _resolved(host: str) -> str:
 @click.option("--force", is_flag=True, help="Kill it, with all its processes; pending requests get no answer.")
 @_json_option
 def stop(force: bool, as_json: bool) -> int:
-    """Stop the daemon once pending requests and background hooks finish (30 s at most). Does nothing if it is not
+    """Stop the daemon after pending requests. Also waits for background hooks, 30 s at most. Does nothing if it is not
     running."""
     with _told_if_silent(as_json):
         pid = control.stop(state_root(), _waiting("the daemon to stop"), force=force)

@@ -140,7 +140,7 @@ Exit code: 0 everything worked, 1 something failed, 130 interrupted.""",
 @flag("--json", "as_json", "Print the typed events of the run, one line of JSON each.")
 @flag("--keep", "Keep the scratch folder. By default the next demo removes it.")
 def verb(as_json: bool, keep: bool) -> int:
-    """Watch an agent work with hooks: all 15 events of a session, in a few seconds, without an API key.
+    """Watch an agent work with hooks: 15 kinds of events in one session, in a few seconds, without an API key.
 
     It runs in a scratch folder with a separate home, and reads or changes none of your files. At the end it prints
     commands for a closer look.

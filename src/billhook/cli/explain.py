@@ -220,6 +220,7 @@ def heading(event: Event) -> str:
 
 def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     word, colour = ("runs", "green") if one.runs else ("blocks", "red") if one.blocks else ("skipped", "yellow")
+    word = word if one.reached else "not reached"
     number = f"{place}" if one.order is not None else "-"
     yield from _headed(number, one.row.name, word, colour, one.reasons[0].why if one.reasons else "")
     yield from _reasons(one)
@@ -280,6 +281,8 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
         yield from screen.filled(f"{pause}: until then, objections don't count", 0)
     outlook = found.outlook
     yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
+    if outlook.decision is Decision.DENY:
+        return
     if outlook.gates:
         yield from screen.filled(f"blocked if any of these gates fails: {', '.join(outlook.gates)}", 0)
     if outlook.fail_open:

@@ -19,7 +19,7 @@ from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
 from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
-from billhook.core.answers import Decision, Status, Verdict
+from billhook.core.answers import Decision, Skipped, SkipReason, Status, Verdict
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import EventError, StrictJSONError, UsageError
 from billhook.core.events import EVENTS, Event, decode, parse
@@ -39,7 +39,6 @@ else:
 
 
 SAMPLES: dict[str, Any] = {
-    "tool_use_id": "toolu_fire",
     "source": "startup",
     "reason": "other",
     "trigger": "manual",
@@ -198,6 +197,8 @@ def _samples(name: str, fields: dict[str, Any]) -> dict[str, Any]:
             kinds = [one for one in (field.type, *getattr(field.type, "__args__", ())) if one in _EMPTY]
             empty = _EMPTY[kinds[0]] if kinds else []
             samples[field.name] = SAMPLES.get(field.name, empty) if empty == "" else empty
+    if "tool_use_id" in samples:  # each test event is a call of its own: `events` joins records with the same id
+        samples["tool_use_id"] = f"toolu_fire_{os.urandom(6).hex()}"
     return samples
 
 
@@ -223,7 +224,7 @@ Examples:
   billhook fire --from 12                      an event of the log again
   billhook fire --event @event.json --exec './guard.py --strict' --on-failure deny
 
-Exit code: 0 not denied, 1 denied or asked, 2 usage or broken input.""",
+Exit code: 0 no objection or allowed, 1 denied or asked, 2 usage or broken input.""",
 )
 @click.argument("event", required=False, metavar="[EVENT]", shell_complete=complete_among(EVENTS))
 @tool_options
@@ -281,7 +282,8 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
         verdict = asyncio.run(fire(engine, event, caught))
         catch_signals(caught)
         try:
-            _show(verdict, engine, found, as_json=given["as_json"])
+            reasons = _unmet(verdict, found, event) if found is not None and not given["as_json"] else {}
+            _show(verdict, engine, found, reasons, as_json=given["as_json"])
         except OSError as error:
             not_written(error)  # the exit code still has the verdict
         _show_later(engine, verdict, given["timeout"] or 600.0, caught)
@@ -351,12 +353,25 @@ def _program(text: str, dialect: str) -> CommandRunner:
         raise UsageError(f"--exec `{text}`: {error.message}", hint=error.hint) from None
 
 
-def _show(verdict: Verdict, engine: Engine, config: "Config | None", *, as_json: bool) -> None:
+def _unmet(verdict: Verdict, config: "Config", event: Event) -> dict[str, str]:
+    """Which condition was false, by the name of the skipped hook."""
+    false = str(Skipped(SkipReason.CONDITION_FALSE))
+    names = {one.hook for one in verdict.outcomes if one.status is Status.SKIPPED and one.error == false}
+    if not names:
+        return {}
+    from billhook.config.explain import explain
+
+    return {
+        one.row.name: one.reasons[0].why for one in explain(config, event).hooks if one.row.name in names and one.why
+    }
+
+
+def _show(verdict: Verdict, engine: Engine, config: "Config | None", reasons: dict[str, str], *, as_json: bool) -> None:
     if as_json:
         say(verdict.to_json())
         return
     titles = dict(zip(engine.plan.names, (hook.title for hook in engine.hooks), strict=True))
-    say(verdict_text(verdict, titles))
+    say(verdict_text(verdict, titles, reasons))
     if text := _hint_of_run(verdict, engine) if config is None else _hint_of_files(verdict, config):
         hint(text)
 

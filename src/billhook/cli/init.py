@@ -44,7 +44,7 @@ Exit code: 0 written; 1 the file exists, nothing was changed;
 def verb(force: bool, as_json: bool) -> int:
     """Write .billhook/hooks.yaml with four example hooks, and approve them.
 
-    The first hook denies changes of .env files; init prints the command that shows it. Other hook files of the project
+    The first hook denies changes to .env files; init prints the command that shows it. Other hook files of the project
     stay in use and are not changed.
     """
     before = load_config(builtins=False)

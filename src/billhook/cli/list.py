@@ -29,6 +29,7 @@ _LONGEST_FACT = 70
 _LONGEST_HINT = 300
 _INDENT = 5
 _WAITING = ("new", "changed")
+_DEFAULT_FORMAT = next(iter(AGENTS))  # of hooks in a hooks.yaml; it is not shown
 _OBSERVERS = "Built-ins that only observe"
 
 
@@ -130,7 +131,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "events": lambda names: one_line(", ".join(names), _LONGEST_FACT),
     "part": str,
     "match": lambda text: one_line(f"match {text}", _LONGEST_FACT),
-    "dialect": str,
+    "dialect": lambda name: "" if name == _DEFAULT_FORMAT else f"format {name}",
     "on_failure": failure_rule,
     "timeout": lambda seconds: f"timeout {seconds:g} s",
     "priority": lambda number: f"priority {number:g}",
@@ -150,8 +151,8 @@ def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
     for name in names.split():
         if name == "conditions":
             yield from (one_line(f"{label} {text}", _LONGEST_FACT) for label, text in conditions_in_words(data))
-        elif data.get(name) not in _EMPTY:
-            yield _FACTS[name](data[name])
+        elif data.get(name) not in _EMPTY and (text := _FACTS[name](data[name])):
+            yield text
 
 
 def _screen(

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 GROUPS: dict[str, dict[str, str]] = {
     "Start": {
-        "init": "Write a first file with hooks that work.",
+        "init": "Create hooks.yaml with four example hooks.",
         "install": "Add billhook to an agent's settings: {agents} ...",
         "uninstall": "Remove billhook from an agent's settings.",
         "doctor": "Check that agents call billhook, and suggest fixes.",
@@ -19,7 +19,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "add": "Add a recipe: ready-made hooks for one purpose.",
         "remove": "Remove a recipe.",
         "list": "Show all hooks in the order in which they run.",
-        "explain": "Show which hooks a command or an event would get, and why.",
+        "explain": "Show which hooks would run for a command or an event, and why.",
         "fire": "Send a test event to the hooks, and show the verdict.",
         "test": "Run the tests of your rules.",
         "check": "Check the hooks for problems and suggest fixes.",

@@ -75,7 +75,7 @@ def refuse_programs(what: str, why: str, otherwise: str = "") -> None:
     """Raises UsageError inside an agent, and where there is no terminal: a program can't agree in a person's place."""
     refuse_agents(what, why, otherwise)
     if not at_terminal():
-        raise UsageError(f"{what} is refused here: this is not a person's terminal", hint=_by_hand(otherwise))
+        raise UsageError(f"{what} is refused here: stdin and stdout must be a terminal", hint=_by_hand(otherwise))
 
 
 def agent_of(argv: Sequence[str]) -> str:
@@ -188,7 +188,7 @@ def tool_options(verb: Verb) -> Verb:
     """`--tool NAME` and `--input JSON`: the tool of an event, and its input."""
     text = "The tool's input; for events without a tool, fields of the event."
     verb = option("--input", "input_", "JSON|@FILE|@-", text)(verb)
-    return option("--tool", "NAME", "The tool, by its name in any dialect.")(verb)
+    return option("--tool", "NAME", "The tool, by the name that any supported agent uses for it.")(verb)
 
 
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -5,8 +5,9 @@ import os
 import re
 import shutil
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -268,15 +269,18 @@ def error_text(error: BillhookError) -> str:
     return visible(f"error: {error}")
 
 
-def verdict_text(verdict: Verdict, titles: dict[str, str]) -> str:
-    """Each hook with status, time and reason, then the verdict."""
+def verdict_text(verdict: Verdict, titles: dict[str, str], unmet: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Each hook with status, time and reason, then the verdict. `unmet`: which condition was false, for each hook that
+    was skipped for it."""
     tool = getattr(verdict.about, "tool_name", "")
     lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
     # built-ins that were skipped after a deny are left out
     shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != _LEFT_OUT]
     column = max((len(outcome.hook) for outcome in shown), default=0)
     for outcome in shown:
-        lines += _hook_lines(outcome, titles.get(outcome.hook, ""), column)
+        named = unmet.get(outcome.hook) if outcome.status is Status.SKIPPED else None
+        told = msgspec.structs.replace(outcome, error=named) if named else outcome
+        lines += _hook_lines(told, titles.get(outcome.hook, ""), column)
     if not shown:
         lines.append(
             "  none of your hooks listens for this event" if verdict.outcomes else "  no hook listens for this event"

@@ -15,13 +15,13 @@ from billhook.cli.install.files import agents_here
 from billhook.cli.options import loaded
 from billhook.cli.screen import command_lines, filled, hanging, noting, picked, report, shown_path, width
 from billhook.cli.times import ago, midnight
-from billhook.config.config import Config
+from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.guard_report import GuardReport, guard_report
 from billhook.config.history import RecentRecords, log_of, recent
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import is_note
-from billhook.config.notices import Missing, gone_text, missing
+from billhook.config.notices import Missing, blocking_text, gone_text, missing
 from billhook.config.override import pause_of
 from billhook.config.sources import FileRead
 from billhook.core.text import Finding, counted, one_line
@@ -31,7 +31,7 @@ _LABEL = 10  # columns of a label and the gap after it
 _SCOPES = {"user": "your settings", "project": "this project"}
 
 _INIT = ("billhook init", "write a first file with hooks that work")
-_EXPLAIN = ("billhook explain 'git push --force'", "show which hooks a command would get")
+_EXPLAIN = ("billhook explain 'git push --force'", "show which hooks would run for a command")
 _LIST = ("billhook list", "show all hooks in run order")
 _EVENTS = ("billhook events", "show recent events and decisions")
 _HELP = ("billhook --help", "show all commands")
@@ -131,6 +131,9 @@ def _screen(status: FolderStatus) -> Iterator[str]:
         yield from _labelled("paused", f"{pause}; `billhook resume` ends it", "yellow")
     if status.lately is not None:
         yield from _log(config, status.lately)
+    for row in (one for one in rows(config) if one.effect == "blocks" and one.state == "changed"):
+        yield ""
+        yield from (click.style(line, fg="red") for line in filled(blocking_text(row), 2))
     for one in status.gone:
         yield ""
         yield from (click.style(line, fg="red") for line in filled(gone_text(one, config), 2))

@@ -392,7 +392,7 @@ def _reason(one: Explained) -> str:
 
 def _is_about(declared: Declared, tool: str) -> bool:
     """Whether one of its rules is about the tool: that `Bash(git push *)` does not apply to a Write tells nothing."""
-    rules = declared.conditions.rules
+    rules = () if declared.broken else declared.conditions.rules
     return not rules or any(Rule.parse(text).names(tool) for text in rules)
 
 
@@ -407,6 +407,6 @@ def _cells(event: Event, config: Config) -> Iterator[tuple[str, str]]:
 
 
 def select(cases: Iterable[Case], text: str) -> list[Case]:
-    """The cases whose line contains a text."""
+    """The cases whose title or fields contain these words."""
     wanted = text.lower()
     return [one for one in cases if wanted in f"{one.title} {strictjson.dumps(one.data)}".lower()]

@@ -119,8 +119,11 @@ class OnPaths(msgspec.Struct, frozen=True):
 
     def why(self, ctx: Context) -> str:
         used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event, self.folder)))
-        named = f"`{used[0]}`{f' and {len(used) - 1} more' if used[1:] else ''}" if used else "no file"
-        return f"paths {', '.join(dict.fromkeys((*self.read, *self.write)))}: the call is about {named}"
+        globs = f"`paths: {', '.join(dict.fromkeys((*self.read, *self.write)))}`"
+        if not used:
+            return f"the call reads or writes no file ({globs})"
+        more = f" and {len(used) - 1} more do" if used[1:] else " does"
+        return f"`{used[0]}`{more} not match {globs}"
 
 
 def _writes_nothing(ctx: Context) -> bool:

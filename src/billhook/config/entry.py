@@ -409,7 +409,7 @@ class EntryReader:
         matching = meanings(dialect).matching
         problem = compile_matcher(pattern, matching, events[0] if len(events) == 1 else "").problem
         if problem:
-            hint = "fix the expression; until then the hook runs for everything"
+            hint = "fix the expression; until then the hook runs for every tool"
             self.find("BH209", f"the matcher `{pattern}` can't be used: {problem}", self.seen["match"], hint=hint)
         return pattern
 

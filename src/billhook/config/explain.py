@@ -35,7 +35,7 @@ from billhook.store.log.record import OutcomeRecord, Record
 
 Failed = Literal[
     "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if",
-    "effect", "after_effect", "paths", "branch", "when", "once", "cooldown", "background",
+    "effect", "after_effect", "paths", "branch", "when", "once", "cooldown", "background", "not reached",
 ]  # fmt: skip
 _STRICTNESS = {decision: place for place, decision in enumerate(Decision)}
 _ON_FAILURE = {"deny": "the action is denied", "ask": "the user is asked", "allow": "the action continues"}
@@ -70,6 +70,16 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def runs(self) -> bool:
         return not self.reasons
+
+    @property
+    def reached(self) -> bool:
+        """False: it would run, but an earlier hook ends the run."""
+        return not any(reason.condition == "not reached" for reason in self.reasons)
+
+    @property
+    def answers_later(self) -> bool:
+        """It runs in the background: its answer never changes the verdict."""
+        return self.row.declared is not None and self.row.declared.background
 
     @property
     def silent(self) -> bool:
@@ -125,10 +135,39 @@ def explain(config: Config, event: Event) -> Explanation:
             wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event, config))
+    wanted = _without_unreached(wanted, event, config)
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
     places = enumerate(wanted, 1)
     hooks = tuple(replace(one, order=place) if one.runs or one.blocks else one for place, one in places)
     return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel)
+
+
+def _without_unreached(hooks: list[Explained], event: Event, config: Config) -> list[Explained]:
+    """The same hooks; if an earlier hook certainly denies, that is the reason why the engine skips the later ones."""
+    waves = _waves(hooks, event) if config.parallel else {one.row.name: place for place, one in enumerate(hooks)}
+    first = min((one for one in hooks if _denies(one, event)), key=lambda one: waves[one.row.name], default=None)
+    if first is None:
+        return hooks
+    why = Reason("not reached", f"`{first.row.name}` denies")
+    after = [one.runs and not one.row.always and waves[one.row.name] > waves[first.row.name] for one in hooks]
+    return [
+        replace(one, reasons=(why,), answer=None, notes=()) if unreached else one
+        for one, unreached in zip(hooks, after, strict=True)
+    ]
+
+
+def _denies(one: Explained, event: Event) -> bool:
+    """Whether it certainly ends the run. At an event that keeps the agent going, a deny does not."""
+    if one.blocks or event.block is Block.KEEP_GOING:
+        return one.blocks and event.gates
+    return one.answer is not None and one.answer.objects and not one.answers_later
+
+
+def _waves(hooks: Sequence[Explained], event: Event) -> dict[str, int]:
+    """For hooks that run in parallel: the group in which each runs. Later groups are skipped after a deny."""
+    steps = [Step(hook, one.row.name, event.hook_event_name) for one in hooks if one.runs for hook in one.row.hooks[:1]]
+    places = {step.name: place for place, wave in enumerate(Plan([]).waves(steps)) for step in wave}
+    return {one.row.name: places.get(one.row.name, 0) for one in hooks}
 
 
 def _for_other_events(row: HookRow, event: Event, config: Config) -> Explained:
@@ -357,9 +396,9 @@ def _notes(row: HookRow, step: Step, answer: Answer | None) -> Iterator[str]:
 def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
     hooks = [one for one in hooks if not one.row.shadow]
     known = [(one.row.name, Decision.DENY) for one in hooks if one.blocks and event.gates]
-    known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None]
+    known += [(one.row.name, one.answer.decision) for one in hooks if one.answer is not None and not one.answers_later]
     strictest = max((decision for _, decision in known), key=_STRICTNESS.__getitem__, default=Decision.NONE)
-    running = [one for one in hooks if one.runs]
+    running = [one for one in hooks if one.runs and not one.answers_later]
     unknown = tuple(one.row.name for one in running if one.answer is None)
     can_fail = [one for one in running if one.failure and event.gates and not one.silent]
     return Outlook(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from billhook.agents import AGENTS
 from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
@@ -278,7 +279,7 @@ class _Loading:
             shapes.read_file(file.path, file.layer, file.folder, texts.get(file.path)) for file in self.found.files
         ]
         host = request.host
-        self.in_agent = isinstance(host, Speaker)
+        self.in_agent = isinstance(host, Speaker) and host.name in AGENTS
         agent = seen(host.name, env, over_http=host.over_http) if isinstance(host, Speaker) else inside(host, env)
         self.agent = confirmed(agent, self.reads)
         # a folder that can't be opened is reported for each file in it
@@ -541,7 +542,7 @@ def standing(folder: str) -> str:
 def notes(config: "Config", host: str = "") -> list[str]:
     """At most one line each about hooks that are not approved, hooks that Claude Code runs itself, problems in the
     files, and approvals that are ignored."""
-    from billhook.config.installation import is_claudes
+    from billhook.config.installation import adopting_command, is_claudes
     from billhook.config.notices import listed_names
 
     found = []
@@ -552,9 +553,10 @@ def notes(config: "Config", host: str = "") -> list[str]:
         found.append(f"{hooks} not approved and did not run: {names} (`billhook trust` shows {them})")
     if claudes:
         hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
-        moves = f"(`billhook install claude --adopt` moves {them} to billhook)"
+        moving = dict.fromkeys(filter(None, (adopting_command(entry.declared) for entry in claudes)))
+        moves = f" (`{'`, `'.join(moving)}` moves {them} to billhook)" if moving else ""
         why = f"because Claude Code runs {them} itself"
-        found.append(f"{hooks} in Claude Code's settings did not run here, {why} {moves}")
+        found.append(f"{hooks} in Claude Code's settings did not run here, {why}{moves}")
     if problems := config.problems:
         first = f"{'the first: ' * (len(problems) > 1)}{problems[0].place}: {problems[0].message}"
         there = f"{counted(len(problems), 'problem')} in the configuration: {first}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.agents import AGENTS, dialect_of
-from billhook.config.config import Config, Entry
+from billhook.config.config import Config, Entry, HookRow
 from billhook.config.declaration import needs_consent
 from billhook.config.installation import is_claudes
 from billhook.config.sources import shown_path
@@ -473,6 +473,12 @@ def gone_text(one: "Missing", config: "Config") -> str:
     where = f"{listed_names(list(map(_short, one.gates)))} in {shown_path(one.file, config.project)} ({one.why})"
     acknowledge = "If that is intended: billhook trust --acknowledge"
     return f"{len(one.gates)} {are} no longer in force: {where}. {acknowledge}"
+
+
+def blocking_text(row: HookRow) -> str:
+    """What a gate that changed since its approval blocks."""
+    calls = f"{', '.join(row.events) or 'every event'}{f' of {row.match}' if row.match else ''}"
+    return f"`{row.name}` has changed since its approval and denies {calls} until you approve it: billhook trust"
 
 
 def failed_open(verdict: Verdict) -> Iterator[Notice]:

@@ -51,7 +51,8 @@ class Parameter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if isinstance(self.default, str):
             return text
         if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-            raise UsageError(f"`{name}` is `{text}`", hint=f"write a whole number from 1 on: --set {name}=10")
+            message = f"`{name}` must be a whole number of at least 1, not `{text}`"
+            raise UsageError(message, hint=f"for example: --set {name}=10")
         return int(text)
 
 

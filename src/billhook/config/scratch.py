@@ -16,6 +16,7 @@ import msgspec
 
 from billhook.agents import AGENTS
 from billhook.config import sources
+from billhook.config.approval_scope import NAMES as BUILD_FILES
 from billhook.config.config import Config
 from billhook.config.referenced_files import named
 from billhook.config.sources import FileSnapshot
@@ -39,7 +40,9 @@ class Original(msgspec.Struct, frozen=True):
     home: str
     files: tuple[str, ...]  # absolute paths in the project or in the home folder
     is_repository: bool = False
-    covered: frozenset[str] = frozenset()  # files that approvals cover: no case replaces them
+    covered: frozenset[str] = frozenset()
+    """The scripts that hooks run: no case replaces them. Build files, such as a Makefile, are input of a command that
+    cases need to vary."""
 
     @property
     def inner(self) -> str:
@@ -69,7 +72,8 @@ def original_of(config: Config, *, whole: bool) -> Original:
     files = dict.fromkeys([*found, *scripts, *(_listed(project) if in_repository else ())])
     folders = tuple(f"{folder}/" for folder in (project if whole else "", home) if len(folder) > 1)
     inside = tuple(path for path in files if path.startswith(folders) and "/.git/" not in path)
-    return Original(project if whole else "", home, inside, in_repository, frozenset(scripts))
+    covered = frozenset(path for path in scripts if os.path.basename(path) not in BUILD_FILES)
+    return Original(project if whole else "", home, inside, in_repository, covered)
 
 
 def _listed(project: str) -> list[str]:
@@ -158,11 +162,11 @@ class Scratch:
             os.environ.update(before)
 
     def moved(self, text: str) -> str:
-        """The string with paths of the copy in place of those of the project."""
+        """Replace paths of the project by those of the copy."""
         return text.replace(self.original.project, str(self.project)) if self.original.project else text
 
     def shown(self, text: str) -> str:
-        """The string with the real paths in place of those of the copy."""
+        """Replace paths of the copy by the real ones."""
         text = text.replace(str(self.project), self.original.project or "~/project")
         return text.replace(str(self.home), self.original.home)
 

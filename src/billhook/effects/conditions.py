@@ -87,7 +87,7 @@ def checked(text: str) -> str:
     if kind == "disarm":
         raise RuleError("no hook can be about `disarm`", hint="remove it: the guard always stops what disarms billhook")
     if kind not in ABLE:
-        raise RuleError(f"no effect `{kind}`", hint=suggestion(kind, ABLE, f"one of {', '.join(ABLE)}"))
+        raise RuleError(f"unknown effect `{kind}`", hint=suggestion(kind, ABLE, f"one of {', '.join(ABLE)}"))
     if colon and scope not in SCOPES:
         raise RuleError(f"no scope `{scope}`", hint=suggestion(scope, SCOPES, f"one of {', '.join(SCOPES)}"))
     return f"{kind}:{scope}" if colon else kind

@@ -96,8 +96,8 @@ Examples:
 
 \b
 Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
-output that can't be written, 130 interrupted (128 and its number for other
-signals).""",
+output that can't be written, 130 interrupted (128 + the signal's number for
+other signals).""",
 )
 @option("-p", "--prompt", "TEXT", "One prompt: the agent works until it is done, and exits.")
 @option(

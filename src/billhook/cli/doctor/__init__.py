@@ -15,6 +15,7 @@ from billhook.cli.doctor import entries
 from billhook.cli.doctor.hooks import (
     LAST_CALL,
     DaemonState,
+    gate_findings,
     guard_findings,
     head_findings,
     hook_findings,
@@ -119,7 +120,7 @@ def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: S
     else:
         yield "no coding agent was found on PATH or in your home folder"
     yield ""
-    yield from lines([one for one in general if one.about == "guard"])
+    yield from lines([one for one in general if one.about in ("hooks", "guard")])
     names = " ".join(about.host.name for about in reports) or "claude"
     config = loaded(())
     step = "check" if first_problem(config.problems) else "list" if config.entries else "init"
@@ -156,12 +157,12 @@ def _readable(field: str) -> list[str]:
 
 _HELP = f"""Check whether agents really call billhook here, and if not, why.
 
-Checks the agent's settings, the time-outs, the agent's trust in this folder, the daemon, the hooks and the event log.
+Checks the agent's settings, the timeouts, the agent's trust in this folder, the daemon, the hooks and the event log.
 Each problem comes with a fix. Nothing is changed.
 
---canary proves it: it starts the agent in this folder, without a model, with a unique prompt. If that prompt appears in
-the event log, the agent calls billhook. --coverage counts the tool calls in the transcripts of
-{" and ".join(_readable("title"))}, and those that no hook ever saw.
+With --canary, billhook starts the agent in this folder, without a model, with a unique prompt. If that prompt appears
+in the event log, the agent calls billhook. --coverage counts the tool calls in the transcripts of
+{" and ".join(_readable("title"))}, and how many of them no hook saw.
 """
 
 
@@ -206,7 +207,8 @@ class _DoctorScope:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
         self.hosts = named(agents)[0] if agents else list(self._hosts_here())
         self.daemon = DaemonState(self.root)
-        self.general = [*self.daemon.findings(), *guard_findings(self.project), *head_findings(self.project, self.root)]
+        self.general = [*self.daemon.findings(), *gate_findings(self.project), *guard_findings(self.project)]
+        self.general += head_findings(self.project, self.root)
 
     def _hosts_here(self) -> Iterator[Agent]:
         """The agents that are on this machine, or whose files have billhook's entries."""

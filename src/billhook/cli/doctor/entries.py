@@ -28,7 +28,6 @@ _LARGEST: Final = 1 << 20
 _TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
 _NEVER_CALLS: Final = ("disables", "does not start")  # in notes on settings with which the agent does not call billhook
-_GET_BILLHOOK: Final = "uv tool install billhook"
 
 Level = Literal["ok", "unknown", "note", "warn", "fail"]
 About = Literal["program", "installed", "trust", "daemon", "hooks", "guard", "log", "canary", "coverage"]
@@ -109,7 +108,7 @@ class InstalledEntries(msgspec.Struct, frozen=True):
 
     @property
     def if_missing(self) -> install_entries.IfMissing:
-        return "allow" if any(install_entries.UNGUARDED in str(one.data) for one in self.entries) else "deny"
+        return "allow" if any(install_entries.NOT_RUNNING in str(one.data) for one in self.entries) else "deny"
 
     @property
     def command(self) -> str:
@@ -193,9 +192,10 @@ def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
     path = program if "/" in program else on_path(program)
     this = os.path.join(os.path.dirname(sys.executable), install_entries.PROGRAM)
     if not path:
-        yield _fail(f"`{program}` is not on PATH here; {becomes}", _GET_BILLHOOK)
+        yield _fail(f"`{program}` is not on PATH here; {becomes}", install_entries.GET_BILLHOOK)
     elif not os.path.exists(path):
-        yield _fail(f"{path} does not exist; {becomes}", _GET_BILLHOOK if one.scope == "project" else one.command)
+        remedy = install_entries.GET_BILLHOOK if one.scope == "project" else one.command
+        yield _fail(f"{path} does not exist; {becomes}", remedy)
     elif not os.access(path, os.X_OK) or os.path.isdir(path):
         yield _fail(f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}")
     elif os.path.realpath(path) != os.path.realpath(this) and (version := _version_beside(path)) != __version__:

@@ -22,7 +22,7 @@ from billhook.config.config import HookRow, rows
 from billhook.config.declaration import Declared
 from billhook.config.history import LogTailScan, log_of
 from billhook.config.nodes import MAX_BYTES, read_text
-from billhook.config.notices import gone_text, missing
+from billhook.config.notices import blocking_text, gone_text, missing
 from billhook.config.override import pause_of
 from billhook.config.shapes import read_file
 from billhook.core import client_env
@@ -170,7 +170,7 @@ def _fate(row: HookRow, host: Agent) -> str:
     if row.effect == "nothing":
         return {"new": "waiting", "changed": "waiting", "elsewhere": "itself"}.get(row.state, "idle")
     if row.effect == "blocks":
-        return "blocks"  # a placeholder for a gate that can't be used
+        return "changed" if row.state == "changed" else "blocks"  # a placeholder for a gate that can't be used
     return "run" if not row.events or any(event in host.spellings for event in row.events) else "never"
 
 
@@ -204,6 +204,14 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         first = config.problems[0]
         text = f"{counted(len(config.problems), 'problem')}, the first: {first.place}: {first.message}"
         yield DoctorFinding("warn", "hooks", text, "billhook check")
+
+
+def gate_findings(project: str) -> Iterator[DoctorFinding]:
+    """The gates that changed since their approval: they deny calls in every agent."""
+    for row in rows(loader.load_for_cwd(project)):
+        if row.effect == "blocks" and row.state == "changed":
+            text, _, remedy = blocking_text(row).rpartition(": ")
+            yield DoctorFinding("warn", "hooks", text, remedy)
 
 
 def is_logged(host: Agent, project: str) -> bool:

@@ -415,7 +415,7 @@ _OPTIONS = (
            "Only these events, in any spelling; `log` selects the log's notes about itself.",
            multiple=True, callback=_words),
     option("--tool", "-t", "tools", "T,..",
-           "Only these tools, in the naming of any dialect.", multiple=True, callback=_words),
+           "Only these tools, by the name that any supported agent uses.", multiple=True, callback=_words),
     option("--decision", "-d", "decisions", "D,..",
            "Only these decisions: none, allow, ask, defer, deny.", multiple=True, callback=_decisions),
     option("--hook", "H",

@@ -55,7 +55,8 @@ class EventRow(msgspec.Struct, frozen=True):
 
 
 def joined(records: Iterable[Record]) -> list[EventRow]:
-    """Rows in the order of their first record. Records with the same session, tool and tool_use_id are a pair."""
+    """Rows in the order of their first record. Records with the same session, tool and tool_use_id are a pair. A denied
+    call has no result, so it is never part of a pair."""
     rows: list[EventRow] = []
     calls: dict[tuple[str | None, ...], int] = {}
     for record in records:
@@ -64,7 +65,7 @@ def joined(records: Iterable[Record]) -> list[EventRow]:
             place = calls.pop(key)
             rows[place] = EventRow(rows[place].record, record)
             continue
-        if record.event == "PreToolUse" and record.tool_use_id:
+        if record.event == "PreToolUse" and record.tool_use_id and record.decision != "deny":
             calls[key] = len(rows)
         rows.append(EventRow(record))
     return rows

@@ -104,8 +104,10 @@ def _lines(change: plan.InstallChange, dry: bool) -> Iterator[str]:
     names = ", ".join(map(visible, change.adopted))
     if change.state == "removed":
         as_before = "; the file is byte for byte as before" if change.target.untouched else ""
-        gone = ", and the file, which contains nothing else" if change.files[0].after is None else as_before
-        yield f"{title}: {word} billhook's entries from {file}{gone}"
+        if change.files[0].after is None:
+            yield f"{title}: {word} {file}, which contained only billhook's entries"
+        else:
+            yield f"{title}: {word} billhook's entries from {file}{as_before}"
         if change.adopted:
             yield f"  {counted(len(change.adopted), 'hook')} restored: {names}"
     else:
@@ -187,7 +189,7 @@ Exit code: 0 done, or installed already; 1 no agent was found;
 @flag("--adopt", "Move the hooks in that file to billhook; uninstall restores them.")
 @flag("--http", "Let the agent call the daemon over HTTP, if it can.")
 @choice(("deny", "allow"), "--if-missing", "What happens on a machine without billhook.")
-@option("--program", "PATH", "The billhook-hook for your own settings.", default="")
+@option("--program", "PATH", "Path of the billhook-hook program to write into your settings.", default="")
 @flag("--json", "as_json", "Print one line of JSON for each agent.")
 def verb(
     agents: tuple[str, ...], scope: Scope, dry: bool, http: bool, if_missing: IfMissing, program: str, **given: Any
@@ -259,7 +261,7 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
     if program and (place := files.soon_gone(path)):
         note(f"{path} is in {place}; when it is removed, your agents refuse the calls that it would check")
     if not program and (owner := files.of_a_project(path)):
-        note(f"your settings will call the billhook of {owner}; `uv tool install billhook` installs your own")
+        note(f"your settings will call the billhook of {owner}; `uv tool install .` in a checkout installs your own")
     return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")
 
 

@@ -24,13 +24,15 @@ PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
 REFUSED_WITHOUT: Final = frozenset({"PreToolUse", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch"})
 """Events that are refused if billhook is missing: those before an action. Refusing the others would keep an agent
 going."""
+GET_BILLHOOK: Final = "in a checkout of billhook: uv tool install ."  # it is not on PyPI
 MISSING_HERE: Final = (
-    "billhook guards this project, and is not installed here. Install it (uv tool install billhook), and try again."
+    f"billhook guards this project, and is not installed here. Install it ({GET_BILLHOOK}), and try again."
 )
 MISSING_THERE: Final = (
-    "billhook is gone from where it was installed. Install it again (uv tool install billhook; billhook install {})."
+    f"billhook is gone from where it was installed. Install it again ({GET_BILLHOOK} && billhook install {{}})."
 )
-UNGUARDED: Final = "billhook is not installed here, so its hooks do not run. Install it: uv tool install billhook"
+NOT_RUNNING: Final = "billhook is not installed here, so its hooks do not run."  # the same in every version
+UNGUARDED: Final = f"{NOT_RUNNING} Install it: {GET_BILLHOOK}"
 _WARNED: Final = REFUSED_WITHOUT | {"SessionStart"}
 
 IfMissing = Literal["deny", "allow"]

@@ -47,7 +47,7 @@ def notes_about(file: str, document: Document, host: Agent) -> list[str]:
 
 
 # The path of billhook-hook, and whether it is a lasting one.
-_REMEDY: Final = "install it permanently (`uv tool install billhook`, or pipx), and run that one"
+_REMEDY: Final = "install it permanently (`uv tool install .` in a checkout of billhook, or pipx), and run that one"
 _TEMPORARY: Final = "a temporary folder"
 _SCRATCH: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders")
 _CACHES: Final = (("UV_CACHE_DIR", ""), ("PIPX_HOME", ".cache"), ("XDG_CACHE_HOME", ""))

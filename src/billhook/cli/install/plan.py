@@ -57,7 +57,7 @@ class Target:
     """An agent's file, and the record of the installation in it."""
 
     def __init__(self, host: Agent, scope: Scope, project: str, root: Path) -> None:
-        self.host, self.scope, self.project = host, scope, project
+        self.host, self.scope, self.project, self.root = host, scope, project, root
         self.path = host.file(scope, project)
         if scope == "project" and not host.project_file:
             raise UsageError(f"{host.title} has no project settings", hint="use --user for your own settings")
@@ -213,6 +213,8 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
     data = files.content(real)
     adoption = Adoption(target.host, entries.handlers(measured(clean), target.host), names_in(data, path))
     if not adoption.picked:
+        if not adoption.staying:
+            adoption.staying.append(f"{target.path} has no hooks to move{_adoptable_elsewhere(target)}")
         return adoption, None
     after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
     if adoption.parallel and not says_parallel(after, path):
@@ -228,6 +230,21 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
         made=before.made,
     )
     return adoption, (FileChange(path, real, data, after), moved)
+
+
+def _adoptable_elsewhere(target: Target) -> str:
+    """The command that moves the hooks of the agent's other settings file, if there are any."""
+    scope: Scope = "user" if target.scope == "project" else "project"
+    try:
+        other = Target(target.host, scope, target.project, target.root)
+        found = Adoption(other.host, entries.handlers(measured(other.clean()), other.host), set()).picked
+    except BillhookError:  # a problem of the other file must not stop this installation
+        return ""
+    if not found or other.real == target.real:
+        return ""
+    option = "--project " if scope == "project" else ""
+    command = f"billhook install {target.host.name} {option}--adopt"
+    return f"; `{command}` moves those in {other.path}"
 
 
 def _yaml_without(target: Target, data: bytes | None) -> bytes | None:

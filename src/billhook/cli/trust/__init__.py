@@ -203,8 +203,8 @@ Exit code: 0 done, nothing waits; 1 something still waits; 2 usage, or refused."
 def verb(
     hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, acknowledge: bool, listing: bool, as_json: bool
 ) -> int:
-    """Show the hooks of this project that wait for approval, each in full, and ask whether to approve it. The same for
-    rules in its settings files that allow calls of an agent without asking.
+    """Show the hooks of this project that wait for approval, each in full, and ask whether to approve it. Also
+    asks about permission rules in the project's settings files that let an agent run calls without asking.
 
     An approval covers exactly what is shown: a hook's definition, the files that it names, and the code files next to
     its scripts. If one of them changes, the hook needs a new approval; until then a gate blocks its events. A complete

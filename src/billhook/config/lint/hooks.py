@@ -56,7 +56,7 @@ def _too_late(hook: Declared) -> Iterator[Finding]:
     field = "background" if "background" in hook.places else "rewake"
     waiting = [kind.__name__ for kind in kinds(hook) if kind.gates] if hook.events else ["PreToolUse"]
     if hook.gate:
-        effect = f"{listed(waiting)} waits for its answer, so it counts as failed"
+        effect = f"{listed(waiting)} waits for its answer, so the gate always fails"
         effect = effect if waiting else "it can't block anything"
         hint = f"remove `{edit(hook, field, True)}`"
         yield finding(hook, "BH502", field, f"a gate can't run in the background: {effect}", hint)

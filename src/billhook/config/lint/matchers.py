@@ -379,8 +379,8 @@ def _slip(name: str, known: str, wanted: list[type[Event]], row: Meanings) -> st
             return f"`{name}` never matches: the tools of MCP servers begin with `mcp__`; case counts"
         if row.naming == "canonical" and known in (canonical(name), _ELSEWHERE.get(name)):
             return f"`{name}` never matches: under `{row.name}` the tool is called `{known}`"
-        why = "case counts" if name.lower() == known.lower() else "check the spelling"
-        return f"`{name}` never matches: there is a tool `{known}`; {why}"
+        why = "matchers are case-sensitive" if name.lower() == known.lower() else "check the spelling"
+        return f"`{name}` never matches: the tool is called `{known}`; {why}"
     return f"`{name}` never matches: {wanted[0].match_field} can be `{known}`"
 
 

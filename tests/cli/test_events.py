@@ -126,6 +126,7 @@ Commands (`billhook events COMMAND --help` has details):
   list    The sessions of this project, with counts of their events.
   search  The events that contain some text.
   show    One event in full.
+  save    Print an event as a test case, or as a `fire` command.
   files   The files that tools read and wrote.
   stats   How often and how long each hook ran, the slowest first.
   rename  Name a session.

@@ -46,7 +46,7 @@ def every() -> Iterator[str]:
 
 KEPT: Final = 500  # how many recent sessions of a project are remembered by name
 _LONGEST: Final = 1 << 19  # characters of session ids in that list: ids may be of any length
-VERBS: Final = frozenset({"list", "search", "show", "files", "stats", "rename", "verify", "export"})
+VERBS: Final = frozenset({"list", "search", "show", "save", "files", "stats", "rename", "verify", "export"})
 """The sub-commands of `billhook events`, which also accepts a session's name in their place."""
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

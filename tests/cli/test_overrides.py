@@ -133,7 +133,7 @@ def test_commands_have_no_code(place: Place) -> None:
 
 def test_it_is_for_people(place: Place) -> None:
     code = code_in(answer(place))
-    assert "not a person's terminal" in place.alone("allow-once", code, "--yes").err
+    assert "must be a terminal" in place.alone("allow-once", code, "--yes").err
     inside = place.typing("allow-once", code, "--yes", answers=[], CLAUDECODE="1")
     assert inside.code == 2 and "inside Claude Code" in inside.out
     assert place.typing("allow-once", code, answers=[("[y/N]", "n\n")]).code == 1
@@ -227,7 +227,7 @@ def test_a_pause_ends_by_itself() -> None:
 
 
 def test_pause_is_for_people(place: Place) -> None:
-    assert "not a person's terminal" in place.alone("pause").err
+    assert "must be a terminal" in place.alone("pause").err
     assert "inside Claude Code" in place.typing("pause", answers=[], CLAUDECODE="1").out
     assert decision(answer(place)) == "deny"
 

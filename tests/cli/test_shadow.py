@@ -205,7 +205,7 @@ def test_promote_a_cell(place: Place) -> None:
 
 def test_promote_is_for_people(place: Place) -> None:
     file = place.own(DENY)
-    assert "not a person's terminal" in place.alone("promote", "no-push", "--yes").err
+    assert "must be a terminal" in place.alone("promote", "no-push", "--yes").err
     inside = place.typing("promote", "no-push", "--yes", answers=[], CLAUDECODE="1")
     assert inside.code == 2 and "inside Claude Code" in inside.out
     no = place.typing("promote", "no-push", answers=[("[y/N]", "n\n")])

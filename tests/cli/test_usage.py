@@ -47,16 +47,22 @@ Usage: billhook test [OPTIONS] [FILE ...]
 Usage: billhook check [OPTIONS] [PATH ...]
 Usage: billhook replay [OPTIONS]
 Usage: billhook trust [OPTIONS] [NAME|HASH ...]
+Usage: billhook shadow [OPTIONS]
+Usage: billhook promote [OPTIONS] NAME
 Usage: billhook agent [OPTIONS]
 Usage: billhook events [SESSION] [OPTIONS]
 Usage: billhook events list [OPTIONS]
 Usage: billhook events search [OPTIONS] QUERY
 Usage: billhook events show [OPTIONS] NR|ID
+Usage: billhook events save [OPTIONS] NR|ID
 Usage: billhook events files [OPTIONS] [SESSION]
 Usage: billhook events stats [OPTIONS] [SESSION]
 Usage: billhook events rename [OPTIONS] SESSION NAME
 Usage: billhook events verify [OPTIONS]
 Usage: billhook events export [OPTIONS] [SESSION]
+Usage: billhook allow-once [OPTIONS] CODE ...
+Usage: billhook pause [OPTIONS] [TIME]
+Usage: billhook resume [OPTIONS]
 Usage: billhook hook [OPTIONS] [EVENT]
 Usage: billhook daemon [OPTIONS] COMMAND [ARGS]...
 Usage: billhook daemon run [OPTIONS]

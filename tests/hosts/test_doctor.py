@@ -48,6 +48,7 @@ no coding agent was found on PATH or in your home folder
 start with
   billhook install claude
   billhook init
+  billhook replay --transcripts    what the guard would have stopped so far
 -- exit 1
 """)
 

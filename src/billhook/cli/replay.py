@@ -3,12 +3,11 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import click
-import msgspec
 
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
@@ -94,15 +93,21 @@ def verb(
         replay.rules_from(rules, here.project) if rules is not None else None, run_commands=run_commands
     )
     if transcripts is None:
-        past = _LogPast(here, sessions, since, until)
-        wanted = past.wanted(remembers=judges.of(here.project, "").remembers)
-        with progress(past.reader.bytes) as tick:
-            found = replay.replay(past.records(wanted, tick), judges, since or "")
+        ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
+        begin = None if judges.of(here.project, "").remembers else since  # hooks may depend on earlier events
+        wanted = Wanted(sessions=ids, project=here.project, since=begin, until=until)
+        with progress((reader := here.reader()).bytes) as tick:
+            found = replay.replay(_log_records(reader, wanted, tick), judges, since or "")
     else:
         first = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
-        calls = TranscriptCalls(_agents(transcripts), here.project, first, until, sessions)
+
+        def wants(one: PastCall) -> bool:
+            in_time = until is None or one.call.time <= until
+            return in_time and (not sessions or one.call.session.startswith(sessions))
+
         with progress(0) as tick:
-            found = replay.replay(calls.records(tick), judges)
+            calls = _transcript_records(_agents(transcripts), here.project, first, wants, tick)
+            found = replay.replay(calls, judges)
     view = ReplayScreen(
         found, since, rules, "calls" if transcripts else "events", judges.of(here.project, "").unapproved
     )
@@ -125,60 +130,28 @@ def _agents(text: str) -> list[Agent]:
 # -- the past
 
 
-class _LogPast:
-    """The records of this project's log."""
-
-    def __init__(
-        self, here: query.LogScope, sessions: Sequence[str], since: str | None, until: str | None
-    ) -> None:  # fmt: skip
-        ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
-        self.reader: LogReader = here.reader()
-        self._wanted = Wanted(sessions=ids, project=here.project, since=since, until=until)
-
-    def wanted(self, *, remembers: bool) -> Wanted:
-        """Hooks that remember need the events before, too."""
-        return msgspec.structs.replace(self._wanted, since=None) if remembers else self._wanted
-
-    def records(self, wanted: Wanted, tick: Callable[[int], None]) -> Iterator[Record]:
-        for entry in self.reader.forward(wanted):
-            tick(len(entry.line))
-            record = entry.record
-            if record.side is not None:
-                try:
-                    record = self.reader.whole(record)
-                except StoreError:
-                    pass  # without its input it is unknown
-            yield record
+def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int], None]) -> Iterator[Record]:
+    """The records of the log, with their side files; without its input a record is unknown."""
+    for entry in reader.forward(wanted):
+        tick(len(entry.line))
+        record = entry.record
+        with suppress(StoreError):
+            record = reader.whole(record)
+        yield record
 
 
-class TranscriptCalls:
-    """The calls in the transcripts of a project, each once, as records of events before a tool call."""
-
-    def __init__(
-        self, agents: Iterable[Agent], project: str, since: str, until: str | None = None, sessions: Sequence[str] = ()
-    ) -> None:
-        self._agents, self._project, self._since, self._until = list(agents), project, since, until
-        self._sessions = tuple(sessions)
-
-    def records(self, tick: Callable[[int], None]) -> Iterator[Record]:
-        known: set[tuple[str, str]] = set()
-        for agent in self._agents:
-            for one in TranscriptScan(agent, self._project, self._is_here, self._since):
-                tick(1)
-                if one.key not in known and self._counts(one, agent):
-                    known.add(one.key)
-                    yield replay.record_of(one, agent, self._project)
-
-    def _is_here(self, folder: str) -> bool:
-        return replay.project_of(folder) == self._project
-
-    def _counts(self, one: PastCall, agent: Agent) -> bool:
-        """Whether hooks would have run for it."""
-        call = one.call
-        if one.came == "refused" or call.elsewhere or call.tool in agent.unhooked:
-            return False
-        in_time = self._until is None or call.time <= self._until
-        return in_time and (not self._sessions or call.session.startswith(self._sessions))
+def _transcript_records(
+    agents: Iterable[Agent], project: str, since: str, wanted: Callable[[PastCall], bool], tick: Callable[[int], None]
+) -> Iterator[Record]:
+    """The calls in the transcripts of a project, each once, if its agent would have run hooks for it."""
+    known: set[tuple[str, str]] = set()
+    for agent in agents:
+        for one in TranscriptScan(agent, project, lambda folder: replay.project_of(folder) == project, since):
+            tick(1)
+            unhooked = one.came == "refused" or one.call.elsewhere or one.call.tool in agent.unhooked
+            if not unhooked and one.key not in known and wanted(one):
+                known.add(one.key)
+                yield replay.record_of(one, agent, project)
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall
 from billhook.builtins import guard, impact, rate_limit, seen_effects, session_notes
-from billhook.builtins.allow_rules import how_to_allow
 from billhook.config import actions, conditions, loader, shapes, sources
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.cases import outcome_of
@@ -30,6 +29,7 @@ from billhook.config.explain import decided_by, event_of
 from billhook.config.history import rows_of
 from billhook.config.recorder import Knowing
 from billhook.config.trust import TRUST
+from billhook.core import drive
 from billhook.core.answers import Decision, Verdict
 from billhook.core.errors import UsageError
 from billhook.core.events import Event
@@ -56,7 +56,6 @@ _OF_THEIR_TIME: Final = frozenset({"file_exists", "changed_files", "has_secret"}
 """Tests of `when` that no record can answer."""
 _CODE: Final = frozenset({"run", "exec", "python", "url"})
 _SAME: Final = ("events", "match", *CONDITION_KEYS, "dialect", "on_failure", "what", "kind")
-STOPS: Final = frozenset({"deny", "stop", "ask", "defer", "keep_going"})
 
 
 class Doubt(msgspec.Struct, frozen=True):
@@ -85,9 +84,8 @@ class Judgement(msgspec.Struct, frozen=True):
     @property
     def open(self) -> tuple[Doubt, ...]:
         """The doubts that could change the decision."""
-        return tuple(
-            one for one in self.doubts if one.total or one.rank > self.rank or (one.allows and self.by_guard)
-        )  # fmt: skip
+        matter = (one.total or one.rank > self.rank or (one.allows and self.by_guard) for one in self.doubts)
+        return tuple(one for one, matters in zip(self.doubts, matter, strict=True) if matters)
 
 
 # -- hooks that touch nothing
@@ -125,25 +123,14 @@ class Moment:
         return self.now
 
 
-class NotRun(msgspec.Struct, frozen=True):
-    """In place of a hook that runs code."""
+class NotKnown(msgspec.Struct, frozen=True):
+    """In place of a hook that runs code, and of a condition that depends on files of that time: no answer, false."""
 
     doubt: Doubt
     past: Moment
 
     def __call__(self, ctx: Context) -> None:
         self.past.doubts.append(self.doubt)
-
-
-class NotKnown(msgspec.Struct, frozen=True):
-    """In place of conditions that depend on the files of that time: false, with a doubt."""
-
-    doubt: Doubt
-    past: Moment
-
-    def __call__(self, ctx: Context) -> bool:
-        self.past.doubts.append(self.doubt)
-        return False
 
 
 class PastGuard(guard.Guard, frozen=True):
@@ -172,10 +159,6 @@ class PastGuard(guard.Guard, frozen=True):
     def _decided(self, effect: Effect | None) -> str:
         return "-" if effect is None else guard.decision_of(effect, self.settings)
 
-    def allowing(self, event: Event) -> dict[str, object]:
-        """No rules: nothing is shown that needs them."""
-        return {"allow": (), "how_to_allow": how_to_allow((), self.settings.rules_in)}
-
 
 class _Substitutes:
     """The hooks of a configuration, as they can judge the past."""
@@ -183,8 +166,8 @@ class _Substitutes:
     def __init__(self, config: Config, past: Moment, state: FileState, runnable: frozenset[str]) -> None:
         """`runnable`: the hooks that may run code."""
         self.past, self.state, self.runnable = past, state, runnable
-        self.stateful: set[str] = set()  # events whose hooks depend on earlier events; "": all events
-        self.codes: set[str] = set()  # events for which code runs
+        self.stateful: list[Hook] = []  # hooks that depend on earlier events
+        self.codes: list[Hook] = []  # hooks that run code
         named = zip(config.plan.hooks, config.plan.names, strict=True)
         self.hooks = [self._of(hook, name) for hook, name in named]
 
@@ -192,7 +175,7 @@ class _Substitutes:
         run = self._run(hook, name)
         own = hook.source.layer in ("user", "managed")
         rank = _rank_of(run)
-        allows = own and (rank == _RANK[Decision.ALLOW] or isinstance(run, NotRun))
+        allows = own and (rank == _RANK[Decision.ALLOW] or isinstance(run, NotKnown))
         condition = self._condition(
             hook, Doubt(name, f"{name}: a condition depends on files of that time", rank, allows)
         )
@@ -206,27 +189,27 @@ class _Substitutes:
         if isinstance(run, guard.Guard):
             return PastGuard(replace(run.protected, compares=False), run.settings, self.past, name)
         if isinstance(run, rate_limit.RateLimiter):
-            self._depends(hook)
+            self.stateful.append(hook)
             return replace(run, state=self.state, clock=self.past.clock)
         if isinstance(run, actions.Persistent) and not isinstance(run.run, actions.CommandOutput):
-            self._depends(hook)
+            self.stateful.append(hook)
             return replace(run, state=self.state)
         if isinstance(run, Literally | actions.Spoken | actions.Rewriting | StandIn) or hook.source.layer == "built-in":
             return run
         if isinstance(run, actions.FileContent):
-            return nothing if not hook.gate else NotRun(Doubt(name, f"{name} reads a file"), self.past)
+            return nothing if not hook.gate else NotKnown(Doubt(name, f"{name} reads a file"), self.past)
         if name in self.runnable:
-            self.codes.update(hook.events or ("",))
+            self.codes.append(hook)
             return run
         own = hook.source.layer in ("user", "managed")
-        return NotRun(Doubt(name, f"{name} runs code", allows=own), self.past)
+        return NotKnown(Doubt(name, f"{name} runs code", allows=own), self.past)
 
     def _condition(self, hook: Hook, doubt: Doubt) -> Condition | None:
         known: list[Condition] = []
         last: list[Condition] = []
         for one in single(hook.condition) if hook.condition is not None else ():
             if isinstance(one, conditions.NotAgain):
-                self._depends(hook)
+                self.stateful.append(hook)
                 last.append(replace(one, state=self.state, clock=self.past.clock))
             elif isinstance(one, conditions.OnBranch) or (
                 isinstance(one, conditions.EventTests) and _OF_THEIR_TIME & set(_tests(one.tests))
@@ -234,12 +217,9 @@ class _Substitutes:
                 last.insert(0, NotKnown(doubt, self.past))
             else:
                 if isinstance(one, AfterEffect):
-                    self._depends(hook)
+                    self.stateful.append(hook)
                 known.append(one)
         return all_of([*known, *last])
-
-    def _depends(self, hook: Hook) -> None:
-        self.stateful.update(hook.events or ("",))
 
 
 def nothing(ctx: Context) -> None:
@@ -278,15 +258,15 @@ class Judge:
         may_run = [entry.shown for entry in approved.entries if entry.state == "runs" and run_commands]
         found = _Substitutes(config, self._past, state, frozenset(may_run))
         self._stateful, self._codes = found.stateful, found.codes
+        self._noted: set[str] = set()  # events that the observers need
         self._engine = Engine(
             found.hooks,
             observers=self._observers(),
             env={"CLAUDE_PROJECT_DIR": config.project, "BILLHOOK_AGENT": host},
             know=Knowing(state, config.project, names=False, turns=True),
         )
-        deciding = [hook for hook in self._engine.hooks if hook.run is not nothing]
-        self._deciding = {name for hook in deciding for name in hook.events or ("",)}
-        self._each = self._stateful | self._codes  # events for which every record has to be judged
+        self._deciding = [hook for hook in self._engine.hooks if hook.run is not nothing]
+        self._work: dict[str, str] = {}
         self._kept: dict[bytes, Judgement] = {}
         self._unchanged = _Unchanged(config, approved)
 
@@ -295,19 +275,18 @@ class Judge:
         found: list[Callable[[Verdict], object]] = []
         declared = [entry.declared for entry in self.config.entries if entry.hook is not None]
         if any(one.conditions.after_effects for one in declared):
-            self._stateful.add("PreToolUse")
+            self._noted.add("PreToolUse")
             found.append(seen_effects.SeenEffects(self._state, "", False))
         if any(map(needs_notes, declared)):
-            self._stateful.update(("UserPromptSubmit", "Stop", "SubagentStop"))
+            self._noted.update(("UserPromptSubmit", "Stop", "SubagentStop"))
             found.append(session_notes.SessionNotes(self._state, self.config.project, "", False))
         return found
 
     @property
     def unapproved(self) -> list[str]:
         """Hooks that count here although the user has not approved them."""
-        known = {row["name"]: row for row in self._unchanged.approved.values()}
-        names = [entry.shown for entry in self.config.entries if entry.state == "runs"]
-        return [name for name in names if known.get(name, {}).get("state") in ("new", "changed")]
+        waiting = [name for name, row in self._unchanged.approved.items() if row["state"] in ("new", "changed")]
+        return [entry.shown for entry in self.config.entries if entry.state == "runs" and entry.shown in waiting]
 
     @property
     def remembers(self) -> bool:
@@ -325,17 +304,16 @@ class Judge:
     def alone(self, record: Record) -> Judgement:
         """The same for one event, without those before it."""
         found = self.judge(record)
-        if record.event in self._stateful or "" in self._stateful:
+        if any(hook.wants(record.event) for hook in self._stateful):
             doubt = Doubt("", "it depends on earlier events of the session; `billhook replay` judges all", total=True)
             found = replace(found, word="unknown", doubts=(*found.doubts, doubt))
         return found
 
     def _judged(self, record: Record) -> Judgement:
         event = record.event
-        if event in self._each or "" in self._each:
-            return self._fired(record, b"")
-        if event not in self._deciding and "" not in self._deciding:
-            return _NO_OBJECTION
+        work = self._work.get(event) or self._work_for(event)
+        if work != "once":
+            return self._fired(record, b"") if work == "each" else _NO_OBJECTION
         key = _ENCODER.encode(
             (event, record.tool, record.cwd, record.permission_mode, record.agent_id, record.input, record.fields)
         )
@@ -345,6 +323,13 @@ class Judge:
                 self._kept.clear()
             found = self._kept[key] = self._fired(record, key)
         return found
+
+    def _work_for(self, event: str) -> str:
+        """Whether an event needs no judgement, one for equal records, or one for each record."""
+        each = event in self._noted or any(hook.wants(event) for hook in (*self._stateful, *self._codes))
+        some = any(hook.wants(event) for hook in self._deciding)
+        self._work[event] = "each" if each else "once" if some else "none"
+        return self._work[event]
 
     def _fired(self, record: Record, key: bytes) -> Judgement:
         event = event_of(record)
@@ -357,7 +342,7 @@ class Judge:
         if record.session_id and sequence.isdecimal():
             self._state.update("turns", record.session_id, lambda _: {"sequence": int(sequence), "subagentSeq": 0})
         firing = self._engine.fire(event)
-        verdict = _finished(firing) if not self._codes else _awaited(firing)
+        verdict = drive.run(firing) if self._codes else _finished(firing)
         doubts = (*self._of_event(event, record, key), *past.doubts)
         by, reason = _by(verdict), verdict.reason or verdict.stop_reason
         by_guard = [one.source for one in verdict.outcomes if one.hook in by] == ["built-in"]
@@ -394,12 +379,6 @@ def _finished(firing: Coroutine[Any, Any, Verdict]) -> Verdict:
         found: Verdict = end.value
         return found
     raise AssertionError("a hook waits that must not run")
-
-
-def _awaited(firing: Coroutine[Any, Any, Verdict]) -> Verdict:
-    from billhook.core import drive
-
-    return drive.run(firing)
 
 
 def _by(verdict: Verdict) -> tuple[str, ...]:
@@ -497,22 +476,14 @@ class Difference(msgspec.Struct, frozen=True):
     now: Judgement
 
     @property
-    def kind(self) -> str:
-        """denied, asked, allowed, or changed."""
-        return kind_of(self.now.word)
-
-    @property
     def hook(self) -> str:
         """The hook that makes the difference: the one that objects now, or else the one that objected then."""
-        chosen = self.now.by if self.now.word in STOPS or not self.then.by else self.then.by
+        chosen = self.now.by if self.now.word in _KINDS or not self.then.by else self.then.by
         return ", ".join(chosen) or "no hook"
 
 
-def kind_of(word: str) -> str:
-    """What a decision means for a call."""
-    return {"deny": "denied", "stop": "denied", "ask": "asked", "defer": "asked", "keep_going": "kept going"}.get(
-        word, "allowed"
-    )
+_KINDS: Final = {"deny": "denied", "stop": "denied", "ask": "asked", "defer": "asked", "keep_going": "kept going"}
+"""What a decision means for a call; others allow it."""
 
 
 class Examples(msgspec.Struct):
@@ -554,10 +525,10 @@ class Replayed(msgspec.Struct):
             self.unknown += 1
             self.unknowns.setdefault(now.doubts[0].why, Examples()).add(Difference(record, then, now))
             return
-        self.stopped += now.word in STOPS
+        self.stopped += now.word in _KINDS
         if then.word != now.word:
             found = Difference(record, then, now)
-            self.kinds[found.kind] += 1
+            self.kinds[_KINDS.get(now.word, "allowed")] += 1
             self.hooks.setdefault(found.hook, Examples()).add(found)
 
 

@@ -30,7 +30,7 @@ def test_after_init(place: RulesPlace) -> None:
 
 @pytest.mark.parametrize("name", [one.name for one in shipped()])
 def test_after_add(place: RulesPlace, name: str) -> None:
-    assert place.alone("add", name, "--yes").code == 0
+    assert place.typing("add", name, "--yes", answers=[]).code == 0
     code, lines = place.lines(PATH=PATH)
     cases = [one for one in lines if one["type"] == "test"]
 

@@ -39,7 +39,7 @@ def test_json(place: RulesPlace) -> None:
     assert lines[1]["problems"] == ["expected deny, got ask"] and lines[1]["expect"] == "deny"
     asks, guard, skipped = lines[1]["why"]
     assert (asks, guard) == ("push-gate: runs, and answers ask", "guard: runs, and answers none")
-    assert skipped.startswith("no-env: skipped, because paths .env: ")
+    assert skipped.startswith("no-env: skipped, because the call reads or writes no file")
     assert {key: lines[-1][key] for key in ("passed", "failed", "skipped")} == {"passed": 1, "failed": 1, "skipped": 1}
 
 

@@ -198,16 +198,15 @@ PreToolUse
    3 event-logger    records every event in the log
      on_failure allow   priority 50   built-in
    4 review          ask: A person has to see this
-     match Bash   claude   on_failure ask   own
-     ~/.config/billhook/hooks.yaml:2
+     match Bash   on_failure ask   own   ~/.config/billhook/hooks.yaml:2
    5 remember        inject: Mind the style guide
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:6
    6 guard           ./guard.sh
-     claude   gate   own   ~/.config/billhook/hooks.yaml:9
+     gate   own   ~/.config/billhook/hooks.yaml:9
    7 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind...
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    8 never           deny: Not here
-     if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
+     if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24
    9 built-in/guard  stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
@@ -225,31 +224,29 @@ what applies in Gemini CLI
 
 PreToolUse (BeforeTool)
    1 review          ask: A person has to see this
-     match Bash   claude   on_failure ask   own
-     ~/.config/billhook/hooks.yaml:2
+     match Bash   on_failure ask   own   ~/.config/billhook/hooks.yaml:2
    2 remember        inject: Mind the style guide
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:6
    3 guard           ./guard.sh
-     claude   gate   own   ~/.config/billhook/hooks.yaml:9
+     gate   own   ~/.config/billhook/hooks.yaml:9
    4 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind...
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:13
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    5 never           deny: Not here
-     if Bash(rm *)   claude   gate   own   ~/.config/billhook/hooks.yaml:24
+     if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24
    6 built-in/guard  stops what can't be undone, and guards billhook's own files
      gate   priority 1000   built-in
 
 UserPromptSubmit (BeforeAgent)
    1 remember        inject: Mind the style guide
-     claude   on_failure allow   own   ~/.config/billhook/hooks.yaml:6
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:6
 
 SessionEnd
    1 bye             ./bye.sh
-     claude   on_failure allow   timeout 20 s   own
-     ~/.config/billhook/hooks.yaml:20
+     on_failure allow   timeout 20 s   own   ~/.config/billhook/hooks.yaml:20
 
 PreCompact (PreCompress)
    1 guard           ./guard.sh
-     claude   gate   own   ~/.config/billhook/hooks.yaml:9
+     gate   own   ~/.config/billhook/hooks.yaml:9
 
 Built-ins that only observe
    1 metrics         times every hook
@@ -259,13 +256,11 @@ Built-ins that only observe
 
 Not approved (review with `billhook trust`)
    - own             ./own.sh
-     PreToolUse   claude   on_failure allow   not approved
-     .claude/settings.json:6
+     PreToolUse   on_failure allow   not approved   .claude/settings.json:6
 
 Never fires in Gemini CLI, which has no such event
    - tasks           ./tasks
-     TaskCreated   claude   on_failure allow   own
-     ~/.config/billhook/hooks.yaml:17
+     TaskCreated   on_failure allow   own   ~/.config/billhook/hooks.yaml:17
 -- stderr
 
 hint: 1 hook not approved yet: review with `billhook trust`

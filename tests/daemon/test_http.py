@@ -798,7 +798,7 @@ def test_the_verb_listens(tmp_path: Path) -> None:
     billhook = [sys.executable, "-m", "billhook", "daemon"]
     with subprocess.Popen([*billhook, "run", "--http", "127.0.0.1:0"], env=env, stderr=subprocess.PIPE) as daemon:
         try:
-            assert daemon.stderr is not None and b"serving" in daemon.stderr.readline()
+            assert daemon.stderr is not None and b"listening" in daemon.stderr.readline()
             told = subprocess.run([*billhook, "status", "--json"], env=env, capture_output=True, check=True)
             token = (tmp_path / "state" / "billhook" / "daemon" / "token").read_text().strip()
             url = json.loads(told.stdout)["http"]

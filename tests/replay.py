@@ -28,6 +28,7 @@ _VARIES = (
     (re.compile(r"\b(session|it was) [a-z]+-[a-z]+\b"), r"\1 <name>"),
     (re.compile(r"\bfire-[0-9a-f]{8}\b"), "fire-<hash>"),
     (re.compile(r"\btoolu_fire_[0-9a-f]{12}\b"), "toolu_fire_<hash>"),
+    (re.compile(r"(?<=\()[0-9a-f]{12}(?=\)$)", re.MULTILINE), "<id>"),
     (re.compile(r" +(?:[\d,]+\.\d+|MS)$", re.MULTILINE), " N"),
     (re.compile(r"(?<=\S) {2,}"), "  "),  # how wide a column is depends on the times in the others
 )

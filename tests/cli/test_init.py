@@ -54,14 +54,14 @@ def test_the_command_that_init_prints_shows_a_denial(place: Place) -> None:
 CASES = yaml.safe_load(STARTER)["tests"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["by"] for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.get("by", "none") for case in CASES])
 def test_the_tests_in_the_file(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch = Scratch(tmp_path, STARTER, monkeypatch)
     judge(case, scratch.fire(scratch.event(case)))
 
 
 def test_each_hook_has_a_test() -> None:
-    assert [case["by"] for case in CASES] == [*yaml.safe_load(STARTER)["hooks"]]
+    assert [case["by"] for case in CASES if "by" in case] == [*yaml.safe_load(STARTER)["hooks"]]
 
 
 def test_the_new_hooks_work(place: Place) -> None:

@@ -285,3 +285,14 @@ def test_other_events_are_whole_in_a_case(place: Place) -> None:
     case = json.loads(place.run("events", "save", "1", "--as-test", "--json").out)
     assert case["event"]["tool_input"] == {"file_path": "a", "content": "b"} and case["expect"] == "none"
     assert "session_id" not in case["event"]
+
+
+@pytest.mark.parametrize("command", ["echo x > {}", "cp a {}", "mv a {}", "ln -s /tmp/a {}"])
+def test_an_agent_can_not_write_a_pause(place: Place, command: str) -> None:
+    """The file is denied like billhook's state; a configuration file would be an ask."""
+    file = place.home / ".config" / "billhook" / "paused.json"
+    shell = json.dumps({"command": command.format(file)})
+    written = json.dumps({"file_path": str(file), "content": "x"})
+    for tool, given in (("Bash", shell), ("Write", written)):
+        done = place.run("fire", "PreToolUse", "--tool", tool, "--input", given, "--json")
+        assert (done.verdict["decision"], done.verdict["outcomes"][-1]["hook"]) == ("deny", "guard"), done

@@ -132,7 +132,8 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
         search_path=installation.search_path(),
         elsewhere=tuple(dict.fromkeys(path for one in others for path in (one.file, *one.files))),
         approved=tuple(dict.fromkeys(approved)),
-        state=tuple(str(root / name) for name in ("billhook", "turns", "hooks")),
+        # an agent that could write a pause would switch off its own guard
+        state=(*(str(root / name) for name in ("billhook", "turns", "hooks")), sources.pause_file()),
         names=NAMES,
     )
 

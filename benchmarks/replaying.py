@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from billhook.config import replay
 from billhook.core import strictjson
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import CURRENT, make_line
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
+from billhook.testing import replay
 from guarding import LINES
 from harness import Bar, Case, Goal, Trial
 from log_reading import timed

@@ -18,7 +18,7 @@ from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import complete_among, config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
-from billhook.config import explain, loader, replay
+from billhook.config import explain, loader
 from billhook.config.config import Config, as_data, kept
 from billhook.config.override import pause_of
 from billhook.core import strictjson, tools
@@ -28,6 +28,7 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest
 from billhook.effects.effect import Effect
 from billhook.store.log.record import OutcomeRecord
+from billhook.testing import replay
 
 _INDENT = 5
 _MOST_EFFECTS = 10

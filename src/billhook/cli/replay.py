@@ -16,13 +16,13 @@ from billhook.cli import times
 from billhook.cli.events import query
 from billhook.cli.options import choice, complete_among, flag, option, words
 from billhook.cli.screen import coloured, cut, filled, hint, picked, report, width, with_shown_paths
-from billhook.config import replay
 from billhook.core import tools
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
 from billhook.store.files import StoreError
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
+from billhook.testing import replay
 
 FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"

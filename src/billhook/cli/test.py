@@ -14,11 +14,11 @@ import msgspec
 
 from billhook.cli.options import flag, option
 from billhook.cli.screen import filled, hanging, hint, report, say, shown_path
-from billhook.config import case_runner
-from billhook.config.case_runner import CaseResult, CaseStatus, Suite
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, one_line, visible
+from billhook.testing import runner
+from billhook.testing.runner import CaseResult, CaseStatus, Suite
 
 _ORDER: tuple[CaseStatus, ...] = ("passed", "failed", "not approved", "skipped")
 _COLOURS = {"passed": "green", "failed": "red", "not approved": "yellow"}
@@ -73,23 +73,23 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
 
 def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | None, **given: Any) -> int:
     began = time.perf_counter()
-    suite = case_runner.suite(files, user=user)
+    suite = runner.suite(files, user=user)
     as_json, github = given["as_json"], given["github"]
     if suite.findings:
         report(as_json, _broken(suite.findings, github), *({"type": "finding", **_data(one)} for one in suite.findings))
         return 2
-    cases = suite.cases if text is None else case_runner.select(suite.cases, text)
+    cases = suite.cases if text is None else runner.select(suite.cases, text)
     if not cases:
         if suite.cases:
             raise UsageError(f"no test contains `{text}`", hint="without -k all tests run")
         raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
     with _progress("tests") as tick:
-        results = case_runner.run_cases(suite, cases, tick, exercised=given["coverage"])
+        results = runner.run_cases(suite, cases, tick, exercised=given["coverage"])
     told = (line for one in results for line in _told(one, github))
     report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
     code = _code(results)
     if given["coverage"]:
-        from billhook.config.rule_coverage import coverage
+        from billhook.testing.coverage import coverage
 
         found = coverage(suite, results)
         report(as_json, found.lines(), {"type": "coverage", **found.data()})
@@ -121,7 +121,7 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.config import mutants
+    from billhook.testing import mutants
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")
@@ -138,7 +138,7 @@ def _code(results: Sequence[CaseResult]) -> int:
 
 def _times(files: Sequence[str], user: bool) -> dict[str, int]:
     """The times of all files with cases or hooks, and of the scripts that hooks run."""
-    suite = case_runner.suite(files, user=user)
+    suite = runner.suite(files, user=user)
     paths = {*suite.files, *(read.source.path for read in suite.real.sources), *suite.original.covered}
     return {path: os.stat(path).st_mtime_ns for path in sorted(paths) if os.path.exists(path)}
 

@@ -14,11 +14,11 @@ from billhook.cli.doctor.entries import DoctorFinding
 from billhook.cli.replay import shown_call
 from billhook.cli.screen import filled, picked, width, with_shown_paths
 from billhook.cli.times import local, shown_time
-from billhook.config import replay
 from billhook.core.text import counted, one_line
 from billhook.store.files import log_folder
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
+from billhook.testing import replay
 
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})

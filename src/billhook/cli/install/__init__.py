@@ -314,7 +314,7 @@ def _approve(change: plan.InstallChange) -> None:
 def _has_past(host: Agent, project: str) -> bool:
     """Whether transcripts of this project contain a call."""
     from billhook.agents.transcripts import TranscriptScan
-    from billhook.config.replay import project_of
+    from billhook.testing.replay import project_of
 
     scan = TranscriptScan(host, project, lambda folder: project_of(folder) == project)
     return next(iter(scan), None) is not None

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cli.terminal import PROGRAM
-from rules_test.place import RulesPlace
+from rules.place import RulesPlace
 
 TESTS = """
   - {bash: git push, expect: ask}

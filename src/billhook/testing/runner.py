@@ -27,7 +27,6 @@ from billhook.config.explain import Explained, explain
 from billhook.config.installation import of_claude_code
 from billhook.config.loader import load_config
 from billhook.config.recorder import encoded
-from billhook.config.scratch import Original, Scratch, copy_original, original_of
 from billhook.config.trust import holds
 from billhook.core import strictjson
 from billhook.core.answers import Outcome, Status, Verdict, fold
@@ -37,6 +36,7 @@ from billhook.core.text import Finding
 from billhook.effects.conditions import cell_of
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
+from billhook.testing.scratch import Original, Scratch, copy_original, original_of
 
 T = TypeVar("T")
 R = TypeVar("R")

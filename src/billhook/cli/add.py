@@ -15,7 +15,7 @@ import msgspec
 from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs
-from billhook.cli.screen import filled, hint, name_lines, report, say, say_json, shown_path
+from billhook.cli.screen import filled, hint, name_lines, report, say, shown_path
 from billhook.cli.trust import typed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
@@ -69,10 +69,8 @@ def verb(
     given = _given(settings, chosen)
     if printing:
         texts = ["\n".join(_text(one, given)) for one in chosen]
-        if as_json:
-            say_json(*({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True)))
-        else:
-            say("\n".join(texts), whole=True)
+        data = ({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True))
+        report(as_json, texts, *data, whole=True)
         return 0
     if not names or (any(map(os.path.isdir, names)) and not as_json):
         found = chosen or recipes.shipped()

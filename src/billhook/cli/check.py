@@ -475,7 +475,7 @@ def _explain(code: str, *, as_json: bool) -> int:
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Markdown for a terminal: paragraphs that fit, and code with an indent in place of its fences."""
-    for number, part in enumerate(re.split(r"^```.*\n", text, flags=re.MULTILINE)):
+    for number, part in enumerate(re.split(r"^```.*\n?", text, flags=re.MULTILINE)):
         if number % 2:
             yield from (f"    {line}".rstrip() for line in part.splitlines())
             continue

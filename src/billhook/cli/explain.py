@@ -152,7 +152,7 @@ def _hook_data(one: explain.Explained) -> dict[str, Any]:
 
 
 def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
-    yield from screen.few(_bold(heading(found.event), 2), 2)
+    yield from _title(heading(found.event))
     yield from _effects(found.effects)
     deciding = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(deciding, 1):
@@ -185,8 +185,12 @@ def _dimmed(text: str) -> Iterator[str]:
     return (click.style(line, dim=True) for line in screen.filled(text, 0))
 
 
-def _bold(text: str, hang: int = 0) -> Iterator[str]:
-    return (click.style(line, bold=True) for line in screen.filled(text, 0, hang=hang))
+def _bold(text: str) -> Iterator[str]:
+    return (click.style(line, bold=True) for line in screen.filled(text, 0))
+
+
+def _title(text: str) -> Iterator[str]:
+    return (click.style(line, bold=True) for line in screen.few(screen.hanging(text, 0), 2))
 
 
 def _effects(effects: Sequence[Effect]) -> Iterator[str]:
@@ -349,8 +353,7 @@ def _past_data(past: explain.Past, today: replay.Judgement) -> dict[str, Any]:
 
 def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
     event, record = explain.event_of(past.record), past.record
-    title = heading(event) if event is not None else f"{record.event} {record.tool or ''}"
-    yield from screen.few(_bold(title, 2), 2)
+    yield from _title(heading(event) if event is not None else f"{record.event} {record.tool or ''}")
     session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
     about = {"record": record.id, "session": session, "turn": turn, "called by": record.host}
     known = [f"{label} {text}" for label, text in about.items() if text]

@@ -49,10 +49,12 @@ def _columns() -> int:
 
 
 def wrapped(text: str, columns: int, hang: int) -> Iterator[str]:
-    """One line in lines that fit, broken at blanks. All but the first begin with `hang` blanks."""
+    """One line in lines that fit, broken at blanks. All but the first begin with `hang` blanks. A word that is longer
+    than a line stays where it is."""
     line = ""
     for blank, word in _PARTS.findall(text):
-        if line.strip() and cells(click.unstyle(line + blank + word)) > columns:
+        needed = cells(click.unstyle(line + blank + word))
+        if line.strip() and needed > columns and hang + cells(click.unstyle(word)) <= columns:
             yield line
             line = " " * hang + word
         else:
@@ -90,7 +92,10 @@ def beside(
 def few(lines: Iterable[str], most: int) -> list[str]:
     """At most so many lines, with dots in place of the others."""
     shown = list(islice(lines, most + 1))
-    return [*shown[: most - 1], f"{shown[most - 1]} ..."] if len(shown) > most else shown
+    if len(shown) <= most:
+        return shown
+    *before, last = shown[:most]
+    return [*before, f"{last if cells(last) + 4 <= table_width() else last.rpartition(' ')[0]} ..."]
 
 
 def fitted(text: str, columns: int) -> str:
@@ -298,12 +303,12 @@ def say_json(*values: Any) -> None:
         say(strictjson.dumps(msgspec.to_builtins(value)), whole=True)
 
 
-def report(as_json: bool, lines: Iterable[str], *values: Any) -> None:
+def report(as_json: bool, lines: Iterable[str], *values: Any, whole: bool = False) -> None:
     """Print the values as lines of JSON, or these lines for people."""
     if as_json:
         say_json(*values)
     elif text := "\n".join(lines):
-        say(text)
+        say(text, whole=whole)
 
 
 def picked(one: Any, names: str) -> dict[str, Any]:
@@ -397,7 +402,7 @@ def _routine(outcome: Outcome) -> bool:
 def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
     took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
     first = hook_head(visible(outcome.hook), coloured(f"{_word(outcome):<15}", _word(outcome)), took, column)
-    indent = " " * (column + 4)
+    indent = " " * text_indent(column)
     room = width() - cells(click.unstyle(first.rpartition("\n")[2])) - 2
     shown = click.style(one_line(title, min(room, _WIDTH)), dim=True) if room >= _LEAST else ""
     lines = f"{first}  {shown}".rstrip().split("\n")
@@ -414,6 +419,11 @@ def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
 def name_column(names: Iterable[str]) -> int:
     """The width of a column of names: that of the longest, but less than half of the screen."""
     return min(max(map(cells, names), default=0), width() // 2 - 4)
+
+
+def text_indent(column: int) -> int:
+    """The indent of text below a hook's row: below its second column, if that leaves most of the screen."""
+    return column + 4 if 3 * (column + 4) <= width() else 6
 
 
 def hook_head(name: str, did: str, took: str, column: int) -> str:

@@ -170,10 +170,10 @@ in the event log, the agent calls billhook. --coverage counts the tool calls in 
 
 \b
 Examples:
-  billhook doctor                       all agents found here
-  billhook doctor claude {ANOTHER}          these agents
-  billhook doctor {ANOTHER} --canary        start it briefly, and see whether it calls
-  billhook doctor --coverage --since 1w the last week's calls that no hook saw
+  billhook doctor                        all agents found here
+  billhook doctor claude {ANOTHER}           these agents
+  billhook doctor {ANOTHER} --canary         start it briefly, and see whether it calls
+  billhook doctor --coverage --since 1w  the last week's calls that no hook saw
   billhook doctor --json | jq -r '.agents[].findings[] | select(.level == "fail") | .remedy'
 
 Exit code: 0 no problems, 1 problems were found, 2 usage.""",

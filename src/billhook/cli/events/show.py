@@ -26,6 +26,7 @@ from billhook.cli.screen import (
     say,
     shown_path,
     table_width,
+    text_indent,
     with_shown_paths,
     word_of,
 )
@@ -241,8 +242,8 @@ def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
 def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
-    title = few(filled(f"{head}: {subject}" if subject else head, 0, table_width(), hang=2), 2)
-    yield from (click.style(line, bold=True) for line in title)
+    lines = filled(f"{head}: {subject}" if subject else head, 0, table_width(), hang=2)
+    yield from (click.style(line, bold=True) for line in few(lines, 2))
     verdict = word(record)
     instead = told(record)
     quiet = f" ({instead})" if instead else " (no objection)" if verdict == "none" and record.note is None else ""
@@ -296,8 +297,7 @@ def _hooks(record: Record) -> Iterator[str]:
         yield from _outcome(one, column)
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
-        head = f"  {flat(name):<{column}}  "
-        yield from beside(head, why, below=column + 4, columns=table_width(), most=column + 4)
+        yield from beside(f"  {flat(name):<{column}}  ", why, below=6, columns=table_width(), most=column + 4)
 
 
 def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
@@ -313,7 +313,7 @@ def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
     texts.append(f"code: {one.code}" if one.code else None)
     texts.append(strictjson.compact(one.data) if one.data is not None else None)
-    yield from (line for text in texts if text for line in filled(text, column + 4, table_width()))
+    yield from (line for text in texts if text for line in filled(text, text_indent(column), table_width()))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:

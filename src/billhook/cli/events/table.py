@@ -177,6 +177,7 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 
 # The table of events:
 _LEAST = 24  # the least width of the column WHAT; other columns are left out first
+_WIDE = 60  # of the same text where it needs two lines
 _DISPENSABLE: Final = ("ms", "turn", "session")
 _INDENT = 8
 _MOST_DETAILS = 4
@@ -285,5 +286,5 @@ def minimal(row: EventRow, names: SessionNames) -> str:
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    room = max(_LEAST, table_width() - cells(head) - len(row.word) - 1)
-    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
+    room = table_width() - cells(head) - len(row.word) - 1
+    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room if room > _LEAST else _WIDE)}".rstrip()

@@ -69,7 +69,8 @@ def verb(
     given = _given(settings, chosen)
     if printing:
         texts = ["\n".join(_text(one, given)) for one in chosen]
-        report(as_json, texts, *({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True)))
+        data = ({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True))
+        report(as_json, texts, *data, whole=True)
         return 0
     if not names or (any(map(os.path.isdir, names)) and not as_json):
         found = chosen or recipes.shipped()
@@ -293,7 +294,7 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
     except LookupError:  # it was edited
         after = edit_yaml.without_hooks(change.before, str(change.path), names)
     if not change.as_json:
-        say("\n".join(diff(FileChange(change.shown, str(change.path), change.before, after))))
+        say("\n".join(diff(FileChange(change.shown, str(change.path), change.before, after))), whole=True)
     if not change.agreed(f"remove this from {change.shown}?"):
         return 1
     _revoke(change, there, after)

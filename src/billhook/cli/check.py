@@ -3,6 +3,7 @@
 import difflib
 import json
 import os
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
+from billhook.core.text import Finding, counted, flat, nearest, suggest, visible
 
 Format = Callable[[Sequence[Finding], int, int], str]
 
@@ -197,8 +198,7 @@ def _screen(one: Hosted) -> Iterator[str]:
         ]
         if found:
             place = f"{shown_path(hook.file)}:{hook.line}" if hook.line else shown_path(hook.file)
-            name = click.style(one_line(hook.name, 40), fg="cyan")
-            yield f"  {name}  {visible(place)}"
+            yield f"  {click.style(flat(hook.name), fg='cyan')}  {visible(place)}"
         for limit in found:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
@@ -266,7 +266,6 @@ Examples:
   billhook check --json | jq -r .code | sort | uniq -c
   billhook check --host {[*AGENTS][1]}
 
-\b
 Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
 read. With --host: 1 if this agent does not support something that a hook
 needs.""",
@@ -305,7 +304,7 @@ def verb(
     kept = [one for one in found.findings if one.code.startswith(wanted or ("",)) and not one.code.startswith(unwanted)]
     text = FORMATS["json" if as_json else format_](kept, found.hooks, found.files)
     if text:
-        say(text)
+        say(text, whole=as_json or format_ != "text")
     if format_ == "text" and not as_json:
         if not found.files:
             hint("`billhook init` creates a first file with working hooks")
@@ -467,11 +466,21 @@ def _explain(code: str, *, as_json: bool) -> int:
         remedy = f"did you mean `{near}`?" if near else "`billhook check --explain` lists all codes"
         raise UsageError(f"no code `{code}`", hint=remedy)
     chosen = [known[word]] if code else list(known.values())
-    whole = [f"\n{chosen[0].text}"] if code else []
+    whole = ["", *_paragraphs(chosen[0].text)] if code else []
     report(as_json, [*map(_heading, chosen), *whole], *(picked(one, "code title text") for one in chosen))
     if not code and not as_json:
         hint("`billhook check --explain CODE` explains one code")
     return 0
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Markdown for a terminal: paragraphs that fit, and code with an indent in place of its fences."""
+    for number, part in enumerate(re.split(r"^```.*\n?", text, flags=re.MULTILINE)):
+        if number % 2:
+            yield from (f"    {line}".rstrip() for line in part.splitlines())
+            continue
+        for place, paragraph in enumerate(part.strip().split("\n\n")):
+            yield from (*([""] if number or place else []), *filled(paragraph, 0))
 
 
 def _heading(section: Section) -> str:

@@ -25,7 +25,7 @@ from billhook.core import strictjson, tools
 from billhook.core.answers import Answer, Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
-from billhook.core.text import counted, nearest, one_line, suggest
+from billhook.core.text import counted, flat, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
 from billhook.store.log.record import OutcomeRecord
 from billhook.testing import replay
@@ -153,7 +153,7 @@ def _hook_data(one: explain.Explained) -> dict[str, Any]:
 
 
 def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
-    yield click.style(heading(found.event), bold=True)
+    yield from _title(heading(found.event))
     yield from _effects(found.effects)
     deciding = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(deciding, 1):
@@ -186,6 +186,14 @@ def _dimmed(text: str) -> Iterator[str]:
     return (click.style(line, dim=True) for line in screen.filled(text, 0))
 
 
+def _bold(text: str) -> Iterator[str]:
+    return (click.style(line, bold=True) for line in screen.filled(text, 0))
+
+
+def _title(text: str) -> Iterator[str]:
+    return (click.style(line, bold=True) for line in screen.few(screen.hanging(text, 0), 2))
+
+
 def _effects(effects: Sequence[Effect]) -> Iterator[str]:
     """What the call would do, and which part of it does each of these."""
     if not effects:
@@ -199,9 +207,7 @@ def _effects(effects: Sequence[Effect]) -> Iterator[str]:
         unsure = f", not certain{f': {effect.why}' if effect.why else ''}" if not effect.certain else ""
         about = f"{effect.shown} " if effect.shown else ""
         text = f"{about}by `{effect.cause or ' '.join(effect.via)}`{via}{unsure}"
-        first, *rest = screen.filled(text, column + 7)
-        yield f"     {cell:<{column}}  {first.lstrip()}"
-        yield from rest
+        yield from screen.beside(f"     {cell:<{column}}  ", text, below=9)
     if len(effects) > _MOST_EFFECTS:
         yield f"     and {len(effects) - _MOST_EFFECTS} more (--json shows all)"
 
@@ -216,7 +222,7 @@ def heading(event: Event) -> str:
     about = tools.command_of(tool, given) if tool else event.target
     about = about or (tools.path_of(tool, given) if tool else None)
     head = f"{event.hook_event_name} {tool}".strip()
-    return one_line(f"{head}: {about}" if about else head, screen.width())
+    return f"{head}: {about}" if about else head
 
 
 def _hook(one: explain.Explained, place: int) -> Iterator[str]:
@@ -226,7 +232,7 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     yield from _headed(number, one.row.name, word, colour, one.reasons[0].why if one.reasons else "")
     yield from _reasons(one)
     if one.row.layer != "built-in" and one.answer is None:
-        yield " " * _INDENT + one_line(one.row.what, screen.width() - _INDENT)
+        yield from screen.hanging(one.row.what, _INDENT)
     if one.answer is not None:
         label = "would answer" if one.row.shadow else "answer"
         yield from screen.hanging(f"{label}: {_answer(one.answer)}", _INDENT)
@@ -237,16 +243,9 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
 
 def _headed(number: str, name: str, word: str, colour: str, why: str) -> Iterator[str]:
     """`-  scan  skipped: REASON`; a long reason continues on the next line."""
-    name = one_line(name, screen.width() - 20)
-    head = f"  {number:<2} {click.style(name, fg='cyan')}  {click.style(word, fg=colour)}"
-    if not why:
-        yield head
-        return
-    # A word of the same length in place of the heading, which contains blanks and colours.
-    blank = "x" * (len(f"{name}  {word}"))
-    first, *rest = screen.hanging(f"{blank}: {why}", _INDENT)
-    yield head + first[_INDENT + len(blank) :]
-    yield from rest
+    head = f"  {number:<2} {click.style(flat(name), fg='cyan')}  {click.style(word, fg=colour)}"
+    text = visible(screen.with_shown_paths(" ".join(why.split())))
+    yield from screen.wrapped(f"{head}: {text}" if why else head, screen.width(), _INDENT + 2)
 
 
 def _reasons(one: explain.Explained) -> Iterator[str]:
@@ -281,7 +280,7 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
     if pause := pause_of(loaded(())):
         yield from screen.filled(f"{pause}: until then, objections don't count", 0)
     outlook = found.outlook
-    yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
+    yield from _bold(verdict_line(outlook, found.event))
     if outlook.decision is Decision.DENY:
         return
     if outlook.gates:
@@ -355,8 +354,7 @@ def _past_data(past: explain.Past, today: replay.Judgement) -> dict[str, Any]:
 
 def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
     event, record = explain.event_of(past.record), past.record
-    title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", screen.width())
-    yield click.style(title, bold=True)
+    yield from _title(heading(event) if event is not None else f"{record.event} {record.tool or ''}")
     session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
     about = {"record": record.id, "session": session, "turn": turn, "called by": record.host}
     known = [f"{label} {text}" for label, text in about.items() if text]
@@ -376,7 +374,7 @@ def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
         names = ", ".join(f"{name} ({outcome.duration_ms:.1f} ms)" for name, outcome in silent.items())
         yield from _dimmed(f"built-ins with no objection: {names}")
     yield ""
-    yield from (click.style(line, bold=True) for line in screen.filled(f"verdict: {_decision(past)}", 0))
+    yield from _bold(f"verdict: {_decision(past)}")
     yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
     if record.failed_open and record.judged:
         yield f"{counted(record.failed_open, 'hook')} failed open"
@@ -407,7 +405,7 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
 def _ran(one: explain.Considered, outcome: OutcomeRecord, place: int) -> str:
     word = screen.word_of(outcome)
     colour = _COLOURS.get(word, "green") if outcome.status == "ok" else "yellow"
-    name = click.style(one_line(one.name, screen.width() - 40), fg="cyan")
+    name = click.style(flat(one.name), fg="cyan")
     decided = click.style("  decided", bold=True) if one.decided else ""
     return f"  {place:<2} {name}  {click.style(word, fg=colour)}  {outcome.duration_ms:.1f} ms{decided}"
 

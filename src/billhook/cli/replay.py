@@ -1,9 +1,8 @@
 """`billhook replay`: what the rules would have decided about recorded events, or about the calls in transcripts."""
 
-import sys
-import time
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -15,7 +14,19 @@ from billhook.agents.transcripts import PastCall, TranscriptScan
 from billhook.cli import times
 from billhook.cli.events import query
 from billhook.cli.options import choice, complete_among, flag, option, words
-from billhook.cli.screen import coloured, cut, filled, hint, picked, report, width, with_shown_paths
+from billhook.cli.screen import (
+    beside,
+    coloured,
+    cut,
+    filled,
+    hanging,
+    hint,
+    picked,
+    progress,
+    report,
+    width,
+    with_shown_paths,
+)
 from billhook.core import tools
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
@@ -55,7 +66,6 @@ Examples:
   billhook replay --transcripts            what would have been stopped
   billhook replay --json | jq '.hooks[] | {hook, count}'
 
-\b
 Exit code: 0 no such difference, 1 something that was allowed would now be
 denied (--fail-on), 2 usage.""",
 )
@@ -96,8 +106,8 @@ def verb(
         ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
         begin = None if judges.of(here.project, "").remembers else since  # hooks may depend on earlier events
         wanted = Wanted(sessions=ids, project=here.project, since=begin, until=until)
-        with progress((reader := here.reader()).bytes) as tick:
-            found = replay.replay(_log_records(reader, wanted, tick), judges, since or "")
+        with progress("the log") as tick:
+            found = replay.replay(_log_records(here.reader(), wanted, tick), judges, since or "")
     else:
         first = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
 
@@ -105,7 +115,7 @@ def verb(
             in_time = until is None or one.call.time <= until
             return in_time and (not sessions or one.call.session.startswith(sessions))
 
-        with progress(0) as tick:
+        with progress("calls") as tick:
             calls = _transcript_records(_agents(transcripts), here.project, first, wants, tick)
             found = replay.replay(calls, judges)
     view = ReplayScreen(
@@ -130,10 +140,12 @@ def _agents(text: str) -> list[Agent]:
 # -- the past
 
 
-def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int], None]) -> Iterator[Record]:
+def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int, int], None]) -> Iterator[Record]:
     """The records of the log, with their side files; without its input a record is unknown."""
+    done, total = 0, reader.bytes
     for entry in reader.forward(wanted):
-        tick(len(entry.line))
+        done += len(entry.line)
+        tick(done, total)
         record = entry.record
         with suppress(StoreError):
             record = reader.whole(record)
@@ -141,38 +153,22 @@ def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int], None])
 
 
 def _transcript_records(
-    agents: Iterable[Agent], project: str, since: str, wanted: Callable[[PastCall], bool], tick: Callable[[int], None]
+    agents: Iterable[Agent],
+    project: str,
+    since: str,
+    wanted: Callable[[PastCall], bool],
+    tick: Callable[[int, int], None],
 ) -> Iterator[Record]:
     """The calls in the transcripts of a project, each once, if its agent would have run hooks for it."""
     known: set[tuple[str, str]] = set()
+    number = itertools.count(1)
     for agent in agents:
         for one in TranscriptScan(agent, project, lambda folder: replay.project_of(folder) == project, since):
-            tick(1)
+            tick(next(number), 0)
             unhooked = one.came == "refused" or one.call.elsewhere or one.call.tool in agent.unhooked
             if not unhooked and one.key not in known and wanted(one):
                 known.add(one.key)
                 yield replay.record_of(one, agent, project)
-
-
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A line on a terminal that shows how much is done: in percent of `total`, or how many; nothing elsewhere."""
-    shown = sys.stderr is not None and sys.stderr.isatty()
-    done, last = 0, time.monotonic()
-
-    def tick(more: int) -> None:
-        nonlocal done, last
-        done += more
-        if shown and (now := time.monotonic()) - last > 0.1:
-            last = now
-            bar = f"[{'#' * (20 * done // total):<20}] {100 * done // total}%" if total else f"{done:,} calls"
-            click.echo(f"\r{bar}", err=True, nl=False)
-
-    try:
-        yield tick
-    finally:
-        if shown:
-            click.echo("\r\033[K", err=True, nl=False)
 
 
 # -- the screen
@@ -199,9 +195,7 @@ class ReplayScreen:
         if self.found.unknown:
             yield click.style("unknown", bold=True)
             for why, group in sorted(self.found.unknowns.items(), key=lambda one: -one[1].count):
-                first, *rest = filled(why, 10)
-                yield f"  {group.count:>6,}  {first.strip()}"
-                yield from (*rest, *self._examples(group))
+                yield from (*beside(f"  {group.count:>6,}  ", why), *self._examples(group))
             yield ""
         if self.unapproved:
             yield from filled(f"counted although they are not approved: {', '.join(self.unapproved)}", 0)
@@ -210,10 +204,13 @@ class ReplayScreen:
     def _examples(self, group: replay.Examples, *, reasons: bool = False) -> Iterator[str]:
         for one in group.first:
             head, tail = f"    {times.shown_time(one.record.time)}  ", f"  {self._change(one.then.word, one.now.word)}"
-            call = cut(with_shown_paths(self._call(one.record)), max(20, width() - len(head) - len(tail)))
-            yield f"{head}{call}{coloured(tail, one.now.word) if reasons else ''}"
-            if reasons and one.now.reason:
-                yield f"      {cut(with_shown_paths(self._redacted(one.now.reason)), width() - 6)}"
+            call, room = with_shown_paths(self._call(one.record)), width() - len(head) - len(tail)
+            if room < 40:  # the call is below its time
+                yield f"{head}{coloured(tail.strip(), one.now.word) if reasons else ''}".rstrip()
+                yield from hanging(cut(call, 2 * width()), 6)
+            else:
+                yield f"{head}{cut(call, room)}{coloured(tail, one.now.word) if reasons else ''}"
+            yield from hanging(self._redacted(one.now.reason), 6) if reasons and one.now.reason else ()
 
     def _change(self, then: str, now: str) -> str:
         """`none -> deny`; of transcripts only what would be decided."""

@@ -1,11 +1,9 @@
 """`billhook test`: runs the test cases of rules, in a scratch copy of the project."""
 
 import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ import click
 import msgspec
 
 from billhook.cli.options import flag, option
-from billhook.cli.screen import filled, hanging, hint, report, say, shown_path
+from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import Finding, counted, one_line, visible
+from billhook.core.text import Finding, counted, flat, visible
 from billhook.testing import runner
 from billhook.testing.runner import CaseResult, CaseStatus, Suite
 
@@ -36,7 +34,6 @@ Examples:
   billhook test --mutate              show which changes no test notices
   billhook test ours.hooktest.yaml --junit report.xml
 
-\b
 Exit code: 0 all pass; 1 a test fails, or no test notices a mutant;
 2 broken files, no tests, or hooks that are not approved.""",
 )
@@ -83,7 +80,7 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
         if suite.cases:
             raise UsageError(f"no test contains `{text}`", hint="without -k all tests run")
         raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
-    with _progress("tests") as tick:
+    with progress("tests") as tick:
         results = runner.run_cases(suite, cases, tick, exercised=given["coverage"])
     told = (line for one in results for line in _told(one, github))
     report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
@@ -104,28 +101,12 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     return code
 
 
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A counter on a terminal; nothing elsewhere."""
-    shown = sys.stderr is not None and sys.stderr.isatty()
-
-    def tick(number: int, of: int) -> None:
-        if shown:
-            click.echo(f"\r{number}/{of} {what}", err=True, nl=False)
-
-    try:
-        yield tick
-    finally:
-        if shown:
-            click.echo("\r\033[K", err=True, nl=False)
-
-
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
     from billhook.testing import mutants
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")
-    with _progress("mutants") as tick:
+    with progress("mutants") as tick:
         found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
     report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
     return int(any(one.test for one in found.survivors))
@@ -160,7 +141,7 @@ def _told(one: CaseResult, github: bool) -> Iterator[str]:
         text = "; ".join((*one.problems, *one.why, *one.notes))
         yield _annotation(one.case.file, one.case.line, f"{one.case.title}: {text}")
         return
-    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {one_line(one.case.title, 200)}"
+    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {flat(one.case.title)}"
     yield from _labelled("", one.problems)
     yield from _labelled("got", [one.got] if one.got else [])
     yield from _labelled("why", one.why)

@@ -49,13 +49,13 @@ def verb(id_: str, as_test: bool, name: str | None, file: str | None, as_json: b
     record = _record(id_)
     payload, notes = _payload(record)
     if file is None and not as_test:
-        report(as_json, [command_of(payload)], payload)
+        report(as_json, [command_of(payload)], payload, whole=True)
     else:
         case = case_of(record, payload, name or "")
         text = f"- {dumps(case)}"
         if file is not None:
             _append(Path(file), text)
-        report(as_json, [f"added to {visible(shown_path(file))}: {text}" if file else text], case)
+        report(as_json, [f"added to {visible(shown_path(file))}: {text}" if file else text], case, whole=True)
         if record.event not in EVENTS:
             hint(f"`{record.event}` is not an event of an agent: the case can't be tested")
     for one in notes:

@@ -8,7 +8,7 @@ import msgspec
 
 from billhook.cli import times
 from billhook.cli.events.query import FAILED, SessionNames
-from billhook.cli.screen import cells, coloured, cut, padded, table_width, word_of
+from billhook.cli.screen import cells, coloured, cut, few, filled, padded, table_width, word_of
 from billhook.core import strictjson, tools
 from billhook.core.events import EVENTS
 from billhook.core.text import flat
@@ -176,7 +176,8 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 
 
 # The table of events:
-_LEAST = 16  # the least width of the column WHAT; other columns are left out first
+_LEAST = 24  # the least width of the column WHAT; other columns are left out first
+_WIDE = 60  # of the same text where it needs two lines
 _DISPENSABLE: Final = ("ms", "turn", "session")
 _INDENT = 8
 _MOST_DETAILS = 4
@@ -224,6 +225,8 @@ class Table:
             if self._widths["what"] < _LEAST and name in self._shown:
                 self._shown.remove(name)
                 self._widths = self._fitted(drawn)
+        if self._widths["what"] < _LEAST:  # on a narrow screen it is below its row
+            self._shown.remove("what")
         self._day = ""
 
     def head(self) -> str:
@@ -235,10 +238,14 @@ class Table:
         if day != self._day:
             self._day = day
             yield click.style(day, bold=True)
-        yield self._line(self._cells(row), row.word)
+        drawn = self._cells(row)
+        yield self._line(drawn, row.word)
+        if "what" not in self._shown and drawn["what"]:
+            yield " " * _INDENT + cut(drawn["what"], table_width() - _INDENT)
         below = [] if self._quiet else list(details(row, self._hook))
         for word, text in below[:_MOST_DETAILS]:
-            yield coloured(" " * _INDENT + cut(text, table_width() - _INDENT), word)
+            for line in few(filled(text, _INDENT, table_width(), hang=2), 2):
+                yield coloured(line, word)
         if len(below) > _MOST_DETAILS:
             yield f"{' ' * _INDENT}and {len(below) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
@@ -262,7 +269,8 @@ class Table:
             longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
             widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
-        return {**widths, "what": table_width() - rest}
+        longest = max((cells(flat(row["what"])) for row in rows), default=table_width())
+        return {**widths, "what": min(table_width() - rest, max(longest, _LEAST))}
 
     def _line(self, row: dict[str, str], word: str = "") -> str:
         parts = []
@@ -278,5 +286,5 @@ def minimal(row: EventRow, names: SessionNames) -> str:
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    room = max(_LEAST, table_width() - cells(head) - len(row.word) - 1)
-    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
+    room = table_width() - cells(head) - len(row.word) - 1
+    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room if room > _LEAST else _WIDE)}".rstrip()

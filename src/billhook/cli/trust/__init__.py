@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from billhook.cli.options import agent_around, at_terminal, flag, refuse_agents
-from billhook.cli.screen import hint, note, picked, report, say, say_json, shown_path, unreadable
+from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
 from billhook.cli.trust import screen
 from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
 from billhook.config import loader
@@ -190,7 +190,6 @@ Examples:
   billhook trust --revoke lint      revoke an approval
   billhook trust --acknowledge      stop reporting gates that disappeared
 
-\b
 Exit code: 0 done, nothing waits; 1 something still waits; 2 usage, or refused.""",
 )
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
@@ -304,8 +303,9 @@ class _Review:
 
     def _show(self, text: str) -> None:
         """Print it; in a pager if the user is asked and it does not fit on the screen."""
-        if self.asks and text.count("\n") >= shutil.get_terminal_size().lines:
-            click.echo_via_pager(text)
+        shown = fitted(text, width())
+        if self.asks and shown.count("\n") >= shutil.get_terminal_size().lines:
+            click.echo_via_pager(shown)
         else:
             say(text)
 

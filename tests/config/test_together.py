@@ -250,8 +250,7 @@ def test_in_the_background(project: Project) -> None:
     project.write(SETTINGS, settings(handler(later, **{"async": True}), handler("true"), handler("echo")))
     verdict = fire(project)
     assert statuses(verdict) == {"later": "background", "true": "ok", "echo": "ok"}
-    with open(Path(project.folder) / "over") as pipe:  # it waits for a reader, so the event did not wait for it
-        assert pipe.read() == "\n"
+    assert (Path(project.folder) / "over").read_text() == "\n"  # it waited for a reader, and the event not for it
 
 
 def test_hooks_that_are_not_approved(project: Project) -> None:
@@ -265,16 +264,20 @@ def test_hooks_that_are_not_approved(project: Project) -> None:
 
 def test_cancelled(project: Project) -> None:
     """All processes of a wave have ended when the event is cancelled."""
-    pipes(project, "a", "b")
-    commands = [script(project, name, f"echo $$ > {name}", "exec sleep 600") for name in ("a", "b")]
+    names = ("a", "b")
+    commands = [
+        script(project, name, f"echo $$ > {name}.new", f"mv {name}.new {name}", "exec sleep 600") for name in names
+    ]
     project.write(SETTINGS, settings(*map(handler, commands)))
     project.approve()
     engine = project.load(builtins=True).engine()
 
     async def cancel() -> list[int]:
         firing = asyncio.create_task(engine.fire(call(project)))
-        folder = Path(project.folder)
-        pids = [int(await asyncio.to_thread((folder / name).read_text)) for name in ("a", "b")]
+        files = [Path(project.folder) / name for name in names]
+        while not firing.done() and not all(file.exists() for file in files):  # noqa: ASYNC110 (other processes)
+            await asyncio.sleep(0.01)
+        pids = [int(file.read_text()) for file in files]
         firing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await firing

@@ -123,6 +123,7 @@ def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
         "tool": getattr(found.event, "tool_name", None),
         "effects": [_effect_data(effect) for effect in found.effects],
         "hooks": [_hook_data(one) for one in shown],
+        "waves": found.waves,
         "other_events": [one.row.name for one in found.others if not one.silent],
         "verdict": outlook_data(found.outlook),
     }
@@ -289,6 +290,10 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
         yield from screen.filled(f"not blocked if any of these fails: {', '.join(outlook.fail_open)}", 0)
     if found.parallel and len(outlook.open) > 1:
         yield from screen.filled("hooks that don't depend on each other run in parallel (parallelExecution)", 0)
+    for wave in found.waves if not found.parallel else ():
+        if len(wave) > 1:
+            text = f"these start at the same time, as their agent would start them: {', '.join(wave)}"
+            yield from screen.filled(text, 0)
 
 
 def verdict_line(outlook: explain.Outlook, event: Event) -> str:

@@ -228,12 +228,12 @@ def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator
 
 
 def _headed(number: str, name: str, what: str, column: int) -> list[str]:
-    """The name of a hook, and at most two lines of what it does. Long paths are cut in the middle."""
+    """The name of a hook, and at most three lines of what it does. Long paths are cut in the middle."""
     head = f"{number}{name}{' ' * (column - len(click.unstyle(name)))}  "
     most = column + 7
     above = len(click.unstyle(head)) > most
     short = " ".join(cut(word, width() - (_INDENT if above else most)) for word in what.split())
-    return few(beside(head, short, below=_INDENT, most=most), 2 + above)
+    return few(beside(head, short, below=_INDENT, most=most), 3 + above)
 
 
 def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None, *, brief: bool) -> Iterator[str]:

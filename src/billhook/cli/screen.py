@@ -95,7 +95,9 @@ def few(lines: Iterable[str], most: int) -> list[str]:
     if len(shown) <= most:
         return shown
     *before, last = shown[:most]
-    return [*before, f"{last if cells(last) + 4 <= table_width() else last.rpartition(' ')[0]} ..."]
+    while cells(last) + 4 > table_width() and " " in last.strip():
+        last = last.rpartition(" ")[0]
+    return [*before, f"{last} ..."]
 
 
 def fitted(text: str, columns: int) -> str:

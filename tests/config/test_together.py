@@ -19,6 +19,7 @@ from config.project import Project
 USER = "~/.config/billhook/hooks.yaml"
 SETTINGS = ".claude/settings.json"
 SECONDS = 30  # more than enough to meet, and the time that a test takes if hooks don't
+ADOPTED = f"events: PreToolUse, timeout: {SECONDS}, x-adopted: 'claude PreToolUse {{}}'"
 
 
 def handler(command: str, **fields: Any) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def test_adopted_hooks_meet(project: Project) -> None:
     late, early = ending_first(project, first=["touch early"], last=["touch late"])
     text = "hooks:\n  before: {events: PreToolUse, run: sleep 0.3; touch before}\n"
     for name, run in (("late", late), ("early", early)):
-        text += f"  {name}: {{events: PreToolUse, run: '{run}', x-adopted: 'claude PreToolUse {{}}'}}\n"
+        text += f"  {name}: {{{ADOPTED}, run: '{run}'}}\n"
     text += "  after: {events: PreToolUse, run: test -e before && test -e early && test -e late}\n"
     project.write(".billhook/hooks.yaml", text)
     verdict = fire(project)
@@ -235,8 +236,7 @@ def test_once(project: Project) -> None:
     late, early = ending_first(project, first=["echo x >> early"], last=["echo x >> late"])
     text = "hooks:\n"
     for name, run in (("late", late), ("early", early)):
-        fields = f"events: PreToolUse, once: session, run: '{run}', x-adopted: 'claude PreToolUse {{}}'"
-        text += f"  {name}: {{{fields}}}\n"
+        text += f"  {name}: {{{ADOPTED}, once: session, run: '{run}'}}\n"
     project.write(".billhook/hooks.yaml", text)
     assert statuses(fire(project)) == {"late": "ok", "early": "ok"}
     assert statuses(fire(project)) == {"late": "skipped", "early": "skipped"}

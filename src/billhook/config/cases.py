@@ -21,9 +21,12 @@ from billhook.core.text import Finding, suggestion
 
 CALLS: Final = ("bash", "write", "read", "prompt", "event")
 EXPECTED: Final = ("allow", "deny", "ask", "none", "stop", "rewrite", "keep_going")
+_PERMISSIONS: Final = ("allow", "ask", "deny", "none")
 _EXPRESSIONS: Final = ("reason", "context", "message", "output")
 _KINDS: Final = {
-    **dict.fromkeys(("bash", "write", "read", "prompt", "name", "expect", "by", "without", "agent", "needs"), str),
+    **dict.fromkeys(
+        ("bash", "write", "read", "prompt", "name", "expect", "by", "without", "agent", "needs", "permission"), str
+    ),
     **dict.fromkeys(_EXPRESSIONS, str),
     **dict.fromkeys(("event", "input", "files"), dict),
     **dict.fromkeys(("after", "effects"), list),
@@ -120,7 +123,7 @@ def _wrong(node: Node) -> Iterator[tuple[str, str, Node, str]]:
 
 def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
     value = node.plain()
-    known = {"expect": EXPECTED, "agent": tuple(AGENTS)}.get(name)
+    known = {"expect": EXPECTED, "agent": tuple(AGENTS), "permission": _PERMISSIONS}.get(name)
     if known and value not in known:
         yield "BH206", f"unknown value `{value}` of `{name}`", node, suggestion(value, known)
     if name == "event" and value.get("hook_event_name") not in EVENTS:
@@ -213,8 +216,15 @@ def _texts(verdict: Verdict) -> dict[str, str]:
         "reason": "\n".join(filter(None, (verdict.reason, verdict.stop_reason, context))),
         "context": context,
         "message": "\n".join(verdict.messages),
-        "output": "" if verdict.tool_output is UNSET else strictjson.dumps(verdict.tool_output),
+        "output": output_text(verdict),
     }
+
+
+def output_text(verdict: Verdict) -> str:
+    """The changed output: a text as it is, anything else as JSON; empty if it is unchanged."""
+    if verdict.tool_output is UNSET:
+        return ""
+    return verdict.tool_output if isinstance(verdict.tool_output, str) else strictjson.dumps(verdict.tool_output)
 
 
 def _has(name: str, effects: Iterable[str]) -> bool:

@@ -25,7 +25,7 @@ from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
 from billhook.config.explain import Explained, explain
 from billhook.config.installation import of_claude_code
-from billhook.config.loader import load_config
+from billhook.config.loader import Instead, load_config, load_instead
 from billhook.config.recorder import encoded
 from billhook.config.trust import holds
 from billhook.core import strictjson
@@ -234,13 +234,19 @@ class CaseRunner:
     """Runs cases one after the other in one scratch copy. The configuration is loaded once."""
 
     def __init__(self, suite: Suite, scratch: Scratch) -> None:
-        self.scratch = scratch
-        layers: tuple[Layer, ...] = (*suite.layers, "explicit")
-        loaded = load_config(
-            scratch.project, home=scratch.state, files=suite.rules, layers=layers, trust="all", env=os.environ
-        )
-        self.config = _as_tested(loaded, suite, scratch)
+        self.suite, self.scratch = suite, scratch
+        self.config = self.configured({})
         self._sessions = 0
+
+    def configured(self, instead: Instead) -> Config:
+        """The rules as tests run them, with other contents of some files."""
+        layers: tuple[Layer, ...] = (*self.suite.layers, "explicit")
+        loaded = load_instead(str(self.scratch.project), instead, self.suite.rules, layers=layers)
+        return _as_tested(loaded, self.suite, self.scratch)
+
+    def place(self, file: str) -> str:
+        """The place of a file with rules: in the copy, unless the user named it."""
+        return file if file in self.suite.rules else str(self.suite.original.place_in(self.scratch.folder, file))
 
     def judge(
         self, case: Case, config: Config | None = None, *, exercised: bool = False, why: bool = True
@@ -255,10 +261,12 @@ class CaseRunner:
             with self.fired(case, config) as (event, verdict):
                 seen = self._exercised(event, verdict, config) if exercised else Exercised()
                 effects = [cell_of(one) for one in getattr(event, "effects", ())] if "effects" in case.data else []
+                wanted = case.data.get("permission")
+                wrong = _wrong_permission(wanted, permission_of(event, config)) if wanted else []
         except BillhookError as error:
             return CaseResult(case=case, status="failed", problems=(self.scratch.shown(str(error)),))
         told, lost = as_told(verdict, case.data.get("agent", ""))
-        problems = list(differences(case.data, told, effects))
+        problems = [*differences(case.data, told, effects), *wrong]
         waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]
         unheard = list(_unheard(verdict))  # what such a hook would answer is unknown
         status: CaseStatus = "not approved" if waiting else "passed"
@@ -367,6 +375,22 @@ def as_told(verdict: Verdict, agent: str) -> tuple[Verdict, list[str]]:
 def _ran_code(verdict: Verdict, config: Config) -> bool:
     code = {one.shown for one in config.entries if runs_code(one.declared)}
     return any(one.hook in code and one.status is not Status.SKIPPED for one in verdict.outcomes)
+
+
+def permission_of(event: Event, config: Config) -> str:
+    """What the permission rules of the files decide about a call; `none` if no rule is about it."""
+    tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
+    rules = config.permissions
+    if event.hook_event_name != "PreToolUse":
+        return "none"
+    for kind, some in (("deny", rules.deny), ("ask", rules.ask)):
+        if any(one.rule.strikes(tool, given, event.cwd) for one in some):
+            return kind
+    return "allow" if any(one.rule.covers(tool, given, event.cwd) for one in rules.allow) else "none"
+
+
+def _wrong_permission(wanted: str, got: str) -> list[str]:
+    return [] if got == wanted else [f"expected the permission rules to decide {wanted}, got {got}"]
 
 
 def _unheard(verdict: Verdict) -> Iterator[str]:

@@ -32,7 +32,7 @@ from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import Finding, counted, flat, nearest, suggest, visible
+from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
 
 Format = Callable[[Sequence[Finding], int, int], str]
 
@@ -198,7 +198,7 @@ def _screen(one: Hosted) -> Iterator[str]:
         ]
         if found:
             place = f"{shown_path(hook.file)}:{hook.line}" if hook.line else shown_path(hook.file)
-            yield f"  {click.style(flat(hook.name), fg='cyan')}  {visible(place)}"
+            yield f"  {click.style(one_line(hook.name, 100), fg='cyan')}  {visible(place)}"
         for limit in found:
             for line in filled(limit.sentence, 4):
                 yield click.style(line, fg="yellow") if limit.sure else line
@@ -479,7 +479,7 @@ def _paragraphs(text: str) -> Iterator[str]:
         if number % 2:
             yield from (f"    {line}".rstrip() for line in part.splitlines())
             continue
-        for place, paragraph in enumerate(part.strip().split("\n\n")):
+        for place, paragraph in enumerate(filter(None, part.strip().split("\n\n"))):
             yield from (*([""] if number or place else []), *filled(paragraph, 0))
 
 

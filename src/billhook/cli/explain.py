@@ -25,7 +25,7 @@ from billhook.core import strictjson, tools
 from billhook.core.answers import Answer, Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
-from billhook.core.text import counted, flat, nearest, one_line, suggest, visible
+from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
 from billhook.store.log.record import OutcomeRecord
 from billhook.testing import replay
@@ -243,7 +243,7 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
 
 def _headed(number: str, name: str, word: str, colour: str, why: str) -> Iterator[str]:
     """`-  scan  skipped: REASON`; a long reason continues on the next line."""
-    head = f"  {number:<2} {click.style(flat(name), fg='cyan')}  {click.style(word, fg=colour)}"
+    head = f"  {number:<2} {click.style(screen.shown_name(name), fg='cyan')}  {click.style(word, fg=colour)}"
     text = visible(screen.with_shown_paths(" ".join(why.split())))
     yield from screen.wrapped(f"{head}: {text}" if why else head, screen.width(), _INDENT + 2)
 
@@ -405,7 +405,7 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
 def _ran(one: explain.Considered, outcome: OutcomeRecord, place: int) -> str:
     word = screen.word_of(outcome)
     colour = _COLOURS.get(word, "green") if outcome.status == "ok" else "yellow"
-    name = click.style(flat(one.name), fg="cyan")
+    name = click.style(screen.shown_name(one.name), fg="cyan")
     decided = click.style("  decided", bold=True) if one.decided else ""
     return f"  {place:<2} {name}  {click.style(word, fg=colour)}  {outcome.duration_ms:.1f} ms{decided}"
 

@@ -10,6 +10,7 @@ from billhook.agents import AGENTS
 from billhook.cli.options import checked_event, config_option, flag, loaded, option
 from billhook.cli.screen import (
     beside,
+    cut,
     facts,
     few,
     filled,
@@ -20,6 +21,7 @@ from billhook.cli.screen import (
     picked,
     say,
     say_json,
+    shown_name,
     shown_path,
     width,
 )
@@ -31,7 +33,7 @@ from billhook.config.explain import has_no_say
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.config.override import pause_of
 from billhook.core.events import EVENTS
-from billhook.core.text import counted, flat, one_line
+from billhook.core.text import counted, one_line
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
@@ -101,7 +103,9 @@ def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     for one in plugins:
         declared = one.declared
         about = facts_of(picked(declared, "events match"), "events match")
-        yield from _dimmed(flat(declared.name), declared.does, [*about, one.plugin, shown_path(declared.place)], column)
+        yield from _dimmed(
+            shown_name(declared.name), declared.does, [*about, one.plugin, shown_path(declared.place)], column
+        )
 
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
@@ -179,7 +183,7 @@ def _screen(
         for number, row in enumerate(rows_, 1):
             idle = row.effect == "nothing" or _never_fires(row, agent)
             if row.state == "elsewhere":
-                yield from _dimmed(flat(row.name), row.what, [*facts_of(row, "events source"), row.why], column)
+                yield from _dimmed(shown_name(row.name), row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
             yield from _hook(row, None if idle else number, column, fired, brief=title == _OBSERVERS)
     if not groups:
@@ -214,7 +218,7 @@ def _called(event: str, agent: "Agent | None") -> str:
 
 def _column(names: Iterable[str]) -> int:
     """The width of a column of names. Longer ones have a separate line."""
-    return min(_LONGEST_NAME, name_column(names) - 3)
+    return min(_LONGEST_NAME, name_column(names, 7))
 
 
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
@@ -224,13 +228,16 @@ def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator
 
 
 def _headed(number: str, name: str, what: str, column: int) -> list[str]:
-    """The name of a hook, and at most two lines of what it does."""
+    """The name of a hook, and at most three lines of what it does. Long paths are cut in the middle."""
     head = f"{number}{name}{' ' * (column - len(click.unstyle(name)))}  "
-    return few(beside(head, what, below=_INDENT, most=column + 7), 2 + (len(click.unstyle(head)) > column + 7))
+    most = column + 7
+    above = len(click.unstyle(head)) > most
+    short = " ".join(cut(word, width() - (_INDENT if above else most)) for word in what.split())
+    return few(beside(head, short, below=_INDENT, most=most), 3 + above)
 
 
 def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None, *, brief: bool) -> Iterator[str]:
-    yield from _headed(f"  {number or '-':>2} ", click.style(flat(row.name), fg="cyan"), row.what, column)
+    yield from _headed(f"  {number or '-':>2} ", click.style(shown_name(row.name), fg="cyan"), row.what, column)
     if brief:
         return
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""

@@ -203,13 +203,14 @@ class ReplayScreen:
 
     def _examples(self, group: replay.Examples, *, reasons: bool = False) -> Iterator[str]:
         for one in group.first:
-            head, tail = f"    {times.shown_time(one.record.time)}  ", f"  {self._change(one.then.word, one.now.word)}"
+            head = f"    {times.shown_time(one.record.time)}  "
+            tail = f"  {self._change(one.then.word, one.now.word)}" if reasons else ""
             call, room = with_shown_paths(self._call(one.record)), width() - len(head) - len(tail)
-            if room < 40:  # the call is below its time
-                yield f"{head}{coloured(tail.strip(), one.now.word) if reasons else ''}".rstrip()
+            if room < 30:  # the call is below its time
+                yield f"{head}{coloured(tail.strip(), one.now.word)}".rstrip()
                 yield from hanging(cut(call, 2 * width()), 6)
             else:
-                yield f"{head}{cut(call, room)}{coloured(tail, one.now.word) if reasons else ''}"
+                yield f"{head}{cut(call, room)}{coloured(tail, one.now.word)}"
             yield from hanging(self._redacted(one.now.reason), 6) if reasons and one.now.reason else ()
 
     def _change(self, then: str, now: str) -> str:

@@ -95,7 +95,9 @@ def few(lines: Iterable[str], most: int) -> list[str]:
     if len(shown) <= most:
         return shown
     *before, last = shown[:most]
-    return [*before, f"{last if cells(last) + 4 <= table_width() else last.rpartition(' ')[0]} ..."]
+    while cells(last) + 4 > table_width() and " " in last.strip():
+        last = last.rpartition(" ")[0]
+    return [*before, f"{last} ..."]
 
 
 def fitted(text: str, columns: int) -> str:
@@ -235,6 +237,7 @@ def aligned(
     for at in drop:
         if left() < min(least, widths[flexible]):
             del widths[at]
+            flexible = flexible if flexible in widths else 0
     widths[flexible] = min(widths[flexible], max(least, min(most, left())))
     head, *lines = (
         "  ".join(padded(row[at], wide, right=at in right) for at, wide in widths.items()).rstrip() for row in drawn
@@ -253,7 +256,7 @@ def cut(text: str, room: int) -> str:
     shown = flat(text[: 20 * room + 100])
     if cells(shown) <= room:
         return shown
-    if "/" in shown and shown.isascii() and not set(" `$") & set(shown):
+    if "/" in shown and shown.isascii() and " " not in shown:
         front = (room - 3) // 3
         return f"{shown[:front]}...{shown[front + 3 - room :]}"
     kept, used = "", 0
@@ -401,7 +404,7 @@ def _routine(outcome: Outcome) -> bool:
 
 def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
     took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
-    first = hook_head(visible(outcome.hook), coloured(f"{_word(outcome):<15}", _word(outcome)), took, column)
+    first = hook_head(shown_name(outcome.hook), coloured(f"{_word(outcome):<15}", _word(outcome)), took, column)
     indent = " " * text_indent(column)
     room = width() - cells(click.unstyle(first.rpartition("\n")[2])) - 2
     shown = click.style(one_line(title, min(room, _WIDTH)), dim=True) if room >= _LEAST else ""
@@ -416,9 +419,14 @@ def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
     return lines + [line for text in texts if text for line in _hanging(indent, text)]
 
 
-def name_column(names: Iterable[str]) -> int:
-    """The width of a column of names: that of the longest, but less than half of the screen."""
-    return min(max(map(cells, names), default=0), width() // 2 - 4)
+def shown_name(name: str) -> str:
+    """The name of a hook. It is cut only if it is longer than a line."""
+    return one_line(name, width() - 7)
+
+
+def name_column(names: Iterable[str], around: int = 4) -> int:
+    """The width of a column of names: that of the longest, but with the blanks around it at most half of the screen."""
+    return min(max(map(cells, names), default=0), width() // 2 - around)
 
 
 def text_indent(column: int) -> int:

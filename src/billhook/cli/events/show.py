@@ -24,6 +24,7 @@ from billhook.cli.screen import (
     hook_head,
     name_column,
     say,
+    shown_name,
     shown_path,
     table_width,
     text_indent,
@@ -284,7 +285,7 @@ def _facts(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterat
     yield ""
     for label, text in about.items():
         yield from _labelled(label, text)
-    yield from _labelled("log", f"record {record.seq} of {shown_path(str(entry.file), here=False)}")
+    yield f"{'log':<{_LABEL}} record {record.seq} of {visible(shown_path(str(entry.file), here=False))}"
 
 
 def _hooks(record: Record) -> Iterator[str]:
@@ -297,12 +298,12 @@ def _hooks(record: Record) -> Iterator[str]:
         yield from _outcome(one, column)
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
-        yield from beside(f"  {flat(name):<{column}}  ", why, below=6, columns=table_width(), most=column + 4)
+        yield from beside(f"  {shown_name(name):<{column}}  ", why, below=6, columns=table_width(), most=column + 4)
 
 
 def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     failed = one.status in query.FAILED
-    name = click.style(flat(one.hook), fg="cyan")
+    name = click.style(shown_name(one.hook), fg="cyan")
     shown = coloured(f"{flat(word_of(one)):<15}", "failed" if failed else one.decision)
     head, source = hook_head(name, shown, f"{one.duration_ms:.1f} ms", column), flat(with_shown_paths(one.source or ""))
     fits = cells(click.unstyle(head.rpartition("\n")[2])) + 2 + cells(source) <= table_width()

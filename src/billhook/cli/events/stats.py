@@ -105,7 +105,7 @@ def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
     cells = [row[: len(titles)] for row in rows]
     if everywhere:
         return aligned(titles, cells, right=(4, 5, 6, 7), flexible=8, drop=(1, 3, 6, 7, 2))
-    return aligned(titles, cells, right=(4, 5, 6, 7), flexible=0, most=30, drop=(1, 3, 6))
+    return aligned(titles, cells, right=(4, 5, 6, 7), flexible=1, drop=(1, 3, 6))
 
 
 # `billhook events files`:

@@ -176,7 +176,8 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 
 
 # The table of events:
-_LEAST = 24  # the least width of the column WHAT; other columns are left out first
+_NARROW = 80  # on a narrower screen, WHAT is below its row
+_LEAST = 16  # the least width of the column WHAT; other columns are left out first
 _WIDE = 60  # of the same text where it needs two lines
 _DISPENSABLE: Final = ("ms", "turn", "session")
 _INDENT = 8
@@ -218,15 +219,16 @@ class Table:
         """`alone`: all rows are of one session, so its column is left out. `hook`: show what this hook did. `quiet`: no
         details below a row."""
         self._names, self._hook, self._quiet = names, hook, quiet
-        self._shown = [name for name in _COLUMNS if not (alone and name == "session")]
+        narrow = table_width() < _NARROW
+        self._shown = [
+            name for name in _COLUMNS if not (alone and name == "session") and not (narrow and name == "what")
+        ]
         drawn = [self._cells(row) for row in rows]
         self._widths = self._fitted(drawn)
         for name in _DISPENSABLE:
-            if self._widths["what"] < _LEAST and name in self._shown:
+            if self._widths["what"] < (0 if narrow else _LEAST) and name in self._shown:
                 self._shown.remove(name)
                 self._widths = self._fitted(drawn)
-        if self._widths["what"] < _LEAST:  # on a narrow screen it is below its row
-            self._shown.remove("what")
         self._day = ""
 
     def head(self) -> str:

@@ -16,7 +16,7 @@ import yaml
 from msgspec.structs import replace
 
 from billhook.config import build
-from billhook.config.cases import CALLS, Case, event_of, outcome_of, ran
+from billhook.config.cases import CALLS, Case, event_of
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Conditions, Declared, Say
 from billhook.config.layers import UnsetError, Values, interpolated
@@ -27,6 +27,7 @@ from billhook.core.text import counted
 from billhook.effects.rules import FIELDS, Rule
 from billhook.runners.command import literal
 from billhook.store.state import FileState
+from billhook.testing.expectations import outcome_of, ran
 from billhook.testing.runner import CaseRunner, Progress, Suite, in_workers, with_entries
 
 Mutate = Callable[[Entry], Entry]

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from billhook.agents import DIALECTS
 from billhook.builtins.guard import Guard
 from billhook.config import build
-from billhook.config.cases import Case, case_files, cases_in, differences, event_of, outcome_of
+from billhook.config.cases import Case, case_files, cases_in, event_of
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
 from billhook.config.explain import Explained, explain
@@ -36,6 +36,7 @@ from billhook.core.text import Finding
 from billhook.effects.conditions import cell_of
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
+from billhook.testing.expectations import deciders, differences, outcome_of
 from billhook.testing.scratch import Original, Scratch, copy_original, original_of
 
 T = TypeVar("T")
@@ -375,10 +376,8 @@ def _unheard(verdict: Verdict) -> Iterator[str]:
 
 def _in_words(verdict: Verdict) -> str:
     """`deny by push-gate: not on Fridays`."""
-    answers = [(one.hook, one.answer) for one in verdict.outcomes]
-    word = outcome_of(verdict)
-    strong = [name for name, one in answers if one.speaks and one.decision is verdict.decision]
-    by = f" by {', '.join(strong)}" if strong and word != "none" else ""
+    word, strong = outcome_of(verdict), deciders(verdict)
+    by = f" by {', '.join(strong)}" if strong else ""
     reason = verdict.reason or verdict.stop_reason or (verdict.context or ("",))[0]
     return f"{word}{by}{f': {reason}' if reason else ''}"
 

@@ -35,10 +35,15 @@ def deciders(verdict: Verdict) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.hook for one in strong))
 
 
-def ran(verdict: Verdict) -> list[str]:
-    """The hooks that ran and did not fail, by name without the prefix of their layer."""
+def ran(verdict: Verdict) -> set[str]:
+    """The hooks that ran and did not fail."""
     names = (one.hook for one in verdict.outcomes if one.status in (Status.OK, Status.BACKGROUND))
-    return [form for name in names for form in dict.fromkeys((name, name.rpartition("/")[2]))]
+    return {form for name in names for form in forms(name)}
+
+
+def forms(name: str) -> set[str]:
+    """The names of a hook in tests: with the prefix of its layer, and without."""
+    return {name, name.rpartition("/")[2]}
 
 
 def differences(case: Mapping[str, Any], verdict: Verdict, effects: Iterable[str] = ()) -> Iterator[str]:

@@ -103,13 +103,10 @@ class PastGuard(guard.Guard, frozen=True):
             if effect.kind == "disarm" and not self.past.logged:
                 continue
             low, high = (self._decided(one) for one in impact.possible(effect))
-            if low == high:
-                found.append(guard.Judged(effect, low))
-                continue
-            why = f"the guard's answer depends on the files of that time ({effect.kind})"
-            self.past.doubts.append(Doubt(self.name, why, RANK.get(high, 0)))
-            if low != "-":
-                found.append(guard.Judged(effect, low))
+            found.append(guard.Judged(effect, low))
+            if low != high:
+                why = f"the guard's answer depends on the files of that time ({effect.kind})"
+                self.past.doubts.append(Doubt(self.name, why, RANK.get(high, 0)))
         return [one for one in found if one.decision != "-"]
 
     def _decided(self, effect: Effect | None) -> str:

@@ -195,18 +195,15 @@ def _expecting(runner: CaseRunner, call: dict[str, Any], entry: Entry) -> Iterat
 def candidates(declared: Declared) -> Iterator[dict[str, Any]]:
     """Calls to which the rule may apply, and similar ones to which it may not."""
     calls = [*_calls(declared), *_HARMLESS]
-    events = declared.events or ("PreToolUse",)
-    if "PreToolUse" in events or "UserPromptSubmit" in events:
-        yield from (call | files for call, files in itertools.product(calls, _files(declared)))
-    for name in events:
-        for call in calls if "Tool" in name and name != "PreToolUse" else []:
-            if "prompt" not in call:
-                sent = {**event_of(call), "hook_event_name": name, "tool_response": "done"}
-                yield from ({"event": sent} | files for files in _files(declared))
-    plain = [name for name in events if "Tool" not in name and name != "UserPromptSubmit"]
-    for name, files in itertools.product(plain, _files(declared)):
-        yield {"event": {"hook_event_name": name}} | files
-        yield {"event": {"hook_event_name": name, "source": "startup"}} | files
+    for name in declared.events or ("PreToolUse",):
+        if name in ("PreToolUse", "UserPromptSubmit"):
+            found = calls
+        elif "Tool" in name:
+            sent = [event_of(call) for call in calls if "prompt" not in call]
+            found = [{"event": {**one, "hook_event_name": name, "tool_response": "done"}} for one in sent]
+        else:
+            found = [{"event": {"hook_event_name": name, **more}} for more in ({}, {"source": "startup"})]
+        yield from (call | files for call, files in itertools.product(found, _files(declared)))
 
 
 def _calls(declared: Declared) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,7 @@ import yaml
 from billhook.agents import AGENTS
 from billhook.config import sources
 from billhook.config.builtin_hooks import StandIn
-from billhook.config.cases import CALLS, Case, event_of, outcome_of, output_text, ran
+from billhook.config.cases import CALLS, Case, event_of
 from billhook.config.conditions import GROUPS, Tests
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LIMITS, Conditions, Declared, Mask, Rewrite, field_of
@@ -32,6 +32,7 @@ from billhook.core.errors import BillhookError, RuleError
 from billhook.core.events import EVENTS
 from billhook.core.text import counted
 from billhook.effects.rules import FIELDS, Rule
+from billhook.testing.expectations import outcome_of, output_text, ran
 from billhook.testing.runner import CaseRunner, Progress, Suite, as_told, in_workers, permission_of
 
 Path = tuple[str | int, ...]

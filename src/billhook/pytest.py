@@ -32,9 +32,9 @@ _FOLDER = ".billhook"
 def __getattr__(name: str) -> Any:
     if name not in _ASSERTS:
         raise AttributeError(f"module 'billhook.pytest' has no attribute {name!r}")
-    from billhook.testing import asserts
+    from billhook.testing import expectations
 
-    return getattr(asserts, name)
+    return getattr(expectations, name)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -134,6 +134,6 @@ def fire(billhook_engine: "Engine") -> "Callable[..., Verdict]":
     """Fires a call at `billhook_engine`: a shell command, a call as in `tests:`, or an event. Returns the verdict."""
     from functools import partial
 
-    from billhook.testing.asserts import fire_call
+    from billhook.testing.expectations import fire_call
 
     return partial(fire_call, billhook_engine)

@@ -16,7 +16,7 @@ from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs
 from billhook.cli.screen import filled, hint, name_lines, report, say, shown_path
-from billhook.cli.trust import typed
+from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
 from billhook.config.lint import is_note, lint
@@ -204,7 +204,7 @@ class RecipeFile:
         if self.as_json or not at_terminal():
             hint("nothing was changed: run it in a terminal of your own; `billhook add NAME --print` only prints")
             return False
-        return typed(f"{question} [y/N] ") in ("y", "yes")
+        return agreed(question)
 
     def write(self, after: bytes | None) -> None:
         """Write the file, or remove it. Raises UsageError if it has changed since it was read."""

@@ -28,7 +28,8 @@ from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
 from billhook.store.log.record import OutcomeRecord
-from billhook.testing import replay
+from billhook.testing.judge import Judges
+from billhook.testing.past import Considered, Judgement, Past, event_of, judged_then, look_back
 
 _INDENT = 5
 _MOST_EFFECTS = 10
@@ -220,8 +221,7 @@ def _effect_data(effect: Effect) -> dict[str, Any]:
 def heading(event: Event) -> str:
     """The event in one line: what it is about."""
     tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
-    about = tools.command_of(tool, given) if tool else event.target
-    about = about or (tools.path_of(tool, given) if tool else None)
+    about = tools.subject_of(tool, given) if tool else event.target
     head = f"{event.hook_event_name} {tool}".strip()
     return f"{head}: {about}" if about else head
 
@@ -333,13 +333,13 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
-    past = explain.look_back(record, kept(Path(config.root), record.config))
-    today = replay.Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).alone(record)
+    past = look_back(record, kept(Path(config.root), record.config))
+    today = Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).alone(record)
     screen.report(as_json, _past_screen(past, today), _past_data(past, today))
     return True
 
 
-def _past_data(past: explain.Past, today: replay.Judgement) -> dict[str, Any]:
+def _past_data(past: Past, today: Judgement) -> dict[str, Any]:
     record, names = past.record, "name standing why? decided own said then"
     about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
@@ -357,8 +357,8 @@ def _past_data(past: explain.Past, today: replay.Judgement) -> dict[str, Any]:
     }
 
 
-def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
-    event, record = explain.event_of(past.record), past.record
+def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
+    event, record = event_of(past.record), past.record
     yield from _title(heading(event) if event is not None else f"{record.event} {record.tool or ''}")
     session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
     about = {"record": record.id, "session": session, "turn": turn, "called by": record.host}
@@ -387,11 +387,11 @@ def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
     yield from _today(past, today)
 
 
-def _silent(one: explain.Considered) -> bool:
+def _silent(one: Considered) -> bool:
     return one.said is not None and one.said.source == "built-in" and screen.word_of(one.said) == "no objection"
 
 
-def _considered(one: explain.Considered, place: int) -> Iterator[str]:
+def _considered(one: Considered, place: int) -> Iterator[str]:
     if one.said is None:
         yield from _headed("-", one.name, "skipped", "yellow", one.why)
     else:
@@ -407,7 +407,7 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
         yield from screen.facts(["a hook of the calling program"], _INDENT)
 
 
-def _ran(one: explain.Considered, outcome: OutcomeRecord, place: int) -> str:
+def _ran(one: Considered, outcome: OutcomeRecord, place: int) -> str:
     word = screen.word_of(outcome)
     colour = _COLOURS.get(word, "green") if outcome.status == "ok" else "yellow"
     name = click.style(screen.shown_name(one.name), fg="cyan")
@@ -425,7 +425,7 @@ def _details(outcome: OutcomeRecord) -> Iterator[str | None]:
     yield "failed open: the event continued without its answer" if outcome.failed_open else None
 
 
-def _decision(past: explain.Past) -> str:
+def _decision(past: Past) -> str:
     record = past.record
     if not record.judged:
         did = "the event continued" if record.decision == "none" else f"the answer was {record.decision}"
@@ -436,10 +436,10 @@ def _decision(past: explain.Past) -> str:
     return f"{what}{by}{did}, after {record.duration_ms:.1f} ms"
 
 
-def _today(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
+def _today(past: Past, today: Judgement) -> Iterator[str]:
     """What the rules of today would decide: `billhook replay` for one event."""
     yield click.style("Today", bold=True)
-    same = " (the same)" if today.word == replay.judged_then(past.record).word else ""
+    same = " (the same)" if today.word == judged_then(past.record).word else ""
     by = f", by {', '.join(today.by)}" if today.by else ""
     lines = [] if today.open else [f"verdict: {today.word.replace('_', ' ')}{by}{same}"]
     lines += [f"reason: {today.reason}"] if today.reason and not same and not today.open else []

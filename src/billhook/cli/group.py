@@ -93,8 +93,7 @@ class Verbs(LazyCommands):
         "uninstall": "install",
         "remove": "add",
         "promote": "shadow",
-        "allow-once": "allow_once",
-        "resume": "pause",
+        **dict.fromkeys(("allow-once", "pause", "resume"), "override"),
     }
 
     def resolve_command(

@@ -13,6 +13,7 @@ from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptScan
 from billhook.cli import times
 from billhook.cli.events import query
+from billhook.cli.events.table import about
 from billhook.cli.options import choice, complete_among, flag, option, words
 from billhook.cli.screen import (
     beside,
@@ -27,13 +28,13 @@ from billhook.cli.screen import (
     width,
     with_shown_paths,
 )
-from billhook.core import tools
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
 from billhook.store.files import StoreError
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
 from billhook.testing import replay
+from billhook.testing.judge import Judges
 
 FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"
@@ -99,9 +100,7 @@ def verb(
     if since and until and since > until:
         raise UsageError("--since is later than --until", hint="swap them")
     here = query.here()
-    judges = replay.Judges(
-        replay.rules_from(rules, here.project) if rules is not None else None, run_commands=run_commands
-    )
+    judges = Judges(replay.rules_from(rules, here.project) if rules is not None else None, run_commands=run_commands)
     if transcripts is None:
         ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
         begin = None if judges.of(here.project, "").remembers else since  # hooks may depend on earlier events
@@ -235,7 +234,7 @@ class ReplayScreen:
 
     def _call(self, record: Record) -> str:
         head = record.tool if record.event == "PreToolUse" else f"{record.event} {record.tool or ''}".strip()
-        return f"{head}: {about}" if (about := shown_call(record)) else head or ""
+        return f"{head}: {call}" if (call := shown_call(record)) else head or ""
 
     def data(self) -> dict[str, Any]:
         found = self.found
@@ -277,13 +276,7 @@ def shown_call(record: Record) -> str:
     """What an event is about, in one line, without secrets: transcripts contain them."""
     from billhook.store.redaction import Redactor
 
-    tool, given = record.tool or "", record.input
-    about = tools.command_of(tool, given) or tools.path_of(tool, given) if tool else None
-    if about is None and isinstance(given, dict):
-        words = (given[key] for key in _TELLING if isinstance(given.get(key), str))
-        about = next(words, "") or ", ".join(f"{key}={value!r:.60}" for key, value in list(given.items())[:4])
-    return Redactor().text(about or "")[:_LONGEST]
+    return Redactor().text(about(record))[:_LONGEST]
 
 
-_TELLING: Final = ("url", "query", "pattern", "input", "prompt")
 _LONGEST: Final = 300

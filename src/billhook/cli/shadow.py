@@ -11,7 +11,7 @@ from billhook.cli.install import diff, files
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import flag, loaded, refuse_programs
 from billhook.cli.screen import beside, hanging, hint, note, report, say, shown_path
-from billhook.cli.trust import typed
+from billhook.cli.trust import agreed, log_trust
 from billhook.config import edit_yaml, trust
 from billhook.config.config import Config, Entry, HookRow
 from billhook.config.declaration import needs_consent
@@ -110,7 +110,7 @@ def promote_verb(name: str, since: str, yes: bool, as_json: bool) -> int:
     if not as_json:
         say("\n".join([*_lines(found[0]), ""]))
         say("\n".join(diff(change)), whole=True)
-    if not yes and (as_json or typed(f"bring {visible(row.name)} into force? [y/N] ") not in ("y", "yes")):
+    if not yes and (as_json or not agreed(f"bring {visible(row.name)} into force?")):
         return 1
     _write(change, row)
     _approve(row, change.real)
@@ -157,8 +157,7 @@ def _approve(row: HookRow, file: str) -> None:
         if _content(entry) != _content(row.entry):
             raise UsageError("the hook was changed in the meantime", place=file, hint="review it: `billhook trust`")
         approvals.append(trust.approve_entry(entry, config.root, "with `billhook promote`"))
-    if unrecorded := trust.record_trust("promoted", approvals, config, what=row.name):
-        note(f"this was not logged: {unrecorded}")
+    log_trust("promoted", approvals, config, what=row.name)
 
 
 def _content(entry: Entry) -> object:

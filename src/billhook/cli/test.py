@@ -109,7 +109,7 @@ def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
     with progress("mutants") as tick:
         found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
     report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
-    return int(any(one.test for one in found.survivors))
+    return int(bool(found.survivors))
 
 
 def _code(results: Sequence[CaseResult]) -> int:

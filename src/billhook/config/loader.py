@@ -246,11 +246,13 @@ Instead = Mapping[str, bytes | None]
 """Other contents of a project's files, by path; None: the file is missing."""
 
 
-def load_instead(cwd: str, instead: Instead, files: Iterable[str] = (), *, host: str = "") -> Config:
+def load_instead(
+    cwd: str, instead: Instead, files: Iterable[str] = (), *, host: str = "", layers: Iterable[Layer] = LAYERS
+) -> Config:
     """The configuration of a folder with other contents of some files, all hooks approved. For verbs that run none of
     them; it is not cached."""
     env = client_env.environ()
-    request = _LoadRequest(cwd, tuple(files), "all", host).within(env)
+    request = _LoadRequest(cwd, tuple(files), "all", host, tuple(layers)).within(env)
     return _Loading(request, standing(cwd), env, instead).config()
 
 

@@ -19,6 +19,7 @@ from billhook.store.files import log_folder
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
 from billhook.testing import replay
+from billhook.testing.judge import Judges
 
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
@@ -210,7 +211,7 @@ class _Comparison:
             records.append(replay.record_of(one, result.host, self._project))
             if len(result.shown) < MOST_SHOWN:
                 result.shown.append((records[-1], text))
-        result.stopped = replay.replay(records, replay.Judges()).stopped
+        result.stopped = replay.replay(records, Judges()).stopped
         result.unseen, result.sessions, result.first = len(records), len(self._sessions), self.seen.first
         return result
 

@@ -21,8 +21,8 @@ _AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
 """The decision of a pair: the first of these that one of the two records has."""
 _TELLING: Final = (
-    "prompt", "message", "url", "pattern", "query", "description", "task", "subject", "error", "name", "task_subject",
-    "teammate_name",
+    "prompt", "message", "url", "pattern", "query", "input", "description", "task", "subject", "error", "name",
+    "task_subject", "teammate_name",
 )  # fmt: skip
 """Fields that describe an event or a call, for events and tools without a better one."""
 

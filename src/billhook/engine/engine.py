@@ -24,7 +24,7 @@ from billhook.core.answers import (
 )
 from billhook.core.errors import UnrecordedError
 from billhook.core.events import Block, Event, parse
-from billhook.core.hook import Context, Hook, SessionInfo
+from billhook.core.hook import Batch, Context, Hook, SessionInfo
 from billhook.core.lazy import later
 from billhook.engine.background import Background
 from billhook.engine.plan import EventList, Plan
@@ -188,6 +188,8 @@ class Engine:
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
         if self.parallel:
             return await self._fire_in_waves(steps, ctx, outcomes, began)
+        if steps.following:
+            ctx.batch = Batch(steps.following)
         rewritten_by, silent = 0, not outcomes
         for step in steps:
             asked = now
@@ -299,6 +301,7 @@ class Engine:
         self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
     ) -> float:
         """After a deny run only the hooks with `always`; after a stop, none. Returns the time of the end."""
+        ctx.batch = None  # not all steps after this one run
         why, stopped = _ended_by(objection), objection.answer.stop
         for step in rest:
             runs = step.always and not stopped
@@ -309,6 +312,7 @@ class Engine:
 
     async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
         """Run gates again if a later hook rewrote the input that they judged. Returns the time of the end."""
+        ctx.batch = None
         final, gates = ctx.event, [step for step in steps if step.hook.gate]
         _withdraw({step.name for step in gates}, outcomes)
         for step in gates:

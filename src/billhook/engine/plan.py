@@ -4,6 +4,7 @@ Order: priority ascending, then `after`, then the given order. Stable. A hook wh
 all hooks that don't wait for it, whatever their priority.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -36,10 +37,13 @@ class Steps(tuple[Step, ...]):
     """The hooks that handle an event, in order."""
 
     waits: bool  # at least one of them may wait
+    following: dict[Step, list[Step]]
+    """By step: the steps directly after it that its request to a worker may include, if there are any."""
 
     def __new__(cls, steps: Iterable[Step]) -> "Steps":
         made = super().__new__(cls, steps)
         made.waits = any(step.waits for step in made)
+        made.following = _following(made)
         return made
 
 
@@ -189,6 +193,14 @@ class EventList:
     def _starts(self, step: Step, source: str) -> bool:
         sources = step.meanings.session_sources
         return sources is None or source in sources
+
+
+def _following(steps: Sequence[Step]) -> dict[Step, list[Step]]:
+    found: dict[Step, list[Step]] = {}
+    for step, after in itertools.pairwise(reversed(steps)):
+        if after.batch_key is not None and after.batch_key == step.batch_key:
+            found[after] = [step, *found.get(step, ())]
+    return found
 
 
 def _kind_of(hook: Hook) -> type[Step]:

@@ -199,6 +199,9 @@ class Child:
             if not in_time:
                 self._listen()
                 in_time = await self._pump(enough, deadline - time.monotonic())
+            if not in_time and until is not None:
+                self._drain()  # output that was there before the deadline counts, even if we look at it later
+                in_time = enough()
             if in_time and not self._exited:
                 return None
             if not in_time:

@@ -68,7 +68,6 @@ class Step:
         """The rule of its protocol for a timeout, if that is stricter than `on_failure`."""
         self.without_await: Callable[[Event], Awaitable[Any]] | None = None
         """Its function, if it is async and has no `await`: the engine awaits it without any wrapper."""
-        self.unwanted = self.skipped(Skipped(SkipReason.CONDITION_FALSE))
         self.batch_key = self._batch_key(observed)
         self.call = self._compiled(observed, keeps_time)
 
@@ -104,6 +103,11 @@ class Step:
         return made
 
     # -- outcomes
+
+    @cached_property
+    def unwanted(self) -> Outcome:
+        """Its condition is false."""
+        return self.skipped(Skipped(SkipReason.CONDITION_FALSE))
 
     def skipped(self, why: Skipped) -> Outcome:
         return Outcome(self.name, self.source, self.dialect, Status.SKIPPED, error=str(why), skipped=why)

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook import Engine, Hook, PreToolUse, Verdict, python
-from billhook.config.conditions import condition as rule
 from billhook.core.answers import NOTHING, Decision, Outcome, Status
 from billhook.core.events import Event
 from billhook.core.hook import Context
+from billhook.effects.rules import condition as rule
 from billhook.engine import plan
 from billhook.runners.worker import Worker, close
 from config.project import Project
@@ -171,9 +171,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     sent: list[bytes] = []
     send = Worker.send
 
-    def counted(worker: Worker, request: bytes) -> None:
+    def counted(worker: Worker, request: bytes, number: int) -> None:
         sent.append(request)
-        send(worker, request)
+        send(worker, request, number)
 
     monkeypatch.setattr(Worker, "send", counted)
     return sent

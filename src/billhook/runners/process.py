@@ -299,11 +299,14 @@ class Child:
         if not chunk:
             self._close_output(fd)
             return 0
+        self._add(fd, chunk)
+        return len(chunk)
+
+    def _add(self, fd: int, chunk: bytes) -> None:
         kept = self._kept[fd]
         room = self._room[fd] - len(kept)
         self._truncated = self._truncated or len(chunk) > room
         kept += chunk[:room]
-        return len(chunk)
 
     def _drain(self) -> None:
         """Read what is in the pipes now. That is limited by their size, however fast a process writes."""

@@ -116,9 +116,9 @@ class WorkerProtocolError(Exception):
     """The other end violates the protocol."""
 
 
-def separator(number: int, place: int) -> bytes:
+def separator(number: int) -> bytes:
     """A worker prints it to stderr before each function but the first, so that a failure shows only its own output."""
-    return b"\0%d %d\n" % (number, place)
+    return b"\0%d\n" % number
 
 
 def framed(body: bytes) -> bytes:
@@ -191,21 +191,21 @@ class Worker(Child):
         self.usable = False  # it has answered, and left nothing behind
         self._requests: tuple[int, ...] = ()
         self._greeted = False
-        self._separator = separator(0, 0)
+        self._separator, self._tail = separator(0), b""
         self._files: dict[str, File] = {}
         # Stdout is cut where it can't be mistaken for a complete answer. More answers may follow in the pipe.
         self._room[out] = LARGEST_ANSWER + PIPE_MAX + (1 << 17) + 2 * HEADER.size
 
     @property
     def stderr(self) -> str:
-        """The start of what the last function printed."""
-        printed = bytes(self._kept[self._err])
-        return printed[max(0, self._after_separator(printed)) :].decode("utf-8", "replace")
+        """The start of what was printed by the function that was started last."""
+        return bytes(self._kept[self._err]).decode("utf-8", "replace")
 
-    def send(self, request: bytes) -> None:
-        """Send a framed request. Raises OSError if there are no descriptors left."""
+    def send(self, request: bytes, number: int) -> None:
+        """Send the framed request of that number. Raises OSError if there are no descriptors left."""
         self.usable = False
         self._clear()
+        self._separator = separator(number)
         self._send(request)
 
     async def answer(self, number: int, seconds: float, *, last: bool) -> Told | Exit:
@@ -229,12 +229,6 @@ class Worker(Child):
         self._files.update((file[0], file) for file in told.files)
         self.usable = ended is None and told.reusable and told.status not in FAILURES
         return told
-
-    def expect(self, mark: bytes) -> None:
-        """Drop what earlier functions printed. `mark` separates it from the output of the next one."""
-        self._separator, printed = mark, self._kept[self._err]
-        start = self._after_separator(printed)
-        del printed[: len(printed) if start < 0 else start]
 
     def is_fit(self) -> bool:
         """Whether it can be used again: it is alive and quiet, and none of its files has changed."""
@@ -295,9 +289,16 @@ class Worker(Child):
                 raise
             self.feed(ends[0], ends[1], rest)  # it closes them after the last byte
 
-    def _after_separator(self, printed: bytes | bytearray) -> int:
-        start = printed.find(self._separator)
-        return start if start < 0 else start + len(self._separator)
+    def _add(self, fd: int, chunk: bytes) -> None:
+        """Drop what earlier functions printed: only the last one can have failed."""
+        if fd == self._err:
+            seen = self._tail + chunk
+            self._tail = seen[1 - len(self._separator) :]
+            _, found, after = seen.rpartition(self._separator)
+            if found:
+                self._kept[fd].clear()
+                chunk = after
+        super()._add(fd, chunk)
 
     def _is_enough(self, stdout: bytes) -> bool:
         try:
@@ -503,7 +504,7 @@ class _Answers:
 
     async def first(self, request: bytes, ctx: Context) -> Reply:
         try:
-            self._worker.send(request)
+            self._worker.send(request, self._number)
         except OSError as error:
             WORKERS.give_back(self._worker)
             return _not_started(f"the worker could not be called: {error.strerror}")
@@ -514,8 +515,6 @@ class _Answers:
     async def next(self, ctx: Context) -> Reply | None:
         """The next answer; None if the worker did not start that function, and a new request is needed."""
         more = False
-        if self._taken:
-            self._worker.expect(separator(self._number, self._taken))
         self._taken += 1
         try:
             told = await self._worker.answer(self._number, ctx.seconds_left, last=self._taken == self._count)

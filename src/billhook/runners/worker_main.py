@@ -150,7 +150,7 @@ def _answers(project: "_Project", firing: "_Firing", watchdog: "_Watchdog") -> I
                 yield msgspec.json.encode(Told(number=request.number, stopped=True))
                 return
             deadline = min(began + call.seconds, ends)
-            os.write(2, separator(request.number, place))
+            os.write(2, separator(request.number))
         watchdog.start(deadline, longest)
         told = project.ask(call, firing, deadline)
         body = _fitted(told)

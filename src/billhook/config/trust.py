@@ -19,7 +19,7 @@ import msgspec
 from billhook.config import sources
 from billhook.config.declaration import Action, Declared, Python, needs_consent
 from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
-from billhook.core.answers import Reply, Status
+from billhook.core.answers import Outcome, Reply, Status
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.hook import Context
 from billhook.core.lazy import later
@@ -508,6 +508,17 @@ class Consented(msgspec.Struct, frozen=True):
     fingerprint: Fingerprint
     gate: bool
     keeps_time: ClassVar[bool] = True
+
+    @property
+    def batch_key(self) -> Any:
+        """For a Python function; see `PythonHook`."""
+        return getattr(self.run, "batch_key", None)
+
+    def batch_call(self, outcome: Outcome, seconds: float) -> bytes:
+        """The same as that of the function, with the files that must be unchanged when it starts."""
+        marks = [(mark.path, mark.identity) for mark in self.fingerprint.marks]
+        made: bytes = self.run.batch_call(outcome, seconds, marks)  # type: ignore[attr-defined]
+        return made
 
     async def __call__(self, ctx: Context) -> Reply:
         for mark in self.fingerprint.marks:

@@ -76,6 +76,18 @@ class _Firing(msgspec.Struct):
     budgets: dict[str, float] = {}
 
 
+class Batch(msgspec.Struct):
+    """Hooks of one firing that follow each other in one worker process, and need a single request to it."""
+
+    following: "Mapping[Any, Sequence[Any]]"
+    """The steps that may be sent together with a step."""
+    calls: "Sequence[bytes | Outcome]" = ()
+    """The parts of a request: of the hook that runs now, and of those after it. An outcome: that hook does not run."""
+    skipped: "list[Outcome | None]" = []  # for each step that was sent: None, or its outcome if it does not run
+    next: "Callable[[Context], Awaitable[Reply | None]] | None" = None
+    """Returns the reply of the next hook that was sent; None if it was not started. Set while there are such hooks."""
+
+
 class Context(msgspec.Struct):
     """One firing, as its hooks see it. Lives from the first hook to the verdict."""
 
@@ -89,6 +101,7 @@ class Context(msgspec.Struct):
     shared: _Firing | None = None  # most firings never need it
     asking: "Asking | None" = None  # tells listeners of the hook that runs now
     options: dict[str, Any] = {}  # `options` of the hook that runs now, if its file has any
+    batch: Batch | None = None  # if some hooks can be sent to their worker together
 
     @property
     def results(self) -> dict[str, Outcome]:

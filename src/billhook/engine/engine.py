@@ -25,7 +25,7 @@ from billhook.core.answers import (
 )
 from billhook.core.errors import UnrecordedError
 from billhook.core.events import Block, Event, parse
-from billhook.core.hook import Context, Hook, SessionInfo
+from billhook.core.hook import Batch, Context, Hook, SessionInfo
 from billhook.core.lazy import later
 from billhook.engine.background import Background
 from billhook.engine.plan import EventList, Plan
@@ -192,6 +192,8 @@ class Engine:
             waves = self.plan.waves(steps) if self.parallel else steps.waves
             if waves is not None:
                 return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
+        if steps.following:
+            ctx.batch = Batch(steps.following)
         rewritten_by, silent = 0, not outcomes
         for step in steps:
             asked = now
@@ -308,6 +310,7 @@ class Engine:
         self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
     ) -> float:
         """After a deny run only the hooks with `always`; after a stop, none. Returns the time of the end."""
+        ctx.batch = None  # not all steps after this one run
         why, stopped = _ended_by(objection), objection.answer.stop
         for step in rest:
             runs = step.always and not stopped
@@ -318,6 +321,7 @@ class Engine:
 
     async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
         """Run gates again if a later hook rewrote the input that they judged. Returns the time of the end."""
+        ctx.batch = None
         final, gates = ctx.event, [step for step in steps if step.hook.gate]
         _withdraw({step.name for step in gates}, outcomes)
         for step in gates:

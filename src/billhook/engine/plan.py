@@ -4,6 +4,7 @@ Order: priority ascending, then `after`, then the given order. Stable. A hook wh
 all hooks that don't wait for it, whatever their priority.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -38,11 +39,14 @@ class Steps(tuple[Step, ...]):
 
     waits: bool  # at least one of them may wait
     waves: "list[list[Step]] | None"  # the same steps as groups that start together; None: each runs alone
+    following: dict[Step, list[Step]]
+    """By step: the steps directly after it that its request to a worker may include, if there are any."""
 
     def __new__(cls, steps: Iterable[Step]) -> "Steps":
         made = super().__new__(cls, steps)
         made.waits = any(step.waits for step in made)
         made.waves = together(made) if made.waits else None
+        made.following = _following(made)
         return made
 
 
@@ -199,6 +203,14 @@ class EventList:
     def _starts(self, step: Step, source: str) -> bool:
         sources = step.meanings.session_sources
         return sources is None or source in sources
+
+
+def _following(steps: Sequence[Step]) -> dict[Step, list[Step]]:
+    found: dict[Step, list[Step]] = {}
+    for step, after in itertools.pairwise(reversed(steps)):
+        if after.batch_key is not None and after.batch_key == step.batch_key:
+            found[after] = [step, *found.get(step, ())]
+    return found
 
 
 def _kind_of(hook: Hook) -> type[Step]:

@@ -6,6 +6,7 @@ or an awaitable of either. Condition, budget, background and listeners are wrapp
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from billhook.core.answers import (
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError
 from billhook.core.events import Block, Event
-from billhook.core.hook import Condition, Context, Handler, Hook, ToldOfFailures
+from billhook.core.hook import Batch, Condition, Context, Handler, Hook, ToldOfFailures
 from billhook.core.lazy import later
 from billhook.core.match import compile_matcher
 from billhook.engine.progress import Asking
@@ -67,6 +68,7 @@ class Step:
         """The rule of its protocol for a timeout, if that is stricter than `on_failure`."""
         self.without_await: Callable[[Event], Awaitable[Any]] | None = None
         """Its function, if it is async and has no `await`: the engine awaits it without any wrapper."""
+        self.batch_key = self._batch_key(observed)
         self.call = self._compiled(observed, keeps_time)
 
     def _compiled(self, observed: bool, keeps_time: bool) -> Call:
@@ -83,9 +85,29 @@ class Step:
             call = _in_background(self, timed(self, call))
         if hook.condition is not None:
             call = _conditional(self, hook.condition, call)
-        return _with_budget(self, hook.budget, call) if hook.budget else timed(self, call)
+        call = _with_budget(self, hook.budget, call) if hook.budget else timed(self, call)
+        return call if getattr(self.run, "batch_key", None) is None else _in_batch(self, call)
+
+    def _batch_key(self, observed: bool) -> Any:
+        """Equal for hooks that one request to a worker may include; None for a hook that needs its own: listeners are
+        told before it starts, or it is not known beforehand whether it runs."""
+        hook = self.hook
+        early = hook.condition is None or getattr(hook.condition, "of_event", False)
+        alone = observed or hook.background or hook.budget or hook.shadow or not early
+        return None if alone else getattr(self.run, "batch_key", None)
+
+    @cached_property
+    def batch_call(self) -> bytes:
+        """Its part of a request, in the format of its runner."""
+        made: bytes = self.run.batch_call(Outcome(self.name, self.source, self.dialect), self.timeout)  # type: ignore[attr-defined]
+        return made
 
     # -- outcomes
+
+    @cached_property
+    def unwanted(self) -> Outcome:
+        """Its condition is false."""
+        return self.skipped(Skipped(SkipReason.CONDITION_FALSE))
 
     def skipped(self, why: Skipped) -> Outcome:
         return Outcome(self.name, self.source, self.dialect, Status.SKIPPED, error=str(why), skipped=why)
@@ -328,8 +350,6 @@ def _with_budget(step: Step, budget: str, call: Call) -> Call:
 def _conditional(step: Step, condition: Condition, call: Call) -> Call:
     """Seed 002: a condition that raises means skipped. But a gate whose condition is unknown fails closed."""
 
-    unwanted = step.skipped(Skipped(SkipReason.CONDITION_FALSE))
-
     def conditional(ctx: Context, began: float) -> Any:
         try:
             holds: object = condition(ctx)
@@ -337,7 +357,7 @@ def _conditional(step: Step, condition: Condition, call: Call) -> Call:
                 holds.close()
                 raise TypeError("a condition can't be async")
             if not holds:
-                return unwanted
+                return step.unwanted
         except BaseException as error:
             why = Skipped(SkipReason.CONDITION_RAISED, by=failure(error).error)
             if step.hook.gate:
@@ -346,6 +366,47 @@ def _conditional(step: Step, condition: Condition, call: Call) -> Call:
         return call(ctx, began)
 
     return conditional
+
+
+def _in_batch(step: Step, call: Call) -> Call:
+    """A hook that may take its reply from the request of a hook before it, or send those after it with its own."""
+
+    def batched(ctx: Context, began: float) -> Any:
+        batch = ctx.batch
+        if batch is None:
+            return call(ctx, began)
+        if batch.next is not None:
+            return batch.skipped.pop(0) or received(ctx, began, batch.next)
+        batch.calls, batch.skipped = _gathered(step, ctx, batch)
+        return call(ctx, began)
+
+    async def received(ctx: Context, began: float, reply_of: Callable[[Context], Awaitable[Reply | None]]) -> Any:
+        ctx.deadline = min(began + step.timeout, ctx.ends)
+        try:
+            reply = await reply_of(ctx)
+        except Exception as error:
+            return step.failed(ctx.event, error, began)
+        if reply is not None:
+            return step.read(ctx, reply, began)
+        returned = batched(ctx, began)
+        return returned if returned is None or type(returned) is Outcome else await returned
+
+    return batched
+
+
+def _gathered(step: Step, ctx: Context, batch: Batch) -> tuple[list[bytes | Outcome], list[Outcome | None]]:
+    """The parts of a request for a hook and those after it, and for each of the latter whether it is skipped."""
+    skipped: list[Outcome | None] = []
+    calls: list[bytes | Outcome] = []
+    for one in batch.following.get(step, ()):
+        condition = one.hook.condition
+        try:
+            unwanted = condition is not None and not condition(ctx)
+        except Exception:  # its own call reports that
+            break
+        skipped.append(one.unwanted if unwanted else None)
+        calls.append(one.unwanted if unwanted else one.batch_call)
+    return [step.batch_call, *calls], skipped
 
 
 def _in_background(step: Step, call: Call) -> Call:

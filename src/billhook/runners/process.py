@@ -199,6 +199,9 @@ class Child:
             if not in_time:
                 self._listen()
                 in_time = await self._pump(enough, deadline - time.monotonic())
+            if not in_time and until is not None:
+                self._drain()  # output that was there before the deadline counts, even if we look at it later
+                in_time = enough()
             if in_time and not self._exited:
                 return None
             if not in_time:
@@ -296,11 +299,14 @@ class Child:
         if not chunk:
             self._close_output(fd)
             return 0
+        self._add(fd, chunk)
+        return len(chunk)
+
+    def _add(self, fd: int, chunk: bytes) -> None:
         kept = self._kept[fd]
         room = self._room[fd] - len(kept)
         self._truncated = self._truncated or len(chunk) > room
         kept += chunk[:room]
-        return len(chunk)
 
     def _drain(self) -> None:
         """Read what is in the pipes now. That is limited by their size, however fast a process writes."""

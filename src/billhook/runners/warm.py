@@ -367,6 +367,7 @@ class Parent:
             self._kept = min(self._kept + 1, MOST_SPARES)  # more calls at the same time than before
             if not self._wanted:
                 self._want(1)
+            self._tell(("now",))
             if not _is_readable(self.control, end - time.monotonic()):
                 if time.monotonic() - self._asked > STUCK:
                     raise self._fault("its parent does not fork")
@@ -400,7 +401,7 @@ class Parent:
             self._tell(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0))))
             self._wanted += 1
 
-    def _tell(self, message: tuple[object, ...]) -> None:
+    def _tell(self, message: tuple[Any, ...]) -> None:
         data = marshal.dumps(message, 2)
         try:
             self.control.settimeout(PATIENCE)
@@ -587,3 +588,12 @@ def wait_until_ready(argv: Sequence[str], env: Mapping[str, str], cwd: Folder = 
             return problem
         time.sleep(0.005)
     return "its parent does not start"
+
+
+def close() -> None:
+    """End all parents, and collect them. Running calls are not affected."""
+    PARENTS.close()
+    end = time.monotonic() + 1.0
+    while _killed and time.monotonic() < end:
+        time.sleep(0.001)
+        _collect_killed()

@@ -56,10 +56,10 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     control = _socket.socket(fileno=_moved(0))
     if sys.path and not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
         sys.path_importer_cache.pop(sys.path.pop(0), None)  # the folder of this file
-    atexit.register(End.leave)
+    atexit.register(QuickEnd.leave)
     for name in COMMON:
         import_module(name)
-    End.filters, End.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
+    QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     _say(control, _greeting(before))
     gc.collect()
     gc.freeze()  # no collection touches, and so copies, what all processes share
@@ -103,7 +103,9 @@ def _greeting(before: frozenset[str]) -> dict[str, Any]:
     import sysconfig
 
     names = {name.partition(".")[0] for name in sys.modules} - {name.partition(".")[0] for name in before}
-    End.libraries = libraries = tuple({os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib")})
+    QuickEnd.libraries = libraries = tuple(
+        {os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib")}
+    )
     user = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
     files = [sys.executable, os.path.realpath(sys.executable), *sys.path, user, "/etc/localtime"]
     files += [os.path.join(sys.prefix, "pyvenv.cfg"), os.path.join(os.path.dirname(sys.executable), "pyvenv.cfg")]
@@ -306,13 +308,15 @@ def _as_main(call: dict[str, Any], codes: Codes, fresh: dict[str, Any]) -> tuple
         sys.orig_argv = [os.fsdecode(word) for word in call["orig_argv"]]
     if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
         sys.path.insert(0, os.path.dirname(os.path.realpath(script)))
-    Guard.code = code = codes.get((file, call["digest"])) or compile(call["text"], file, "exec", dont_inherit=True)
+    ScriptGuard.code = code = codes.get((file, call["digest"])) or compile(
+        call["text"], file, "exec", dont_inherit=True
+    )
     main.clear()
     main.update(fresh, __doc__=None, __file__=file, __loader__=machinery.SourceFileLoader("__main__", file))
     return code, main
 
 
-class Guard:
+class ScriptGuard:
     """Around the script. An uncaught exception is reported by the interpreter, but without the frame of this file."""
 
     code: CodeType | None = None
@@ -322,18 +326,18 @@ class Guard:
 
     def __exit__(self, kind: Any, error: Any, trace: TracebackType | None) -> None:
         if kind is None:
-            End.status = 0
+            QuickEnd.status = 0
         elif kind is SystemExit:
-            End.status = _status(error.code)
+            QuickEnd.status = _status(error.code)
         elif not issubclass(kind, SystemExit):
             theirs = getattr(sys, "excepthook", sys.__excepthook__)
 
             def hook(kind: Any, error: Any, trace: TracebackType | None) -> None:
-                while trace is not None and trace.tb_frame.f_code is not Guard.code:
+                while trace is not None and trace.tb_frame.f_code is not ScriptGuard.code:
                     trace = trace.tb_next
                 sys.excepthook, sys.last_traceback = theirs, trace
                 theirs(kind, error.with_traceback(trace), trace)
-                End.status = None if kind is KeyboardInterrupt else 1  # which ends by a signal
+                QuickEnd.status = None if kind is KeyboardInterrupt else 1  # which ends by a signal
 
             sys.excepthook = hook
 
@@ -347,7 +351,7 @@ def _status(code: object) -> int | None:
     return 1 if type(code) is str else None
 
 
-class End:
+class QuickEnd:
     """The end of a call. An interpreter destroys all its objects, which takes ten times as long as the usual script,
     because nearly every page that is shared with the parent is copied. If nothing can tell the difference, only the
     script's own objects are destroyed."""
@@ -371,13 +375,13 @@ def _ends_quietly() -> bool:
     """Whether the end runs no Python code, prints nothing, and has no business with C libraries."""
     warnings = sys.modules["warnings"]
     traced = sys.gettrace() or sys.getprofile()
-    if traced or sys.warnoptions or sys.flags.verbose or sys.flags.dev_mode or warnings.filters != End.filters:
+    if traced or sys.warnoptions or sys.flags.verbose or sys.flags.dev_mode or warnings.filters != QuickEnd.filters:
         return False
     if len(sys._current_frames()) > 1 or "_ctypes" in sys.modules:
         return False
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
-        if name not in End.shared and not file.endswith(".py") and not _is_in(file, End.libraries) and file:
+        if name not in QuickEnd.shared and not file.endswith(".py") and not _is_in(file, QuickEnd.libraries) and file:
             return False
     return not any(map(_runs_code_at_end, {type(one) for one in gc.get_objects()}))
 

@@ -12,5 +12,5 @@ _PATH = __file__.replace("warm_main.py", "warm_fork.py")
 _NAMES = {"__name__": "billhook_warm", "__file__": _PATH}
 with open(_PATH, "rb") as _file:
     exec(compile(_file.read(), _PATH, "exec"), _NAMES)
-with _NAMES["Guard"]():  # type: ignore[operator]
+with _NAMES["ScriptGuard"]():  # type: ignore[operator]
     exec(*_NAMES["serve"]({**_FRESH, "__doc__": None}, _BEFORE))  # type: ignore[operator]

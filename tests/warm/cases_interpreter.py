@@ -1,6 +1,6 @@
 """What a script finds in its interpreter: `__main__`, `sys`, hooks, frames, built-ins."""
 
-from warm.harness import ADDRESSES, Case
+from warm.harness import ADDRESSES, FRAME, Case
 
 CASES = [
     Case(
@@ -176,6 +176,7 @@ CASES = [
             print(*inner())
             traceback.print_stack()
         """,
+        unlike=FRAME,
     ),
     Case(
         name="recursion-depth",
@@ -187,6 +188,7 @@ CASES = [
                     return depth
             print(dive(0))
         """,
+        unlike=FRAME,
     ),
     Case(
         name="annotations-are-evaluated",
@@ -231,10 +233,14 @@ CASES = [
             warnings.warn("careful")
             for _ in range(2):
                 warnings.warn("once per line", UserWarning)
-            warnings.warn("caller", stacklevel=2)
             warnings.warn("hidden", ImportWarning)
             print(list(__warningregistry__))
         """,
+    ),
+    Case(
+        name="warning-beyond-the-top",
+        script="import warnings; warnings.warn('there is no caller', stacklevel=2)",
+        unlike=FRAME,
     ),
     Case(
         name="warnings-of-the-compiler",
@@ -288,11 +294,10 @@ CASES = [
     Case(
         name="clock-of-logging",
         script="""
-            import time
-            before = time.time()
-            import logging
+            # The script was written just before the call.
+            import logging, os
             start = logging._startTime
-            print(before <= (start / 1e9 if start > 1e12 else start))
+            print(os.stat(__file__).st_mtime <= (start / 1e9 if start > 1e12 else start))
         """,
     ),
     Case(
@@ -345,6 +350,7 @@ CASES = [
         name="development-mode",
         script="import sys; print(sys.flags.dev_mode, sys.warnoptions)\nimport faulthandler; print(faulthandler.is_enabled())",
         flags=("-X", "dev"),
+        refused=True,
     ),
     Case(
         name="fault-handler",
@@ -353,6 +359,7 @@ CASES = [
             print(faulthandler.is_enabled(), sys._xoptions)
             faulthandler.dump_traceback(file=sys.stdout, all_threads=False)
         """,
+        unlike=FRAME,
         env={"PYTHONFAULTHANDLER": "1"},
         normalise=ADDRESSES,
     ),

@@ -1,6 +1,6 @@
 """The process around a script: environment, folder, signals, groups, threads, children, other programs."""
 
-from warm.harness import ADDRESSES, Case
+from warm.harness import ADDRESSES, FRAME, Case
 
 MULTIPROCESSING = """
     import multiprocessing, os, sys
@@ -230,6 +230,7 @@ CASES = [
                 os.abort()
             deep()
         """,
+        unlike=FRAME,
         normalise={**ADDRESSES, r"(?s)\n\nExtension modules:.*": "\n"},
     ),
     Case(
@@ -337,6 +338,7 @@ CASES = [
         """,
         flags=("-W", "default"),
         normalise={r"subprocess \d+": "subprocess PID"},
+        unlike="the warning at exit has a source line, because `linecache` is loaded",
     ),
     Case(
         name="threads",
@@ -491,8 +493,19 @@ CASES = [
                 forgotten()
                 asyncio.create_task(asyncio.sleep(30), name="left")
                 raise RuntimeError("leaves a task")
+            asyncio.run(main())
+        """,
+    ),
+    Case(
+        name="asyncio-debug",
+        script="""
+            import asyncio
+            async def forgotten(): ...
+            async def main():
+                forgotten()
             asyncio.run(main(), debug=True)
         """,
+        unlike=FRAME,
     ),
     Case(
         name="sockets",
@@ -593,14 +606,22 @@ CASES = [
                                                    "%(processName)s %(threadName)s %(pathname)s %(message)s"))
             log.addHandler(handler)
             def check():
-                log.error("failed: %s", "reason", stack_info=True)
+                log.error("failed: %s", "reason")
                 try:
                     1 / 0
                 except ZeroDivisionError:
                     log.exception("with a traceback")
             check()
-            log.warning("bad format %d", "text")
         """,
+    ),
+    Case(
+        name="logging-stack",
+        script="""
+            import logging
+            logging.error("with the stack", stack_info=True)
+            logging.error("bad format %d", "text")
+        """,
+        unlike=FRAME,
     ),
     Case(
         name="logging-at-exit",
@@ -617,6 +638,7 @@ CASES = [
             logging.basicConfig(handlers=[Handler()])
             atexit.register(logging.error, "at exit")
         """,
+        unlike="`logging` registers with `atexit` when it is imported, and that was before the script began",
     ),
     Case(
         name="logging-queue",

@@ -5,10 +5,12 @@ process numbers, is named by the case itself; nothing else is normalised.
 """
 
 import asyncio
+import difflib
 import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,8 +24,11 @@ from billhook.runners.process import Child
 
 SECONDS = 60.0
 """Far more than any script needs: a busy machine is no failure."""
+READY = 20.0  # seconds for a parent to start
 ADDRESSES = {"0x[0-9a-f]+": "ADDRESS"}
 """For `normalise`: the addresses of objects differ between any two processes."""
+FRAME = "the frame of `warm_main.py` is below that of the script"
+"""For `unlike`."""
 Start = Callable[["Case", Path], Child]
 
 
@@ -84,15 +89,27 @@ def start_plain(case: Case, folder: Path) -> Child:
 
 
 def start_warm(case: Case, folder: Path) -> Child:
-    child = try_warm(case, folder)
-    assert child is not None, f"{case.name} was not started in a warm interpreter"
-    return child
+    """Start it in a warm interpreter, and never in any other way. The first calls of an interpreter are refused until
+    it is ready, and so may be others on a busy machine."""
+    words, env, cwd = command(case, folder), environment(case, folder), str(folder / case.cwd)
+    end = time.monotonic() + READY
+    while time.monotonic() < end:
+        if child := warm.start(words, stdin=case.stdin, env=env, cwd=cwd):
+            assert isinstance(child, warm.WarmChild)
+            return child
+        time.sleep(0.005)
+    raise AssertionError(f"{case.name} was not started warm: {warm.wait_until_ready(words, env, cwd, 0.0)}")
 
 
-def try_warm(case: Case, folder: Path) -> Child | None:
-    return warm.start(
-        command(case, folder), stdin=case.stdin, env=environment(case, folder), cwd=str(folder / case.cwd)
-    )
+def check_refused(case: Case, folder: Path) -> None:
+    """It is refused although a parent with a spare is ready, because of its command line or its files."""
+    words, env, cwd = command(case, folder), environment(case, folder), str(folder / case.cwd)
+    if warm.reason(words, env, cwd):
+        assert warm.start(words, stdin=case.stdin, env=env, cwd=cwd) is None
+        return
+    for _ in range(3):
+        if warm.wait_until_ready(words, env, cwd, READY) == "":
+            assert warm.start(words, stdin=case.stdin, env=env, cwd=cwd) is None, f"{case.name} must start plain"
 
 
 def lay_out(case: Case, folder: Path) -> None:
@@ -120,8 +137,10 @@ def run(case: Case, folder: Path, start: Start) -> Result:
 
 
 async def _to_the_end(case: Case, folder: Path, start: Start) -> Exit:
-    ended = await start(case, folder).wait(SECONDS)
+    child = start(case, folder)
+    ended = await child.wait(SECONDS)
     assert ended is not None
+    assert getattr(child, "_instead", None) is None, f"{case.name} was started again, the plain way"
     assert not ended.timed_out, f"{case.name} did not end: {ended}"
     return ended
 
@@ -169,7 +188,7 @@ def check_same(case: Case, folder: Path) -> Result:
     plain = normalised(case, run(case, folder, start_plain))
     assert not plain.exit.start_error, plain.exit.start_error
     if case.refused:
-        assert try_warm(case, folder) is None, f"{case.name} must start the plain way"
+        check_refused(case, folder)
         return plain
     warmed = normalised(case, run(case, folder, start_warm))
     if case.unlike:
@@ -180,11 +199,17 @@ def check_same(case: Case, folder: Path) -> Result:
 
 
 def explain(case: Case, plain: Result, warmed: Result) -> str:
-    """Both results, one line of output per line."""
-    return f"\n--- {case.name}, plain\n{_shown(plain)}\n--- {case.name}, warm\n{_shown(warmed)}"
+    """What differs, as a diff."""
+    lines = difflib.unified_diff(_shown(plain), _shown(warmed), "plain", "warm", lineterm="", n=2)
+    return f"{case.name}:\n" + "\n".join(lines)
 
 
-def _shown(result: Result) -> str:
+def _shown(result: Result) -> list[str]:
     ended = result.exit
-    streams = f"stdout:\n{ended.stdout.decode('utf-8', 'backslashreplace')}\nstderr:\n{ended.stderr_text}"
-    return f"{streams}\nends: code={ended.code} signal={ended.signal}\nfiles: {result.files}"
+    lines = ["stdout:", *_lines(ended.stdout), "stderr:", *_lines(ended.stderr)]
+    lines.append(f"code {ended.code}, signal {ended.signal}, truncated {ended.truncated}, lost {ended.lost}")
+    return [*lines, *(f"{name}: {data[:500]!r}" for name, data in result.files.items())]
+
+
+def _lines(output: bytes) -> list[str]:
+    return output.decode("utf-8", "backslashreplace").split("\n")

@@ -68,11 +68,11 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
         plugins = [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
     if as_json:
-        say_json(*(_as_data(row, agent, fired) for row in found), *map(_plugin_data, plugins))
+        say_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
         return 0
     if agent is not None and config.entries:
         say(f"what applies in {agent.title}\n")
-    lines = _screen(found, wanted, fired, agent) if config.entries else _empty(config, found)
+    lines = _screen(config, found, wanted, fired, agent) if config.entries else _empty(config, found)
     say("\n".join([*lines, *_plugin_lines(plugins)]))
     if not config.sources:
         hint("`billhook init` writes a first file with hooks")
@@ -98,8 +98,10 @@ def _plugin_data(one: "PluginHook") -> dict[str, object]:
     return {"name": declared.name, "plugin": one.plugin, **about, **status}
 
 
-def _as_data(row: HookRow, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
+def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
     data = {**as_data(row), "hash": row.exact_hash or None}
+    not_warm = row.not_warm(config.project)
+    data |= {"warm": not_warm == "", "not_warm": not_warm or None}
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
         return data
@@ -156,7 +158,7 @@ def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
 
 
 def _screen(
-    found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
+    config: Config, found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
 ) -> Iterator[str]:
     column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
@@ -168,7 +170,7 @@ def _screen(
             if row.state == "elsewhere":
                 yield from _dimmed(row.name, row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
-            lines = _hook(row, None if idle else number, column, fired)
+            lines = _hook(row, config.project, None if idle else number, column, fired)
             yield from islice(lines, 1) if title == _OBSERVERS else lines
     if not groups:
         yield f"no hook listens for {wanted}"
@@ -206,7 +208,7 @@ def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator
     yield from (click.style(line, dim=True) for line in lines)
 
 
-def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
+def _hook(row: HookRow, project: str, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
     name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
     yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
@@ -215,6 +217,9 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
     when = f"{events} part match conditions {dialect}"
     names = f"{when} {rule} timeout {priority} after background always {trust} source"
     about = list(facts_of(row, names))
+    not_warm = row.not_warm(project) if number is not None else None
+    if not_warm is not None:
+        about.insert(-1, one_line(f"not warm: {not_warm}", _LONGEST_FACT) if not_warm else "warm")
     if fired is not None and row.effect != "nothing":
         never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
         about.append(f"last fired {ago(fired.times[row.name])}" if row.name in fired.times else never)

@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from billhook.core.answers import Exit
 from billhook.runners import process, process_tree
+from billhook.runners.command import CoveredFiles
 from billhook.runners.process import Child, fed, launch
 from billhook.runners.process_tree import MARKER, Tree, processes
 from billhook.runners.python_command import PythonCall, recognise
@@ -64,7 +65,7 @@ _NAMED_AT_START: Final = frozenset(
 Identity = tuple[int, int, int, int]
 
 
-class Key(NamedTuple):
+class InterpreterKey(NamedTuple):
     """What makes two calls forks of the same parent."""
 
     program: str
@@ -75,15 +76,12 @@ class Key(NamedTuple):
     identity: Identity
 
 
-class Approved(NamedTuple):
-    """What an approval covers: the hash of each file, and the project in which nothing else may be loaded."""
-
-    folder: str
-    files: Mapping[str, str]
-
-
 class NotWarmError(OSError):
     """Why this call starts the plain way."""
+
+
+class ChangedScriptError(Exception):
+    """Why the script may not run at all."""
 
 
 def start(
@@ -93,7 +91,7 @@ def start(
     env: Mapping[str, str],
     cwd: Folder = None,
     keep: bytearray | None = None,
-    approved: Approved | None = None,
+    covered: CoveredFiles | None = None,
 ) -> Child | None:
     """The same as `process.start`, as a fork; None: start it the plain way. The first call of an interpreter starts
     its parent, and is None."""
@@ -102,13 +100,18 @@ def start(
     if isinstance(call, str) or not process_tree.adopting():
         return None
     again = functools.partial(process.start, argv, stdin=stdin, env=env, cwd=cwd, keep=keep)
-    with suppress(NotWarmError), PARENTS.lock:
-        parent = PARENTS.get(call, folder)
-        if parent is not None:
-            child = _start(parent, call, stdin, folder, approved)
-            child.again = again
-            return fed(child, child.ends, child.rest, keep)
-    return None
+    try:
+        with PARENTS.lock:
+            parent = PARENTS.get(call, folder)
+            if parent is None:
+                return None
+            child = _start(parent, call, stdin, folder, covered)
+    except ChangedScriptError as error:
+        return Child.failed(str(error))
+    except OSError:  # NotWarmError, or no more descriptors or processes
+        return None
+    child.again = again
+    return fed(child, child.ends, child.rest, keep)
 
 
 def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
@@ -117,8 +120,8 @@ def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
     return call if isinstance(call, str) else ""
 
 
-def _start(parent: "Parent", call: PythonCall, stdin: bytes, cwd: str, approved: Approved | None) -> "WarmChild":
-    script = _Script.read(call, cwd, parent, approved)
+def _start(parent: "Parent", call: PythonCall, stdin: bytes, cwd: str, covered: CoveredFiles | None) -> "WarmChild":
+    script = _ScriptText.read(call, cwd, parent, covered)
     spare = parent.take()
     handed = False
 
@@ -175,20 +178,23 @@ class WarmChild(Child):
 # -- one call
 
 
-class _Script(NamedTuple):
+class _ScriptText(NamedTuple):
     """The text that will run, read once."""
 
     text: bytes
     digest: str
-    approved: Approved | None
+    covered: CoveredFiles | None
 
     @classmethod
-    def read(cls, call: PythonCall, cwd: str, parent: "Parent", approved: Approved | None) -> "_Script":
+    def read(cls, call: PythonCall, cwd: str, parent: "Parent", covered: CoveredFiles | None) -> "_ScriptText":
         path = os.path.join(cwd or os.getcwd(), call.script)
         text = _content(path)
         if parent.shadowed_in(os.path.dirname(os.path.realpath(path))):
             raise NotWarmError("its folder has a module with the name of one in the standard library")
-        return cls(text, hashlib.sha256(text).hexdigest(), approved)
+        digest = hashlib.sha256(text).hexdigest()
+        if covered is not None:
+            _check_approved(os.path.abspath(path), digest, covered)
+        return cls(text, digest, covered)
 
     def message(self, call: PythonCall, env: Mapping[str, str], parent: "Parent") -> dict[str, Any]:
         encoded = os.fsencode
@@ -200,10 +206,20 @@ class _Script(NamedTuple):
             "digest": self.digest,
             "env": [(encoded(name), encoded(value)) for name, value in env.items()],
             "umask": _umask(),
-            "folder": "" if self.approved is None else self.approved.folder,
-            "covered": None if self.approved is None else {encoded(k): v for k, v in self.approved.files.items()},
+            "folder": "" if self.covered is None else os.path.realpath(self.covered.folder),
+            "covered": None if self.covered is None else {encoded(path): known for path, known in self.covered.files},
             "prefixes": parent.prefixes,
         }
+
+
+def _check_approved(path: str, digest: str, covered: CoveredFiles) -> None:
+    """Raise unless the text is the approved one. It is not read again: what was checked is what runs."""
+    known = dict(covered.files)
+    approved = known.get(path) or known.get(os.path.realpath(path))
+    if approved is None:
+        raise NotWarmError("the approval does not cover its script")
+    if approved != digest:
+        raise ChangedScriptError(f"{path} has changed since it was approved; `billhook trust` shows how")
 
 
 def _content(path: str) -> bytes:
@@ -275,7 +291,7 @@ class Spare:
 class Parent:
     """One warm interpreter."""
 
-    def __init__(self, call: PythonCall, key: Key, cwd: str) -> None:
+    def __init__(self, call: PythonCall, key: InterpreterKey, cwd: str) -> None:
         """Start it; it greets when it is ready. Raises OSError."""
         self.key = key
         self.problem = ""
@@ -367,13 +383,14 @@ class Parent:
             self._kept = min(self._kept + 1, MOST_SPARES)  # more calls at the same time than before
             if not self._wanted:
                 self._want(1)
+            self._tell(("now",))
             if not _is_readable(self.control, end - time.monotonic()):
                 if time.monotonic() - self._asked > STUCK:
                     raise self._fault("its parent does not fork")
                 raise NotWarmError("no spare is ready")
             self._collect()
 
-    def used(self, file: str, script: _Script) -> None:
+    def used(self, file: str, script: _ScriptText) -> None:
         """Note a call: the parent compiles its script, if it is new, and forks another spare."""
         self.last_used = time.monotonic()
         with suppress(NotWarmError):
@@ -400,7 +417,7 @@ class Parent:
             self._tell(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0))))
             self._wanted += 1
 
-    def _tell(self, message: tuple[object, ...]) -> None:
+    def _tell(self, message: tuple[Any, ...]) -> None:
         data = marshal.dumps(message, 2)
         try:
             self.control.settimeout(PATIENCE)
@@ -443,7 +460,7 @@ class Parents:
     """The warm interpreters of this process."""
 
     def __init__(self) -> None:
-        self._by_key: dict[Key, Parent] = {}
+        self._by_key: dict[InterpreterKey, Parent] = {}
         self.lock = threading.RLock()
 
     def get(self, call: PythonCall, cwd: str) -> Parent | None:
@@ -503,12 +520,14 @@ PARENTS = Parents()
 FAULTS = Faults()
 
 
-def _key(call: PythonCall, cwd: str) -> Key:
+def _key(call: PythonCall, cwd: str) -> InterpreterKey:
     variables = tuple(
         sorted(one for one in call.env.items() if one[0].startswith(_AT_START) or one[0] in _NAMED_AT_START)
     )
     relative = "/" in call.spelt and not call.spelt.startswith("/")
-    return Key(call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program))
+    return InterpreterKey(
+        call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program)
+    )
 
 
 def _identity(path: str) -> Identity:
@@ -587,3 +606,12 @@ def wait_until_ready(argv: Sequence[str], env: Mapping[str, str], cwd: Folder = 
             return problem
         time.sleep(0.005)
     return "its parent does not start"
+
+
+def close() -> None:
+    """End all parents, and collect them. Running calls are not affected."""
+    PARENTS.close()
+    end = time.monotonic() + 1.0
+    while _killed and time.monotonic() < end:
+        time.sleep(0.001)
+        _collect_killed()

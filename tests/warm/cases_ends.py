@@ -217,13 +217,13 @@ SYNTAX = {
     "nested": "(" * 300 + "\n",
     "walrus": "value := 1\n",
 }
-SYNTAX_ERRORS = [Case(name=f"syntax-{name}", script=text.encode()) for name, text in SYNTAX.items()]
+SYNTAX_ERRORS = [Case(name=f"syntax-{name}", script=text.encode(), again=True) for name, text in SYNTAX.items()]
 BROKEN_SOURCE = [
     Case(name="source-null", script=b"print('a')\nprint('\0')\n", refused=True),
-    Case(name="source-not-utf8", script=b"print('a')\nprint('\xe9')\n"),
-    Case(name="source-unknown-coding", script=b"# -*- coding: nonexistent -*-\nprint('a')\n"),
-    Case(name="source-bom-and-coding", script=b"\xef\xbb\xbf# coding: latin-1\nprint('a')\n"),
-    Case(name="source-wrong-coding", script=b"# coding: ascii\nprint('\xc3\xa9')\n"),
+    Case(name="source-not-utf8", script=b"print('a')\nprint('\xe9')\n", again=True),
+    Case(name="source-unknown-coding", script=b"# -*- coding: nonexistent -*-\nprint('a')\n", again=True),
+    Case(name="source-bom-and-coding", script=b"\xef\xbb\xbf# coding: latin-1\nprint('a')\n", again=True),
+    Case(name="source-wrong-coding", script=b"# coding: ascii\nprint('\xc3\xa9')\n", again=True),
     Case(name="source-binary", script=bytes(range(256)), refused=True),
 ]
 AT_EXIT = [

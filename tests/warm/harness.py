@@ -54,6 +54,8 @@ class Case:
     """What must differ: patterns, and what replaces them in the output of both runs."""
     unlike: str = ""
     """Why a warm interpreter can't do the same. The case must differ then, so that the reason stays true."""
+    again: bool = False
+    """Whether the fork ends before the script begins, and the command is started again, the plain way."""
     refused: bool = False
     """Whether it must start the plain way."""
 
@@ -140,7 +142,8 @@ async def _to_the_end(case: Case, folder: Path, start: Start) -> Exit:
     child = start(case, folder)
     ended = await child.wait(SECONDS)
     assert ended is not None
-    assert getattr(child, "_instead", None) is None, f"{case.name} was started again, the plain way"
+    again = getattr(child, "_instead", None) is not None
+    assert again == (case.again and isinstance(child, warm.WarmChild)), f"{case.name}: started again: {again}"
     assert not ended.timed_out, f"{case.name} did not end: {ended}"
     return ended
 

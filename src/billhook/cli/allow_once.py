@@ -30,10 +30,10 @@ Exit code: 0 allowed; 1 not allowed; 2 usage, or refused.""",
 @flag("--yes", "Don't ask. Only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON for each call; needs --yes.")
 def verb(codes: tuple[str, ...], yes: bool, as_json: bool) -> int:
-    """Let a call that was denied pass once, within 15 minutes.
+    """Allow one denied call, once, within the next 15 minutes.
 
-    Exactly this call: the same input of the same tool, in the same folder, session and project, and only past the hook
-    that denied it. Other hooks still judge it. Changes of billhook itself can't be allowed.
+    The call must have the same tool and input, in the same folder, session and project. Only the hook that denied it is
+    overruled; other hooks still judge the call. Calls that change billhook itself can't be allowed.
 
     Only a person can do this: it is refused inside an agent, and without a terminal.
     """

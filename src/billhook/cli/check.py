@@ -428,7 +428,7 @@ def _in_its_layer(declared: Declared) -> Declared:
 
 
 def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
-    """A wrong time-out at the top of a file is reported there, once, and not for each hook."""
+    """A wrong timeout at the top of a file is reported there, once, and not for each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
     return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})

@@ -60,7 +60,7 @@ def verb(
     everything: bool,
     as_json: bool,
 ) -> int:
-    """Show which hooks would run for an event, and why others are skipped. Nothing is run.
+    """Show which hooks would run for an event, and why others are skipped. No hook runs.
 
     The argument is the name of an event, or a shell command (short for PreToolUse of Bash). It can also be a record of
     the event log: its number, or at least the first eight digits of its id. Then the output shows how that decision

@@ -31,8 +31,10 @@ Exit code: 0 paused; 2 usage, or refused.""",
 @option("--hook", "hooks", "NAME", "Only this hook. May be repeated.", multiple=True)
 @flag("--json", "as_json", "Print one line of JSON.")
 def verb(length: str, hooks: tuple[str, ...], as_json: bool) -> int:
-    """Pause the hooks of this project for TIME: 10 minutes, at most 8 hours. They still run and are recorded, but a
-    deny, an ask, a stop or a `keep_going` does not count. The agent shows the pause at every event.
+    """Pause the hooks of this project for TIME.
+
+    TIME is 10m by default, and at most 8h. The hooks still run and are recorded, but a deny, an ask, a stop or a
+    `keep_going` has no effect. The agent shows the pause at every event.
 
     Hooks of the managed layer, and the guard's protection of billhook itself, can't be paused. Only a person can do
     this: it is refused inside an agent, and without a terminal.

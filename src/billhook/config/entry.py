@@ -146,6 +146,11 @@ class EntryReader:
         if fatal and not self.broken:
             self.broken = message
 
+    @property
+    def subject(self) -> str:
+        """The hook as the subject of a sentence."""
+        return f"hook `{self.name}`" if self.name else "this hook"
+
     def spelt(self, field: str) -> str:
         return spelling(field, json=self.where.json)
 
@@ -281,8 +286,9 @@ class EntryReader:
         if "*" in names or (node is None and self.seen.keys() & {"match", *LIMITS}):
             return ()  # every event for which the condition is true
         if not names and not self.broken:
-            what = "`events` is empty" if node is not None else "`events` is missing"
-            self.find("BH204", what, node, hint='name them: `events: PreToolUse`, or `events: "*"` for all', fatal=True)
+            what = "`events` is empty" if node is not None else f"{self.subject} has no `events`"
+            hint = 'write `events: PreToolUse`, or `events: "*"` for all events'
+            self.find("BH204", what, node, hint=hint, fatal=True)
         return self.checked_events(names, node)
 
     def checked_events(self, names: tuple[str, ...], node: Node | None) -> tuple[str, ...]:
@@ -297,7 +303,7 @@ class EntryReader:
                 hint = (
                     f"did you mean `{near}`?"
                     if near
-                    else "no known agent fires it: correct the name, or ignore this for an agent of your own"
+                    else "no known agent fires it: correct the name, or ignore this if your own agent does"
                 )
                 self.find("BH201", f"unknown event `{name}`", _item(node, name), hint=hint)
             if near:

@@ -58,11 +58,12 @@ def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) 
         name = entry.spelt(wanted)
         message, hint = f"`{name}` is missing", f"add `{name}`"
     elif not given:
-        message = "it has no action"
+        message = f"{entry.subject} has no action"
         hint = f"add one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
     else:
-        message = f"it has more than one action: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
-        hint = "keep one of them; write another hook for the other"
+        actions = ", ".join(f"`{entry.spelt(field)}`" for field in given)
+        message = f"{entry.subject} has more than one action: {actions}"
+        hint = "keep one of them, and write a second hook for the other"
     entry.find("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint=hint, fatal=True)
 
 
@@ -90,8 +91,9 @@ def _run(entry: "EntryReader") -> Action | None:
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
     if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
-        message = f"`${{...}}` of an event can't be used with `{inner}`, which runs text as a program"
-        entry.find("BH219", message, node, hint="put it into a script, which gets the event on stdin", fatal=True)
+        message = f"`{inner}` runs its text as a program, which must not contain values of the event (`${{...}}`)"
+        hint = "put the command into a script; it gets the event on stdin"
+        entry.find("BH219", message, node, hint=hint, fatal=True)
 
 
 def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
@@ -252,7 +254,7 @@ def _filled(entry: "EntryReader", field: str) -> str | None:
 def _still_empty(entry: "EntryReader", field: str) -> None:
     if not entry.broken:
         message = f"`{entry.spelt(field)}` is empty"
-        entry.find("BH204", message, entry.seen[field], hint="fill it in", fatal=True)
+        entry.find("BH204", message, entry.seen[field], hint="write a value", fatal=True)
 
 
 def _as_list(text: str) -> str:

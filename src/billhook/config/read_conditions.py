@@ -109,7 +109,7 @@ def _test(entry: "EntryReader", key: Node, value: Node, where: str) -> tuple[str
     name = text if text.startswith("results.") else _NAMES.get(folded(text), "")
     if not name or name == "results.NAME.FIELD" or (name.startswith("results.") and name.count(".") < 2):
         hint = suggestion(text, (*TESTS, *GROUPS), f"one of {', '.join((*TESTS, *GROUPS))}")
-        entry.find("BH218", f"unknown test `{text}`", key, hint=hint, fatal=True)
+        entry.find("BH218", f"unknown test `{text}` in `when`", key, hint=hint, fatal=True)
         return text, ()
     if name == "not":
         return name, _tests(entry, value, name)

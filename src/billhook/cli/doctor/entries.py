@@ -218,7 +218,7 @@ def _version_beside(path: str) -> str:
 
 
 def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
-    """Every agent allows a call when a hook times out, so billhook's deadline must be shorter than that time-out."""
+    """Every agent allows a call when a hook times out, so billhook's deadline must be shorter than that timeout."""
     late = []
     for entry in one.entries:
         call = install_entries.parse(entry.data)
@@ -226,9 +226,9 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
         plain = isinstance(number, int | float) and not isinstance(number, bool)
         seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
         if call is not None and call.deadline >= seconds * 1000:
-            late.append(f"{entry.event} ({call.deadline} ms, time-out {seconds:g} s)")
+            late.append(f"{entry.event} ({call.deadline} ms, timeout {seconds:g} s)")
     if late:
-        text = f"{one.path}: the deadline must be shorter than the agent's time-out: {', '.join(late)}"
+        text = f"{one.path}: the deadline must be shorter than the agent's timeout: {', '.join(late)}"
         yield _fail(text, one.command)
 
 

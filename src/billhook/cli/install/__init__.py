@@ -200,7 +200,7 @@ def verb(
     uninstall` restores the file byte for byte.
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
-    committed and shared: on a machine without billhook the entry refuses calls and explains how to install it.
+    committed and shared; on a machine without billhook, they deny calls and show how to install it.
     """
     hosts, all_agents = named(agents)
     if not dry:
@@ -361,8 +361,8 @@ Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bool) -> int:
     """Remove billhook's entries from an agent's settings.
 
-    If nothing else was changed since, the file is byte for byte as before. Hooks that --adopt moved are restored to
-    that file. The event log and your approvals stay.
+    If the file has no other changes, it is restored byte for byte. Hooks that --adopt moved are restored, too. The
+    event log and your approvals stay.
     """
     hosts, _ = named(agents)
     if not dry:

@@ -208,7 +208,7 @@ PreToolUse
      on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    8 never           deny: Not here
      if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24
-   9 built-in/guard  stops what can't be undone, and guards billhook's own files
+   9 built-in/guard  stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 Run by Claude Code itself
@@ -234,7 +234,7 @@ PreToolUse (BeforeTool)
      on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    5 never           deny: Not here
      if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24
-   6 built-in/guard  stops what can't be undone, and guards billhook's own files
+   6 built-in/guard  stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 UserPromptSubmit (BeforeAgent)

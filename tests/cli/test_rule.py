@@ -28,8 +28,8 @@ def test_one_code() -> None:
     assert billhook("check", "--explain", "bh302").screen == snapshot("""\
 BH302 A matcher that names an MCP server, not its tools
 
-`mcp__memory` is read as a plain name, and no tool has that name: the tools of the server are called `mcp__memory__...`. `mcp__`
-alone has the same problem.
+`mcp__memory` is read as a plain name, and no tool has that name: the tools of the server are called `mcp__memory__...`.
+`mcp__` alone has the same problem.
 
 Bad, `hooks.yaml`:
 

@@ -69,7 +69,7 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
         text = "Claude Code does not trust this folder yet; an interactive session runs no hooks before that"
         yield base.Trust("warn", text, "start `claude` here, and accept the folder")
     else:
-        text = "Claude Code has not been started in this folder yet; on its first start it asks whether you trust it"
+        text = "Claude Code has not been started in this folder yet; it then asks whether you trust the folder"
         yield base.Trust("unknown", text)
 
 

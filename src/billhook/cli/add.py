@@ -201,7 +201,7 @@ class RecipeFile:
         if self.yes:
             return True
         if self.as_json or not at_terminal():
-            hint("nothing was changed: run it in a terminal of your own; `billhook add NAME --print` only prints")
+            hint("nothing was changed: run it yourself in a terminal; `billhook add NAME --print` only prints")
             return False
         return typed(f"{question} [y/N] ") in ("y", "yes")
 

@@ -278,7 +278,7 @@ def _facts(one: explain.Explained) -> Iterator[str]:
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
     if pause := pause_of(loaded(())):
-        yield from screen.filled(f"{pause}: until then, objections don't count", 0)
+        yield from screen.filled(f"{pause}: until then, denials and asks have no effect", 0)
     outlook = found.outlook
     yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
     if outlook.decision is Decision.DENY:

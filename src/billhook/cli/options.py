@@ -63,7 +63,7 @@ def refuse_agents(what: str, why: str = "only the user can approve hooks", other
 
 
 def _by_hand(otherwise: str) -> str:
-    return "run it yourself, in a terminal of your own" + (f"; {otherwise} works everywhere" if otherwise else "")
+    return "run it yourself in a terminal" + (f"; {otherwise} works everywhere" if otherwise else "")
 
 
 def at_terminal() -> bool:

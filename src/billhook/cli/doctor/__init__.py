@@ -29,7 +29,7 @@ from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
-from billhook.core.text import one_line
+from billhook.core.text import counted, one_line
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
     yield from lines(general)
     yield ""
     levels = [one.level for one in (*general, *(one for about in reports for one in about.findings))]
-    wrong = [f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels]
+    names = {"fail": "failure", "warn": "warning"}
+    wrong = [counted(levels.count(level), name) for level, name in names.items() if level in levels]
     yield ", ".join(wrong) or click.style("no problems found", fg="green")
 
 

@@ -259,9 +259,10 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
         return EntryOptions(scope=scope, if_missing=if_missing)
     path = files.named(program) if program else files.lasting()
     if program and (place := files.soon_gone(path)):
-        note(f"{path} is in {place}; when it is removed, your agents refuse the calls that it would check")
+        note(f"{path} is in {place}; when it is removed, your agents deny the calls that it would check")
     if not program and (owner := files.of_a_project(path)):
-        note(f"your settings will call the billhook of {owner}; `uv tool install .` in a checkout installs your own")
+        own = "to install your own copy, run `uv tool install .` in a checkout"
+        note(f"your settings will call billhook in {owner}; {own}")
     return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")
 
 

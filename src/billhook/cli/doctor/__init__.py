@@ -29,6 +29,7 @@ from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import beside, coloured, cut, filled, first_problem, note, report, say, shown_path, width
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
+from billhook.core.text import counted
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:

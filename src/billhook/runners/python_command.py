@@ -17,6 +17,10 @@ from billhook.runners import uv_script
 PYTHON: Final = re.compile(r"python[0-9.]*")
 _ALONE: Final = frozenset("bBEIOPqsSu")  # flags that a fork has from its parent, and that print or wait for nothing
 _UTF8: Final = frozenset({"utf8", "utf8=0", "utf8=1"})
+_AT_START: Final = frozenset(
+    {"PYTHONVERBOSE", "PYTHONPROFILEIMPORTTIME", "PYTHONINSPECT", "PYTHONDUMPREFS", "PYTHONMALLOCSTATS"}
+)
+"""Variables that make an interpreter print at its start or end."""
 _SHELL_CHANGES: Final = ("IFS", "OPTIND", "PPID")  # variables that dash sets, even if they are exported
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -176,7 +180,20 @@ def _python(program: str, spelt: str, words: tuple[str, ...], env: Mapping[str, 
     script = words[count]
     if script == "-" or script.endswith(".pyc"):
         raise NotPythonError(f"`{script}` is not a script")
+    if not any("E" in flag or "I" in flag for flag in words[:count] if not flag.startswith(("-W", "-X"))):
+        _check_variables(env)
     return PythonCall(program, words[:count], script, words[count + 1 :], spelt, env, name)
+
+
+def _check_variables(env: Mapping[str, str]) -> None:
+    """Raise for variables with which each start of an interpreter does something of its own."""
+    if found := next((name for name in env if name in _AT_START), ""):
+        raise NotPythonError(f"${found} is set")
+    if env.get("PYTHONCOERCECLOCALE") == "warn":
+        raise NotPythonError("$PYTHONCOERCECLOCALE is `warn`")
+    for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"):
+        if any(not folder.startswith("/") for folder in env.get(name, "/").split(":")):
+            raise NotPythonError(f"${name} has a relative folder")
 
 
 def _flags(words: tuple[str, ...]) -> int:

@@ -155,23 +155,24 @@ class WarmChild(Child):
     ends: tuple[int, int]
     rest: memoryview
     again: Callable[[], Child]
-    _began = False
+    _report = b""  # of the fork: "!" when it begins with the script, "?" if that is better started the plain way
     _instead: Child | None = None
 
     async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
         before = time.monotonic()
         if self._instead is None:
             ended = await super().wait(seconds, until=until)
-            if ended is None or ended.timed_out or self._began:
+            if ended is None or ended.timed_out or self._report == b"!":
                 return ended
-            FAULTS.note("a fork ended before its script began")
+            if not self._report:
+                FAULTS.note("a fork ended before its script began")
             self._instead = self.again()
         return await self._instead.wait(seconds - (time.monotonic() - before), until=until)
 
     def _finish(self, *, timed_out: bool) -> Exit:
         if self.link.fileno() >= 0:
             with suppress(OSError):
-                self._began = self.link.recv(1, socket.MSG_DONTWAIT) == b"!"
+                self._report = self.link.recv(1, socket.MSG_DONTWAIT)
             self.link.close()
         return super()._finish(timed_out=timed_out)
 
@@ -314,9 +315,10 @@ class Parent:
         self._errors, output = pipe()
         marker = os.urandom(8).hex()
         argv = (call.spelt, *call.flags, _MAIN, _ROOM)
+        env = {**call.env, MARKER: f"{marker} {'-' * len(marker)}"}  # with room for the marker of a spare
         try:
             with process_tree.starting():
-                pid = spawn(argv, (theirs.fileno(), output, output), {**call.env, MARKER: marker}, cwd or None)
+                pid = spawn(argv, (theirs.fileno(), output, output), env, cwd or None)
                 self.tree = Tree(pid, marker)
         except BaseException:
             ours.close()
@@ -345,6 +347,8 @@ class Parent:
 
     def has_spare(self) -> bool:
         self._collect()
+        if not self._spares and not self._wanted:  # the last one did not report in time
+            self._want(1)
         return bool(self._spares)
 
     def is_over(self) -> bool:

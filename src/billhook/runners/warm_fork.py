@@ -54,6 +54,8 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
 
     `fresh`: this dict as a script finds it; `before`: the modules of an interpreter that has just started."""
     control = _socket.socket(fileno=_moved(0))
+    Start.ctype = os.environb.get(b"LC_CTYPE")
+    Start.writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     if sys.path and not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
         sys.path_importer_cache.pop(sys.path.pop(0), None)  # the folder of this file
     atexit.register(QuickEnd.leave)
@@ -61,6 +63,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
         import_module(name)
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     _say(control, _greeting(before))
+    sys.dont_write_bytecode = Start.writes_none
     gc.collect()
     gc.freeze()  # no collection touches, and so copies, what all processes share
     codes: Codes = {}
@@ -99,14 +102,15 @@ def _moved(fd: int) -> int:
 
 def _greeting(before: frozenset[str]) -> dict[str, Any]:
     """What the daemon must know: why this interpreter can't be used, the modules that it has, its files."""
-    import site
     import sysconfig
+
+    site: Any = sys.modules.get("site")  # missing with -S, and so it must stay
 
     names = {name.partition(".")[0] for name in sys.modules} - {name.partition(".")[0] for name in before}
     QuickEnd.libraries = libraries = tuple(
         {os.path.realpath(sysconfig.get_path(key)) for key in ("stdlib", "platstdlib")}
     )
-    user = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
+    user = site.getusersitepackages() if site and site.ENABLE_USER_SITE else ""
     files = [sys.executable, os.path.realpath(sys.executable), *sys.path, user, "/etc/localtime"]
     files += [os.path.join(sys.prefix, "pyvenv.cfg"), os.path.join(os.path.dirname(sys.executable), "pyvenv.cfg")]
     pth = [os.path.join(folder, name) for folder in sys.path for name in _names(folder) if name.endswith(".pth")]
@@ -263,18 +267,24 @@ def _received(link: _socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _script(link: _socket.socket, codes: Codes, fresh: dict[str, Any]) -> tuple[CodeType, dict[str, Any]]:
-    """Wait for the script, and put everything in place."""
+    """Wait for the script, and put everything in place. A script that has a syntax error is left to the plain start:
+    the reader of files has messages of its own for some of them."""
     body, fds = _received(link)
     call = marshal.loads(body)
     try:
         _take_place(call, fds)
         if call["covered"] is not None:
             _check_imports(call["folder"], call["covered"], call["prefixes"])
+        ready = _as_main(call, codes, fresh)
         link.sendall(b"!")
         link.close()
+        return ready
+    except (SyntaxError, ValueError):
+        link.sendall(b"?")
     except BaseException:
-        os.kill(os.getpid(), 9)  # the daemon starts the hook in the plain way
-    return _as_main(call, codes, fresh)
+        pass
+    os.kill(os.getpid(), 9)  # the daemon starts the hook in the plain way
+    raise SystemExit
 
 
 def _take_place(call: dict[str, Any], fds: list[int]) -> None:
@@ -284,12 +294,17 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
     for fd in fds:
         os.close(fd)
     os.umask(call["umask"])
+    env = dict(call["env"])
+    if Start.ctype is not None:
+        env[b"LC_CTYPE"] = Start.ctype
     os.environ.clear()
-    for name, value in call["env"]:
+    for name, value in env.items():
         os.environb[name] = value
     sys.modules["posix"].environ.clear()
-    sys.modules["posix"].environ.update(call["env"])
+    sys.modules["posix"].environ.update(env)
     _name_process(call)
+    main_thread: Any = sys.modules["threading"].main_thread()
+    main_thread._set_native_id()  # a fork keeps the number of its parent before Python 3.13
     if "logging" in sys.modules:
         import time
 
@@ -298,7 +313,11 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
 
 
 def _as_main(call: dict[str, Any], codes: Codes, fresh: dict[str, Any]) -> tuple[CodeType, dict[str, Any]]:
-    """Make `__main__` what it is at the start of the script. Returns the script's code and this dict."""
+    """Make `__main__` what it is at the start of the script. Returns the script's code and this dict.
+
+    It is a new module: the old one is exempt from garbage collection, and what the script leaves in it would never be
+    destroyed."""
+    sys.modules["__main__"] = type(sys)("__main__")
     main = sys.modules["__main__"].__dict__
     argv = [os.fsdecode(word) for word in call["argv"]]
     script = argv[0]
@@ -316,6 +335,13 @@ def _as_main(call: dict[str, Any], codes: Codes, fresh: dict[str, Any]) -> tuple
     return code, main
 
 
+class Start:
+    """What an interpreter changes when it starts."""
+
+    ctype: bytes | None = None  # the variable LC_CTYPE, which it sets if the locale is C
+    writes_none = False  # whether compiled modules are not kept; they are not while the parent imports its own
+
+
 class ScriptGuard:
     """Around the script. An uncaught exception is reported by the interpreter, but without the frame of this file."""
 
@@ -330,16 +356,32 @@ class ScriptGuard:
         elif kind is SystemExit:
             QuickEnd.status = _status(error.code)
         elif not issubclass(kind, SystemExit):
-            theirs = getattr(sys, "excepthook", sys.__excepthook__)
+            while trace is not None and trace.tb_frame.f_code is not ScriptGuard.code:
+                trace = trace.tb_next
+            # From Python 3.11 the interpreter goes on with the traceback of the exception, before with the one it had.
+            if sys.version_info >= (3, 11):
+                error.__traceback__ = trace
+                QuickEnd.status = _status_of_error(kind)
+            else:
+                _hide_frames(trace)
 
-            def hook(kind: Any, error: Any, trace: TracebackType | None) -> None:
-                while trace is not None and trace.tb_frame.f_code is not ScriptGuard.code:
-                    trace = trace.tb_next
-                sys.excepthook, sys.last_traceback = theirs, trace
-                theirs(kind, error.with_traceback(trace), trace)
-                QuickEnd.status = None if kind is KeyboardInterrupt else 1  # which ends by a signal
 
-            sys.excepthook = hook
+def _status_of_error(kind: type[BaseException]) -> int | None:
+    """The exit status after an uncaught exception. An own hook may exit, and an interrupt ends by a signal."""
+    own = getattr(sys, "excepthook", None) is not sys.__excepthook__
+    return None if own or issubclass(kind, KeyboardInterrupt) else 1
+
+
+def _hide_frames(trace: TracebackType | None) -> None:
+    """Report an uncaught exception with this traceback."""
+    theirs = getattr(sys, "excepthook", sys.__excepthook__)
+
+    def hook(kind: Any, error: Any, _: object) -> None:
+        sys.excepthook, sys.last_traceback = theirs, trace
+        theirs(kind, error.with_traceback(trace), trace)
+        QuickEnd.status = _status_of_error(kind)
+
+    sys.excepthook = hook
 
 
 def _status(code: object) -> int | None:
@@ -411,9 +453,14 @@ _FORGOTTEN = (
 
 
 def _destroy(names: Sequence[str]) -> None:
-    """Destroy modules as the interpreter does: remove all, collect, and clear those that are still there."""
+    """Destroy modules as the interpreter does: collect, remove all, collect, and clear those that are still there.
+
+    The first collection sorts the objects, each after the one that refers to it. Without it a file would be closed
+    before the buffer above it, and its last lines lost."""
     import weakref
 
+    if gc.isenabled():
+        gc.collect()
     for name in _FORGOTTEN:
         setattr(sys, name, None)
     left = [weakref.ref(sys.modules[name]) for name in names if type(sys.modules[name]) is type(sys)]
@@ -432,12 +479,13 @@ def _destroy(names: Sequence[str]) -> None:
 
 
 def _mark(name: bytes, value: bytes) -> None:
-    """Overwrite a variable in the memory that /proc/PID/environ shows: the daemon finds the members of a tree there."""
+    """Overwrite the second word of a variable in the memory that /proc/PID/environ shows: the daemon finds the members
+    of a tree there. The first word is the parent's: until the daemon has adopted this process, it belongs to it."""
     start, size = _areas()[1]
     with open("/proc/self/mem", "r+b", buffering=0) as memory:
         place = (b"\0" + os.pread(memory.fileno(), size, start)).find(b"\0" + name)
         if place >= 0:
-            os.pwrite(memory.fileno(), value, start + place + len(name))
+            os.pwrite(memory.fileno(), value, start + place + len(name) + len(value) + 1)
 
 
 def _name_process(call: dict[str, Any]) -> None:

@@ -3,25 +3,17 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from billhook.core.answers import Exit
-from billhook.runners import process, process_tree, warm
+from billhook.runners import process, warm
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters need Linux")
-
-
-@pytest.fixture(autouse=True)
-def adopting() -> Iterator[None]:
-    """As in the daemon; everything is undone afterwards."""
-    before = process_tree._adopting
-    process_tree.adopt_orphans()
-    yield
-    warm.close()
-    process_tree._adopting = before
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters need Linux"),
+    pytest.mark.usefixtures("adopting"),
+]
 
 
 def run_warm(argv: tuple[str, ...], cwd: Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> Exit:

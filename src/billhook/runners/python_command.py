@@ -12,6 +12,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from billhook.runners import uv_script
+
 PYTHON: Final = re.compile(r"python[0-9.]*")
 _ALONE: Final = frozenset("bBEIOPqsSu")  # flags that a fork has from its parent, and that print or wait for nothing
 _UTF8: Final = frozenset({"utf8", "utf8=0", "utf8=1"})
@@ -154,7 +156,21 @@ def _call(words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCal
     if PYTHON.fullmatch(os.path.basename(words[0])):
         _check_binary(program)
         return _python(program, words[0], words[1:], env)
+    if os.path.basename(words[0]) == "uv":
+        return _uv(program, words, env, cwd)
     return _by_shebang(program, words, env, cwd)
+
+
+def _uv(program: str, words: tuple[str, ...], env: Mapping[str, str], cwd: str) -> PythonCall:
+    """`uv run --script x.py`, if its environment is there."""
+    operands = uv_script.operands(words)
+    if not operands:
+        raise NotPythonError("`uv` runs something other than a script, or with options")
+    found = uv_script.environment(program, operands[0], env, cwd)
+    if isinstance(found, str):
+        raise NotPythonError(found)
+    _check_binary(found[0])
+    return _python(found[0], found[0], operands, found[1])
 
 
 def _python(program: str, spelt: str, words: tuple[str, ...], env: Mapping[str, str], name: str = "") -> PythonCall:
@@ -205,11 +221,9 @@ def _by_shebang(program: str, words: tuple[str, ...], env: Mapping[str, str], cw
     flags = (rest.strip(),) if rest.strip() else ()
     if interpreter == "/usr/bin/env" and flags:
         split = flags[0].removeprefix("-S").split() if flags[0].startswith("-S") else list(flags)
-        if not all(_UNSPLIT.fullmatch(word) for word in split) or not PYTHON.fullmatch(split[0]):
+        if not all(map(_UNSPLIT.fullmatch, split)) or not (split[0] == "uv" or PYTHON.fullmatch(split[0])):
             raise NotPythonError(f"its first line is `#!{line}`")
-        found = _program(split[0], env, cwd)
-        _check_binary(found)
-        return _python(found, split[0], (*split[1:], script, *words[1:]), env)
+        return _call((*split, script, *words[1:]), env, cwd)
     if not interpreter.startswith("/") or not PYTHON.fullmatch(os.path.basename(interpreter)):
         raise NotPythonError("it is not a Python script")
     _check_binary(interpreter)

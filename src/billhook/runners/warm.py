@@ -31,6 +31,7 @@ from billhook.runners.process import Child, fed, launch
 from billhook.runners.process_tree import MARKER, Tree, processes
 from billhook.runners.python_command import PythonCall, recognise
 from billhook.runners.spawn import Folder, _has_terminal, pipe, spawn
+from billhook.runners.uv_script import PENDING
 
 IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
@@ -355,7 +356,8 @@ class Parent:
         would not be the same as its own."""
         age = time.monotonic() - self.began
         if self.problem:
-            return age > RETRY or (self._greeted and not self._is_current())
+            served = self.last_used > self.began  # otherwise another one would have the same problem
+            return served or age > RETRY or (self._greeted and not self._is_current())
         return not self._is_current() or (not self._greeted and age > START)
 
     def _is_current(self) -> bool:
@@ -597,19 +599,21 @@ def _exactly(link: socket.socket, size: int, data: bytes = b"") -> bytes:
 def wait_until_ready(argv: Sequence[str], env: Mapping[str, str], cwd: Folder = None, seconds: float = START) -> str:
     """Start the parent for a command, and wait until it has a spare: "", or why the command would start plain."""
     folder, end = os.fsdecode(cwd or ""), time.monotonic() + seconds
-    call = recognise(argv, env, folder)
-    if isinstance(call, str):
-        return call
+    why = "its parent does not start"
     while time.monotonic() < end:
-        with PARENTS.lock:
-            parent = PARENTS.get(call, folder)
-            if parent is not None and parent.has_spare():
-                return ""
-            problem = PARENTS.problem(call, folder)
-        if problem:
-            return problem
+        call = recognise(argv, env, folder)
+        if not isinstance(call, str):
+            with PARENTS.lock, suppress(NotWarmError):
+                parent = PARENTS.get(call, folder)
+                if parent is not None and parent.has_spare():
+                    return ""
+            why = PARENTS.problem(call, folder) or why
+            if PARENTS.problem(call, folder):
+                break
+        elif call != PENDING:
+            return call
         time.sleep(0.005)
-    return "its parent does not start"
+    return why
 
 
 def close() -> None:

@@ -118,7 +118,7 @@ def _greeting(before: frozenset[str]) -> dict[str, Any]:
         "problem": _problem(names, libraries, pth),
         "names": sorted(names),
         "files": sorted({file for file in files + pth if file}),
-        "prefixes": sorted({sys.prefix, sys.base_prefix, *libraries}),
+        "prefixes": sorted({sys.prefix, sys.base_prefix, *libraries, *filter(None, [user])}),
     }
 
 
@@ -515,26 +515,39 @@ def _areas() -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _check_imports(folder: str, covered: dict[bytes, str], prefixes: Sequence[str]) -> None:
     """Load no code from the project but the approved files. Installed packages are not approved file by file."""
-    folder, prefixes = folder + "/", tuple(prefix + "/" for prefix in prefixes)
-    from hashlib import sha256
+    folder, installed = folder.rstrip("/") + "/", tuple(prefix + "/" for prefix in prefixes)
+    loader: Any = machinery.SourceFileLoader.__mro__[1]  # of sources, compiled files and extensions
+    extension: Any = machinery.ExtensionFileLoader
+    archive: Any = import_module("zipimport").zipimporter
+    read, create, opened = loader.get_data, extension.create_module, archive.__init__
 
-    def check(path: str, data: bytes) -> None:
-        for each in {os.path.abspath(path), os.path.realpath(path)}:
-            inside = each.startswith(folder) and not each.startswith(prefixes)
-            if inside and covered.get(os.fsencode(each)) != sha256(data).hexdigest():
-                raise ImportError(f"{path} is not covered by the hook's approval; run `billhook trust`", path=path)
+    def is_inside(path: str) -> bool:
+        paths = (os.path.abspath(path), os.path.realpath(path))
+        return any(path.startswith(folder) and not path.startswith(installed) for path in paths)
 
-    base: Any = machinery.SourceFileLoader.__mro__[1]
-    read = base.get_data
+    def refusal(path: str, data: bytes) -> str:
+        known = {covered.get(os.fsencode(one)) for one in (os.path.abspath(path), os.path.realpath(path))}
+        approved = not is_inside(path) or import_module("hashlib").sha256(data).hexdigest() in known
+        return "" if approved else f"{path} is not covered by the hook's approval; run `billhook trust`"
 
     def get_data(self: Any, path: str) -> bytes:
         data: bytes = read(self, path)
-        if path.endswith(".pyc") and not isinstance(self, machinery.SourcelessFileLoader):
-            inside = os.path.abspath(path).startswith(folder) and not os.path.abspath(path).startswith(prefixes)
-            if inside:
-                raise OSError  # a compiled file could differ from the approved source
-        else:
-            check(path, data)
+        if path.endswith(".pyc") and isinstance(self, machinery.SourceFileLoader):
+            if is_inside(path):
+                raise OSError("a compiled file could differ from the approved source")
+        elif why := refusal(path, data):
+            raise ImportError(why, path=path)
         return data
 
-    base.get_data = get_data
+    def create_module(self: Any, spec: Any) -> Any:
+        if why := refusal(self.path, read(self, self.path)):
+            raise ImportError(why, path=self.path)
+        return create(self, spec)
+
+    def open_archive(self: Any, path: Any) -> None:
+        opened(self, path)
+        with open(self.archive, "rb") as file:
+            if why := refusal(self.archive, file.read()):
+                raise PermissionError(why)  # an ImportError would only mean that it is no archive
+
+    loader.get_data, extension.create_module, archive.__init__ = get_data, create_module, open_archive

@@ -197,14 +197,13 @@ def check_same(case: Case, folder: Path) -> Result:
     if case.unlike:
         assert warmed != plain, f"{case.name} no longer differs: {case.unlike}"
     else:
-        assert warmed == plain, explain(case, plain, warmed)
+        assert warmed == plain, f"{case.name}:\n{differences(plain, warmed)}"
     return plain
 
 
-def explain(case: Case, plain: Result, warmed: Result) -> str:
+def differences(plain: Result, warmed: Result) -> str:
     """What differs, as a diff."""
-    lines = difflib.unified_diff(_shown(plain), _shown(warmed), "plain", "warm", lineterm="", n=2)
-    return f"{case.name}:\n" + "\n".join(lines)
+    return "\n".join(difflib.unified_diff(_shown(plain), _shown(warmed), "plain", "warm", lineterm="", n=2))
 
 
 def _shown(result: Result) -> list[str]:

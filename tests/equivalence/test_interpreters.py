@@ -98,11 +98,12 @@ def test_virtual_environment(venv: Path, tmp_path: Path) -> None:
 def test_links_to_python(tmp_path: Path) -> None:
     """A link elsewhere, a link to a link, and a name that is not Python's."""
     real = os.path.realpath(base_python())
-    links = {"bin/python": real, "bin/py": "python", "tools/mypython": "../bin/py"}
-    for name in ("bin/python", "bin/py", "tools/mypython"):
+    links = {"bin/python": real, "bin/python3.99": "python", "tools/python": "../bin/python3.99", "tools/py": "python"}
+    for name in ("bin/python", "bin/python3.99", "tools/python"):
         check_same(case("link", "{folder}/" + name, links=links), tmp_path / "here")
+    check_same(case("other name", "{folder}/tools/py", links=links, refused=True), tmp_path / "here")
     check_same(
-        case("in PATH", "mypython", links=links, env={"PATH": "{folder}/tools:/usr/bin:/bin"}), tmp_path / "here"
+        case("in PATH", "python3.99", links=links, env={"PATH": "{folder}/bin:/usr/bin:/bin"}), tmp_path / "here"
     )
 
 

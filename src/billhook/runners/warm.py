@@ -356,7 +356,8 @@ class Parent:
         would not be the same as its own."""
         age = time.monotonic() - self.began
         if self.problem:
-            return age > RETRY or (self._greeted and not self._is_current())
+            served = self.last_used > self.began  # otherwise another one would have the same problem
+            return served or age > RETRY or (self._greeted and not self._is_current())
         return not self._is_current() or (not self._greeted and age > START)
 
     def _is_current(self) -> bool:

@@ -359,7 +359,7 @@ class ScriptGuard:
             while trace is not None and trace.tb_frame.f_code is not ScriptGuard.code:
                 trace = trace.tb_next
             # From Python 3.11 the interpreter goes on with the traceback of the exception, before with the one it had.
-            if sys.version_info >= (3, 11):
+            if sys.version_info >= (3, 11):  # noqa: UP036
                 error.__traceback__ = trace
                 QuickEnd.status = _status_of_error(kind)
             else:

@@ -37,8 +37,7 @@ class Steps(tuple[Step, ...]):
     """The hooks that handle an event, in order."""
 
     waits: bool  # at least one of them may wait
-    following: dict[Step, list[Step]]
-    """By step: the steps directly after it that its request to a worker may include, if there are any."""
+    following: dict[Step, list[Step]]  # by step: the steps directly after it that one request to a worker may include
 
     def __new__(cls, steps: Iterable[Step]) -> "Steps":
         made = super().__new__(cls, steps)

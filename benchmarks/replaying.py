@@ -15,12 +15,13 @@ from typing import Any
 
 import msgspec
 
-from billhook.config import replay
 from billhook.core import strictjson
 from billhook.store.files import log_folder
 from billhook.store.log.eventlog import CURRENT, make_line
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
+from billhook.testing import replay
+from billhook.testing.judge import Judges
 from guarding import LINES
 from harness import Bar, Case, Goal, Trial
 from log_reading import timed
@@ -54,7 +55,7 @@ async def replaying() -> AsyncGenerator[Trial, None]:
 
 def _replayed(reader: LogReader, project: str) -> replay.Replayed:
     records = (entry.record for entry in reader.forward(Wanted(project=project)))
-    return replay.replay(records, replay.Judges())
+    return replay.replay(records, Judges())
 
 
 def _decoded(reader: LogReader) -> int:

@@ -30,7 +30,7 @@ from billhook.serve.socket import Server
 from harness import LOOPS, PROCESSES, Bar, Case, Goal, Trial, looped
 
 _BIN = Path(sys.executable).parent
-_CLIENT = str(_BIN / "billhook-hook")
+CLIENT = str(_BIN / "billhook-hook")
 _FOLDER = str(Path(protocol.__file__).parent)
 _SESSION = "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11"
 _JSON = "import json, sys; e = json.load(sys.stdin); sys.exit(2 if 'rm -rf' in str(e['tool_input']) else 0)"
@@ -66,7 +66,7 @@ def daemon(env: dict[str, str]) -> Iterator[None]:
     subprocess.run([billhook, "daemon", "start", "--quiet"], env=env, check=True)
     # As in every agent, the session has begun before a tool call.
     begun = {"hook_event_name": "SessionStart", "session_id": _SESSION, "source": "startup", "cwd": env["HOME"]}
-    subprocess.run([_CLIENT, "--as", "claude"], input=msgspec.json.encode(begun), env=env, check=True)
+    subprocess.run([CLIENT, "--as", "claude"], input=msgspec.json.encode(begun), env=env, check=True)
     try:
         yield
     finally:
@@ -97,7 +97,7 @@ async def with_client() -> AsyncGenerator[Trial, None]:
     with project() as (base, env), daemon(env):
         run = process(base, env)
         cases = {
-            "billhook-hook": run([_CLIENT, "--as", "claude"]),
+            "billhook-hook": run([CLIENT, "--as", "claude"]),
             "/bin/true": run(["/bin/true"]),
             "a script with json": run([sys.executable, "-c", _JSON]),
         }
@@ -136,7 +136,7 @@ async def _with_hooks(name: str, hooks: list[str], at_most: float = math.inf) ->
         (folder / "hooks.yaml").write_text("hooks:\n" + "".join(lines))
         with daemon(env):
             run = process(base, env)
-            cases = {"billhook-hook": run([_CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
+            cases = {"billhook-hook": run([CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
             bars = [Bar("billhook-hook", "/bin/true", at_most), Bar("billhook-hook", "/bin/true", quantile=0.99)]
             yield Trial(name, cases, bars, PROCESSES // 2)
         os.chdir("/")
@@ -147,7 +147,7 @@ async def through_a_shell() -> AsyncGenerator[Trial, None]:
     with project() as (base, env), daemon(env):
         run = process(base, env)
         cases = {
-            "sh -c 'exec billhook-hook'": run(["/bin/sh", "-c", f"exec {_CLIENT} --as claude"]),
+            "sh -c 'exec billhook-hook'": run(["/bin/sh", "-c", f"exec {CLIENT} --as claude"]),
             "sh -c 'exec /bin/true'": run(["/bin/sh", "-c", "exec /bin/true"]),
         }
         bars = [Bar("sh -c 'exec billhook-hook'", "sh -c 'exec /bin/true'", 1.2)]

@@ -20,10 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # at run time: `_MODULES`
     from billhook.builtins.metrics import Metrics as Metrics
-    from billhook.config.asserts import assert_allows as assert_allows
-    from billhook.config.asserts import assert_asks as assert_asks
-    from billhook.config.asserts import assert_denies as assert_denies
-    from billhook.config.asserts import assert_runs as assert_runs
     from billhook.config.builtin_hooks import guard as guard
     from billhook.config.config import Config as Config
     from billhook.config.loader import load as load
@@ -47,6 +43,10 @@ if TYPE_CHECKING:  # at run time: `_MODULES`
     from billhook.runners.webhook import webhook as webhook
     from billhook.runners.worker import python as python
     from billhook.session import *  # noqa: F403
+    from billhook.testing.expectations import assert_allows as assert_allows
+    from billhook.testing.expectations import assert_asks as assert_asks
+    from billhook.testing.expectations import assert_denies as assert_denies
+    from billhook.testing.expectations import assert_runs as assert_runs
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,7 @@ _MODULES = {
     """,
     "billhook.builtins.metrics": "Metrics",
     "billhook.core.functions": "callback on",
-    "billhook.config.asserts": "assert_allows assert_asks assert_denies assert_runs",
+    "billhook.testing.expectations": "assert_allows assert_asks assert_denies assert_runs",
     "billhook.config.trust": "approve",
     "billhook.config.builtin_hooks": "guard",
     "billhook.config.config": "Config",

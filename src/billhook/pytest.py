@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:  # a run without such tests imports nothing of billhook
-    from billhook.config.case_runner import CaseResult, CaseRunner
     from billhook.config.cases import Case
     from billhook.core.answers import Verdict
     from billhook.engine.engine import Engine
+    from billhook.testing.runner import CaseResult, CaseRunner
 
 _ASSERTS = ("assert_allows", "assert_asks", "assert_denies", "assert_runs")
 _SUFFIXES = (".hooktest.yaml", ".hooktest.yml")
@@ -32,9 +32,9 @@ _FOLDER = ".billhook"
 def __getattr__(name: str) -> Any:
     if name not in _ASSERTS:
         raise AttributeError(f"module 'billhook.pytest' has no attribute {name!r}")
-    from billhook.config import asserts
+    from billhook.testing import expectations
 
-    return getattr(asserts, name)
+    return getattr(expectations, name)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -103,12 +103,12 @@ _OPEN = pytest.StashKey[tuple[ExitStack, "dict[str, CaseRunner]"]]()
 
 def _runner(config: pytest.Config, folder: Path) -> "CaseRunner":
     """The runner of the project that a folder is in."""
-    from billhook.config import case_runner
+    from billhook.testing import runner
 
     stack, runners = config.stash.setdefault(_OPEN, (ExitStack(), {}))
     if str(folder) not in runners:
-        scratch = stack.enter_context(case_runner.scratch_folder())
-        runners[str(folder)] = case_runner.make_runner(case_runner.suite(cwd=str(folder)), scratch)
+        scratch = stack.enter_context(runner.scratch_folder())
+        runners[str(folder)] = runner.make_runner(runner.suite(cwd=str(folder)), scratch)
     return runners[str(folder)]
 
 
@@ -134,6 +134,6 @@ def fire(billhook_engine: "Engine") -> "Callable[..., Verdict]":
     """Fires a call at `billhook_engine`: a shell command, a call as in `tests:`, or an event. Returns the verdict."""
     from functools import partial
 
-    from billhook.config.asserts import fire_call
+    from billhook.testing.expectations import fire_call
 
     return partial(fire_call, billhook_engine)

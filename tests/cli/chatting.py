@@ -32,7 +32,7 @@ class Chatting:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=place.env(TERM="xterm", **changes),
+            env=place.env(**{"TERM": "xterm", "COLUMNS": "200", **changes}),
             cwd=place.project,
             start_new_session=True,
         )

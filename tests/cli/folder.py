@@ -6,7 +6,7 @@ from typing import Any
 
 from billhook.config import load_config
 from billhook.config.trust import approve_entry
-from cli.terminal import Ended, billhook, environment
+from cli.terminal import Ended, billhook, environment, on_terminal
 
 
 class Folder:
@@ -45,6 +45,13 @@ class Folder:
     def screen(self, *arguments: str, **options: Any) -> str:
         """The screen, with a fixed name for the temporary folder."""
         return self.billhook(*arguments, **options).screen.replace(str(self.home), "/home/me")
+
+    def on_terminal(self, *arguments: str, **changes: Any) -> str:
+        """The same on a terminal, without colours unless `changes` ask for them."""
+        env: dict[str, str | None] = {**self.environment(), "NO_COLOR": "1"}
+        return on_terminal(*arguments, cwd=self.project, **{**env, **changes}).screen.replace(
+            str(self.home), "/home/me"
+        )
 
     def lines(self, *arguments: str) -> list[dict[str, Any]]:
         """One JSON object per line."""

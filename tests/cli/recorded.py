@@ -3,12 +3,11 @@
 import io
 import json
 import os
-import pty
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from billhook.store.files import log_folder
 from billhook.store.log.eventlog import open_log
 from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
-from cli.terminal import PROGRAM, Ended, billhook, environment
+from cli.terminal import PROGRAM, Ended, billhook, environment, on_terminal
 
 ONE, TWO = "7c9e6679-7425-40de-944b-e07fc1f90ae7", "7c9e0000-aaaa-40de-944b-000000000002"
 
@@ -123,18 +122,9 @@ class Recorded:
 
     def on_terminal(self, *arguments: str, **changes: str | None) -> Ended:
         """The same on a terminal of 100 columns."""
-        ours, theirs = pty.openpty()
-        env = self.environment(**{"TERM": "xterm-256color", "COLUMNS": "100", **changes})
-        process = subprocess.Popen(
-            [PROGRAM, "events", *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=self.project
-        )
-        os.close(theirs)
-        seen = b""
-        with suppress(OSError):  # EIO: the other end is closed
-            while chunk := os.read(ours, 65536):
-                seen += chunk
-        os.close(ours)
-        return Ended(process.wait(60), self.plain(seen.decode().replace("\r\n", "\n")), "")
+        env: dict[str, Any] = {**self.environment(), "COLUMNS": "100", **changes}
+        ended = on_terminal("events", *arguments, cwd=self.project, **env)
+        return ended._replace(out=self.plain(ended.out))
 
     def following(self, *arguments: str) -> "subprocess.Popen[bytes]":
         """`billhook events --follow`, running."""

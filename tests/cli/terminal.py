@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -68,13 +69,13 @@ def billhook(
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode("utf-8", "replace"))
 
 
-def on_terminal(*arguments: str, **changes: str | None) -> Ended:
-    """Run billhook on a pseudo-terminal."""
-    changes = {"TERM": "xterm-256color", **changes}
+def on_terminal(*arguments: str, cwd: Path | None = None, window: int = 0, **changes: str | None) -> Ended:
+    """Run billhook on a pseudo-terminal; `window`: its columns, as a terminal emulator sets them."""
+    env = environment(**{"TERM": "xterm-256color", **changes, **({"COLUMNS": None} if window else {})})
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**changes)
-    )
+    if window:
+        termios.tcsetwinsize(theirs, (24, window))
+    process = subprocess.Popen([PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd)
     os.close(theirs)
     seen = b""
     with suppress(OSError):  # EIO: the other end is closed

@@ -203,7 +203,8 @@ PreToolUse
      on_failure allow   own   ~/.config/billhook/hooks.yaml:6
    6 guard           ./guard.sh
      gate   own   ~/.config/billhook/hooks.yaml:9
-   7 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind...
+   7 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind
+                     the tests"}}'
      on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    8 never           deny: Not here
      if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24
@@ -229,7 +230,8 @@ PreToolUse (BeforeTool)
      on_failure allow   own   ~/.config/billhook/hooks.yaml:6
    3 guard           ./guard.sh
      gate   own   ~/.config/billhook/hooks.yaml:9
-   4 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind...
+   4 teach           echo '{"hookSpecificOutput": {"additionalContext": "mind
+                     the tests"}}'
      on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    5 never           deny: Not here
      if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24

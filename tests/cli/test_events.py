@@ -58,10 +58,10 @@ def test_one_session(night: Recorded) -> None:
     """Its name and id are above the table, not in every row."""
     assert night.screen(".", "--human") == snapshot("""\
 session 7c9e0000-aaaa-40de-944b-000000000002
-NR  TIME      TURN  EVENT         WHAT                         DECISION       MS
+NR  TIME      TURN  EVENT         WHAT                   DECISION       MS
 2026-03-01
-10  21:10:00     1  SessionStart  startup                      none          1.5
-11  21:11:00     3  PreToolUse    Write notes/日本語.md        none          1.5
+10  21:10:00     1  SessionStart  startup                none          1.5
+11  21:11:00     3  PreToolUse    Write notes/日本語.md  none          1.5
 -- stderr
 
 2 of 11 records
@@ -141,8 +141,8 @@ Commands (`billhook events COMMAND --help` has details):
     billhook events search "turn-tracker"
     billhook events --follow
 
-  Exit code: 0 also if nothing matches and if Ctrl-C ends --follow,
-  1 findings of `verify`, 2 usage or a log that can't be read.
+  Exit code: 0 also if nothing matches and if Ctrl-C ends --follow, 1 findings
+  of `verify`, 2 usage or a log that can't be read.
 -- exit 0
 """)
 

@@ -154,9 +154,9 @@ id        000005ababababababababababababab
 log       record 5 of ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
 hooks that ran
-  turn-tracker  no objection          N.N ms
+  turn-tracker  no objection         N.N ms
                 {"turnId":"7c9e6679-7425-40de-944b-e07fc1f90ae7:1","sequence":1}
-  no-force      deny                  N.N ms  .billhook/hooks.yaml:8
+  no-force      deny                 N.N ms  .billhook/hooks.yaml:8
                 no force pushes
 
 skipped hooks
@@ -203,10 +203,10 @@ id        000006ababababababababababababab
 log       record 6 of ~/.claude/hooks/-home-me-shop/hooks.jsonl
 
 hooks that ran
-  guard  failed                N.N ms
+  guard  failed               N.N ms
          exit code 1: jq: not found
          the event continued without its answer (on_failure: allow)
-  slow   timed out             N.N ms
+  slow   timed out            N.N ms
          no answer within 5 s
          the event continued without its answer (on_failure: allow)
 

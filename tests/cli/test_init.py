@@ -26,10 +26,13 @@ def test_first_screen(place: Place) -> None:
     """In an empty folder."""
     assert place.alone("init").screen == snapshot("""\
 wrote .billhook/hooks.yaml and approved its hooks
-  protect-env          deny: Agents must not change .env files. Tell the user...
+  protect-env          deny: Agents must not change .env files. Tell the user
+                       what to change instead.
   push-needs-a-person  ask: Push to a remote?
-  tool-log             echo "$(date -u +%FT%TZ) $(cat)" >> .billhook/tool-cal...
-  house-rules          inject: Do not change .env files and do not push. Tell...
+  tool-log             echo "$(date -u +%FT%TZ) $(cat)" >>
+                       .billhook/tool-calls.log
+  house-rules          inject: Do not change .env files and do not push. Tell
+                       the user what is ready instead.
 
 try it: this command would be denied
   billhook explain 'echo DEBUG=1 >> .env'
@@ -117,10 +120,13 @@ def test_existing_files_are_named(place: Place) -> None:
     ended = place.alone("init")
     assert ended.screen.split("try it")[0] == snapshot("""\
 wrote .billhook/hooks.yaml and approved its hooks
-  protect-env          deny: Agents must not change .env files. Tell the user...
+  protect-env          deny: Agents must not change .env files. Tell the user
+                       what to change instead.
   push-needs-a-person  ask: Push to a remote?
-  tool-log             echo "$(date -u +%FT%TZ) $(cat)" >> .billhook/tool-cal...
-  house-rules          inject: Do not change .env files and do not push. Tell...
+  tool-log             echo "$(date -u +%FT%TZ) $(cat)" >>
+                       .billhook/tool-calls.log
+  house-rules          inject: Do not change .env files and do not push. Tell
+                       the user what is ready instead.
 
 other hook files that are in use here
   ~/.config/billhook/hooks.yaml  1 hook (yours)

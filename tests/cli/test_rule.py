@@ -26,28 +26,22 @@ def test_one_code() -> None:
     assert billhook("check", "--explain", "bh302").screen == snapshot("""\
 BH302 An MCP server without its tools
 
-`mcp__memory` is read as a plain name, and no tool has that name: the tools of the server are called `mcp__memory__...`.
-The same goes for `mcp__` alone.
+`mcp__memory` is read as a plain name, and no tool has that name: the tools of
+the server are called `mcp__memory__...`. The same goes for `mcp__` alone.
 
 Bad, `hooks.yaml`:
-
-```yaml
-hooks:
-  h:
-    events: PostToolUse
-    match: mcp__memory
-    run: 'true'
-```
+    hooks:
+      h:
+        events: PostToolUse
+        match: mcp__memory
+        run: 'true'
 
 Fixed, `hooks.yaml`:
-
-```yaml
-hooks:
-  h:
-    events: PostToolUse
-    match: mcp__memory__.*
-    run: 'true'
-```
+    hooks:
+      h:
+        events: PostToolUse
+        match: mcp__memory__.*
+        run: 'true'
 -- exit 0
 """)
 

@@ -1,6 +1,7 @@
 """What people see: whole screens, exit code included."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -429,7 +430,7 @@ reason    blocked by a PreToolUse hook
 
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "TERM=dumb"])
-def test_no_colours(changes: dict[str, str | None]) -> None:
+def test_no_colours(changes: dict[str, Any]) -> None:
     """No colour where it is not wanted."""
     ended = on_terminal("fire", "PreToolUse", "--tool", "bash", "--run", "exit 2", **changes)
     assert ended.code == 1

@@ -10,11 +10,11 @@ import pytest
 from billhook import Answer, Decision, Hook, PreToolUse, Verdict, inject, keep_going, notify, rewrite, stop
 from billhook.cli.screen import _word, word_of
 from billhook.config.config import kept
-from billhook.config.explain import Past, look_back
 from billhook.config.history import log_of
 from billhook.core.events import parse
 from billhook.store.files import log_folder
 from billhook.store.log.record import OutcomeRecord
+from billhook.testing.past import Past, look_back
 from config.project import Project
 
 OWN = "~/.config/billhook/hooks.yaml"

@@ -170,7 +170,7 @@ def test_codex(me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
         ("Bash", "sleep 9"),
         ("apply_patch", "*** Begin Patch"),
         ("web_search", "words"),
-        ("write_stdin", "session_id=1, chars='x'"),
+        ("write_stdin", '{"session_id":1,"chars":"x"}'),
     ]
     assert "Codex runs no hooks for write_stdin" in found.reasons
     assert "it runs on the model provider's servers, where no hook runs" in found.reasons

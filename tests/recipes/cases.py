@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from billhook.config import load_config
-from billhook.config.cases import differences, event_of
+from billhook.config.cases import event_of
 from billhook.core.answers import Verdict
 from billhook.core.events import Event, parse
+from billhook.testing.expectations import differences
 
 
 class Scratch:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from billhook.config import edit_yaml
-from billhook.config.cases import outcome_of as outcome
-from billhook.config.cases import ran
 from billhook.config.recipes import shipped
+from billhook.testing.expectations import outcome_of as outcome
+from billhook.testing.expectations import ran
 from recipes.cases import Scratch
 
 RECIPES = {one.name: one for one in shipped()}

@@ -12,9 +12,10 @@ from billhook.agents import AGENTS, dialect
 from billhook.agents.base import CAPABILITIES
 from billhook.cli.check import hosted
 from billhook.config import edit_yaml, load_config
-from billhook.config.cases import event_of, ran
+from billhook.config.cases import event_of
 from billhook.config.recipes import Recipe, plain, shipped
 from billhook.core.events import Event
+from billhook.testing.expectations import ran
 from cli.terminal import billhook, environment
 from dialects.clients_as_measured import CLIENTS
 from dialects.test_agents_grid import SENT

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from billhook.config import edit_yaml, load_config
-from billhook.config.cases import outcome_of as outcome
 from billhook.config.lint import is_note, lint
 from billhook.config.recipes import shipped
+from billhook.testing.expectations import outcome_of as outcome
 from recipes.cases import Scratch
 
 RECIPES = {one.name: one for one in shipped()}

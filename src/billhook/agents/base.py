@@ -356,7 +356,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     why_no_http: str = "it has no HTTP hooks"
     event_argument: bool = False  # whether the entry must contain the event's name, because the payload doesn't
     system_message: bool = False  # whether it shows a `systemMessage` to the user
-    parallel: bool = True  # whether it runs the hooks of one event at once
+    parallel: bool = False  # whether it starts the hooks of one event at the same time, as far as that is known
 
     @property
     def unit_per_second(self) -> int:

@@ -138,5 +138,6 @@ AGENT: Final = base.Agent(
     http=True,
     no_http=frozenset({"SessionStart", "Setup"}),
     system_message=True,
+    parallel=True,
 )
 AGENTS = {"claude": AGENT}

@@ -16,7 +16,7 @@ from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import at_terminal, flag, option, refuse_agents, refuse_programs
 from billhook.cli.screen import filled, hint, name_lines, report, say, shown_path
-from billhook.cli.trust import typed
+from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources
 from billhook.config.config import Entry
 from billhook.config.lint import is_note, lint
@@ -69,7 +69,8 @@ def verb(
     given = _given(settings, chosen)
     if printing:
         texts = ["\n".join(_text(one, given)) for one in chosen]
-        report(as_json, texts, *({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True)))
+        data = ({**_data(one), "text": text} for one, text in zip(chosen, texts, strict=True))
+        report(as_json, texts, *data, whole=True)
         return 0
     if not names or (any(map(os.path.isdir, names)) and not as_json):
         found = chosen or recipes.shipped()
@@ -203,7 +204,7 @@ class RecipeFile:
         if self.as_json or not at_terminal():
             hint("nothing was changed: run it in a terminal of your own; `billhook add NAME --print` only prints")
             return False
-        return typed(f"{question} [y/N] ") in ("y", "yes")
+        return agreed(question)
 
     def write(self, after: bytes | None) -> None:
         """Write the file, or remove it. Raises UsageError if it has changed since it was read."""
@@ -293,7 +294,7 @@ def _remove(change: RecipeFile, recipe: Recipe) -> int:
     except LookupError:  # it was edited
         after = edit_yaml.without_hooks(change.before, str(change.path), names)
     if not change.as_json:
-        say("\n".join(diff(FileChange(change.shown, str(change.path), change.before, after))))
+        say("\n".join(diff(FileChange(change.shown, str(change.path), change.before, after))), whole=True)
     if not change.agreed(f"remove this from {change.shown}?"):
         return 1
     _revoke(change, there, after)

@@ -21,7 +21,6 @@ Add one line to the profile of your shell, then open a new shell:
   zsh   ~/.zshrc, after compinit    eval "$(billhook completion zsh)"
   fish  ~/.config/fish/config.fish  billhook completion fish | source
 
-\b
 Exit code: 0 printed, 2 unknown shell.""",
 )
 @click.argument("shell", metavar="bash|zsh|fish", shell_complete=complete_among(SHELLS))
@@ -35,5 +34,5 @@ def verb(shell: str) -> int:
     found = get_completion_class(shell) if shell in SHELLS else None
     if found is None:
         raise UsageError(f"no completion for `{shell}`", hint=suggest(shell, SHELLS))
-    say(found(billhook, {}, "billhook", VARIABLE).source().rstrip("\n"))
+    say(found(billhook, {}, "billhook", VARIABLE).source().rstrip("\n"), whole=True)
     return 0

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from billhook import __version__
-from billhook.cli.screen import error_text, note, report, say, say_json
+from billhook.cli.screen import beside, error_text, note, report, say, say_json
 from billhook.cli.times import ago, shown_time
 from billhook.core.errors import UsageError
 from billhook.core.text import suggest
@@ -212,7 +212,8 @@ def status(as_json: bool) -> int:
         return 1
     rows = list(_rows(found)) if found is not None else []
     width = max((len(name) for name, _ in rows), default=0)
-    lines = [f"{name:<{width}}  {text}" for name, text in rows] or ["the daemon is not running"]
+    lines = [line for name, text in rows for line in beside(f"{name:<{width}}  ", text)]
+    lines = lines or ["the daemon is not running"]
     report(as_json, lines, _as_data(found))
     return 0 if found is not None else 1
 

@@ -123,9 +123,10 @@ LIFECYCLE: Final = (
 PROMPT: Final = "Write a greeting, remove the old program, and test everything."
 _MODEL: Final = "../turns.yaml"
 _BUDGET: Final = 1500  # tokens: one long file exceeds it, so that the conversation is compacted
-_HEAD: Final = """\
-An agent works in a scratch folder. Its text comes from a script, so it needs no
-API key. Its tools, the hooks and the log are real."""
+_HEAD: Final = (
+    "An agent works in a scratch folder. Its text comes from a script, so it needs no API key. "
+    "Its tools, the hooks and the log are real."
+)
 
 
 @click.command(
@@ -175,7 +176,8 @@ async def _session(made: DemoFolder, as_json: bool) -> tuple[TurnEnded, int]:
     interrupts = Interrupts(screen.interrupted)
     interrupts.catch()
     if not as_json:
-        say(f"{_HEAD}\n\n{click.style(f'> {PROMPT}', bold=True)}")
+        say("\n".join(filled(_HEAD, 0)))
+        say(f"\n{click.style(f'> {PROMPT}', bold=True)}")
     ended = TurnEnded("interrupted", "")
     try:
         ended = await _run(config, in_loop(show), interrupts)

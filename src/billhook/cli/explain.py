@@ -18,16 +18,18 @@ from billhook.cli.fire import build_event
 from billhook.cli.list import facts_of, failure_rule
 from billhook.cli.options import complete_among, config_option, event_named, flag, loaded, tool_options
 from billhook.cli.times import ago, shown_time
-from billhook.config import explain, loader, replay
+from billhook.config import explain, loader
 from billhook.config.config import Config, as_data, kept
 from billhook.config.override import pause_of
 from billhook.core import strictjson, tools
 from billhook.core.answers import Answer, Decision
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
-from billhook.core.text import counted, nearest, one_line, suggest
+from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
 from billhook.store.log.record import OutcomeRecord
+from billhook.testing.judge import Judges
+from billhook.testing.past import Considered, Judgement, Past, event_of, judged_then, look_back
 
 _INDENT = 5
 _MOST_EFFECTS = 10
@@ -122,6 +124,7 @@ def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
         "tool": getattr(found.event, "tool_name", None),
         "effects": [_effect_data(effect) for effect in found.effects],
         "hooks": [_hook_data(one) for one in shown],
+        "waves": found.waves,
         "other_events": [one.row.name for one in found.others if not one.silent],
         "verdict": outlook_data(found.outlook),
     }
@@ -152,7 +155,7 @@ def _hook_data(one: explain.Explained) -> dict[str, Any]:
 
 
 def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
-    yield click.style(heading(found.event), bold=True)
+    yield from _title(heading(found.event))
     yield from _effects(found.effects)
     deciding = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(deciding, 1):
@@ -185,6 +188,14 @@ def _dimmed(text: str) -> Iterator[str]:
     return (click.style(line, dim=True) for line in screen.filled(text, 0))
 
 
+def _bold(text: str) -> Iterator[str]:
+    return (click.style(line, bold=True) for line in screen.filled(text, 0))
+
+
+def _title(text: str) -> Iterator[str]:
+    return (click.style(line, bold=True) for line in screen.few(screen.hanging(text, 0), 2))
+
+
 def _effects(effects: Sequence[Effect]) -> Iterator[str]:
     """What the call would do, and which part of it does each of these."""
     if not effects:
@@ -198,9 +209,7 @@ def _effects(effects: Sequence[Effect]) -> Iterator[str]:
         unsure = f", not certain{f': {effect.why}' if effect.why else ''}" if not effect.certain else ""
         about = f"{effect.shown} " if effect.shown else ""
         text = f"{about}by `{effect.cause or ' '.join(effect.via)}`{via}{unsure}"
-        first, *rest = screen.filled(text, column + 7)
-        yield f"     {cell:<{column}}  {first.lstrip()}"
-        yield from rest
+        yield from screen.beside(f"     {cell:<{column}}  ", text, below=9)
     if len(effects) > _MOST_EFFECTS:
         yield f"     and {len(effects) - _MOST_EFFECTS} more (--json shows all)"
 
@@ -212,10 +221,9 @@ def _effect_data(effect: Effect) -> dict[str, Any]:
 def heading(event: Event) -> str:
     """The event in one line: what it is about."""
     tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
-    about = tools.command_of(tool, given) if tool else event.target
-    about = about or (tools.path_of(tool, given) if tool else None)
+    about = tools.subject_of(tool, given) if tool else event.target
     head = f"{event.hook_event_name} {tool}".strip()
-    return one_line(f"{head}: {about}" if about else head, screen.width())
+    return f"{head}: {about}" if about else head
 
 
 def _hook(one: explain.Explained, place: int) -> Iterator[str]:
@@ -225,7 +233,7 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
     yield from _headed(number, one.row.name, word, colour, one.reasons[0].why if one.reasons else "")
     yield from _reasons(one)
     if one.row.layer != "built-in" and one.answer is None:
-        yield " " * _INDENT + one_line(one.row.what, screen.width() - _INDENT)
+        yield from screen.hanging(one.row.what, _INDENT)
     if one.answer is not None:
         label = "would answer" if one.row.shadow else "answer"
         yield from screen.hanging(f"{label}: {_answer(one.answer)}", _INDENT)
@@ -236,16 +244,9 @@ def _hook(one: explain.Explained, place: int) -> Iterator[str]:
 
 def _headed(number: str, name: str, word: str, colour: str, why: str) -> Iterator[str]:
     """`-  scan  skipped: REASON`; a long reason continues on the next line."""
-    name = one_line(name, screen.width() - 20)
-    head = f"  {number:<2} {click.style(name, fg='cyan')}  {click.style(word, fg=colour)}"
-    if not why:
-        yield head
-        return
-    # A word of the same length in place of the heading, which contains blanks and colours.
-    blank = "x" * (len(f"{name}  {word}"))
-    first, *rest = screen.hanging(f"{blank}: {why}", _INDENT)
-    yield head + first[_INDENT + len(blank) :]
-    yield from rest
+    head = f"  {number:<2} {click.style(screen.shown_name(name), fg='cyan')}  {click.style(word, fg=colour)}"
+    text = visible(screen.with_shown_paths(" ".join(why.split())))
+    yield from screen.wrapped(f"{head}: {text}" if why else head, screen.width(), _INDENT + 2)
 
 
 def _reasons(one: explain.Explained) -> Iterator[str]:
@@ -280,7 +281,7 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
     if pause := pause_of(loaded(())):
         yield from screen.filled(f"{pause}: until then, objections don't count", 0)
     outlook = found.outlook
-    yield from (click.style(line, bold=True) for line in screen.filled(verdict_line(outlook, found.event), 0))
+    yield from _bold(verdict_line(outlook, found.event))
     if outlook.decision is Decision.DENY:
         return
     if outlook.gates:
@@ -289,6 +290,10 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
         yield from screen.filled(f"not blocked if any of these fails: {', '.join(outlook.fail_open)}", 0)
     if found.parallel and len(outlook.open) > 1:
         yield from screen.filled("hooks that don't depend on each other run in parallel (parallelExecution)", 0)
+    for wave in found.waves if not found.parallel else ():
+        if len(wave) > 1:
+            text = f"these start at the same time, as their agent would start them: {', '.join(wave)}"
+            yield from screen.filled(text, 0)
 
 
 def verdict_line(outlook: explain.Outlook, event: Event) -> str:
@@ -328,13 +333,13 @@ def explain_record(digits: str, configs: Sequence[str], *, as_json: bool) -> boo
     record, _ = whole(*match)
     if record.project and record.project != config.project:
         config = loader.load_for_cwd(record.cwd or record.project, [os.path.abspath(file) for file in configs])
-    past = explain.look_back(record, kept(Path(config.root), record.config))
-    today = replay.Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).alone(record)
+    past = look_back(record, kept(Path(config.root), record.config))
+    today = Judges(files=[os.path.abspath(file) for file in configs]).of(record.cwd, record.host).alone(record)
     screen.report(as_json, _past_screen(past, today), _past_data(past, today))
     return True
 
 
-def _past_data(past: explain.Past, today: replay.Judgement) -> dict[str, Any]:
+def _past_data(past: Past, today: Judgement) -> dict[str, Any]:
     record, names = past.record, "name standing why? decided own said then"
     about = "id seq time event tool input session_id session_name turn_id cwd project host decision reason"
     return {
@@ -352,10 +357,9 @@ def _past_data(past: explain.Past, today: replay.Judgement) -> dict[str, Any]:
     }
 
 
-def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
-    event, record = explain.event_of(past.record), past.record
-    title = heading(event) if event is not None else one_line(f"{record.event} {record.tool or ''}", screen.width())
-    yield click.style(title, bold=True)
+def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
+    event, record = event_of(past.record), past.record
+    yield from _title(heading(event) if event is not None else f"{record.event} {record.tool or ''}")
     session, turn = record.session_name or record.session_id[:36], record.turn_id.rpartition(":")[2]
     about = {"record": record.id, "session": session, "turn": turn, "called by": record.host}
     known = [f"{label} {text}" for label, text in about.items() if text]
@@ -375,7 +379,7 @@ def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
         names = ", ".join(f"{name} ({outcome.duration_ms:.1f} ms)" for name, outcome in silent.items())
         yield from _dimmed(f"built-ins with no objection: {names}")
     yield ""
-    yield from (click.style(line, bold=True) for line in screen.filled(f"verdict: {_decision(past)}", 0))
+    yield from _bold(f"verdict: {_decision(past)}")
     yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
     if record.failed_open and record.judged:
         yield f"{counted(record.failed_open, 'hook')} failed open"
@@ -383,11 +387,11 @@ def _past_screen(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
     yield from _today(past, today)
 
 
-def _silent(one: explain.Considered) -> bool:
+def _silent(one: Considered) -> bool:
     return one.said is not None and one.said.source == "built-in" and screen.word_of(one.said) == "no objection"
 
 
-def _considered(one: explain.Considered, place: int) -> Iterator[str]:
+def _considered(one: Considered, place: int) -> Iterator[str]:
     if one.said is None:
         yield from _headed("-", one.name, "skipped", "yellow", one.why)
     else:
@@ -403,10 +407,10 @@ def _considered(one: explain.Considered, place: int) -> Iterator[str]:
         yield from screen.facts(["a hook of the calling program"], _INDENT)
 
 
-def _ran(one: explain.Considered, outcome: OutcomeRecord, place: int) -> str:
+def _ran(one: Considered, outcome: OutcomeRecord, place: int) -> str:
     word = screen.word_of(outcome)
     colour = _COLOURS.get(word, "green") if outcome.status == "ok" else "yellow"
-    name = click.style(one_line(one.name, screen.width() - 40), fg="cyan")
+    name = click.style(screen.shown_name(one.name), fg="cyan")
     decided = click.style("  decided", bold=True) if one.decided else ""
     return f"  {place:<2} {name}  {click.style(word, fg=colour)}  {outcome.duration_ms:.1f} ms{decided}"
 
@@ -421,7 +425,7 @@ def _details(outcome: OutcomeRecord) -> Iterator[str | None]:
     yield "failed open: the event continued without its answer" if outcome.failed_open else None
 
 
-def _decision(past: explain.Past) -> str:
+def _decision(past: Past) -> str:
     record = past.record
     if not record.judged:
         did = "the event continued" if record.decision == "none" else f"the answer was {record.decision}"
@@ -432,10 +436,10 @@ def _decision(past: explain.Past) -> str:
     return f"{what}{by}{did}, after {record.duration_ms:.1f} ms"
 
 
-def _today(past: explain.Past, today: replay.Judgement) -> Iterator[str]:
+def _today(past: Past, today: Judgement) -> Iterator[str]:
     """What the rules of today would decide: `billhook replay` for one event."""
     yield click.style("Today", bold=True)
-    same = " (the same)" if today.word == replay.judged_then(past.record).word else ""
+    same = " (the same)" if today.word == judged_then(past.record).word else ""
     by = f", by {', '.join(today.by)}" if today.by else ""
     lines = [] if today.open else [f"verdict: {today.word.replace('_', ' ')}{by}{same}"]
     lines += [f"reason: {today.reason}"] if today.reason and not same and not today.open else []

@@ -368,7 +368,7 @@ def _unmet(verdict: Verdict, config: "Config", event: Event) -> dict[str, str]:
 
 def _show(verdict: Verdict, engine: Engine, config: "Config | None", reasons: dict[str, str], *, as_json: bool) -> None:
     if as_json:
-        say(verdict.to_json())
+        say(verdict.to_json(), whole=True)
         return
     titles = dict(zip(engine.plan.names, (hook.title for hook in engine.hooks), strict=True))
     say(verdict_text(verdict, titles, reasons))

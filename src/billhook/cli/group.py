@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from billhook import __version__
 from billhook.cli.main import GROUPS, HIDDEN, VERBS
-from billhook.cli.screen import error_text, hint, not_written, say
+from billhook.cli.screen import error_text, fitted, hint, not_written, say, width
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import suggest
 
@@ -93,8 +93,7 @@ class Verbs(LazyCommands):
         "uninstall": "install",
         "remove": "add",
         "promote": "shadow",
-        "allow-once": "allow_once",
-        "resume": "pause",
+        **dict.fromkeys(("allow-once", "pause", "resume"), "override"),
     }
 
     def resolve_command(
@@ -151,8 +150,16 @@ def billhook(ctx: click.Context, as_json: bool) -> int | None:
     return None
 
 
+class FittedHelp(click.HelpFormatter):
+    """Help whose examples fit the terminal, too: click does not break them."""
+
+    def getvalue(self) -> str:
+        return fitted(super().getvalue(), width())
+
+
 def run() -> None:
     """Run the verb of the command line, and exit."""
+    click.Context.formatter_class = FittedHelp
     try:
         code = billhook.main(standalone_mode=False)
         if sys.stdout is not None:

@@ -35,7 +35,6 @@ Examples:
   billhook init
   {_TRY}
 
-\b
 Exit code: 0 written; 1 the file exists, nothing was changed;
 2 the file can't be written.""",
 )

@@ -1,7 +1,6 @@
 """`billhook list`: all hooks in the order in which they run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,23 @@ import click
 
 from billhook.agents import AGENTS
 from billhook.cli.options import checked_event, config_option, flag, loaded, option
-from billhook.cli.screen import facts, filled, first_problem, hint, noting, picked, say, say_json, shown_path, width
+from billhook.cli.screen import (
+    beside,
+    cut,
+    facts,
+    few,
+    filled,
+    first_problem,
+    hint,
+    name_column,
+    noting,
+    picked,
+    say,
+    say_json,
+    shown_name,
+    shown_path,
+    width,
+)
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
@@ -84,11 +99,13 @@ def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     if plugins:
         yield ""
         yield click.style("Hooks of Claude Code plugins, run by Claude Code itself", bold=True)
-    column = min(_LONGEST_NAME, max((len(one.declared.name) for one in plugins), default=0))
+    column = _column(one.declared.name for one in plugins)
     for one in plugins:
         declared = one.declared
         about = facts_of(picked(declared, "events match"), "events match")
-        yield from _dimmed(declared.name, declared.does, [*about, one.plugin, shown_path(declared.place)], column)
+        yield from _dimmed(
+            shown_name(declared.name), declared.does, [*about, one.plugin, shown_path(declared.place)], column
+        )
 
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
@@ -158,7 +175,7 @@ def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
 def _screen(
     found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
 ) -> Iterator[str]:
-    column = min(_LONGEST_NAME, max((len(row.name) for row in found), default=0))
+    column = _column(row.name for row in found)
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
     for place, (title, rows_) in enumerate(groups):
         yield from ("",) if place else ()
@@ -166,10 +183,9 @@ def _screen(
         for number, row in enumerate(rows_, 1):
             idle = row.effect == "nothing" or _never_fires(row, agent)
             if row.state == "elsewhere":
-                yield from _dimmed(row.name, row.what, [*facts_of(row, "events source"), row.why], column)
+                yield from _dimmed(shown_name(row.name), row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
-            lines = _hook(row, None if idle else number, column, fired)
-            yield from islice(lines, 1) if title == _OBSERVERS else lines
+            yield from _hook(row, None if idle else number, column, fired, brief=title == _OBSERVERS)
     if not groups:
         yield f"no hook listens for {wanted}"
 
@@ -200,15 +216,30 @@ def _called(event: str, agent: "Agent | None") -> str:
     return event if own == event else f"{event} ({own})"
 
 
+def _column(names: Iterable[str]) -> int:
+    """The width of a column of names. Longer ones have a separate line."""
+    return min(_LONGEST_NAME, name_column(names, 7))
+
+
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
     """A hook that the agent runs itself."""
-    lines = [f"   - {one_line(name, column):<{column}}  {one_line(what, width() - column - 7)}", *facts(about, _INDENT)]
+    lines = (*_headed("   - ", name, what, column), *facts(about, _INDENT))
     yield from (click.style(line, dim=True) for line in lines)
 
 
-def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None) -> Iterator[str]:
-    name = click.style(f"{one_line(row.name, column):<{column}}", fg="cyan")
-    yield f"  {number or '-':>2} {name}  {one_line(row.what, width() - column - 7)}".rstrip()
+def _headed(number: str, name: str, what: str, column: int) -> list[str]:
+    """The name of a hook, and at most three lines of what it does. Long paths are cut in the middle."""
+    head = f"{number}{name}{' ' * (column - len(click.unstyle(name)))}  "
+    most = column + 7
+    above = len(click.unstyle(head)) > most
+    short = " ".join(cut(word, width() - (_INDENT if above else most)) for word in what.split())
+    return few(beside(head, short, below=_INDENT, most=most), 3 + above)
+
+
+def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None, *, brief: bool) -> Iterator[str]:
+    yield from _headed(f"  {number or '-':>2} ", click.style(shown_name(row.name), fg="cyan"), row.what, column)
+    if brief:
+        return
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
     dialect, trust = ("dialect", "trust") if row.layer != "built-in" else ("", "")
     rule = "shadow" if row.shadow else "on_failure"
@@ -259,6 +290,4 @@ def _looked_in(config: Config) -> Iterator[str]:
     yield "looked in:"
     for layer, files in places:
         shown = [file for file in files if file in there or not file.endswith(".yml")]
-        first, *rest = filled(", ".join(shown_path(file) + there.get(file, "") for file in shown), 11)
-        yield f"  {layer:<9}{first.strip()}"
-        yield from rest
+        yield from beside(f"  {layer:<9}", ", ".join(shown_path(file) + there.get(file, "") for file in shown))

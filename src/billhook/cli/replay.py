@@ -1,9 +1,8 @@
 """`billhook replay`: what the rules would have decided about recorded events, or about the calls in transcripts."""
 
-import sys
-import time
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -14,15 +13,28 @@ from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptScan
 from billhook.cli import times
 from billhook.cli.events import query
+from billhook.cli.events.table import about
 from billhook.cli.options import choice, complete_among, flag, option, words
-from billhook.cli.screen import coloured, cut, filled, hint, picked, report, width, with_shown_paths
-from billhook.config import replay
-from billhook.core import tools
+from billhook.cli.screen import (
+    beside,
+    coloured,
+    cut,
+    filled,
+    hanging,
+    hint,
+    picked,
+    progress,
+    report,
+    width,
+    with_shown_paths,
+)
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
 from billhook.store.files import StoreError
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
+from billhook.testing import replay
+from billhook.testing.judge import Judges
 
 FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"
@@ -55,7 +67,6 @@ Examples:
   billhook replay --transcripts            what would have been stopped
   billhook replay --json | jq '.hooks[] | {hook, count}'
 
-\b
 Exit code: 0 no such difference, 1 something that was allowed would now be
 denied (--fail-on), 2 usage.""",
 )
@@ -89,15 +100,13 @@ def verb(
     if since and until and since > until:
         raise UsageError("--since is later than --until", hint="swap them")
     here = query.here()
-    judges = replay.Judges(
-        replay.rules_from(rules, here.project) if rules is not None else None, run_commands=run_commands
-    )
+    judges = Judges(replay.rules_from(rules, here.project) if rules is not None else None, run_commands=run_commands)
     if transcripts is None:
         ids = query.meant(sessions, here).get(here.project, frozenset()) if sessions else None
         begin = None if judges.of(here.project, "").remembers else since  # hooks may depend on earlier events
         wanted = Wanted(sessions=ids, project=here.project, since=begin, until=until)
-        with progress((reader := here.reader()).bytes) as tick:
-            found = replay.replay(_log_records(reader, wanted, tick), judges, since or "")
+        with progress("the log") as tick:
+            found = replay.replay(_log_records(here.reader(), wanted, tick), judges, since or "")
     else:
         first = since or times.written(datetime.now(UTC) - timedelta(days=_DAYS))
 
@@ -105,7 +114,7 @@ def verb(
             in_time = until is None or one.call.time <= until
             return in_time and (not sessions or one.call.session.startswith(sessions))
 
-        with progress(0) as tick:
+        with progress("calls") as tick:
             calls = _transcript_records(_agents(transcripts), here.project, first, wants, tick)
             found = replay.replay(calls, judges)
     view = ReplayScreen(
@@ -130,10 +139,12 @@ def _agents(text: str) -> list[Agent]:
 # -- the past
 
 
-def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int], None]) -> Iterator[Record]:
+def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int, int], None]) -> Iterator[Record]:
     """The records of the log, with their side files; without its input a record is unknown."""
+    done, total = 0, reader.bytes
     for entry in reader.forward(wanted):
-        tick(len(entry.line))
+        done += len(entry.line)
+        tick(done, total)
         record = entry.record
         with suppress(StoreError):
             record = reader.whole(record)
@@ -141,38 +152,22 @@ def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int], None])
 
 
 def _transcript_records(
-    agents: Iterable[Agent], project: str, since: str, wanted: Callable[[PastCall], bool], tick: Callable[[int], None]
+    agents: Iterable[Agent],
+    project: str,
+    since: str,
+    wanted: Callable[[PastCall], bool],
+    tick: Callable[[int, int], None],
 ) -> Iterator[Record]:
     """The calls in the transcripts of a project, each once, if its agent would have run hooks for it."""
     known: set[tuple[str, str]] = set()
+    number = itertools.count(1)
     for agent in agents:
         for one in TranscriptScan(agent, project, lambda folder: replay.project_of(folder) == project, since):
-            tick(1)
+            tick(next(number), 0)
             unhooked = one.came == "refused" or one.call.elsewhere or one.call.tool in agent.unhooked
             if not unhooked and one.key not in known and wanted(one):
                 known.add(one.key)
                 yield replay.record_of(one, agent, project)
-
-
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A line on a terminal that shows how much is done: in percent of `total`, or how many; nothing elsewhere."""
-    shown = sys.stderr is not None and sys.stderr.isatty()
-    done, last = 0, time.monotonic()
-
-    def tick(more: int) -> None:
-        nonlocal done, last
-        done += more
-        if shown and (now := time.monotonic()) - last > 0.1:
-            last = now
-            bar = f"[{'#' * (20 * done // total):<20}] {100 * done // total}%" if total else f"{done:,} calls"
-            click.echo(f"\r{bar}", err=True, nl=False)
-
-    try:
-        yield tick
-    finally:
-        if shown:
-            click.echo("\r\033[K", err=True, nl=False)
 
 
 # -- the screen
@@ -199,9 +194,7 @@ class ReplayScreen:
         if self.found.unknown:
             yield click.style("unknown", bold=True)
             for why, group in sorted(self.found.unknowns.items(), key=lambda one: -one[1].count):
-                first, *rest = filled(why, 10)
-                yield f"  {group.count:>6,}  {first.strip()}"
-                yield from (*rest, *self._examples(group))
+                yield from (*beside(f"  {group.count:>6,}  ", why), *self._examples(group))
             yield ""
         if self.unapproved:
             yield from filled(f"counted although they are not approved: {', '.join(self.unapproved)}", 0)
@@ -209,11 +202,15 @@ class ReplayScreen:
 
     def _examples(self, group: replay.Examples, *, reasons: bool = False) -> Iterator[str]:
         for one in group.first:
-            head, tail = f"    {times.shown_time(one.record.time)}  ", f"  {self._change(one.then.word, one.now.word)}"
-            call = cut(with_shown_paths(self._call(one.record)), max(20, width() - len(head) - len(tail)))
-            yield f"{head}{call}{coloured(tail, one.now.word) if reasons else ''}"
-            if reasons and one.now.reason:
-                yield f"      {cut(with_shown_paths(self._redacted(one.now.reason)), width() - 6)}"
+            head = f"    {times.shown_time(one.record.time)}  "
+            tail = f"  {self._change(one.then.word, one.now.word)}" if reasons else ""
+            call, room = with_shown_paths(self._call(one.record)), width() - len(head) - len(tail)
+            if room < 30:  # the call is below its time
+                yield f"{head}{coloured(tail.strip(), one.now.word)}".rstrip()
+                yield from hanging(cut(call, 2 * width()), 6)
+            else:
+                yield f"{head}{cut(call, room)}{coloured(tail, one.now.word)}"
+            yield from hanging(self._redacted(one.now.reason), 6) if reasons and one.now.reason else ()
 
     def _change(self, then: str, now: str) -> str:
         """`none -> deny`; of transcripts only what would be decided."""
@@ -237,7 +234,7 @@ class ReplayScreen:
 
     def _call(self, record: Record) -> str:
         head = record.tool if record.event == "PreToolUse" else f"{record.event} {record.tool or ''}".strip()
-        return f"{head}: {about}" if (about := shown_call(record)) else head or ""
+        return f"{head}: {call}" if (call := shown_call(record)) else head or ""
 
     def data(self) -> dict[str, Any]:
         found = self.found
@@ -279,13 +276,7 @@ def shown_call(record: Record) -> str:
     """What an event is about, in one line, without secrets: transcripts contain them."""
     from billhook.store.redaction import Redactor
 
-    tool, given = record.tool or "", record.input
-    about = tools.command_of(tool, given) or tools.path_of(tool, given) if tool else None
-    if about is None and isinstance(given, dict):
-        words = (given[key] for key in _TELLING if isinstance(given.get(key), str))
-        about = next(words, "") or ", ".join(f"{key}={value!r:.60}" for key, value in list(given.items())[:4])
-    return Redactor().text(about or "")[:_LONGEST]
+    return Redactor().text(about(record))[:_LONGEST]
 
 
-_TELLING: Final = ("url", "query", "pattern", "input", "prompt")
 _LONGEST: Final = 300

@@ -4,9 +4,12 @@ import errno
 import os
 import re
 import shutil
+import sys
+import time
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,32 +32,92 @@ if TYPE_CHECKING:
 _WIDEST = 120
 _LONGEST = 1000  # characters of one text: paths are shown whole, but no text fills the screen
 _GAP = "   "
+_PARTS = re.compile(r"(\s*)(\S+)")
+_VERBATIM = re.compile(r"\s*\| |\s+(?:billhook|cd|export|git|rm) (?!.*\S  )")
+"""Code that an approval covers, and commands to copy: a terminal breaks them, so that they can be copied."""
 
 
 def width() -> int:
-    """Columns to fill: those of the terminal, 80 without one, and at most 120, because long lines are hard to read."""
-    return max(40, min(shutil.get_terminal_size().columns, _WIDEST))
+    """Columns for text: those of the terminal, but at most 120, because long lines are hard to read. Without a
+    terminal, lines stay whole."""
+    columns = _columns()
+    return columns if columns >= _LONGEST else max(40, min(columns, _WIDEST))
 
 
-def filled(text: str, indent: int, columns: int | None = None) -> Iterator[str]:
-    """Text in lines that fit, broken at blanks, each with its indent."""
-    room = max(20, (columns or width()) - indent)
+def _columns() -> int:
+    return min(_LONGEST, shutil.get_terminal_size((_LONGEST, 24)).columns)
+
+
+def wrapped(text: str, columns: int, hang: int) -> Iterator[str]:
+    """One line in lines that fit, broken at blanks. All but the first begin with `hang` blanks. A word that is longer
+    than a line stays where it is."""
     line = ""
-    flat = visible(with_shown_paths(" ".join(text[: 2 * _LONGEST].split())))
-    for word in (flat if len(flat) <= _LONGEST else flat[:_LONGEST] + " ...").split(" "):
-        if line and len(line) + 1 + len(word) > room:
-            yield " " * indent + line
-            line = word
+    for blank, word in _PARTS.findall(text):
+        needed = cells(click.unstyle(line + blank + word))
+        if line.strip() and needed > columns and hang + cells(click.unstyle(word)) <= columns:
+            yield line
+            line = " " * hang + word
         else:
-            line = f"{line} {word}".strip()
-    yield " " * indent + line
+            line += blank + word
+    yield line
+
+
+def filled(text: str, indent: int, columns: int | None = None, *, hang: int = 0) -> Iterator[str]:
+    """Text in lines that fit, each with its indent. `hang`: more of it for all but the first."""
+    flat = visible(with_shown_paths(" ".join(text[: 2 * _LONGEST].split())))
+    shown = flat if len(flat) <= _LONGEST else flat[:_LONGEST] + " ..."
+    return wrapped(" " * indent + shown, max(indent + 20, columns or width()), indent + hang)
 
 
 def hanging(text: str, indent: int) -> Iterator[str]:
     """Text in lines that fit, all but the first with two more columns of indent."""
-    first, *rest = filled(text, indent)
-    yield first
-    yield from ("  " + line for line in rest)
+    return filled(text, indent, hang=2)
+
+
+def beside(
+    head: str, text: str, *, below: int = 4, columns: int | None = None, most: int | None = None
+) -> Iterator[str]:
+    """Text to the right of a head, in lines that fit. If the head is longer than `most`, or half of the screen, the
+    text is below it, with this indent."""
+    taken, room = cells(click.unstyle(head)), columns or width()
+    if taken > (most or room // 2):
+        yield head.rstrip()
+        yield from filled(text, below, room)
+    else:
+        first, *rest = filled(text, taken, room)
+        yield f"{head}{first[taken:]}".rstrip()
+        yield from rest
+
+
+def few(lines: Iterable[str], most: int) -> list[str]:
+    """At most so many lines, with dots in place of the others."""
+    shown = list(islice(lines, most + 1))
+    if len(shown) <= most:
+        return shown
+    *before, last = shown[:most]
+    while cells(last) + 4 > table_width() and " " in last.strip():
+        last = last.rpartition(" ")[0]
+    return [*before, f"{last} ..."]
+
+
+def fitted(text: str, columns: int) -> str:
+    """Text in lines that fit. A label, or the first column of a line, stays clear of the text beside it."""
+    return "\n".join(part for line in text.split("\n") for part in _fitted(line, columns))
+
+
+def _fitted(line: str, columns: int) -> Iterator[str]:
+    plain = click.unstyle(line)
+    if cells(plain) <= columns or _VERBATIM.match(plain):
+        yield line
+        return
+    indent = len(plain) - len(plain.lstrip())
+    gaps = [gap.end() for gap in re.finditer(r"(?<=\S) {2,}", plain)]
+    hang = max((gap for gap in gaps if gap <= columns / 2), default=0)
+    if gaps and not hang:  # a long first column: the second one is below it
+        left, right = re.split(r"(?<=\S) {2,}", line, maxsplit=1)
+        yield from (*wrapped(left, columns, indent + 2), *wrapped(" " * (indent + 4) + right, columns, indent + 4))
+    else:
+        yield from wrapped(line, columns, hang or indent + 2)
 
 
 def facts(items: Iterable[str], indent: int) -> Iterator[str]:
@@ -71,10 +134,10 @@ def facts(items: Iterable[str], indent: int) -> Iterator[str]:
 
 
 def name_lines(rows: Sequence[tuple[str, str]], column: int = 0) -> Iterator[str]:
-    """Names and descriptions in two columns. Long descriptions are cut. `column`: the least width of the first."""
-    column = max(column, *(cells(visible(name)) for name, _ in rows))
+    """Names and descriptions in two columns. `column`: the least width of the first."""
+    column = max(column, name_column(visible(name) for name, _ in rows))
     for name, text in rows:
-        yield f"  {padded(name, column)}  {cut(text, max(20, width() - column - 4))}".rstrip()
+        yield from beside(f"  {visible(name):<{column}}  ", text, below=6, most=column + 4)
 
 
 def command_lines(commands: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -148,7 +211,7 @@ _LEAST = 16  # the least width of a flexible column
 
 def table_width() -> int:
     """The width of the terminal, within limits that are wider than those of text."""
-    return max(_NARROWEST_TABLE, min(shutil.get_terminal_size().columns, _WIDEST_TABLE))
+    return max(_NARROWEST_TABLE, min(_columns(), _WIDEST_TABLE))
 
 
 def aligned(
@@ -161,14 +224,23 @@ def aligned(
     most: int = _WIDEST_TABLE,
     room: int | None = None,
     style: str = "dim",
+    drop: Iterable[int] = (),
 ) -> list[str]:
-    """The lines of a small table, the head first. The flexible column gets the remaining room."""
+    """The lines of a small table, the head first. The flexible column gets the remaining room. `drop`: the columns to
+    leave out on a narrow screen, the first ones first."""
     drawn = [list(titles), *(list(map(flat, row)) for row in rows)]
-    widths = [max(map(cells, column)) for column in zip(*drawn, strict=True)]
-    left = (room or table_width()) - sum(widths) + widths[flexible] - 2 * (len(titles) - 1)
-    widths[flexible] = min(widths[flexible], max(least, min(most, left)))
+    widths = dict(enumerate(max(map(cells, column)) for column in zip(*drawn, strict=True)))
+
+    def left() -> int:
+        return (room or table_width()) - sum(2 + wide for at, wide in widths.items() if at != flexible)
+
+    for at in drop:
+        if left() < min(least, widths[flexible]):
+            del widths[at]
+            flexible = flexible if flexible in widths else 0
+    widths[flexible] = min(widths[flexible], max(least, min(most, left())))
     head, *lines = (
-        "  ".join(padded(text, widths[at], right=at in right) for at, text in enumerate(row)).rstrip() for row in drawn
+        "  ".join(padded(row[at], wide, right=at in right) for at, wide in widths.items()).rstrip() for row in drawn
     )
     return [click.style(head, **{style: True}), *lines]
 
@@ -180,10 +252,13 @@ def padded(text: str, room: int, *, right: bool = False) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """The text in one line, without control characters, and cut if it is too long."""
+    """The text in one line, without control characters, and cut if it is too long: a path in the middle."""
     shown = flat(text[: 20 * room + 100])
     if cells(shown) <= room:
         return shown
+    if "/" in shown and shown.isascii() and " " not in shown:
+        front = (room - 3) // 3
+        return f"{shown[:front]}...{shown[front + 3 - room :]}"
     kept, used = "", 0
     for char in shown:
         used += cells(char)
@@ -206,9 +281,17 @@ _WIDTH = 60  # columns of a title
 _SHOW_LONGEST = 2000  # characters of one text on the screen; further ones are counted
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print at once. Without colours if the output is not a terminal, or NO_COLOR or TERM=dumb is set."""
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal. A stream that was closed before the start is None."""
+    return stream is not None and not stream.closed and bool(stream.isatty())
+
+
+def say(text: str, *, err: bool = False, whole: bool = False) -> None:
+    """Print at once. On a terminal, long lines are broken at blanks, unless they must stay `whole`. Without colours if
+    the output is not a terminal, or NO_COLOR or TERM=dumb is set."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    if not whole and is_terminal(sys.stderr if err else sys.stdout):
+        text = fitted(text, _columns())
     try:
         click.echo(text, err=err, color=False if plain else None)
     except OSError:
@@ -220,15 +303,15 @@ def say(text: str, *, err: bool = False) -> None:
 def say_json(*values: Any) -> None:
     """Print each record or value as one line of JSON."""
     for value in values:
-        say(strictjson.dumps(msgspec.to_builtins(value)))
+        say(strictjson.dumps(msgspec.to_builtins(value)), whole=True)
 
 
-def report(as_json: bool, lines: Iterable[str], *values: Any) -> None:
+def report(as_json: bool, lines: Iterable[str], *values: Any, whole: bool = False) -> None:
     """Print the values as lines of JSON, or these lines for people."""
     if as_json:
         say_json(*values)
     elif text := "\n".join(lines):
-        say(text)
+        say(text, whole=whole)
 
 
 def picked(one: Any, names: str) -> dict[str, Any]:
@@ -240,6 +323,26 @@ def picked(one: Any, names: str) -> dict[str, Any]:
 def hint(text: str) -> None:
     """Print a hint on standard error."""
     say(f"\nhint: {text}", err=True)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A line on a terminal that shows how much is done, and of how much if that is known; nothing elsewhere."""
+    shown = is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb"
+    last = time.monotonic()
+
+    def tick(done: int, total: int) -> None:
+        nonlocal last
+        if shown and (now := time.monotonic()) - last > 0.1:
+            last = now
+            share = f"[{'#' * (20 * done // total):<20}] {100 * done // total}% of" if total else f"{done:,}"
+            click.echo(f"\r{share} {what}", err=True, nl=False)
+
+    try:
+        yield tick
+    finally:
+        if shown:
+            click.echo("\r\033[K", err=True, nl=False)
 
 
 def not_written(error: OSError) -> None:
@@ -276,7 +379,7 @@ def verdict_text(verdict: Verdict, titles: dict[str, str], unmet: Mapping[str, s
     lines = [click.style(one_line(f"{verdict.event} {tool}", _WIDTH), bold=True), ""]
     # built-ins that were skipped after a deny are left out
     shown = [one for one in verdict.outcomes if not _routine(one) and (one.source, one.status) != _LEFT_OUT]
-    column = max((len(outcome.hook) for outcome in shown), default=0)
+    column = name_column(outcome.hook for outcome in shown)
     for outcome in shown:
         named = unmet.get(outcome.hook) if outcome.status is Status.SKIPPED else None
         told = msgspec.structs.replace(outcome, error=named) if named else outcome
@@ -301,11 +404,11 @@ def _routine(outcome: Outcome) -> bool:
 
 def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
     took = "" if outcome.status is Status.SKIPPED else f"{outcome.duration_ms:.1f} ms"
-    first = f"  {visible(outcome.hook):<{column}}  {coloured(f'{_word(outcome):<15}', _word(outcome))}  {took:>10}"
-    indent = " " * (column + 4)
-    room = width() - len(click.unstyle(first)) - 2
+    first = hook_head(shown_name(outcome.hook), coloured(f"{_word(outcome):<15}", _word(outcome)), took, column)
+    indent = " " * text_indent(column)
+    room = width() - cells(click.unstyle(first.rpartition("\n")[2])) - 2
     shown = click.style(one_line(title, min(room, _WIDTH)), dim=True) if room >= _LEAST else ""
-    lines = [f"{first}  {shown}".rstrip()]
+    lines = f"{first}  {shown}".rstrip().split("\n")
     reason = outcome.answer.reason or outcome.answer.stop_reason
     texts = [reason if outcome.status not in FAILURES else None, outcome.error]
     texts += [
@@ -314,6 +417,28 @@ def _hook_lines(outcome: Outcome, title: str, column: int) -> list[str]:
     texts += [f"note: {lost}" for lost in outcome.lost]
     texts.append(str(outcome.waived) if outcome.waived is not None and outcome.waived.would != "none" else None)
     return lines + [line for text in texts if text for line in _hanging(indent, text)]
+
+
+def shown_name(name: str) -> str:
+    """The name of a hook. It is cut only if it is longer than a line."""
+    return one_line(name, width() - 7)
+
+
+def name_column(names: Iterable[str], around: int = 4) -> int:
+    """The width of a column of names: that of the longest, but with the blanks around it at most half of the screen."""
+    return min(max(map(cells, names), default=0), width() // 2 - around)
+
+
+def text_indent(column: int) -> int:
+    """The indent of text below a hook's row: below its second column, if that leaves most of the screen."""
+    return column + 4 if 3 * (column + 4) <= width() else 6
+
+
+def hook_head(name: str, did: str, took: str, column: int) -> str:
+    """`  guard  deny   1.2 ms`. A name that is longer than its column has a line of its own."""
+    row = f"  {did}  {took:>10}"
+    fits = cells(click.unstyle(name)) <= column
+    return f"  {name}{' ' * (column - cells(click.unstyle(name)))}{row}" if fits else f"  {name}\n  {' ' * column}{row}"
 
 
 def _word(outcome: Outcome) -> str:

@@ -10,15 +10,15 @@ from billhook.cli import times
 from billhook.cli.install import diff, files
 from billhook.cli.install.plan import FileChange
 from billhook.cli.options import flag, loaded, refuse_programs
-from billhook.cli.screen import hanging, hint, note, report, say, shown_path, width
-from billhook.cli.trust import typed
+from billhook.cli.screen import beside, hanging, hint, note, report, say, shown_path
+from billhook.cli.trust import agreed, log_trust
 from billhook.config import edit_yaml, trust
 from billhook.config.config import Config, Entry, HookRow
 from billhook.config.declaration import needs_consent
 from billhook.config.loader import load_config
-from billhook.config.shadow import ShadowReport, shadow_report, shadow_rows
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, one_line, suggest, visible
+from billhook.core.text import counted, suggest, visible
+from billhook.testing.shadow import ShadowReport, shadow_report, shadow_rows
 
 _DAYS = "7d"
 _NONE = "no hook is in shadow mode here"
@@ -69,13 +69,12 @@ def _screen(found: Sequence[ShadowReport]) -> Iterator[str]:
 
 def _lines(one: ShadowReport) -> Iterator[str]:
     name = click.style(visible(one.name), fg="cyan")
+    yield from beside(f"{name}  ", one.what)
     if not one.runs:
-        yield f"{name}  {one_line(one.what, width() - len(one.name) - 4)}"
         yield "  has not run in this time"
         return
     counts = ", ".join(f"{word} {number}" for word, number in one.would.most_common()) or "no objection"
     rate = f", {one.per_day:g} per day" if one.decisions else ""
-    yield f"{name}  {one_line(one.what, width() - len(one.name) - 4)}"
     yield f"  would have answered: {counts} in {counted(one.runs, 'run')} since {times.shown_time(one.since)}{rate}"
     for example in one.examples:
         yield from hanging(f"{example.would}  {visible(example.call)}  ({example.id[:12]})", 4)
@@ -109,8 +108,9 @@ def promote_verb(name: str, since: str, yes: bool, as_json: bool) -> int:
     found, _ = shadow_report(config, since, [row])
     change = _change(config, row)
     if not as_json:
-        say("\n".join([*_lines(found[0]), "", *diff(change)]))
-    if not yes and (as_json or typed(f"bring {visible(row.name)} into force? [y/N] ") not in ("y", "yes")):
+        say("\n".join([*_lines(found[0]), ""]))
+        say("\n".join(diff(change)), whole=True)
+    if not yes and (as_json or not agreed(f"bring {visible(row.name)} into force?")):
         return 1
     _write(change, row)
     _approve(row, change.real)
@@ -157,8 +157,7 @@ def _approve(row: HookRow, file: str) -> None:
         if _content(entry) != _content(row.entry):
             raise UsageError("the hook was changed in the meantime", place=file, hint="review it: `billhook trust`")
         approvals.append(trust.approve_entry(entry, config.root, "with `billhook promote`"))
-    if unrecorded := trust.record_trust("promoted", approvals, config, what=row.name):
-        note(f"this was not logged: {unrecorded}")
+    log_trust("promoted", approvals, config, what=row.name)
 
 
 def _content(entry: Entry) -> object:

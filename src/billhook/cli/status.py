@@ -13,7 +13,20 @@ from billhook.cli.check import checked_hooks
 from billhook.cli.doctor.entries import InstalledEntries, SettingsPair
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import loaded
-from billhook.cli.screen import command_lines, filled, hanging, noting, picked, report, shown_path, width
+from billhook.cli.screen import (
+    beside,
+    command_lines,
+    cut,
+    filled,
+    hanging,
+    noting,
+    padded,
+    picked,
+    report,
+    shown_path,
+    width,
+    wrapped,
+)
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared, needs_consent
@@ -24,7 +37,7 @@ from billhook.config.lint import is_note
 from billhook.config.notices import Missing, blocking_text, gone_text, missing
 from billhook.config.override import pause_of
 from billhook.config.sources import FileRead
-from billhook.core.text import Finding, counted, one_line
+from billhook.core.text import Finding, counted
 
 _SHOWN = 3  # problems on the screen; further ones are only counted
 _LABEL = 10  # columns of a label and the gap after it
@@ -120,7 +133,7 @@ def _as_data(status: FolderStatus) -> dict[str, Any]:
 def _screen(status: FolderStatus) -> Iterator[str]:
     config, problems = status.config, status.problems
     head = click.style(f"billhook {__version__}", bold=True)
-    yield f"{head} in {one_line(shown_path(config.project, here=False), width() - 20)}"
+    yield f"{head} in {cut(shown_path(config.project, here=False), width() - 20)}"
     yield ""
     yield from _files(status)
     yield from _labelled("agents", _agents(status), "" if status.installed else "yellow")
@@ -150,9 +163,9 @@ def _screen(status: FolderStatus) -> Iterator[str]:
 
 def _labelled(label: str, text: str, colour: str = "") -> Iterator[str]:
     """A label, and the text beside it in lines that fit."""
-    for line in filled(text, 0, width() - _LABEL - 2):
-        yield f"  {label:<8}  {click.style(line, fg=colour) if colour else line}"
-        label = ""
+    for line in beside(f"  {label:<8}  ", text):
+        at = _LABEL + 2
+        yield line[:at] + (click.style(line[at:], fg=colour) if colour else line[at:])
 
 
 def _files(status: FolderStatus) -> Iterator[str]:
@@ -162,11 +175,11 @@ def _files(status: FolderStatus) -> Iterator[str]:
     if not rows:
         yield "  no hooks are configured here"
     column = min(48, max((len(file) for _, file, _ in rows), default=0))
-    beside = all(_LABEL + 2 + column + 2 + len(click.unstyle(count)) <= width() for _, _, count in rows)
+    fits = all(_LABEL + 2 + column + 2 + len(click.unstyle(count)) <= width() for _, _, count in rows)
     for layer, file, count in rows:
-        shown = f"{one_line(file, column):<{column}}" if beside else one_line(file, width() - _LABEL - 2)
-        yield f"  {layer:<8}  {shown}{f'  {count}' if beside else ''}"
-        yield from () if beside else (f"  {'':<8}    {count}",)
+        shown = padded(file, column) if fits else cut(file, width() - _LABEL - 2)
+        yield f"  {layer:<8}  {shown}{f'  {count}' if fits else ''}"
+        yield from () if fits else wrapped(f"  {'':<8}    {count}", width(), _LABEL + 4)
     if built_in:
         yield from _labelled("built-in", ", ".join(built_in))
 

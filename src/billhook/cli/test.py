@@ -1,24 +1,23 @@
 """`billhook test`: runs the test cases of rules, in a scratch copy of the project."""
 
 import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from billhook.cli.findings import annotation, finding_data, finding_lines
 from billhook.cli.options import flag, option
-from billhook.cli.screen import filled, hanging, hint, report, say, shown_path
-from billhook.config import case_runner
-from billhook.config.case_runner import CaseResult, CaseStatus, Suite
+from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
-from billhook.core.text import Finding, counted, one_line, visible
+from billhook.core.text import Finding, counted, flat, visible
+from billhook.testing import runner
+from billhook.testing.runner import CaseResult, CaseStatus, Suite
 
 _ORDER: tuple[CaseStatus, ...] = ("passed", "failed", "not approved", "skipped")
 _COLOURS = {"passed": "green", "failed": "red", "not approved": "yellow"}
@@ -36,7 +35,6 @@ Examples:
   billhook test --mutate              show which changes no test notices
   billhook test ours.hooktest.yaml --junit report.xml
 
-\b
 Exit code: 0 all pass; 1 a test fails, or no test notices a mutant;
 2 broken files, no tests, or hooks that are not approved.""",
 )
@@ -73,23 +71,24 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
 
 def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | None, **given: Any) -> int:
     began = time.perf_counter()
-    suite = case_runner.suite(files, user=user)
+    suite = runner.suite(files, user=user)
     as_json, github = given["as_json"], given["github"]
     if suite.findings:
-        report(as_json, _broken(suite.findings, github), *({"type": "finding", **_data(one)} for one in suite.findings))
+        wrong = [{"type": "finding", **finding_data(one)} for one in suite.findings]
+        report(as_json, _broken(suite.findings, github), *wrong)
         return 2
-    cases = suite.cases if text is None else case_runner.select(suite.cases, text)
+    cases = suite.cases if text is None else runner.select(suite.cases, text)
     if not cases:
         if suite.cases:
             raise UsageError(f"no test contains `{text}`", hint="without -k all tests run")
         raise UsageError("no tests here", hint='add some to hooks.yaml: `tests: [{bash: "git push", expect: ask}]`')
-    with _progress("tests") as tick:
-        results = case_runner.run_cases(suite, cases, tick, exercised=given["coverage"])
+    with progress("tests") as tick:
+        results = runner.run_cases(suite, cases, tick, exercised=given["coverage"])
     told = (line for one in results for line in _told(one, github))
     report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
     code = _code(results)
     if given["coverage"]:
-        from billhook.config.rule_coverage import coverage
+        from billhook.testing.coverage import coverage
 
         found = coverage(suite, results)
         report(as_json, found.lines(), {"type": "coverage", **found.data()})
@@ -104,31 +103,15 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     return code
 
 
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A counter on a terminal; nothing elsewhere."""
-    shown = sys.stderr is not None and sys.stderr.isatty()
-
-    def tick(number: int, of: int) -> None:
-        if shown:
-            click.echo(f"\r{number}/{of} {what}", err=True, nl=False)
-
-    try:
-        yield tick
-    finally:
-        if shown:
-            click.echo("\r\033[K", err=True, nl=False)
-
-
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.config import mutants
+    from billhook.testing import mutants
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")
-    with _progress("mutants") as tick:
+    with progress("mutants") as tick:
         found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
     report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
-    return int(any(one.test for one in found.survivors))
+    return int(bool(found.survivors))
 
 
 def _code(results: Sequence[CaseResult]) -> int:
@@ -138,7 +121,7 @@ def _code(results: Sequence[CaseResult]) -> int:
 
 def _times(files: Sequence[str], user: bool) -> dict[str, int]:
     """The times of all files with cases or hooks, and of the scripts that hooks run."""
-    suite = case_runner.suite(files, user=user)
+    suite = runner.suite(files, user=user)
     paths = {*suite.files, *(read.source.path for read in suite.real.sources), *suite.original.covered}
     return {path: os.stat(path).st_mtime_ns for path in sorted(paths) if os.path.exists(path)}
 
@@ -158,9 +141,9 @@ def _told(one: CaseResult, github: bool) -> Iterator[str]:
         return
     if github:
         text = "; ".join((*one.problems, *one.why, *one.notes))
-        yield _annotation(one.case.file, one.case.line, f"{one.case.title}: {text}")
+        yield annotation(Finding("billhook test", f"{one.case.title}: {text}", one.case.file, one.case.line))
         return
-    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {one_line(one.case.title, 200)}"
+    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {flat(one.case.title)}"
     yield from _labelled("", one.problems)
     yield from _labelled("got", [one.got] if one.got else [])
     yield from _labelled("why", one.why)
@@ -183,24 +166,8 @@ def _summary(sums: "Counter[CaseStatus]", took: float) -> str:
 
 def _broken(findings: Sequence[Finding], github: bool) -> Iterator[str]:
     for one in findings:
-        if github:
-            yield _annotation(one.file, one.line, f"{one.code} {one.message}; {one.hint}")
-        else:
-            yield visible(f"{shown_path(one.file)}:{one.line}:{one.column} {one.code} {one.message}")
-            yield from hanging(one.hint, 2)
+        yield from [annotation(one)] if github else finding_lines(one)
     yield f"{counted(len(findings), 'problem')} in the tests; nothing ran"
-
-
-def _annotation(file: str, line: int, text: str) -> str:
-    """An annotation of GitHub Actions, with the characters that it reserves escaped."""
-    path = os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or ".")
-    escaped = visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    named = path.replace("%", "%25").replace(",", "%2C").replace(":", "%3A")
-    return f"::error file={named},line={line},title=billhook test::{escaped}"
-
-
-def _data(one: Finding) -> dict[str, Any]:
-    return {"code": one.code, "message": one.message, "file": one.file, "line": one.line, "hint": one.hint}
 
 
 def _result_data(one: CaseResult) -> dict[str, Any]:

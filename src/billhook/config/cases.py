@@ -15,15 +15,17 @@ from billhook.agents import AGENTS
 from billhook.config import sources
 from billhook.config.nodes import FieldNodes, Node, read_text
 from billhook.core import strictjson
-from billhook.core.answers import UNSET, Status, Verdict
 from billhook.core.events import EVENTS
 from billhook.core.text import Finding, suggestion
 
 CALLS: Final = ("bash", "write", "read", "prompt", "event")
 EXPECTED: Final = ("allow", "deny", "ask", "none", "stop", "rewrite", "keep_going")
+_PERMISSIONS: Final = ("allow", "ask", "deny", "none")
 _EXPRESSIONS: Final = ("reason", "context", "message", "output")
 _KINDS: Final = {
-    **dict.fromkeys(("bash", "write", "read", "prompt", "name", "expect", "by", "without", "agent", "needs"), str),
+    **dict.fromkeys(
+        ("bash", "write", "read", "prompt", "name", "expect", "by", "without", "agent", "needs", "permission"), str
+    ),
     **dict.fromkeys(_EXPRESSIONS, str),
     **dict.fromkeys(("event", "input", "files"), dict),
     **dict.fromkeys(("after", "effects"), list),
@@ -120,7 +122,7 @@ def _wrong(node: Node) -> Iterator[tuple[str, str, Node, str]]:
 
 def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
     value = node.plain()
-    known = {"expect": EXPECTED, "agent": tuple(AGENTS)}.get(name)
+    known = {"expect": EXPECTED, "agent": tuple(AGENTS), "permission": _PERMISSIONS}.get(name)
     if known and value not in known:
         yield "BH206", f"unknown value `{value}` of `{name}`", node, suggestion(value, known)
     if name == "event" and value.get("hook_event_name") not in EVENTS:
@@ -162,61 +164,3 @@ def event_of(case: Mapping[str, Any]) -> dict[str, Any]:
         return {"hook_event_name": "UserPromptSubmit", "prompt": case["prompt"]}
     event = case.get("event")
     return dict(event) if isinstance(event, dict) else {}
-
-
-# -- what is expected
-
-
-def outcome_of(verdict: Verdict) -> str:
-    """One word for the result of an event."""
-    if verdict.keep_going:
-        return "keep_going"
-    if verdict.stop:
-        return "stop"
-    if verdict.tool_input is not None and str(verdict.decision) in ("none", "allow"):
-        return "rewrite"
-    return str(verdict.decision)
-
-
-def ran(verdict: Verdict) -> list[str]:
-    """The hooks that ran and did not fail, by name without the prefix of their layer."""
-    names = (one.hook for one in verdict.outcomes if one.status in (Status.OK, Status.BACKGROUND))
-    return [form for name in names for form in dict.fromkeys((name, name.rpartition("/")[2]))]
-
-
-def differences(case: Mapping[str, Any], verdict: Verdict, effects: Iterable[str] = ()) -> Iterator[str]:
-    """How a verdict differs from what a case expects; one sentence each."""
-    for outcome in verdict.outcomes:
-        if not outcome.success:
-            yield f"hook `{outcome.hook}` failed: {outcome.error}"
-    if "expect" in case and outcome_of(verdict) != case["expect"]:
-        yield f"expected {case['expect']}, got {outcome_of(verdict)}"
-    if "by" in case and case["by"] not in ran(verdict):
-        yield f"expected hook `{case['by']}` to run, but it did not"
-    if "without" in case and case["without"] in ran(verdict):
-        yield f"expected hook `{case['without']}` not to run, but it did"
-    given = verdict.tool_input or {}
-    for field, wanted in case.get("input", {}).items():
-        if given.get(field) != wanted:
-            yield f"expected input `{field}` {strictjson.dumps(wanted)}, got {strictjson.dumps(given.get(field))}"
-    for field, text in _texts(verdict).items():
-        if field in case and not re.search(case[field], text):
-            yield f"expected {field} to match `{case[field]}`, got {strictjson.dumps(text)}"
-    missing = [name for name in case.get("effects", ()) if not _has(name, effects := list(effects))]
-    if missing:
-        yield f"expected effects {', '.join(missing)}, got {', '.join(effects) or 'none'}"
-
-
-def _texts(verdict: Verdict) -> dict[str, str]:
-    context = "\n".join(verdict.context)
-    return {
-        "reason": "\n".join(filter(None, (verdict.reason, verdict.stop_reason, context))),
-        "context": context,
-        "message": "\n".join(verdict.messages),
-        "output": "" if verdict.tool_output is UNSET else strictjson.dumps(verdict.tool_output),
-    }
-
-
-def _has(name: str, effects: Iterable[str]) -> bool:
-    """Whether effects such as `delete:home` contain one: `delete` or `delete:home`."""
-    return any(each == name or each.startswith(f"{name}:") for each in effects)

@@ -203,6 +203,8 @@ class Declared(HookFields, frozen=True, kw_only=True):
     column: int = 0
     folder: str = ""  # the project, absolute: its relative paths start there
     shape: Shape = "yaml"
+    agent: str = ""  # the agent whose settings have it, or had it before it was adopted
+    sequential: bool = False  # these settings make that agent run the hooks of its event one after the other
     ours: bool = False
     """It is billhook itself, installed into an agent's file. It never runs, but it may have replaced a gate."""
     places: dict[str, tuple[int, int]] = {}
@@ -458,6 +460,9 @@ DECISIVE: Final = frozenset({*LIMITS, "match", "gate", "on_failure"})
 """Fields without which a hook has another meaning, in every file. In our own files there are more:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 
+ADOPTED: Final = "x-adopted"
+"""The key of an adopted hook that holds its agent, event and original entry: `uninstall` needs it in a clone of the
+repository."""
 TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")  # the kinds of handlers in a nested group
 BUILTINS: Final = ("guard", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
 RESERVED: Final = frozenset(BUILTINS) - {"guard"}

@@ -1,7 +1,7 @@
 """Why a hook would run for an event or would be skipped, and what each hook did at a past event."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,25 +13,22 @@ from billhook.config.build import absence
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.conditions import EventTests, NotAgain, OnBranch, OnPaths
 from billhook.config.config import Config, HookRow, rows
-from billhook.config.declaration import LAYERS, Conditions, Declared, Say, conditions_in_words
+from billhook.config.declaration import Conditions, Declared, Say
 from billhook.config.entry import Part
-from billhook.config.history import rows_of
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
 from billhook.config.suggest_fix import Proposal, effect_reason, is_safe, match_reason, other_event, rule_reason
-from billhook.core import tools
-from billhook.core.answers import NOTHING, Answer, Decision, Outcome, SkipReason
+from billhook.core.answers import NOTHING, Answer, Decision, Outcome
 from billhook.core.errors import BillhookError
-from billhook.core.events import Block, Event, parse
+from billhook.core.events import Block, Event
 from billhook.core.hook import Condition, Context, Hook
 from billhook.core.text import Finding
 from billhook.effects.conditions import AfterEffect, HasEffect, effects_in, single
 from billhook.effects.effect import Effect
-from billhook.engine.plan import Plan
+from billhook.engine.plan import Plan, together
 from billhook.engine.step import Step
 from billhook.runners.command import Literally
 from billhook.store.files import StoreError
-from billhook.store.log.record import OutcomeRecord, Record
 
 Failed = Literal[
     "event", "off", "new", "changed", "broken", "not yet", "same", "elsewhere", "match", "source", "if",
@@ -114,6 +111,7 @@ class Explanation(msgspec.Struct, frozen=True):
     others: tuple[Explained, ...]  # those that listen for other events only
     outlook: Outlook
     parallel: bool = False
+    waves: tuple[tuple[str, ...], ...] = ()  # the hooks that start at the same time, in order; those that run alone too
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -135,21 +133,25 @@ def explain(config: Config, event: Event) -> Explanation:
             wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event, config))
-    wanted = _without_unreached(wanted, event, config)
+    waves = _waves(wanted, event, config)
+    wanted = _without_unreached(wanted, waves, event)
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
     places = enumerate(wanted, 1)
     hooks = tuple(replace(one, order=place) if one.runs or one.blocks else one for place, one in places)
-    return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel)
+    reached = {one.row.name for one in hooks if one.order is not None}
+    shown = (tuple(name for name in wave if name in reached) for wave in waves)
+    return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel, tuple(filter(None, shown)))
 
 
-def _without_unreached(hooks: list[Explained], event: Event, config: Config) -> list[Explained]:
+def _without_unreached(hooks: list[Explained], waves: Sequence[Sequence[str]], event: Event) -> list[Explained]:
     """The same hooks; if an earlier hook certainly denies, that is the reason why the engine skips the later ones."""
-    waves = _waves(hooks, event) if config.parallel else {one.row.name: place for place, one in enumerate(hooks)}
-    first = min((one for one in hooks if _denies(one, event)), key=lambda one: waves[one.row.name], default=None)
+    places = {name: place for place, wave in enumerate(waves) for name in wave}
+    first = min((one for one in hooks if _denies(one, event)), key=lambda one: places[one.row.name], default=None)
     if first is None:
         return hooks
     why = Reason("not reached", f"`{first.row.name}` denies")
-    after = [one.runs and not one.row.always and waves[one.row.name] > waves[first.row.name] for one in hooks]
+    last = places[first.row.name]
+    after = [one.runs and not one.row.always and places[one.row.name] > last for one in hooks]
     return [
         replace(one, reasons=(why,), answer=None, notes=()) if unreached else one
         for one, unreached in zip(hooks, after, strict=True)
@@ -163,11 +165,12 @@ def _denies(one: Explained, event: Event) -> bool:
     return one.answer is not None and one.answer.objects and not one.answers_later
 
 
-def _waves(hooks: Sequence[Explained], event: Event) -> dict[str, int]:
-    """For hooks that run in parallel: the group in which each runs. Later groups are skipped after a deny."""
-    steps = [Step(hook, one.row.name, event.hook_event_name) for one in hooks if one.runs for hook in one.row.hooks[:1]]
-    places = {step.name: place for place, wave in enumerate(Plan([]).waves(steps)) for step in wave}
-    return {one.row.name: places.get(one.row.name, 0) for one in hooks}
+def _waves(hooks: Sequence[Explained], event: Event, config: Config) -> list[list[str]]:
+    """The names of the hooks that match, in groups that start together. A deny skips the groups after it."""
+    which = [one for one in hooks if not any(reason.condition in ("match", "source") for reason in one.reasons)]
+    steps = [Step(hook, one.row.name, event.hook_event_name) for one in which for hook in one.row.hooks[:1]]
+    waves = Plan([]).waves(steps) if config.parallel else together(steps) or [[step] for step in steps]
+    return [[step.name for step in wave] for wave in waves]
 
 
 def _for_other_events(row: HookRow, event: Event, config: Config) -> Explained:
@@ -409,141 +412,3 @@ def _outlook(hooks: Sequence[Explained], event: Event) -> Outlook:
         gates=tuple(one.row.name for one in can_fail if one.row.on_failure != "allow"),
         fail_open=tuple(one.row.name for one in can_fail if one.row.on_failure == "allow"),
     )
-
-
-# A past decision: what each hook did, and why the others were skipped. It comes from the record, and from the
-# configuration that was kept with it.
-
-
-Row = Mapping[str, Any]  # a hook as `billhook list --json` prints it, and as a kept configuration has it
-Standing = Literal["asked", "background", "skipped", "not asked"]  # the words of `billhook explain ID --json`
-
-_STANDINGS: Final[dict[str, Standing]] = {"skipped": "skipped", "background": "background"}
-_LONGEST: Final = 200  # characters of a command or path in a reason
-
-
-class Considered(msgspec.Struct, frozen=True, kw_only=True):
-    """One hook of that event."""
-
-    name: str
-    standing: Standing
-    why: str = ""  # why it was skipped
-    word: str = ""  # the same in the word of the event log: `SkipReason`
-    said: OutcomeRecord | None = None  # what happened when it ran
-    decided: bool = False  # its answer became the decision, or a part of it
-    own: bool = False  # it was a hook of the calling program, which is in no file
-    then: Row | None = None  # how it was configured; None: not known
-
-
-class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """One record, and every hook of its event."""
-
-    record: Record
-    hooks: tuple[Considered, ...]  # those in the record, in their order; then those that were skipped
-    by: tuple[str, ...]  # the hooks whose answers became the decision
-    unknown: str = ""  # why the configuration of that time is not known; empty if it is
-
-
-def look_back(record: Record, kept: Mapping[str, Any] | None) -> Past:
-    """What happened, from a record and the configuration that was kept for it, if there is one."""
-    event, then_rows = event_of(record), rows_of(kept)
-    by = decided_by(record)
-    hooks = [
-        replace(
-            one,
-            decided=one.name in by and one.standing == "asked",
-            own=_is_own(one.name, record, None if kept is None else then_rows),
-            then=then_rows.get(one.name),
-        )
-        for one in _considered(record, then_rows, event)
-    ]
-    gone = f"{record.config[:12]} was not kept" if record.config else "the record does not name it"
-    return Past(record=record, hooks=tuple(hooks), by=by, unknown="" if kept is not None else gone)
-
-
-# -- what happened
-
-
-def decided_by(record: Record) -> tuple[str, ...]:
-    """The hooks whose answers became the decision, stopped the agent or kept it going. Where no outcome has the
-    decision, the hooks that gave the reason."""
-    strong = [one for one in record.outcomes if one.decision == record.decision != "none"]
-    if record.stop or record.keep_going:
-        strong += [one for one in record.outcomes if (one.stop if record.stop else one.keep_going)]
-    if not strong and record.reason and (record.decision != "none" or record.stop or record.keep_going):
-        strong = [one for one in record.outcomes if one.reason and one.reason in record.reason]
-    return tuple(dict.fromkeys(one.hook for one in strong))
-
-
-def _is_own(name: str, record: Record, rows: Mapping[str, Row] | None) -> bool:
-    """Whether it was a hook of the calling program: its outcome names no layer. Without an outcome: whether the
-    configuration of that time is known and has no such hook."""
-    for one in record.outcomes:
-        if one.hook == name:
-            return (one.source or "").partition(" ")[0] not in (*LAYERS, "built-in")
-    return rows is not None and name not in rows
-
-
-def _considered(record: Record, rows: Mapping[str, Row], event: Event | None) -> Iterator[Considered]:
-    met = {said.hook for said in record.outcomes}
-    for said in record.outcomes:
-        standing = _STANDINGS.get(said.status, "asked")
-        if standing != "skipped":
-            yield Considered(name=said.hook, standing=standing, said=said)
-            continue
-        word = record.not_asked.get(said.hook) or said.error or ""
-        why = said.error if word == SkipReason.CONDITION_RAISED else _why_not(word, rows.get(said.hook), record, event)
-        not_approved = word == SkipReason.NOT_TRUSTED  # the record has the hook that took its place
-        standing = "not asked" if not_approved else "skipped"
-        yield Considered(name=said.hook, standing=standing, word=word, why=why or word)
-    for name, word in record.not_asked.items():
-        if name not in met:
-            why = _why_not(word, rows.get(name), record, event)
-            yield Considered(name=name, standing="not asked", word=word, why=why)
-    for name, row in rows.items() if record.judged else ():
-        if name not in met and name not in record.not_asked and wants(row, record.event):
-            why = row.get("why") or "the record has no reason"
-            yield Considered(name=name, standing="not asked", why=str(why))
-
-
-def _why_not(word: str, row: Row | None, record: Record, event: Event | None) -> str:
-    """The reason in the event log; in place of `did not match` and `condition false`, what did not match."""
-    if row is None:
-        return word
-    state = str(row.get("why") or "") if row.get("state") != "runs" else ""
-    detail = _mismatch(word, row, record, event)
-    texts = filter(None, (detail, state))
-    return "; ".join(texts) if detail else f"{word}: {state}".removesuffix(": ")
-
-
-def _mismatch(word: str, row: Row, record: Record, event: Event | None) -> str:
-    if word == SkipReason.NOT_MATCHED and row.get("match"):
-        target = (event.target if event is not None else None) or record.tool
-        return f"`match: {row['match']}` does not match {f'`{target}`' if target else 'this event'}"
-    if word == SkipReason.CONDITION_FALSE:
-        wanted = " and ".join(f"`{label}: {text}`" for label, text in conditions_in_words(row))
-        return f"{wanted} is not true of {_about(record, event)}" if wanted else ""
-    return ""
-
-
-def _about(record: Record, event: Event | None) -> str:
-    text = event.target or "" if event is not None else ""
-    if record.tool:
-        text = tools.command_of(record.tool, record.input) or tools.path_of(record.tool, record.input) or ""
-    return f"`{text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}`" if text else "this"
-
-
-def wants(row: Row, event: str) -> bool:
-    """Whether a hook listens for that event."""
-    events = row.get("events")
-    return not events or (isinstance(events, list) and event in events)
-
-
-def event_of(record: Record) -> Event | None:
-    """The event of a record, as far as the log has it; None: the log does not have enough of it."""
-    if record.tool is not None and not isinstance(record.input, Mapping):
-        return None
-    try:
-        return parse(record.payload)
-    except BillhookError:
-        return None

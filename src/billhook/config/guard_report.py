@@ -60,15 +60,10 @@ def guard_report(config: Config) -> GuardReport | None:
 
 
 def _lately(config: Config) -> tuple[int, int, bool]:
-    log = log_of(config)
-    if log is None:
-        return 0, 0, True
     since = (datetime.now(UTC) - timedelta(days=DAYS)).strftime("%Y-%m-%dT%H:%M:%S")
     asks = denies = 0
-    look = LogTailScan(log, config.project, LARGEST // 8)
+    look = LogTailScan(log_of(config), config.project, LARGEST // 8, since)
     for record in look:
-        if record.time < since:
-            return asks, denies, True
         decisions = [one.decision for one in record.outcomes if _is_guard(one.hook, one.source)]
         asks, denies = asks + ("ask" in decisions), denies + ("deny" in decisions)
     return asks, denies, look.complete

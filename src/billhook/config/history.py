@@ -58,20 +58,23 @@ def budget_of(config: Config) -> float | None:
 
 
 class LogTailScan:
-    """The newest records of one project, newest first, up to a number of bytes. For one pass."""
+    """The newest records of one project since a time, newest first, up to a number of bytes. For one pass."""
 
-    def __init__(self, log: "LogReader", project: str, at_most: int = LARGEST) -> None:
-        self._log, self._project, self._left = log, project, at_most
+    def __init__(self, log: "LogReader | None", project: str, at_most: int = LARGEST, since: str = "") -> None:
+        self._log, self._project, self._left, self._since = log, project, at_most, since
         self.events = 0  # how many were read
-        self.complete = False  # all of them were read
+        self.complete = log is None  # all of them were read
 
     def __iter__(self) -> Iterator[Record]:
+        if self._log is None:
+            return
         for entry in self._log.backward(Wanted(project=self._project)):
             self._left -= len(entry.line)
-            if self._left < 0:
+            record = entry.record
+            if self._left < 0 or record.time < self._since:
+                self.complete = self._left >= 0
                 return
             self.events += 1
-            record = entry.record
             elsewhere = () if record.side is None else record.side.fields
             yield record if {"outcomes", "not_asked"}.isdisjoint(elsewhere) else self._log.whole(record)
         self.complete = True

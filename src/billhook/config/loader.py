@@ -31,7 +31,7 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.config import build, shapes, trust
+    from billhook.config import build, shapes, together, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
     from billhook.config.trust import Consent, Trust
@@ -40,6 +40,7 @@ else:
     trust = later("billhook.config.trust")
     build = later("billhook.config.build")
     shapes = later("billhook.config.shapes")
+    together = later("billhook.config.together")
 
 
 _SETTLED: Final = 1_000_000_000
@@ -245,11 +246,13 @@ Instead = Mapping[str, bytes | None]
 """Other contents of a project's files, by path; None: the file is missing."""
 
 
-def load_instead(cwd: str, instead: Instead, files: Iterable[str] = (), *, host: str = "") -> Config:
+def load_instead(
+    cwd: str, instead: Instead, files: Iterable[str] = (), *, host: str = "", layers: Iterable[Layer] = LAYERS
+) -> Config:
     """The configuration of a folder with other contents of some files, all hooks approved. For verbs that run none of
     them; it is not cached."""
     env = client_env.environ()
-    request = _LoadRequest(cwd, tuple(files), "all", host).within(env)
+    request = _LoadRequest(cwd, tuple(files), "all", host, tuple(layers)).within(env)
     return _Loading(request, standing(cwd), env, instead).config()
 
 
@@ -294,7 +297,10 @@ class _Loading:
         builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
         present = builtins.names if builtins is not None else frozenset[str]()
         entries = self._entries(declared, off, present) if declared else []
-        parallel = layers.parallel(self._with_consent(entries))
+        reads = self._with_consent(entries)
+        parallel = layers.parallel(reads)
+        if not any(read.parallel is False for read in reads) and sum(bool(one.declared.agent) for one in entries) > 1:
+            entries = together.with_waves(entries)
         if parallel and builtins is not None:
             # every hook gets the session's name and turn, so it runs after the trackers
             for place, entry in enumerate(entries):

@@ -110,7 +110,7 @@ def denied_call(event: Event, hook: str, project: str) -> DeniedCall:
     exact = {name: one for name, one in given.items() if name != _COMMENT} if isinstance(given, dict) else given
     whole = [project, event.cwd, event.session_id, event.agent_id or "", tool, exact, hook]
     key = sha256(json.dumps(whole, sort_keys=True, default=repr).encode("ascii")).hexdigest()
-    about = tools.command_of(tool, given) or tools.path_of(tool, given) or ""
+    about = tools.subject_of(tool, given)
     call = Redactor().text(f"{tool}: {about}" if about else tool)[:_LONGEST_CALL]
     return DeniedCall(code_of(key), key, hook, project, call, time.time())
 

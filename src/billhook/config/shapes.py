@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from billhook.config import sources
 from billhook.config.builtin_options import WrongError, read_options
 from billhook.config.declaration import (
+    ADOPTED,
     BUILTINS,
     CONDITIONS,
     ENTRY,
@@ -407,7 +408,19 @@ class _ShapeReader:
         self.findings += entry.findings
         if is_billhook(declared.action):  # the entry that `billhook install` added would only call billhook again
             declared = replace(declared, ours=True)
-        self.entries.append(declared)
+        agent, sequential = self._written_for(entry)
+        self.entries.append(replace(declared, agent=agent, sequential=sequential))
+
+    def _written_for(self, entry: EntryReader) -> tuple[str, bool]:
+        """The agent that a hook was written for, and whether its settings order the hooks of the event."""
+        if self.native:
+            mark = entry.node.value.get(ADOPTED) if isinstance(entry.node.value, FieldNodes) else None
+            text = mark.value if mark is not None and isinstance(mark.value, str) else ""
+            return text.partition(" ")[0], '"sequential": true' in text
+        group = entry.group.node.value if entry.group is not None else None
+        flag = group.get("sequential") if isinstance(group, FieldNodes) else None
+        in_claudes_shape = entry.shape == "nested" or self.where.of_another
+        return self.agent if in_claudes_shape else "", flag is not None and flag.value is True
 
     def _name_all(self) -> None:
         taken = Counter(entry.name for entry in self.entries if entry.named)

@@ -594,8 +594,11 @@ def approve(
     return approval
 
 
+TrustAction = Literal["approved", "revoked", "acknowledged", "promoted", "allowed once", "paused", "resumed"]
+
+
 def record_trust(
-    action: Literal["approved", "revoked", "acknowledged", "promoted", "allowed once", "paused", "resumed"],
+    action: TrustAction,
     approvals: Iterable[Approval],
     config: "Config",
     **more: object,

@@ -273,6 +273,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     source: Source = Source()
     budget: str = ""  # hooks that name the same budget share one timeout
     shadow: bool = False  # it runs and is recorded, and its answer does not count
+    together: str = ""
+    """Neighbours with the same word here start at the same time: the agent whose settings they are from does so."""
     review: "Callable[[Event, Outcome], Outcome] | None" = None
     """Called for each objection before it counts: the user may have allowed this call, or paused the hook."""
 

@@ -280,6 +280,12 @@ def path_of(tool_name: str, tool_input: object) -> str | None:
     return next(iter(paths_of(tool_name, tool_input)), None)
 
 
+def subject_of(tool_name: str, tool_input: object) -> str:
+    """What a call is about, for people: its command, or else its path; empty if it has neither."""
+    found = command_of(tool_name, tool_input) or path_of(tool_name, tool_input) if tool_name else ""
+    return found or ""
+
+
 def paths_of(tool_name: str, tool_input: object) -> tuple[str, ...]:
     """Every path in a call, in any spelling, first the one that this tool reads; for a patch, the files that it
     changes."""

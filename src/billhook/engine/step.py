@@ -92,7 +92,7 @@ class Step:
         """Equal for hooks that one request to a worker may include; None for a hook that needs its own: listeners are
         told before it starts, or earlier hooks may change whether or how it runs."""
         hook = self.hook
-        alone = observed or hook.condition is not None or hook.background or hook.budget or hook.shadow
+        alone = observed or hook.condition is not None or hook.background or hook.budget or hook.shadow or hook.together
         return None if alone else getattr(self.run, "batch_key", None)
 
     @cached_property

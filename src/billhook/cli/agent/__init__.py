@@ -17,10 +17,10 @@ from billhook.agent.models import open_model
 from billhook.agent.permissions import expected, question_text, read_answer
 from billhook.agent.ui_events import Show, TurnEnded
 from billhook.cli.agent.chat import Chat, Interrupts, Terminal
-from billhook.cli.agent.screen import JsonStream, Screen, in_loop, is_terminal
+from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events.query import FEWEST, LogScope, here
 from billhook.cli.options import among, config_option, flag, guarding, option
-from billhook.cli.screen import note, with_shown_paths
+from billhook.cli.screen import is_terminal, note, with_shown_paths
 from billhook.config import loader
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
@@ -94,7 +94,6 @@ Examples:
   billhook agent --model scripted:t.yaml -p hi   answers from a file, without a key
   billhook agent -p hi --json                    typed events, one per line
 
-\b
 Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
 output that can't be written, 130 interrupted (128 + the signal's number for
 other signals).""",

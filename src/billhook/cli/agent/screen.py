@@ -15,7 +15,7 @@ from typing import Any, Final
 import click
 
 from billhook.agent import ui_events as ui
-from billhook.cli.screen import not_written, say, say_json, shown_path, width
+from billhook.cli.screen import is_terminal, not_written, say, say_json, shown_path, width
 from billhook.core import strictjson, tools
 from billhook.core.text import counted, one_line, visible
 from billhook.engine.progress import HookCancelled, HookFinished, HookStarted, HookTimedOut
@@ -340,11 +340,6 @@ def _task(event: ui.TaskChanged) -> str:
     who = event.detail if event.state == "idle" else event.task_id
     detail = f": {event.detail}" if event.detail and event.state != "idle" else ""
     return one_line(f"{who} {state} ({event.subject}){detail}", width())
-
-
-def is_terminal(stream: Any) -> bool:
-    """Whether a stream is a terminal. A stream that was closed before the start is None."""
-    return stream is not None and not stream.closed and bool(stream.isatty())
 
 
 def _can_wipe() -> bool:

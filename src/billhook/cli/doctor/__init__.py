@@ -26,10 +26,9 @@ from billhook.cli.doctor.hooks import (
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import complete_among, flag, loaded, refuse_agents
-from billhook.cli.screen import coloured, filled, first_problem, note, report, say, shown_path
+from billhook.cli.screen import beside, coloured, cut, filled, first_problem, note, report, say, shown_path, width
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
-from billhook.core.text import one_line
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
@@ -74,13 +73,12 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 # The screen of `billhook doctor`:
 _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
-_LONGEST_PATH: Final = 300
 
 
 def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """Every agent with its findings, billhook itself, and a summary."""
     head = click.style(f"billhook {__version__}", bold=True)
-    yield f"{head} in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
+    yield f"{head} in {cut(shown_path(project, here=False), width() - 20)}"
     for about in reports:
         yield from ("", click.style(about.host.title, bold=True))
         yield from lines(about.findings)
@@ -97,16 +95,15 @@ def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
     for one in findings:
         word = coloured(f"{_WORDS.get(one.level, one.level):<5}", one.level)
         text, timed, when = one.text.partition(LAST_CALL)
-        first, *rest = filled(f"{text} last called billhook {ago(when)}" if timed else text, _INDENT)
-        yield f"  {word} {one.about:<10} {first.strip()}"
-        yield from rest
+        told = f"{text} last called billhook {ago(when)}" if timed else text
+        yield from beside(f"  {word} {one.about:<10} ", told)
         if one.remedy:
-            yield from filled(f"-> {one.remedy}", _INDENT)
+            yield from filled(f"-> {one.remedy}", _INDENT, hang=3)
 
 
 def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """The screen if no agent calls billhook: what to do first."""
-    yield f"no agent calls billhook in {one_line(shown_path(project, here=False), _LONGEST_PATH)}"
+    yield f"no agent calls billhook in {cut(shown_path(project, here=False), width() - 20)}"
     yield ""
     if reports:
         yield "found here"
@@ -173,13 +170,12 @@ in the event log, the agent calls billhook. --coverage counts the tool calls in 
 
 \b
 Examples:
-  billhook doctor                       all agents found here
-  billhook doctor claude {ANOTHER}          these agents
-  billhook doctor {ANOTHER} --canary        start it briefly, and see whether it calls
-  billhook doctor --coverage --since 1w the last week's calls that no hook saw
+  billhook doctor                        all agents found here
+  billhook doctor claude {ANOTHER}           these agents
+  billhook doctor {ANOTHER} --canary         start it briefly, and see whether it calls
+  billhook doctor --coverage --since 1w  the last week's calls that no hook saw
   billhook doctor --json | jq -r '.agents[].findings[] | select(.level == "fail") | .remedy'
 
-\b
 Exit code: 0 no problems, 1 problems were found, 2 usage.""",
 )
 @click.argument("agents", nargs=-1, metavar="[AGENT ...]", shell_complete=complete_among([*AGENTS, "all"]))

@@ -12,13 +12,14 @@ from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptCall, TranscriptScan
 from billhook.cli.doctor.entries import DoctorFinding
 from billhook.cli.replay import shown_call
-from billhook.cli.screen import filled, picked, width, with_shown_paths
+from billhook.cli.screen import beside, filled, picked, width
 from billhook.cli.times import local, shown_time
-from billhook.config import replay
 from billhook.core.text import counted, one_line
 from billhook.store.files import log_folder
 from billhook.store.log.reader import LogReader
 from billhook.store.log.record import Record, Wanted
+from billhook.testing import replay
+from billhook.testing.judge import Judges
 
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})
@@ -210,7 +211,7 @@ class _Comparison:
             records.append(replay.record_of(one, result.host, self._project))
             if len(result.shown) < MOST_SHOWN:
                 result.shown.append((records[-1], text))
-        result.stopped = replay.replay(records, replay.Judges()).stopped
+        result.stopped = replay.replay(records, Judges()).stopped
         result.unseen, result.sessions, result.first = len(records), len(self._sessions), self.seen.first
         return result
 
@@ -239,7 +240,8 @@ def coverage_lines(found: Coverage) -> Iterator[str]:
         "in progress": found.open,
         "not seen by any hook": found.unseen,
     }
-    yield from (f"  {number:>7,}  {what}" for what, number in rows.items() if number or what in _ALWAYS)
+    for what, number in rows.items():
+        yield from beside(f"  {number:>7,}  ", what) if number or what in _ALWAYS else ()
     if found.unread:
         yield f"  {counted(found.unread, 'line')} could not be read"
     yield from _unseen(found)
@@ -251,15 +253,13 @@ def _unseen(found: Coverage) -> Iterator[str]:
     yield ""
     yield click.style("Likely reasons", bold=True)
     for why, number in found.reasons.most_common():
-        first, *rest = filled(why, 11)
-        yield f"  {number:>7,}  {first.strip()}"
-        yield from rest
+        yield from beside(f"  {number:>7,}  ", why)
     yield ""
     yield click.style("Not seen", bold=True)
     for record, _ in found.shown[:_SHOWN]:
         who = f"{record.session_id[:8]}{'/' + record.agent_id[:8] if record.agent_id else ''}"
         head = f"  {shown_time(record.time)}  {one_line(who, 17):<8}  {one_line(record.tool or '', 24)}  "
-        yield head + one_line(with_shown_paths(shown_call(record)), max(20, width() - len(head)))
+        yield from beside(head, one_line(shown_call(record), width()), below=6)
     if found.unseen > _SHOWN:
         yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
     if found.stopped:

@@ -254,7 +254,7 @@ def log_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding("unknown", "log", "the event log is disabled, so the last call of billhook is unknown")
         return
     try:
-        tail = LogTailScan(log, config.project, _NEWEST) if (log := log_of(config)) is not None else ()
+        tail = LogTailScan(log_of(config), config.project, _NEWEST)
         when = next((record.time for record in tail if record.host == host.name), "")
     except StoreError as error:
         yield DoctorFinding("warn", "log", f"the event log can't be read: {error.message} ({error.place})", error.hint)

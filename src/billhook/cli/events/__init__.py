@@ -213,7 +213,6 @@ Examples:
   billhook events search "turn-tracker"
   billhook events --follow
 
-\b
 Exit code: 0 also if nothing matches and if Ctrl-C ends --follow,
 1 findings of `verify`, 2 usage or a log that can't be read."""
 

@@ -35,7 +35,6 @@ Examples:
   billhook events verify --head > /mnt/elsewhere/head
   billhook events verify --expect "$(cat /mnt/elsewhere/head)"
 
-\b
 Exit code: 0 nothing was changed, 1 something was changed,
 removed, moved or added, 2 usage or a log that can't be read.""",
 )

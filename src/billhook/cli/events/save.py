@@ -11,19 +11,19 @@ from billhook.cli.events.show import found, whole
 from billhook.cli.options import flag, option
 from billhook.cli.screen import hint, note, report, shown_path
 from billhook.config import edit_yaml
-from billhook.config.explain import decided_by
+from billhook.config.cases import EXPECTED
 from billhook.core import tools
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
 from billhook.core.strictjson import dumps
 from billhook.core.text import visible
 from billhook.store.log.record import Record
+from billhook.testing.past import decided_by, judged_then
 
 _SHORT: Final = {"Bash": ("bash", "command"), "Read": ("read", "file_path")}
 """Tools with a short form in test cases: its key, and the field of the input."""
 _OF_RUN: Final = ("session_id", "transcript_path", "tool_use_id", "cwd", "permission_mode", "agent_id", "agent_type")
 """Fields that belong to that run, and not to a test."""
-_FROM_RECORDS: Final = ("allow", "ask", "deny")
 
 
 @click.command(
@@ -49,13 +49,13 @@ def verb(id_: str, as_test: bool, name: str | None, file: str | None, as_json: b
     record = _record(id_)
     payload, notes = _payload(record)
     if file is None and not as_test:
-        report(as_json, [command_of(payload)], payload)
+        report(as_json, [command_of(payload)], payload, whole=True)
     else:
         case = case_of(record, payload, name or "")
         text = f"- {dumps(case)}"
         if file is not None:
             _append(Path(file), text)
-        report(as_json, [f"added to {visible(shown_path(file))}: {text}" if file else text], case)
+        report(as_json, [f"added to {visible(shown_path(file))}: {text}" if file else text], case, whole=True)
         if record.event not in EVENTS:
             hint(f"`{record.event}` is not an event of an agent: the case can't be tested")
     for one in notes:
@@ -95,7 +95,8 @@ def case_of(record: Record, payload: dict[str, Any], name: str = "") -> dict[str
     """A test case that expects the recorded decision. Decisions of the agent itself are not in the log."""
     case: dict[str, Any] = {"name": name} if name else {}
     case |= _call(record, payload)
-    case["expect"] = _expected(record)
+    word = judged_then(record).word
+    case["expect"] = word if word in EXPECTED else "none"
     by = next(iter(decided_by(record)), "")
     return {**case, **({"by": by} if by else {})}
 
@@ -109,15 +110,6 @@ def _call(record: Record, payload: dict[str, Any]) -> dict[str, Any]:
     if record.event == "UserPromptSubmit" and isinstance(given.get("prompt"), str):
         return {"prompt": given["prompt"]}
     return {"event": {field: value for field, value in payload.items() if field not in _OF_RUN}}
-
-
-def _expected(record: Record) -> str:
-    if record.keep_going:
-        return "keep_going"
-    if record.stop:
-        return "stop"
-    rewritten = record.rewritten_input is not None and record.decision in ("none", "allow")
-    return "rewrite" if rewritten else record.decision if record.decision in _FROM_RECORDS else "none"
 
 
 def _append(file: Path, text: str) -> None:

@@ -13,7 +13,24 @@ from billhook.cli import times
 from billhook.cli.events import Printer, format_options, query
 from billhook.cli.events.table import EventRow, Table, about, told, turn, word
 from billhook.cli.options import option
-from billhook.cli.screen import cells, coloured, cut, filled, hint, say, shown_path, table_width, word_of
+from billhook.cli.screen import (
+    beside,
+    cells,
+    coloured,
+    cut,
+    few,
+    filled,
+    hint,
+    hook_head,
+    name_column,
+    say,
+    shown_name,
+    shown_path,
+    table_width,
+    text_indent,
+    with_shown_paths,
+    word_of,
+)
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
@@ -226,7 +243,8 @@ def whole(reader: LogReader, entry: LogEntry) -> tuple[Record, str]:
 def _record_screen(record: Record, entry: LogEntry, names: query.SessionNames) -> Iterator[str]:
     head = f"{record.event} {record.tool or ''}".strip()
     subject = about(record)
-    yield click.style(cut(f"{head}: {subject}" if subject else head, table_width()), bold=True)
+    lines = filled(f"{head}: {subject}" if subject else head, 0, table_width(), hang=2)
+    yield from (click.style(line, bold=True) for line in few(lines, 2))
     verdict = word(record)
     instead = told(record)
     quiet = f" ({instead})" if instead else " (no objection)" if verdict == "none" and record.note is None else ""
@@ -274,35 +292,35 @@ def _hooks(record: Record) -> Iterator[str]:
     ran = [one for one in record.outcomes if one.status != "skipped"]
     skipped = {one.hook: one.error or "skipped" for one in record.outcomes if one.status == "skipped"}
     skipped |= record.not_asked
-    column = min(32, max(map(len, [one.hook for one in ran] + list(skipped)), default=0))
+    column = min(32, name_column([one.hook for one in ran] + list(skipped)))
     yield from ("", click.style("hooks that ran", bold=True)) if ran else ()
     for one in ran:
         yield from _outcome(one, column)
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
-        yield f"  {cut(name, column):<{column}}  {cut(why, table_width() - column - 4)}"
+        yield from beside(f"  {shown_name(name):<{column}}  ", why, below=6, columns=table_width(), most=column + 4)
 
 
 def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     failed = one.status in query.FAILED
-    name = click.style(f"{cut(one.hook, column):<{column}}", fg="cyan")
+    name = click.style(shown_name(one.hook), fg="cyan")
     shown = coloured(f"{flat(word_of(one)):<15}", "failed" if failed else one.decision)
-    yield f"  {name}  {shown}  {one.duration_ms:>8.1f} ms  {flat(shown_path(one.source or ''))}".rstrip()
-    texts = [one.reason if not failed else None, one.error]
+    head, source = hook_head(name, shown, f"{one.duration_ms:.1f} ms", column), flat(with_shown_paths(one.source or ""))
+    fits = cells(click.unstyle(head.rpartition("\n")[2])) + 2 + cells(source) <= table_width()
+    yield f"{head}  {source}".rstrip() if fits else head
+    texts = [None if fits else source, one.reason if not failed else None, one.error]
     texts.append("the event continued without its answer (on_failure: allow)" if one.failed_open else None)
     texts += [f"note: {lost}" for lost in one.lost]
     texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
     texts.append(f"code: {one.code}" if one.code else None)
     texts.append(strictjson.compact(one.data) if one.data is not None else None)
-    yield from (line for text in texts if text for line in filled(text, column + 4, table_width()))
+    yield from (line for text in texts if text for line in filled(text, text_indent(column), table_width()))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:
     if not text:
         return
-    first, *rest = filled(text, _LABEL + 1, table_width())
-    yield f"{label:<{_LABEL}} {first.strip()}"
-    yield from rest
+    yield from beside(f"{label:<{_LABEL}} ", text, columns=table_width())
 
 
 def _value(value: Any) -> Iterator[str]:

@@ -19,7 +19,7 @@ from billhook.config import loader
 from billhook.config.history import budget_of
 from billhook.core import tools
 from billhook.core.errors import UsageError
-from billhook.core.text import counted, one_line, visible
+from billhook.core.text import counted, flat, visible
 from billhook.effects.rules import EDITS
 from billhook.store.log.query import called
 from billhook.store.log.record import Record, Wanted
@@ -102,7 +102,10 @@ def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
         rows.append(
             [one.name or "-", one.session_id or "-", first, last, *numbers, shown_path(one.project, here=False)]
         )
-    return aligned(titles, [row[: len(titles)] for row in rows], right=(4, 5, 6, 7), flexible=1)
+    cells = [row[: len(titles)] for row in rows]
+    if everywhere:
+        return aligned(titles, cells, right=(4, 5, 6, 7), flexible=8, drop=(1, 3, 6, 7, 2))
+    return aligned(titles, cells, right=(4, 5, 6, 7), flexible=1, drop=(1, 3, 6))
 
 
 # `billhook events files`:
@@ -191,12 +194,15 @@ def _count(one: TouchedFile, record: Record) -> None:
 def _files_table(shown: list[TouchedFile]) -> list[str]:
     numbers = [(f"{number:,}" for number in (one.reads, one.writes, one.other, one.denied)) for one in shown]
     rows = [[shown_path(one.path), *some, times.minute(one.last)] for one, some in zip(shown, numbers, strict=True)]
-    return aligned(("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4))
+    return aligned(
+        ("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4), least=24, drop=(3, 5)
+    )
 
 
 # `billhook events stats`:
 _LONGEST_NAME = 40
 _HEADS = ("hook    ", "runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
+_SECONDARY = ("output", "p50 ms", "max ms", "timed out")  # left out on a narrow screen
 _STARTED = 2  # the column of background starts, which is left out if there are none
 _SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -230,7 +236,6 @@ Examples:
   billhook events stats . --since 1h
   billhook events stats | jq -r '.hooks[] | select(.over_budget) | .name'
 
-\b
 Exit code: always 0.""",
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
@@ -283,7 +288,7 @@ def _screen(stats: Stats, warn_ms: float | None) -> Iterator[str]:
         yield "started: background runs, which are not timed"
     decisions = ", ".join(f"{count:,} {decision}" for decision, count in stats.decisions.most_common())
     span = f" from {shown_time(stats.first)} to {shown_time(stats.last)}" if stats.events.total() > 1 else ""
-    yield f"{counted(stats.events.total(), 'event')}{span}: {one_line(decisions, 200)}"
+    yield f"{counted(stats.events.total(), 'event')}{span}: {flat(decisions)}"
     if stats.failed_open:
         often = "once" if stats.failed_open == 1 else f"{stats.failed_open:,} times"
         text = f"failed open {often}: a hook failed, and the event continued without its answer"
@@ -304,8 +309,9 @@ def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterato
         rows = [row[:_STARTED] + row[_STARTED + 1 :] for row in rows]
     heads, *cells = rows
     room = width() - len("  slow")
-    right = range(1, len(heads))
-    head, *lines = aligned(heads, cells, right=right, least=8, most=_LONGEST_NAME, room=room, style="bold")
+    right, drop = range(1, len(heads)), [heads.index(name) for name in _SECONDARY]
+    names: dict[str, Any] = {"least": 20, "most": _LONGEST_NAME, "drop": drop}
+    head, *lines = aligned(heads, cells, right=right, room=room, style="bold", **names)
     yield head
     for hook, line in zip(hooks, lines, strict=True):
         yield line + (click.style("  slow", fg="yellow") if hook.over(warn_ms) else "")

@@ -8,7 +8,7 @@ import msgspec
 
 from billhook.cli import times
 from billhook.cli.events.query import FAILED, SessionNames
-from billhook.cli.screen import cells, coloured, cut, padded, table_width, word_of
+from billhook.cli.screen import cells, coloured, cut, few, filled, padded, table_width, word_of
 from billhook.core import strictjson, tools
 from billhook.core.events import EVENTS
 from billhook.core.text import flat
@@ -21,8 +21,8 @@ _AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
 """The decision of a pair: the first of these that one of the two records has."""
 _TELLING: Final = (
-    "prompt", "message", "url", "pattern", "query", "description", "task", "subject", "error", "name", "task_subject",
-    "teammate_name",
+    "prompt", "message", "url", "pattern", "query", "input", "description", "task", "subject", "error", "name",
+    "task_subject", "teammate_name",
 )  # fmt: skip
 """Fields that describe an event or a call, for events and tools without a better one."""
 
@@ -176,7 +176,9 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 
 
 # The table of events:
+_NARROW = 80  # on a narrower screen, WHAT is below its row
 _LEAST = 16  # the least width of the column WHAT; other columns are left out first
+_WIDE = 60  # of the same text where it needs two lines
 _DISPENSABLE: Final = ("ms", "turn", "session")
 _INDENT = 8
 _MOST_DETAILS = 4
@@ -217,11 +219,14 @@ class Table:
         """`alone`: all rows are of one session, so its column is left out. `hook`: show what this hook did. `quiet`: no
         details below a row."""
         self._names, self._hook, self._quiet = names, hook, quiet
-        self._shown = [name for name in _COLUMNS if not (alone and name == "session")]
+        narrow = table_width() < _NARROW
+        self._shown = [
+            name for name in _COLUMNS if not (alone and name == "session") and not (narrow and name == "what")
+        ]
         drawn = [self._cells(row) for row in rows]
         self._widths = self._fitted(drawn)
         for name in _DISPENSABLE:
-            if self._widths["what"] < _LEAST and name in self._shown:
+            if self._widths["what"] < (0 if narrow else _LEAST) and name in self._shown:
                 self._shown.remove(name)
                 self._widths = self._fitted(drawn)
         self._day = ""
@@ -235,10 +240,14 @@ class Table:
         if day != self._day:
             self._day = day
             yield click.style(day, bold=True)
-        yield self._line(self._cells(row), row.word)
+        drawn = self._cells(row)
+        yield self._line(drawn, row.word)
+        if "what" not in self._shown and drawn["what"]:
+            yield " " * _INDENT + cut(drawn["what"], table_width() - _INDENT)
         below = [] if self._quiet else list(details(row, self._hook))
         for word, text in below[:_MOST_DETAILS]:
-            yield coloured(" " * _INDENT + cut(text, table_width() - _INDENT), word)
+            for line in few(filled(text, _INDENT, table_width(), hang=2), 2):
+                yield coloured(line, word)
         if len(below) > _MOST_DETAILS:
             yield f"{' ' * _INDENT}and {len(below) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
@@ -262,7 +271,8 @@ class Table:
             longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
             widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
-        return {**widths, "what": table_width() - rest}
+        longest = max((cells(flat(row["what"])) for row in rows), default=table_width())
+        return {**widths, "what": min(table_width() - rest, max(longest, _LEAST))}
 
     def _line(self, row: dict[str, str], word: str = "") -> str:
         parts = []
@@ -278,5 +288,5 @@ def minimal(row: EventRow, names: SessionNames) -> str:
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    room = max(_LEAST, table_width() - cells(head) - len(row.word) - 1)
-    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room)}".rstrip()
+    room = table_width() - cells(head) - len(row.word) - 1
+    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room if room > _LEAST else _WIDE)}".rstrip()

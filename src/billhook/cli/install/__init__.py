@@ -178,7 +178,6 @@ Examples:
   billhook install claude --adopt     and move its hooks to billhook
   billhook install claude --events PreToolUse,Stop
 
-\b
 Exit code: 0 done, or installed already; 1 no agent was found;
 2 refused, or a file can't be changed.""",
 )
@@ -231,7 +230,7 @@ class _InstallRequest(msgspec.Struct, kw_only=True):
         """Show the diff, make the change unless this is a dry run, and report it."""
         if not self.as_json and change.state not in ("already", "absent"):
             for line in (line for one in change.files for line in diff(one)):
-                say(line)
+                say(line, whole=True)
         if not self.dry:
             plan.carry_out(change)
             _approve(change)
@@ -314,7 +313,7 @@ def _approve(change: plan.InstallChange) -> None:
 def _has_past(host: Agent, project: str) -> bool:
     """Whether transcripts of this project contain a call."""
     from billhook.agents.transcripts import TranscriptScan
-    from billhook.config.replay import project_of
+    from billhook.testing.replay import project_of
 
     scan = TranscriptScan(host, project, lambda folder: project_of(folder) == project)
     return next(iter(scan), None) is not None
@@ -351,7 +350,6 @@ Examples:
   billhook uninstall all --dry-run      show the changes
   billhook uninstall {ANOTHER} --project    from the settings of this project
 
-\b
 Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 )
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))

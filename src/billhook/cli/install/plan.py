@@ -17,7 +17,7 @@ from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, dig
 from billhook.config import sources
 from billhook.config.declaration import Layer, needs_consent
 from billhook.config.edit_json import Document, at_path, decoded, items, measured
-from billhook.config.edit_yaml import is_bare, names_in, says_parallel, with_hooks
+from billhook.config.edit_yaml import is_bare, names_in, with_hooks
 from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import EVENTS
@@ -216,16 +216,13 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
         if not adoption.staying:
             adoption.staying.append(f"{target.path} has no hooks to move{_adoptable_elsewhere(target)}")
         return adoption, None
-    after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
-    if adoption.parallel and not says_parallel(after, path):
-        how = "add `parallelExecution: true` there to run them in parallel, as the agent did"
-        adoption.staying.append(f"the hooks in {path} run one after the other; {how}")
+    after, piece = with_hooks(data, path, adoption.hooks)
     before = target.moved or Moved(file=real, existed=True, after="", pieces=(), handlers=())
     moved = Moved(
         file=real,
         existed=_yaml_without(target, data) is not None,
         after=digest(after),
-        pieces=(*before.pieces, *pieces),
+        pieces=(*before.pieces, piece),
         handlers=(*before.handlers, *adoption.handlers),
         made=before.made,
     )

@@ -4,14 +4,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from billhook.cli.options import agent_around, at_terminal, flag, refuse_agents
-from billhook.cli.screen import hint, note, picked, report, say, say_json, shown_path, unreadable
+from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
 from billhook.cli.trust import screen
 from billhook.cli.trust.screen import Pending, is_hash_of, marked, refuse_several
 from billhook.config import loader
@@ -20,7 +20,7 @@ from billhook.config.declaration import needs_consent
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import Waiting, in_force
-from billhook.config.trust import ChangedError, approve_entry, approve_rules, record_trust
+from billhook.config.trust import ChangedError, TrustAction, approve_entry, approve_rules, record_trust
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest, visible
 from billhook.store.approvals import Approval, Approvals
@@ -48,8 +48,7 @@ def revoke(config: Config, words: Sequence[str], *, everything: bool, as_json: b
     known = _known(config, approvals, everywhere=False)
     chosen = _chosen(known, words, config) if words else known
     gone = [one for one in chosen if approvals.revoke(one.file, one.hash)]
-    if unrecorded := record_trust("revoked", gone, config):
-        note(f"this was not logged: {unrecorded}")
+    log_trust("revoked", gone, config)
     names = [visible(_shown(one, config)) for one in gone]
     lines = [f"revoked {name}  {shown_path(one.file)}  {one.hash[:12]}" for one, name in zip(gone, names, strict=True)]
     what = "no longer runs" if all(one.of_hook for one in gone) else "no longer in force"
@@ -68,8 +67,8 @@ def acknowledge_gone(config: Config, words: Sequence[str], *, as_json: bool) -> 
             raise UsageError(f"no missing gate is called `{words[0]}`", hint="`billhook` lists them")
     acknowledge(config, found)
     names = [picked(one, "file gates") for one in found]
-    if found and (unrecorded := record_trust("acknowledged", (), config, gates=names)):
-        note(f"this was not logged: {unrecorded}")
+    if found:
+        log_trust("acknowledged", (), config, gates=names)
     lines = [f"acknowledged {', '.join(map(visible, one.gates))}  {shown_path(one.file)}" for one in found]
     report(as_json, lines or ["no gate is missing here"], *names)
     return 0
@@ -190,7 +189,6 @@ Examples:
   billhook trust --revoke lint      revoke an approval
   billhook trust --acknowledge      stop reporting gates that disappeared
 
-\b
 Exit code: 0 done, nothing waits; 1 something still waits; 2 usage, or refused.""",
 )
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
@@ -304,8 +302,9 @@ class _Review:
 
     def _show(self, text: str) -> None:
         """Print it; in a pager if the user is asked and it does not fit on the screen."""
-        if self.asks and text.count("\n") >= shutil.get_terminal_size().lines:
-            click.echo_via_pager(text)
+        shown = fitted(text, width())
+        if self.asks and shown.count("\n") >= shutil.get_terminal_size().lines:
+            click.echo_via_pager(shown)
         else:
             say(text)
 
@@ -327,8 +326,7 @@ class _Review:
         return True
 
     def _end(self) -> int:
-        if unrecorded := record_trust("approved", self.approvals, self.config):
-            note(f"the approval was not logged: {unrecorded}")
+        log_trust("approved", self.approvals, self.config)
         now = load_config(builtins=False)
         hashes = {one.hash for one in self.wanted}
         waiting: list[Pending] = [*now.pending, *now.permissions.pending]
@@ -353,6 +351,17 @@ def typed(question: str) -> str:
     if not line:
         click.echo()
     return line.strip().lower() if line else "q"
+
+
+def agreed(question: str) -> bool:
+    """Whether the user answers yes."""
+    return typed(f"{question} [y/N] ") in ("y", "yes")
+
+
+def log_trust(action: TrustAction, approvals: Iterable[Approval], config: Config, **more: object) -> None:
+    """Record in the event log what the user allowed or revoked, and note if that fails."""
+    if unrecorded := record_trust(action, approvals, config, **more):
+        note(f"this was not logged: {unrecorded}")
 
 
 def _summary(now: Config, approved: int) -> str:

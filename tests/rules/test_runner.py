@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rules_test.place import RULES, RulesPlace, tree
+from rules.place import RULES, RulesPlace, tree
 
 
 @pytest.fixture

@@ -59,14 +59,10 @@ def shadow_report(config: Config, since: str, found: Sequence[HookRow]) -> tuple
     """What these hooks would have decided since a time, and whether the log was read back to it. Raises StoreError."""
     reports = {row.name: ShadowReport(row.name, row.what, row.file) for row in found}
     log = log_of(config)
-    if log is None:
-        return list(reports.values()), True
-    look = LogTailScan(log, config.project)
+    look = LogTailScan(log, config.project, since=since)
     for record in look:
-        if record.time < since:
-            return list(reports.values()), True
         for outcome in record.outcomes:
-            if outcome.hook in reports and outcome.waived is not None and outcome.waived.by == BY:
+            if log is not None and outcome.hook in reports and outcome.waived is not None and outcome.waived.by == BY:
                 _count(reports[outcome.hook], record if record.side is None else log.whole(record), outcome)
     return list(reports.values()), look.complete
 
@@ -85,6 +81,5 @@ def _count(report: ShadowReport, record: Record, outcome: OutcomeRecord) -> None
 
 def call_of(record: Record) -> str:
     """What a record is about: `Bash: git push`, `Write: src/a.py`, `UserPromptSubmit`."""
-    given = record.input
-    about = record.tool and (tools.command_of(record.tool, given) or tools.path_of(record.tool, given))
+    about = tools.subject_of(record.tool or "", record.input)
     return f"{record.tool or record.event}{f': {about}' if about else ''}"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rules_test.place import RulesPlace
+from rules.place import RulesPlace
 
 HOLES = """
 hooks:

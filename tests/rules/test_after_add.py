@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from billhook.config.recipes import shipped
-from rules_test.place import RulesPlace
+from rules.place import RulesPlace
 
 PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from billhook.config.builtin_options import filled
-from billhook.config.case_runner import CaseResult, Suite
 from billhook.config.config import Entry
 from billhook.config.declaration import Conditions
 from billhook.config.installation import of_claude_code
 from billhook.config.sources import shown_path
 from billhook.core.text import counted
+from billhook.testing.runner import CaseResult, Suite
 
 _VERBS = {
     "hook": ("runs", "run"),

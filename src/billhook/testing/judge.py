@@ -1,4 +1,4 @@
-"""Judge past events by other rules than those of their time: `billhook replay`, and today's verdict in `explain ID`.
+"""Judges of past events: the rules of a folder as they are now, or others in their place.
 
 The real engine judges, on hooks that touch nothing: state is in memory, and hooks that run code don't run. What depends
 on such a hook, on the files of that time or on redacted text is a doubt. An event with a doubt that could change the
@@ -6,86 +6,42 @@ decision is unknown, unless its record has the answer of the same hook.
 """
 
 import os
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
-from billhook.agents.base import Agent
-from billhook.agents.transcripts import PastCall
 from billhook.builtins import guard, impact, rate_limit, seen_effects, session_notes
-from billhook.config import actions, conditions, loader, shapes, sources
+from billhook.config import actions, conditions, loader
 from billhook.config.builtin_hooks import StandIn
-from billhook.config.cases import outcome_of
-from billhook.config.config import Config, as_data, content, kept, needs_notes, rows
-from billhook.config.declaration import CONDITION_KEYS, LAYERS
-from billhook.config.explain import decided_by, event_of
-from billhook.config.history import rows_of
+from billhook.config.config import Config, needs_notes
 from billhook.config.recorder import Knowing
-from billhook.config.trust import TRUST
 from billhook.core import drive
 from billhook.core.answers import Decision, Verdict
-from billhook.core.errors import UsageError
 from billhook.core.events import Event
 from billhook.core.hook import Condition, Context, Handler, Hook
-from billhook.effects import gitstate
 from billhook.effects.conditions import AfterEffect, all_of, single
 from billhook.effects.effect import Effect
-from billhook.effects.gitindex import UnreadableError
 from billhook.engine.engine import Engine
-from billhook.engine.waive import SHADOW
 from billhook.runners.command import Literally
 from billhook.store.files import state_root
 from billhook.store.log.record import Record
 from billhook.store.state import FileState, Value
+from billhook.testing.expectations import deciders, outcome_of
+from billhook.testing.past import NO_OBJECTION, RANK, STRONGEST, Doubt, Judgement, Unchanged, event_of, own_answers
 
 MOST_KEPT: Final = 20_000  # judgements that are kept for equal events
 _MOST_FOLDERS: Final = 32  # configurations that are kept, one for each folder and agent
-_RANK: Final = {str(decision): place for place, decision in enumerate(Decision)}
-_STRONGEST: Final = _RANK[Decision.DENY]
 _REDACTED: Final = b"[redacted "
 _CONTENT: Final = frozenset({"content", "new_string", "old_string", "edits", "new_source", "file_text"})
 """Fields of a tool's input that are written to a file: no rule looks at them."""
 _OF_THEIR_TIME: Final = frozenset({"file_exists", "changed_files", "has_secret"})
 """Tests of `when` that no record can answer."""
-_CODE: Final = frozenset({"run", "exec", "python", "url"})
-_SAME: Final = ("events", "match", *CONDITION_KEYS, "dialect", "on_failure", "what", "kind")
-
-
-class Doubt(msgspec.Struct, frozen=True):
-    """Something that could make the decision another one."""
-
-    hook: str  # empty: no record can help
-    why: str
-    rank: int = _STRONGEST  # of the strictest decision that it could lead to
-    allows: bool = False  # it could allow what the guard stops
-    total: bool = False  # nothing about the decision is certain
-
-
-class Judgement(msgspec.Struct, frozen=True):
-    """The decision about one event."""
-
-    word: str  # allow, deny, ask, defer, none, stop, keep_going or rewrite; `unknown`
-    by: tuple[str, ...] = ()
-    reason: str = ""
-    doubts: tuple[Doubt, ...] = ()
-    by_guard: bool = False  # only the guard objects, and the user's own hooks can overrule it
-
-    @property
-    def rank(self) -> int:
-        return _STRONGEST if self.word in ("stop", "keep_going") else _RANK.get(self.word, 0)
-
-    @property
-    def open(self) -> tuple[Doubt, ...]:
-        """The doubts that could change the decision."""
-        matter = (one.total or one.rank > self.rank or (one.allows and self.by_guard) for one in self.doubts)
-        return tuple(one for one, matters in zip(self.doubts, matter, strict=True) if matters)
 
 
 # -- hooks that touch nothing
@@ -147,13 +103,10 @@ class PastGuard(guard.Guard, frozen=True):
             if effect.kind == "disarm" and not self.past.logged:
                 continue
             low, high = (self._decided(one) for one in impact.possible(effect))
-            if low == high:
-                found.append(guard.Judged(effect, low))
-                continue
-            why = f"the guard's answer depends on the files of that time ({effect.kind})"
-            self.past.doubts.append(Doubt(self.name, why, _RANK.get(high, 0)))
-            if low != "-":
-                found.append(guard.Judged(effect, low))
+            found.append(guard.Judged(effect, low))
+            if low != high:
+                why = f"the guard's answer depends on the files of that time ({effect.kind})"
+                self.past.doubts.append(Doubt(self.name, why, RANK.get(high, 0)))
         return [one for one in found if one.decision != "-"]
 
     def _decided(self, effect: Effect | None) -> str:
@@ -175,7 +128,7 @@ class _Substitutes:
         run = self._run(hook, name)
         own = hook.source.layer in ("user", "managed")
         rank = _rank_of(run)
-        allows = own and (rank == _RANK[Decision.ALLOW] or isinstance(run, NotKnown))
+        allows = own and (rank == RANK[Decision.ALLOW] or isinstance(run, NotKnown))
         condition = self._condition(
             hook, Doubt(name, f"{name}: a condition depends on files of that time", rank, allows)
         )
@@ -230,10 +183,10 @@ def _rank_of(run: Handler) -> int:
     """The rank of the strictest answer of a handler."""
     if isinstance(run, Literally):
         answer = run.answer
-        return _STRONGEST if answer.stop or answer.keep_going else _RANK[answer.decision]
+        return STRONGEST if answer.stop or answer.keep_going else RANK[answer.decision]
     if isinstance(run, actions.Spoken):
-        return _RANK.get(run.decision, _STRONGEST if run.decision in ("stop", "keep_going") else 0)
-    return _STRONGEST
+        return RANK.get(run.decision, STRONGEST if run.decision in ("stop", "keep_going") else 0)
+    return STRONGEST
 
 
 def _tests(tests: conditions.Tests) -> Iterator[str]:
@@ -268,7 +221,7 @@ class Judge:
         self._deciding = [hook for hook in self._engine.hooks if hook.run is not nothing]
         self._work: dict[str, str] = {}
         self._kept: dict[bytes, Judgement] = {}
-        self._unchanged = _Unchanged(config, approved)
+        self._unchanged = Unchanged(config, approved)
 
     def _observers(self) -> list[Callable[[Verdict], object]]:
         """Those that hooks with a memory need."""
@@ -298,7 +251,7 @@ class Judge:
         found = self._judged(record)
         if found.open:
             found = self._unchanged.resolved(found, record)
-        own = _own_answers(record) if record.decision != "none" or record.stop or record.keep_going else ()
+        own = own_answers(record) if record.decision != "none" or record.stop or record.keep_going else ()
         return max((found, *own), key=lambda one: one.rank) if own and not found.open else found
 
     def alone(self, record: Record) -> Judgement:
@@ -313,7 +266,7 @@ class Judge:
         event = record.event
         work = self._work.get(event) or self._work_for(event)
         if work != "once":
-            return self._fired(record, b"") if work == "each" else _NO_OBJECTION
+            return self._fired(record, b"") if work == "each" else NO_OBJECTION
         key = _ENCODER.encode(
             (event, record.tool, record.cwd, record.permission_mode, record.agent_id, record.input, record.fields)
         )
@@ -344,7 +297,7 @@ class Judge:
         firing = self._engine.fire(event)
         verdict = drive.run(firing) if self._codes else _finished(firing)
         doubts = (*self._of_event(event, record, key), *past.doubts)
-        by, reason = _by(verdict), verdict.reason or verdict.stop_reason
+        by, reason = deciders(verdict), verdict.reason or verdict.stop_reason
         by_guard = [one.source for one in verdict.outcomes if one.hook in by] == ["built-in"]
         return Judgement(outcome_of(verdict), by, reason, doubts, by_guard)
 
@@ -368,7 +321,6 @@ class Judge:
 
 _LOOKING: Final = (PastGuard, actions.Rewriting, rate_limit.RateLimiter)
 _ENCODER: Final = msgspec.json.Encoder()
-_NO_OBJECTION: Final = Judgement("none")
 
 
 def _finished(firing: Coroutine[Any, Any, Verdict]) -> Verdict:
@@ -381,15 +333,6 @@ def _finished(firing: Coroutine[Any, Any, Verdict]) -> Verdict:
     raise AssertionError("a hook waits that must not run")
 
 
-def _by(verdict: Verdict) -> tuple[str, ...]:
-    """The hooks that decided."""
-    strong = [one for one in verdict.outcomes if one.answer.decision == verdict.decision != Decision.NONE]
-    if verdict.stop or verdict.keep_going:
-        strong += [one for one in verdict.outcomes if (one.answer.stop if verdict.stop else one.answer.keep_going)]
-    strong = strong or [one for one in verdict.outcomes if one.answer.updated_input is not None]
-    return tuple(dict.fromkeys(one.hook for one in strong))
-
-
 def _seconds(time: str) -> float:
     try:
         return datetime.fromisoformat(time).timestamp()
@@ -397,151 +340,7 @@ def _seconds(time: str) -> float:
         return 0.0
 
 
-def _own_answers(record: Record) -> list[Judgement]:
-    """The answers of the calling program's own hooks, which are in no file: they would be the same."""
-    layers = (*LAYERS, "built-in")
-    own = [one for one in record.outcomes if (one.source or "").partition(" ")[0] not in layers]
-    words = [("stop" if one.stop else "keep_going" if one.keep_going else one.decision, one) for one in own]
-    return [Judgement(word, (one.hook,), one.reason or "") for word, one in words if word != "none"]
-
-
-class _Unchanged:
-    """Which hooks were the same under an earlier configuration: then the record has their answers."""
-
-    def __init__(self, config: Config, approved: Config) -> None:
-        self._root = Path(config.root)
-        self._now = {row.name: as_data(row) for row in rows(config)}
-        self.approved = {row.name: as_data(row) for row in rows(approved)}
-        self._guard = _guard_of(content(config))
-        self._known: dict[str, frozenset[str]] = {}
-
-    def resolved(self, found: Judgement, record: Record) -> Judgement:
-        """The judgement with the recorded answers of doubtful hooks; `unknown` if one is missing."""
-        same = self._of(record.config)
-        best, left = found, list[Doubt]()
-        for doubt in found.open:
-            answer = None if doubt.total or doubt.hook not in same else _recorded(doubt, record)
-            if answer is None:
-                left.append(doubt)
-            elif answer.rank > best.rank:
-                best = answer
-        return replace(found, word="unknown", doubts=tuple(left)) if left else replace(best, doubts=())
-
-    def _of(self, hash_: str) -> frozenset[str]:
-        if hash_ not in self._known:
-            snapshot = kept(self._root, hash_) if hash_ else None
-            self._known[hash_] = frozenset(self._same(snapshot)) if snapshot is not None else frozenset()
-        return self._known[hash_]
-
-    def _same(self, snapshot: Mapping[str, Any]) -> Iterator[str]:
-        for name, then in rows_of(snapshot).items():
-            now, approved = self._now.get(name), self.approved.get(name)
-            if now is None or any(then.get(field) != now.get(field) for field in _SAME):
-                continue
-            if then.get("layer") == "built-in":
-                if _guard_of(snapshot) == self._guard:
-                    yield name
-            elif then.get("kind") not in _CODE:
-                yield name
-            elif approved is not None and then.get("hash") and approved.get("hash") == then["hash"]:
-                yield name  # its files are the same, too
-
-
-def _guard_of(snapshot: Mapping[str, Any]) -> Any:
-    """Everything that the guard's decisions depend on, apart from the call."""
-    return snapshot.get("version"), snapshot.get("builtins", {}).get(guard.NAME), snapshot.get("allowed", "unknown")
-
-
-def _recorded(doubt: Doubt, record: Record) -> Judgement | None:
-    """The recorded answer of the hook; None if the record has none, or not all of it."""
-    for one in record.outcomes:
-        if one.hook == doubt.hook and one.status != "skipped":
-            allowed = one.source == "built-in" and any(each.decision == "allow" for each in record.outcomes)
-            if one.rewrote_input or allowed:
-                return None
-            word = "stop" if one.stop else "keep_going" if one.keep_going else one.decision
-            return Judgement(word, (one.hook,), one.reason or "")
-    skipped = record.not_asked.get(doubt.hook, "")
-    return _NO_OBJECTION if skipped in ("condition false", "did not match") else None
-
-
-# -- many events
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """An event that would be decided differently."""
-
-    record: Record
-    then: Judgement
-    now: Judgement
-
-    @property
-    def hook(self) -> str:
-        """The hook that makes the difference: the one that objects now, or else the one that objected then."""
-        chosen = self.now.by if self.now.word in _KINDS or not self.then.by else self.then.by
-        return ", ".join(chosen) or "no hook"
-
-
-_KINDS: Final = {"deny": "denied", "stop": "denied", "ask": "asked", "defer": "asked", "keep_going": "kept going"}
-"""What a decision means for a call; others allow it."""
-
-
-class Examples(msgspec.Struct):
-    """Events of one group: how many, and the first of them."""
-
-    MOST: ClassVar[int] = 3
-    changes: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)  # decision then, decision now
-    first: list[Difference] = []
-
-    def add(self, one: Difference) -> None:
-        self.changes[one.then.word, one.now.word] += 1
-        given = one.record.input
-        if len(self.first) < self.MOST and all(each.record.input != given for each in self.first):
-            self.first.append(one)
-
-    @property
-    def count(self) -> int:
-        return self.changes.total()
-
-
-class Replayed(msgspec.Struct):
-    """The result of a replay."""
-
-    events: int = 0
-    unknown: int = 0
-    stopped: int = 0  # would be denied or asked about now, different or not
-    kinds: Counter[str] = msgspec.field(default_factory=Counter)  # differences by kind
-    hooks: dict[str, Examples] = {}  # differences by hook
-    unknowns: dict[str, Examples] = {}  # by reason
-
-    @property
-    def different(self) -> int:
-        return self.kinds.total()
-
-    def add(self, record: Record, now: Judgement) -> None:
-        self.events += 1
-        then = judged_then(record)
-        if now.word == "unknown":
-            self.unknown += 1
-            self.unknowns.setdefault(now.doubts[0].why, Examples()).add(Difference(record, then, now))
-            return
-        self.stopped += now.word in _KINDS
-        if then.word != now.word:
-            found = Difference(record, then, now)
-            self.kinds[_KINDS.get(now.word, "allowed")] += 1
-            self.hooks.setdefault(found.hook, Examples()).add(found)
-
-
-def judged_then(record: Record) -> Judgement:
-    """The decision of the rules in a record, also where the user allowed the call once or paused the hook."""
-    word = "keep_going" if record.keep_going else "stop" if record.stop else record.decision
-    if word in ("none", "allow") and any(one.rewrote_input for one in record.outcomes):
-        word = "rewrite"
-    then = Judgement(word, decided_by(record) if word != "none" else (), record.reason or "")
-    waived = [(one, one.waived) for one in record.outcomes if one.waived is not None and one.waived.by != SHADOW]
-    return max(
-        (then, *(Judgement(by.would.replace(" ", "_"), (one.hook,)) for one, by in waived)), key=lambda one: one.rank
-    )
+# -- many configurations
 
 
 class Judges:
@@ -568,87 +367,3 @@ class Judges:
         approved = loader.load_for_cwd(cwd, self._files, host=inside)
         config = loader.load_instead(cwd, self._instead, self._files, host=inside)
         return Judge(config, approved, self._state, host=host, run_commands=self._run_commands)
-
-
-def replay(records: Iterable[Record], judges: Judges, since: str = "") -> Replayed:
-    """Judge records, oldest first. Those before `since` are only remembered."""
-    found = Replayed()
-    for record in records:
-        if record.event == TRUST or not record.judged:
-            continue
-        now = judges.of(record.cwd, record.host).judge(record)
-        if record.time >= since:
-            found.add(record, now)
-    return found
-
-
-def record_of(one: PastCall, agent: Agent, project: str) -> Record:
-    """A call of a transcript as the record of the event before it."""
-    call, (tool, given) = one.call, one.as_hooks_get_it(agent)
-    return Record(
-        v=1,
-        seq=0,
-        prev="",
-        id=call.id,
-        time=call.time,
-        mono=0.0,
-        event="PreToolUse",
-        session_id=call.session,
-        agent_id=call.agent or None,
-        tool=tool,
-        tool_use_id=call.id,
-        cwd=call.cwd or project,
-        project=project,
-        host=agent.name,
-        input=given,
-        hash="",
-    )
-
-
-# -- other rules
-
-
-def rules_from(text: str, project: str) -> dict[str, bytes | None]:
-    """The project's files with other contents: those of a file that replaces its hooks.yaml, or those of a git
-    revision. Raises UsageError."""
-    if os.path.isfile(text):
-        path = os.path.realpath(text)
-        native = [os.path.join(project, name) for name in sources.PROJECT_FILES if name.endswith((".yaml", ".yml"))]
-        found: dict[str, bytes | None] = dict.fromkeys(native) | {path: _content(path)}
-    else:
-        found = _rules_at(text, project)
-    return found
-
-
-def _content(path: str) -> bytes:
-    try:
-        text = sources.read_bytes(path)
-    except OSError as error:
-        raise UsageError(f"--rules `{path}` can't be read: {error.strerror}", hint="name another file") from None
-    read = shapes.read_file(path, "project", os.path.dirname(path), text)
-    if not read.readable:
-        raise UsageError(read.findings[0].message, place=read.findings[0].place, hint=read.findings[0].hint)
-    return text
-
-
-def _rules_at(revision: str, project: str) -> dict[str, bytes | None]:
-    """The project's files at a revision, read without filters of git."""
-    try:
-        if revision.startswith("-"):
-            raise UnreadableError
-        gitstate.run_git(project, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}")
-        listed = gitstate.run_git(project, "ls-tree", "--name-only", "-z", revision, "--", *sources.PROJECT_FILES)
-        found: dict[str, bytes | None] = {os.path.join(project, name): None for name in sources.PROJECT_FILES}
-        for name in listed.split("\0")[:-1]:
-            blob = gitstate.run_git(project, "cat-file", "blob", f"{revision}:./{name}")
-            found[os.path.join(project, name)] = os.fsencode(blob)
-    except UnreadableError:
-        message = f"--rules `{revision}` is neither a file nor a git revision of this project"
-        raise UsageError(message, hint="as in --rules new.yaml or --rules HEAD~1") from None
-    return found
-
-
-@cache
-def project_of(folder: str) -> str:
-    """The project to which a folder belongs, also if the folder was removed."""
-    return sources.find(loader.standing(folder), layers=("project", "local")).project

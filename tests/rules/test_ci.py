@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rules_test.place import RulesPlace
+from rules.place import RulesPlace
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())

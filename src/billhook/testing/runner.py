@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -20,14 +20,13 @@ from msgspec.structs import replace
 from billhook.agents import DIALECTS
 from billhook.builtins.guard import Guard
 from billhook.config import build
-from billhook.config.cases import Case, case_files, cases_in, differences, event_of, outcome_of
+from billhook.config.cases import Case, case_files, cases_in, event_of
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
 from billhook.config.explain import Explained, explain
 from billhook.config.installation import of_claude_code
-from billhook.config.loader import load_config
+from billhook.config.loader import Instead, load_config, load_instead
 from billhook.config.recorder import encoded
-from billhook.config.scratch import Original, Scratch, copy_original, original_of
 from billhook.config.trust import holds
 from billhook.core import strictjson
 from billhook.core.answers import Outcome, Status, Verdict, fold
@@ -37,6 +36,11 @@ from billhook.core.text import Finding
 from billhook.effects.conditions import cell_of
 from billhook.effects.rules import Rule
 from billhook.engine.plan import Plan
+from billhook.testing.expectations import deciders, differences, forms, outcome_of
+from billhook.testing.scratch import Original, Scratch, copy_original, original_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -91,21 +95,17 @@ def suite(files: Sequence[str] = (), *, user: bool = False, cwd: str = "") -> Su
     real = load_config(cwd or None, files=rules, layers=(*layers, "explicit"), builtins=False)
     places = [read.source.path for read in real.sources if own or read.source.layer != "user"]
     found = list(named) or case_files(places, [os.path.join(real.project, ".billhook")])
-    read = [cases_in(file) for file in found]
+    cases, wrong = zip(*map(cases_in, found), strict=True) if found else ((), ())
+    unreadable = [read.findings for read in real.unreadable]  # without these files no result would mean anything
     return Suite(
-        cases=tuple(case for cases, _ in read for case in cases),
-        findings=tuple(dict.fromkeys([*(one for _, wrong in read for one in wrong), *_unusable(real)])),
+        cases=tuple(case for some in cases for case in some),
+        findings=tuple(dict.fromkeys(finding for found in (*wrong, *unreadable) for finding in found)),
         files=tuple(found),
         real=real,
         layers=layers,
         rules=rules,
         original=original_of(real, whole=in_project),
     )
-
-
-def _unusable(real: Config) -> Iterator[Finding]:
-    """The mistakes of files that can't be read: no result would mean anything."""
-    yield from (finding for read in real.unreadable for finding in read.findings)
 
 
 def _has_hooks(file: str) -> bool:
@@ -135,11 +135,7 @@ _worker = ExitStack()
 
 def run_cases(suite: Suite, cases: Sequence[Case], tick: Progress, *, exercised: bool = False) -> list[CaseResult]:
     """The results in the order of the cases."""
-    return in_workers(suite, functools.partial(_judge, exercised=exercised), cases, tick, least=_LEAST)
-
-
-def _judge(runner: "CaseRunner", case: Case, exercised: bool) -> CaseResult:
-    return runner.judge(case, exercised=exercised)
+    return in_workers(suite, functools.partial(CaseRunner.judge, exercised=exercised), cases, tick, least=_LEAST)
 
 
 def in_workers(
@@ -149,23 +145,25 @@ def in_workers(
     this process does it."""
     workers = min(os.cpu_count() or 1, len(pieces) // least)
     results: list[R] = []
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, ExitStack() as stack:
         copy_original(suite.original, folder / "original")
         if workers < 2:
             runner = make_runner(suite, folder)
-            with runner.scratch.entered():
-                for piece in pieces:
-                    results.append(work(runner, piece))
-                    tick(len(results), len(pieces))
-            return results
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        with ProcessPoolExecutor(workers, get_context("fork"), _begin, (suite, folder)) as pool:
-            for result in pool.map(functools.partial(_in_worker, work), pieces):
-                results.append(result)
-                tick(len(results), len(pieces))
+            stack.enter_context(runner.scratch.entered())
+            done: Iterator[R] = map(functools.partial(work, runner), pieces)
+        else:
+            done = stack.enter_context(_pool(workers, suite, folder)).map(functools.partial(_in_worker, work), pieces)
+        for result in done:
+            results.append(result)
+            tick(len(results), len(pieces))
     return results
+
+
+def _pool(workers: int, suite: Suite, folder: Path) -> "ProcessPoolExecutor":
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    return ProcessPoolExecutor(workers, get_context("fork"), _begin, (suite, folder))
 
 
 def _begin(suite: Suite, folder: Path) -> None:
@@ -234,13 +232,19 @@ class CaseRunner:
     """Runs cases one after the other in one scratch copy. The configuration is loaded once."""
 
     def __init__(self, suite: Suite, scratch: Scratch) -> None:
-        self.scratch = scratch
-        layers: tuple[Layer, ...] = (*suite.layers, "explicit")
-        loaded = load_config(
-            scratch.project, home=scratch.state, files=suite.rules, layers=layers, trust="all", env=os.environ
-        )
-        self.config = _as_tested(loaded, suite, scratch)
+        self.suite, self.scratch = suite, scratch
+        self.config = self.configured({})
         self._sessions = 0
+
+    def configured(self, instead: Instead) -> Config:
+        """The rules as tests run them, with other contents of some files."""
+        layers: tuple[Layer, ...] = (*self.suite.layers, "explicit")
+        loaded = load_instead(str(self.scratch.project), instead, self.suite.rules, layers=layers)
+        return _as_tested(loaded, self.suite, self.scratch)
+
+    def place(self, file: str) -> str:
+        """The place of a file with rules: in the copy, unless the user named it."""
+        return file if file in self.suite.rules else str(self.suite.original.place_in(self.scratch.folder, file))
 
     def judge(
         self, case: Case, config: Config | None = None, *, exercised: bool = False, why: bool = True
@@ -255,16 +259,19 @@ class CaseRunner:
             with self.fired(case, config) as (event, verdict):
                 seen = self._exercised(event, verdict, config) if exercised else Exercised()
                 effects = [cell_of(one) for one in getattr(event, "effects", ())] if "effects" in case.data else []
+                wanted = case.data.get("permission")
+                wrong = _wrong_permission(wanted, permission_of(event, config)) if wanted else []
         except BillhookError as error:
             return CaseResult(case=case, status="failed", problems=(self.scratch.shown(str(error)),))
         told, lost = as_told(verdict, case.data.get("agent", ""))
-        problems = list(differences(case.data, told, effects))
+        problems = [*differences(case.data, told, effects, deciders(verdict)), *wrong]
         waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]
-        unheard = list(_unheard(verdict))  # what such a hook would answer is unknown
+        silent = [one.hook for one in verdict.outcomes if one.error == _NO_NETWORK]  # their answers are unknown
         status: CaseStatus = "not approved" if waiting else "passed"
         if problems and not waiting:
-            status = "skipped" if unheard else "failed"
-        notes = [*(f"`{name}` is {NOT_APPROVED}" for name in waiting), *unheard, *lost]
+            status = "skipped" if silent else "failed"
+        notes = [f"`{name}` is {NOT_APPROVED}" for name in waiting]
+        notes += [f"`{name}` did not run: {_NO_NETWORK}" for name in silent]
         reasons = self._why(case, config) if why and status == "failed" else ()
         return CaseResult(
             case=case,
@@ -272,7 +279,7 @@ class CaseRunner:
             got=self.scratch.shown(_in_words(told)),
             problems=() if waiting else tuple(map(self.scratch.shown, problems)),
             why=tuple(map(self.scratch.shown, reasons)),
-            notes=tuple(notes),
+            notes=(*notes, *lost),
             seconds=time.perf_counter() - began,
             exercised=seen,
         )
@@ -318,26 +325,22 @@ class CaseRunner:
     def _why(self, case: Case, config: Config) -> tuple[str, ...]:
         """What `billhook explain` reports about the hook that the case names, or about all."""
         try:
-            event = self._event(case.data, self._prepare(case, config))
-            explanation = explain(config, event)
+            found = explain(config, self._event(case.data, self._prepare(case, config)))
         finally:
             self._undo(everything=True)
+        own = [one for one in found.hooks if one.row.layer != "built-in" or not one.silent]
         names = {case.data[key] for key in ("by", "without") if key in case.data}
-        own = [one for one in explanation.hooks if one.row.layer != "built-in" or not one.silent]
-        if names:
-            own = [
-                one for one in (*own, *explanation.others) if names & {one.row.name, one.row.name.rpartition("/")[2]}
-            ]
-            missing = names - {form for one in own for form in (one.row.name, one.row.name.rpartition("/")[2])}
-            return (*map(_reason, own), *(f"no hook is called `{name}`" for name in sorted(missing)))
-        return tuple(map(_reason, own[:_MOST_REASONS]))
+        if not names:
+            return tuple(map(_reason, own[:_MOST_REASONS]))
+        named = [one for one in (*own, *found.others) if names & forms(one.row.name)]
+        missing = names.difference(*(forms(one.row.name) for one in named))
+        return (*map(_reason, named), *(f"no hook is called `{name}`" for name in sorted(missing)))
 
     def _exercised(self, event: Event, verdict: Verdict, config: Config) -> Exercised:
         """Which hooks, cells and permission rules applied to a call, and which did not."""
-        ran = {one.hook for one in verdict.outcomes if one.status is not Status.SKIPPED}
-        ended = {
-            one.hook for one in verdict.outcomes if one.status is Status.SKIPPED and one.skipped and one.skipped.by
-        }
+        skipped = [one for one in verdict.outcomes if one.status is Status.SKIPPED]
+        ran = {one.hook for one in verdict.outcomes if one not in skipped}
+        ended = {one.hook for one in skipped if one.skipped and one.skipped.by}
         tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
         wanting = [one for one in config.entries if one.hook is not None and one.hook.wants(verdict.event)]
         about = {one.shown for one in wanting if _is_about(one.declared, tool)} | ran
@@ -347,9 +350,8 @@ class CaseRunner:
         rules = config.permissions
         struck = {one.shown: one.rule.strikes(tool, given, event.cwd) for one in (*rules.deny, *rules.ask)}
         struck |= {one.shown: one.rule.covers(tool, given, event.cwd) for one in rules.allow}
-        return Exercised(
-            hooks, dict(_cells(event, config)), {self.scratch.shown(key): hit for key, hit in struck.items()}
-        )
+        struck = {self.scratch.shown(place): hit for place, hit in struck.items()}
+        return Exercised(hooks, dict(_cells(event, config)), struck)
 
 
 def as_told(verdict: Verdict, agent: str) -> tuple[Verdict, list[str]]:
@@ -369,16 +371,26 @@ def _ran_code(verdict: Verdict, config: Config) -> bool:
     return any(one.hook in code and one.status is not Status.SKIPPED for one in verdict.outcomes)
 
 
-def _unheard(verdict: Verdict) -> Iterator[str]:
-    yield from (f"`{one.hook}` did not run: {_NO_NETWORK}" for one in verdict.outcomes if one.error == _NO_NETWORK)
+def permission_of(event: Event, config: Config) -> str:
+    """What the permission rules of the files decide about a call; `none` if no rule is about it."""
+    tool, given = getattr(event, "tool_name", ""), getattr(event, "tool_input", None)
+    rules = config.permissions
+    if event.hook_event_name != "PreToolUse":
+        return "none"
+    for kind, some in (("deny", rules.deny), ("ask", rules.ask)):
+        if any(one.rule.strikes(tool, given, event.cwd) for one in some):
+            return kind
+    return "allow" if any(one.rule.covers(tool, given, event.cwd) for one in rules.allow) else "none"
+
+
+def _wrong_permission(wanted: str, got: str) -> list[str]:
+    return [] if got == wanted else [f"expected the permission rules to decide {wanted}, got {got}"]
 
 
 def _in_words(verdict: Verdict) -> str:
     """`deny by push-gate: not on Fridays`."""
-    answers = [(one.hook, one.answer) for one in verdict.outcomes]
-    word = outcome_of(verdict)
-    strong = [name for name, one in answers if one.speaks and one.decision is verdict.decision]
-    by = f" by {', '.join(strong)}" if strong and word != "none" else ""
+    word, strong = outcome_of(verdict), deciders(verdict)
+    by = f" by {', '.join(strong)}" if strong else ""
     reason = verdict.reason or verdict.stop_reason or (verdict.context or ("",))[0]
     return f"{word}{by}{f': {reason}' if reason else ''}"
 

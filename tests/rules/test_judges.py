@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from billhook.config import replay
 from billhook.config.history import log_of
-from billhook.config.replay import Judges, Replayed
 from billhook.core.answers import deny
 from billhook.core.events import parse
 from billhook.core.functions import on
 from billhook.store.log.record import Record
+from billhook.testing import replay
+from billhook.testing.judge import Judges
+from billhook.testing.replay import Replayed
 from config.logged import content, said, write
 from config.project import Project
 

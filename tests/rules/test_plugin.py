@@ -9,7 +9,7 @@ import pytest
 import billhook
 from billhook import Engine, assert_allows, assert_asks, assert_denies, assert_runs, deny, guard, on
 from billhook.core.events import PreToolUse
-from rules_test.place import RulesPlace
+from rules.place import RulesPlace
 
 
 @pytest.fixture

@@ -249,6 +249,24 @@ class HookRow(HookFields, frozen=True, kw_only=True):
         """Whether it only switches another hook off."""
         return self.declared is not None and self.declared.switch
 
+    def not_warm(self, project: str) -> str | None:
+        """Why its Python script can't run in a warm interpreter, as far as its command tells; "": it can. None: it
+        starts no Python script."""
+        from billhook.config.trust import Consented
+        from billhook.runners.command import CommandRunner
+
+        run = self.hooks[0].run if self.hooks else None
+        run = run.run if isinstance(run, Consented) else run
+        text = " ".join(run.argv) if isinstance(run, CommandRunner) else ""
+        if not isinstance(run, CommandRunner) or not ("python" in text or ".py" in text or "uv run" in text):
+            return None
+        if not run.warm:
+            return "`warm: false`"
+        from billhook.runners import warm
+
+        folder = run.cwd or project
+        return warm.reason(run.argv, {**client_env.environ(), "CLAUDE_PROJECT_DIR": folder}, folder)
+
     def wants(self, event: str) -> bool:
         """Whether it listens for that event, whatever its conditions are."""
         if self.switch:

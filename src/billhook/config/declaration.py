@@ -184,6 +184,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     background: bool = False
     always: bool = False
     shadow: bool = False
+    warm: bool = True  # a Python script may run in a warm interpreter
     dialect: str = "claude"
     layer: str = ""
     file: str = ""  # absolute
@@ -400,8 +401,8 @@ def checked_name(name: str) -> str:
 
 _ORDER: Final = """
     events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
-    notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow dialect
-    enabled title headers allowed_env interpreter options login shell args type name
+    notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow warm
+    dialect enabled title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
@@ -426,7 +427,19 @@ ACTIONS: Final = ("run", "exec", "python", "url", *ANSWER_KINDS, "rewrite", "mas
 LIMITS: Final = ("rules", "effects", "after_effects", "paths", "branch", "when", "once", "cooldown")
 """Fields that limit a hook to some of its events."""
 NATIVE: Final = frozenset(SPELLINGS)
-_OURS: Final = {"python", "exec", *ANSWER_KINDS, "rewrite", "mask", "paths", "branch", "when", "cooldown", "shadow"}
+_OURS: Final = {
+    "python",
+    "exec",
+    *ANSWER_KINDS,
+    "rewrite",
+    "mask",
+    "paths",
+    "branch",
+    "when",
+    "cooldown",
+    "shadow",
+    "warm",
+}
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
 """One handler of a nested group."""
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list

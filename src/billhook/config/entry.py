@@ -102,6 +102,7 @@ class Where(msgspec.Struct, frozen=True):
     timeout: float | None = None
     expressions: list[int] = msgspec.field(default_factory=lambda: [MOST_EXPRESSIONS])
     """How many matchers of this file may still be compiled."""
+    warm: bool | None = None  # whether Python scripts may run in warm interpreters
     agent: str = ""  # the agent that the file belongs to: `sources.agent_of`
 
     @property
@@ -501,6 +502,7 @@ class EntryReader:
             background=background,
             always=self.flag("always"),
             shadow=self.flag("shadow"),
+            warm=self.flag("warm", self.where.warm is not False),
             dialect=dialect,
             enabled=enabled,
             broken=self.broken,

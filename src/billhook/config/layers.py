@@ -129,7 +129,8 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
         lists = ([getattr(read, field) for read in own if getattr(read, field) is not None] for own in above)
         return tuple(tuple(chain.from_iterable(some)) for some in lists if some)
 
-    return Limits(each("allowed_urls"), each("allowed_header_env"))
+    warm = not any(read.warm is False for read in reads if not needs_consent(read.source.layer))
+    return Limits(each("allowed_urls"), each("allowed_header_env"), warm)
 
 
 def what(entry: Declared) -> tuple[object, ...]:

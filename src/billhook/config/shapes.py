@@ -42,7 +42,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
 }
 OWN_KEYS: Final = (
     *("hooks", "builtins", "guard", "permissions", "settings"),
-    *("parallelExecution", "dialect", "timeout", "version", "tests"),
+    *("parallelExecution", "warm", "dialect", "timeout", "version", "tests"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
@@ -133,6 +133,7 @@ class _ShapeReader:
             source=self.source,
             entries=tuple(self.entries),
             parallel=self._flag("parallelExecution"),
+            warm=self.where.warm,
             disable_all=self._flag("disableAllHooks") is True,
             builtins=tuple(self._builtins()),
             allowed_urls=self._texts("allowedHttpHookUrls"),
@@ -198,7 +199,8 @@ class _ShapeReader:
                 self.find("BH203", "`timeout` must be a positive number of seconds", node, "for example `timeout: 20`")
         if not dialect and self.where.of_another:
             dialect = self.agent
-        return replace(self.where, dialect=dialect, timeout=timeout)
+        warm = self._flag("warm") if self.native else None
+        return replace(self.where, dialect=dialect, timeout=timeout, warm=warm)
 
     def _check_tests(self) -> None:
         """`tests` has no effect on hooks, but must be readable. In settings files the key is ignored."""

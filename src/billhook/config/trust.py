@@ -102,6 +102,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         "dialect": declared.dialect,
         **({"always": True} if declared.always else {}),
         **({"shadow": True} if declared.shadow else {}),
+        **({} if declared.warm else {"warm": False}),
         **({} if declared.enabled else {"enabled": False}),
     }
 

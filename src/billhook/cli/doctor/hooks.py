@@ -142,6 +142,10 @@ class DaemonState:
             return
         ends = f"; it is stopping ({found.leaving}), and the next event starts a new one" if found.leaving else ""
         yield DoctorFinding("ok", "daemon", text + ends)
+        if found.warm:
+            faults = ", ".join(f"{what} ({counted(count, 'time')})" for what, count in found.warm.items())
+            text = f"warm interpreters: {faults}; these hooks started a new interpreter"
+            yield DoctorFinding("warn", "daemon", text, "billhook daemon stop")
 
     def listens(self, addresses: Iterable[str]) -> Iterator[DoctorFinding]:
         """Whether it listens at the HTTP addresses of entries."""

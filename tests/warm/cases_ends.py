@@ -241,11 +241,7 @@ AT_EXIT = [
             sys.exit(3)
         """,
     ),
-    Case(
-        name="atexit-fails",
-        normalise=ADDRESSES,
-        script="import atexit\natexit.register(lambda: 1 / 0)\natexit.register(print, 'still')\n",
-    ),
+    Case(name="atexit-fails", normalise=ADDRESSES, script="import atexit\natexit.register(lambda: 1 / 0)\natexit.register(print, 'still')\n"),
     Case(name="atexit-exits", script="import atexit, sys\natexit.register(sys.exit, 5)\natexit.register(print, 'x')\n"),
     Case(name="atexit-kills", script="import atexit, os\natexit.register(os._exit, 5)\nprint('buffered')\n"),
     Case(name="atexit-after-error", script="import atexit\natexit.register(print, 'end')\nraise ValueError('x')\n"),

@@ -20,13 +20,7 @@ PLACES = [
     Case(name="place-no-suffix", script=WHERE, path="hooks/pre-tool-use", stored="hooks/pre-tool-use"),
     Case(name="place-odd-suffix", script=WHERE, path="hook.txt", stored="hook.txt"),
     Case(name="place-hidden", script=WHERE, path=".claude/hooks/x.py", stored=".claude/hooks/x.py"),
-    Case(
-        name="place-linked-script",
-        script=WHERE,
-        path="link.py",
-        links={"link.py": "real/script.py"},
-        stored="real/script.py",
-    ),
+    Case(name="place-linked-script", script=WHERE, path="link.py", links={"link.py": "real/script.py"}, stored="real/script.py"),
     Case(
         name="place-link-to-link",
         script=WHERE,
@@ -34,13 +28,7 @@ PLACES = [
         links={"one.py": "sub/two.py", "sub/two.py": "{folder}/real/three.py"},
         stored="real/three.py",
     ),
-    Case(
-        name="place-linked-folder",
-        script=WHERE,
-        path="linked/script.py",
-        links={"linked": "real"},
-        stored="real/script.py",
-    ),
+    Case(name="place-linked-folder", script=WHERE, path="linked/script.py", links={"linked": "real"}, stored="real/script.py"),
     Case(
         name="place-linked-cwd",
         script=WHERE,
@@ -58,10 +46,7 @@ TEXTS = [
     Case(name="text-no-final-newline", script=b"print('x')\nif True:\n    print('y')"),
     Case(name="text-bom", script=b"\xef\xbb\xbfprint('marked', __file__, '\xc3\xa9')\n1 / 0\n"),
     Case(name="text-latin1", script=b"# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))\nraise ValueError('\xe9')\n"),
-    Case(
-        name="text-coding-line-2",
-        script=b"#!/usr/bin/env python3\n# vim: set fileencoding=cp1252 :\nprint(ascii('\x80'))\n",
-    ),
+    Case(name="text-coding-line-2", script=b"#!/usr/bin/env python3\n# vim: set fileencoding=cp1252 :\nprint(ascii('\x80'))\n"),
     Case(name="text-crlf", script=b"text = '''a\r\nb'''\r\nif text:\r\n    print(repr(text))\r\n1 / 0\r\n"),
     Case(name="text-cr", script=b"print('one')\rprint('two')\r"),
     Case(name="text-mixed-ends", script=b"print('one')\r\nprint('two')\nprint('''x\r\ny''')\n1 / 0\r\n"),
@@ -69,19 +54,9 @@ TEXTS = [
     Case(name="text-control-z", script=b"print('x')\n\x1a\nprint('y')\n"),
     Case(name="text-continuation", script=b"print('a' \\\n    'b')\nvalue = 1 \\\n    / 0\n"),
     Case(name="text-shebang", script=b"#!/usr/bin/python3 -u\nimport sys\nprint(sys.flags.unbuffered, sys.argv)\n"),
-    Case(
-        name="text-unicode",
-        script="größe = 'é€日本😀'\nprint(größe, len(größe))\nµ = 1\nprint(sorted(globals())[-2:])\n",
-    ),
-    Case(
-        name="text-large",
-        script="values = [\n" + "    'x' * 10,\n" * 20_000 + "]\nprint(len(values))\n1 / 0\n",
-        refused=True,
-    ),
-    Case(
-        name="text-type-comments",
-        script="value = []  # type: list\nmatch value:\n    case []:\n        print('empty')\n",
-    ),
+    Case(name="text-unicode", script="größe = 'é€日本😀'\nprint(größe, len(größe))\nµ = 1\nprint(sorted(globals())[-2:])\n"),
+    Case(name="text-large", script="values = [\n" + "    'x' * 10,\n" * 20_000 + "]\nprint(len(values))\n1 / 0\n", refused=True),
+    Case(name="text-type-comments", script="value = []  # type: list\nmatch value:\n    case []:\n        print('empty')\n"),
 ]
 MODULES = [
     Case(
@@ -243,7 +218,7 @@ MODULES = [
     ),
     Case(
         name="script-named-like-a-common-module",
-        script="import json; print(json.dumps([1]))\nif __name__ == '__main__': print(__file__)",
+        script="import json; print(json.dumps([1]))" "\nif __name__ == '__main__': print(__file__)",
         path="json.py",
         stored="json.py",
         refused=True,
@@ -416,40 +391,19 @@ MODULES = [
     ),
     Case(name="flag-E", script=WHERE, flags=("-E",), env={"PYTHONPATH": "{folder}", "PYTHONUNBUFFERED": "1"}),
     Case(name="flag-s", script=WHERE, flags=("-s",)),
-    Case(
-        name="flag-W", script="import sys, warnings; print(sys.warnoptions); warnings.warn('x')", flags=("-W", "error")
-    ),
-    Case(
-        name="flag-W-joined",
-        script="import sys, warnings; print(sys.warnoptions); warnings.warn('x')",
-        flags=("-Werror",),
-    ),
-    Case(
-        name="flag-X-utf8",
-        script="import sys; print(sys.flags.utf8_mode, sys.stdin)",
-        flags=("-X", "utf8"),
-        env={"LANG": "C"},
-    ),
+    Case(name="flag-W", script="import sys, warnings; print(sys.warnoptions); warnings.warn('x')", flags=("-W", "error")),
+    Case(name="flag-W-joined", script="import sys, warnings; print(sys.warnoptions); warnings.warn('x')", flags=("-Werror",)),
+    Case(name="flag-X-utf8", script="import sys; print(sys.flags.utf8_mode, sys.stdin)", flags=("-X", "utf8"), env={"LANG": "C"}),
     Case(name="flag-OO", script="'''doc'''\nimport sys\nprint(__doc__, sys.flags.optimize, __debug__)", flags=("-OO",)),
     Case(name="flags-joined", script="import sys; print(sys.flags, sys.orig_argv)", flags=("-uBs",)),
     Case(name="flag-q", script="import sys; print(sys.flags.quiet)", flags=("-q",)),
-    Case(
-        name="flag-S",
-        script="import sys; print(sys.flags.no_site, 'site' in sys.modules, hasattr(__builtins__, 'exit'))",
-        flags=("-S",),
-    ),
+    Case(name="flag-S", script="import sys; print(sys.flags.no_site, 'site' in sys.modules, hasattr(__builtins__, 'exit'))", flags=("-S",)),
     Case(name="flag-b", script="print(b'a' == 'a')", flags=("-b",)),
     Case(name="flag-module", script="", flags=("-m",), path="this", refused=True),
     Case(name="flag-command", script="", flags=("-c",), path="print('text')", refused=True),
     Case(name="flag-interactive", script="print('x')", flags=("-i",), refused=True),
     Case(name="flag-unknown", script="print('x')", flags=("-X", "importtime"), refused=True),
-    Case(
-        name="folder-as-script",
-        script="print('in a folder', __file__, __package__)",
-        path="app",
-        stored="app/__main__.py",
-        refused=True,
-    ),
+    Case(name="folder-as-script", script="print('in a folder', __file__, __package__)", path="app", stored="app/__main__.py", refused=True),
     Case(
         name="zip-as-script",
         script="print('in a zip')",
@@ -469,13 +423,7 @@ MODULES = [
     Case(name="standard-input-as-script", path="-", stdin=b"print('from stdin')", refused=True),
 ]
 EXECUTABLES = [
-    Case(
-        name="shebang-env",
-        script="#!/usr/bin/env python3" + "\n" + "import sys; print(sys.argv, sys.orig_argv, __file__)\n1 / 0",
-        interpreter="",
-        path="./script.py",
-        arguments=("a",),
-    ),
+    Case(name="shebang-env", script="#!/usr/bin/env python3" + "\n" + "import sys; print(sys.argv, sys.orig_argv, __file__)\n1 / 0", interpreter="", path="./script.py", arguments=("a",)),
     Case(
         name="shebang-absolute",
         script="#!/usr/bin/python3 -u" + "\n" + "import sys; print(sys.argv, sys.orig_argv, sys.flags, sys.executable)",

@@ -40,13 +40,7 @@ CASES = [
             marker = os.environ.pop("BILLHOOK_CHILD")
             print(len(marker) > 10, list(os.environ.items()), os.environb[b"TOKEN"], os.getenv("MISSING"))
         """,
-        env={
-            "TOKEN": "s p a c e",
-            "EMPTY": "",
-            "LINES": "a\nb",
-            "ODD": "\udcff\udcfe",
-            "CLAUDE_PROJECT_DIR": "{folder}",
-        },
+        env={"TOKEN": "s p a c e", "EMPTY": "", "LINES": "a\nb", "ODD": "\udcff\udcfe", "CLAUDE_PROJECT_DIR": "{folder}"},
     ),
     Case(
         name="environment-of-children",

@@ -100,9 +100,7 @@ def test_links_to_python(tmp_path: Path) -> None:
     links = {"bin/python": real, "bin/py": "python", "tools/mypython": "../bin/py"}
     for name in ("bin/python", "bin/py", "tools/mypython"):
         check_same(case("link", "{folder}/" + name, links=links), tmp_path / "here")
-    check_same(
-        case("in PATH", "mypython", links=links, env={"PATH": "{folder}/tools:/usr/bin:/bin"}), tmp_path / "here"
-    )
+    check_same(case("in PATH", "mypython", links=links, env={"PATH": "{folder}/tools:/usr/bin:/bin"}), tmp_path / "here")
 
 
 def test_it_is_really_warm(tmp_path: Path) -> None:

@@ -75,9 +75,7 @@ def blocks(inner: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
 
 
 statements = st.one_of(effects, effects, effects, ends).map(lambda line: [line])
-bodies = st.recursive(
-    st.lists(statements, min_size=1, max_size=4).map(lambda parts: sum(parts, [])), blocks, max_leaves=5
-)
+bodies = st.recursive(st.lists(statements, min_size=1, max_size=4).map(lambda parts: sum(parts, [])), blocks, max_leaves=5)
 inputs = st.one_of(st.binary(max_size=40), st.text(max_size=40).map(str.encode))
 
 

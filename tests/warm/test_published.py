@@ -18,9 +18,7 @@ COMMITTER = {
     "GIT_COMMITTER_EMAIL": "a@example.invalid",
     "GIT_CONFIG_GLOBAL": "/dev/null",
 }
-REPOSITORY = (
-    "git init -q -b main . && git add -A && git -c user.name=A -c user.email=a@example.invalid commit -qm First"
-)
+REPOSITORY = "git init -q -b main . && git add -A && git -c user.name=A -c user.email=a@example.invalid commit -qm First"
 TRANSCRIPT = "\n".join(
     json.dumps(line)
     for line in (
@@ -89,10 +87,7 @@ def case(script: str, stdin: bytes, /, **options: object) -> Case:
 HELPERS = {".claude/hooks/topics.py": TOPICS}
 CONFIG = {".claude/hooks/hook_config.py": 'SUFFIXES = {".py"}\nDECISION = "deny"\n'}
 PYTHON_FILES = {"good.py": "VALUE = 1\n", "bad.py": "def f(:\n", "spaces.py": "x = 1   \n\n\n"}
-PROJECT = {
-    "app.py": "VALUE = 1\n",
-    "test_app.py": "import unittest, app\nclass T(unittest.TestCase):\n    def test(self):\n        assert app.VALUE == 1\n",
-}
+PROJECT = {"app.py": "VALUE = 1\n", "test_app.py": "import unittest, app\nclass T(unittest.TestCase):\n    def test(self):\n        assert app.VALUE == 1\n"}
 CASES = [
     case("block_dangerous", bash("ls -la")),
     case("block_dangerous", bash("rm -rf / ; git push --force origin main")),
@@ -114,12 +109,7 @@ CASES = [
     case("enforce_uv", bash("pip install requests")),
     case("format_python", edit("spaces.py"), files=PYTHON_FILES),
     case("format_python", edit("bad.py"), files=PYTHON_FILES),
-    case(
-        "format_python",
-        edit("good.py"),
-        files={**PYTHON_FILES, "bin/ruff": "#!/bin/sh\nexit 3\n"},
-        env={"FORMATTERS": "{folder}/bin"},
-    ),
+    case("format_python", edit("good.py"), files={**PYTHON_FILES, "bin/ruff": "#!/bin/sh\nexit 3\n"}, env={"FORMATTERS": "{folder}/bin"}),
     case("config_lint", edit("a.json"), files={"a.json": '{"a": 1,\n}'}),
     case("config_lint", edit("a.xml"), files={"a.xml": "<a><b></a>"}),
     case("config_lint", edit("a.ini"), files={"a.ini": "[a]\nx = 1\n[a]\n"}),
@@ -131,33 +121,12 @@ CASES = [
     case("csv_audit", edit("x.py"), files={"audit.csv": "x" * 5000, "audit.csv.1": "older"}),
     case("sqlite_telemetry", event("SessionEnd", reason="exit"), normalise={r"(?s)SQLite format 3.*": "DATABASE"}),
     case("sqlite_telemetry", bash("ls"), env={"TIMES": "3"}, normalise={r"(?s)SQLite format 3.*": "DATABASE"}),
-    case(
-        "session_context",
-        event("SessionStart", source="startup"),
-        setup=REPOSITORY,
-        env=COMMITTER,
-        files={"NOTES.md": "Remember é."},
-    ),
-    case(
-        "session_context",
-        event("SessionStart", source="resume"),
-        arguments=("--json", "--notes", "A.md"),
-        files={"A.md": "A"},
-        env={"GIT_CEILING_DIRECTORIES": "/"},
-    ),
+    case("session_context", event("SessionStart", source="startup"), setup=REPOSITORY, env=COMMITTER, files={"NOTES.md": "Remember é."}),
+    case("session_context", event("SessionStart", source="resume"), arguments=("--json", "--notes", "A.md"), files={"A.md": "A"}, env={"GIT_CEILING_DIRECTORIES": "/"}),
     case("session_context", event("SessionStart"), arguments=("--unknown",)),
-    case(
-        "prompt_hints",
-        event("UserPromptSubmit", prompt="Please test and lint the tests"),
-        files=HELPERS,
-        env={"RUNNER": "pytest"},
-    ),
+    case("prompt_hints", event("UserPromptSubmit", prompt="Please test and lint the tests"), files=HELPERS, env={"RUNNER": "pytest"}),
     case("prompt_hints", event("UserPromptSubmit", prompt="/clear"), files=HELPERS),
-    case(
-        "prompt_hints",
-        event("UserPromptSubmit", prompt="anything at all"),
-        files={**HELPERS, ".claude/hooks/topics.py": "TOPICS = {'a': {}}\nnormalise = str.lower\n"},
-    ),
+    case("prompt_hints", event("UserPromptSubmit", prompt="anything at all"), files={**HELPERS, ".claude/hooks/topics.py": "TOPICS = {'a': {}}\nnormalise = str.lower\n"}),
     case("prompt_filter", event("UserPromptSubmit", prompt="Mail a.b@example.com, card 4111 1111 1111 1111")),
     case("prompt_filter", event("UserPromptSubmit", prompt="Decode c2tfbGl2ZV9hYmNkZWZnaGlqa2xtbm9wcXJzdA==")),
     case("prompt_filter", event("UserPromptSubmit")),
@@ -185,12 +154,7 @@ CASES = [
     case("rewrite_command", bash("npm i left-pad")),
     case("rewrite_command", bash("echo 'unclosed")),
     case("http_forward", event("Stop"), normalise={r"\w{32}\.json": "NAME.json"}),
-    case(
-        "http_forward",
-        b"\xef\xbb\xbf" + event("Stop"),
-        env={"COLLECTOR_URL": "bad://x"},
-        normalise={r"\w{32}\.json": "NAME.json"},
-    ),
+    case("http_forward", b"\xef\xbb\xbf" + event("Stop"), env={"COLLECTOR_URL": "bad://x"}, normalise={r"\w{32}\.json": "NAME.json"}),
     case("subagent_tracker", event("SubagentStop", agent_id="a1", agent_type="Explore")),
     case("subagent_tracker", event("Stop")),
     case("todo_check", event("Stop"), files={"a.py": "# TODO: later\n", "b/c.js": "// FIXME\n", "bad.md": b"\xff"}),

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PostToolUse: several checks at the same time, each with its own time-out; the first failure cancels the rest."""
-
 import asyncio
 import json
 import os

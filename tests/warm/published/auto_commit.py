@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Stop: commit what the agent changed, with a message made from the files."""
-
 import json
 import os
 import subprocess

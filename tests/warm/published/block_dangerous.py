@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PreToolUse guard: refuse shell commands that destroy data. Exit 2 sends stderr to the agent."""
-
 import json
 import re
 import sys

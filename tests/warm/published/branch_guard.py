@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PreToolUse guard: no commits or pushes on a protected branch."""
-
 import json
 import os
 import shlex

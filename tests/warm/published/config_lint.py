@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PostToolUse: parse configuration files after an edit, and tell the agent about mistakes."""
-
 import configparser
 import json
 import sys

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PostToolUse: a CSV audit file with one row per tool call, rotated by size, safe with parallel agents."""
-
 import contextlib
 import csv
 import fcntl

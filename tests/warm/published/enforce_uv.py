@@ -4,7 +4,6 @@
 # dependencies = []
 # ///
 """PreToolUse: suggest uv where an agent calls pip or python directly; rewrites what is certain."""
-
 import json
 import re
 import sys

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PostToolUse: format a Python file after an edit, or at least check that it compiles."""
-
 import ast
 import json
 import os

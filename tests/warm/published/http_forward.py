@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Any event: send it to a collector; keep it in a spool folder while the collector is down."""
-
 import http.client
 import json
 import os

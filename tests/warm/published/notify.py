@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Notification and Stop: tell the user on the desktop, or in a file where there is none."""
-
 import argparse
 import html
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 """UserPromptSubmit: block prompts that contain credentials or personal data."""
-
 import base64
 import binascii
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """UserPromptSubmit: add a hint for each topic that a prompt mentions; topics come from a file beside the script."""
-
 import json
 import os
 import re

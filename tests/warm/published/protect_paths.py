@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PreToolUse guard: refuse edits of protected files, with a JSON decision."""
-
 import fnmatch
 import json
 import os

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PreToolUse: at most so many calls of a tool in a window, with the state in a file that is replaced atomically."""
-
 import json
 import os
 import sys

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PreToolUse: code below src/ may only change once there is a test for it."""
-
 import json
 import os
 import sys

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PreToolUse: make commands safer: quiet package managers, no pagers, a time-out for tests."""
-
 import enum
 import json
 import shlex

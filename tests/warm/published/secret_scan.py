@@ -1,6 +1,5 @@
 #!/usr/bin/env -S python3 -u
 """PreToolUse guard: look for credentials in what the agent is about to write."""
-
 from __future__ import annotations
 
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """SessionStart: tell the agent about the git state, open tasks and notes."""
-
 import argparse
 import json
 import subprocess

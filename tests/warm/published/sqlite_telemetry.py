@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Any event: counters in a SQLite database, and a summary at the end of a session."""
-
 import json
 import os
 import sqlite3
@@ -42,9 +41,7 @@ def record(base, event, size):
 
 
 def summary(base, session):
-    query = (
-        "SELECT coalesce(tool, event) AS name, count(*) AS n, sum(size) AS size FROM calls WHERE session = ? GROUP BY 1"
-    )
+    query = "SELECT coalesce(tool, event) AS name, count(*) AS n, sum(size) AS size FROM calls WHERE session = ? GROUP BY 1"
     for found in base.execute(query, (session,)):
         print(f"{found['name']:<16}{found['n']:>5}{found['size']:>8}")
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Stop: run the project's checks, and send the agent back to work if one fails."""
-
 import json
 import subprocess
 import sys

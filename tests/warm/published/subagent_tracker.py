@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """SubagentStart and SubagentStop: a table of running subagents, shared by several processes."""
-
 from __future__ import annotations
 
 import contextlib

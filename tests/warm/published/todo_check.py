@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Stop: report markers that the agent left in the code, found by several processes."""
-
 import json
 import multiprocessing
 import os

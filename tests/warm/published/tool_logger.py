@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Any event: append one JSON line to logs/EVENT.jsonl below the project."""
-
 import datetime
 import json
 import os

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """PreCompact: keep a compressed copy of the transcript, the newest three only."""
-
 import gzip
 import json
 import logging

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """SessionEnd: what the session did, as a Markdown report."""
-
 import collections
 import datetime as dt
 import itertools

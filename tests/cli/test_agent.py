@@ -222,7 +222,7 @@ def test_a_slow_hook_is_named(place: Place) -> None:
     ended = agent(place, LISTS, *FREELY)
     steady = re.sub(r"after [\d.]+ s", "after N s", ended.err)
     assert re.findall(r"^    hook .*", steady, re.M) == [
-        "    hook `scan` is still running (0.5 s) on PreToolUse; its time-out is 600 s ...",
+        "    hook `scan` is still running (0.5 s) on PreToolUse; its timeout is 600 s ...",
         "    hook `scan` finished after N s",
     ]
 
@@ -230,7 +230,7 @@ def test_a_slow_hook_is_named(place: Place) -> None:
 def test_the_time_of_a_slow_hook_is_rounded(place: Place) -> None:
     """SessionEnd has five seconds in all, and some of them have passed."""
     place.own("hooks:\n  last:\n    events: SessionEnd\n    run: sleep 0.7\n    timeout: 60\n")
-    assert "is still running (0.5 s) on SessionEnd; its time-out is 5 s ..." in agent(place, SAYS).err
+    assert "is still running (0.5 s) on SessionEnd; its timeout is 5 s ..." in agent(place, SAYS).err
 
 
 def test_a_slow_start_is_named_at_once(place: Place) -> None:

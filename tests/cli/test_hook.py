@@ -591,7 +591,7 @@ def test_later_answers(place: Place, event: str, program: str) -> None:
 
 
 def test_a_background_hook_has_its_time_out(place: Place) -> None:
-    """The remaining process ends with its hook, at the time-out at the latest."""
+    """The remaining process ends with its hook, at the timeout at the latest."""
     tag = f"billhook-test-{os.getpid()}-{time.monotonic_ns()}"
     run = f"run: 'touch began; sleep 60; : {tag}'\n    background: true\n    timeout: 1\n"
     place.own(f"hooks:\n  late:\n    events: PreToolUse\n    {run}")

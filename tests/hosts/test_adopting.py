@@ -224,7 +224,7 @@ def test_in_a_file_that_is_there(home: Home, text: str, together: bool) -> None:
 
 
 def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
-    """The time-out of the entry covers the slowest hook."""
+    """The timeout of the entry covers the slowest hook."""
     slow = {"type": "command", "command": "x", "timeout": 300}
     home.write(json.dumps({"hooks": {"PreToolUse": [{"hooks": [slow]}]}}))
     home.install(adopt=True)

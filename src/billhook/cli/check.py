@@ -178,7 +178,7 @@ def verb(
 ) -> int:
     """Check the hooks for problems and suggest fixes. No hook is run.
 
-    The event log adds notes: hooks that never fired, and hooks that are slow.
+    The event log adds notes about hooks that never ran, and about slow hooks.
 
     PATH is a file, or the folder of a project. Without PATH, everything that applies here is checked, your own files
     included.
@@ -197,12 +197,12 @@ def verb(
         say(text, whole=as_json or format_ != "text")
     if format_ == "text" and not as_json:
         if not found.files:
-            hint("`billhook init` creates a first file with working hooks")
+            hint("`billhook init` creates hooks.yaml with example hooks")
         # allow rules that are not approved are valid, but have no effect
         rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
         if rules:
             waiting = visible(", ".join(one.shown for one in rules))
-            hint(f"not approved yet, so agents still ask: {waiting} (`billhook trust`)")
+            hint(f"{waiting}: the rules have no effect until you approve them (`billhook trust`)")
     unread = any(one.code in _UNREAD for one in found.findings)
     return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 
@@ -317,7 +317,7 @@ def _in_its_layer(declared: Declared) -> Declared:
 
 
 def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
-    """A wrong time-out at the top of a file is reported there, once, and not for each hook."""
+    """A wrong timeout at the top of a file is reported there, once, and not for each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
     return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})

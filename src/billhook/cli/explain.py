@@ -62,7 +62,7 @@ def verb(
     everything: bool,
     as_json: bool,
 ) -> int:
-    """Show which hooks would run for an event, and why others are skipped. Nothing is run.
+    """Show which hooks would run for an event, and why others are skipped. No hook runs.
 
     The argument is the name of an event, or a shell command (short for PreToolUse of Bash). It can also be a record of
     the event log: its number, or at least the first eight digits of its id. Then the output shows how that decision
@@ -279,7 +279,7 @@ def _facts(one: explain.Explained) -> Iterator[str]:
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
     if pause := pause_of(loaded(())):
-        yield from screen.filled(f"{pause}: until then, objections don't count", 0)
+        yield from screen.filled(f"{pause}: until then, denials and asks have no effect", 0)
     outlook = found.outlook
     yield from _bold(verdict_line(outlook, found.event))
     if outlook.decision is Decision.DENY:

@@ -233,7 +233,7 @@ Exit code: 0 no objection or allowed, 1 denied or asked, 2 usage or broken input
 @option("--session", "ID", "The session id.  [default: one per project]")
 @option("--cwd", "DIR", "The working directory of the event and its hooks.")
 @option("--event", "whole", "JSON|@FILE|@-", "The whole event as JSON.")
-@option("--from", "recorded", "NR|ID", "An event of the log, fired again.")
+@option("--from", "recorded", "NR|ID", "Fire this event of the log again.")
 @option("--config", "files", "FILE", "Also use this file with hooks. May be repeated.", multiple=True)
 @choice(
     ("approved", "all", "none"),

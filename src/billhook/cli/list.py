@@ -134,7 +134,7 @@ def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
 
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks last ran; None without a log."""
-    with noting("can't determine when hooks last fired"):
+    with noting("can't determine when hooks last ran"):
         names = [row.name for row in found if row.effect != "nothing"]
         if (log := log_of(config)) is not None:
             fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
@@ -254,8 +254,8 @@ def _hook(
     if not_warm is not None:
         about.insert(-1, one_line(f"not warm: {not_warm}", _LONGEST_FACT) if not_warm else "warm")
     if fired is not None and row.effect != "nothing":
-        never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
-        about.append(f"last fired {ago(fired.times[row.name])}" if row.name in fired.times else never)
+        never = "never ran" if fired.complete else f"did not run in the last {fired.events:,} events"
+        about.append(f"last ran {ago(fired.times[row.name])}" if row.name in fired.times else never)
     yield from facts(about, _INDENT)
     text, colour = "", "yellow"
     if row.effect == "blocks":
@@ -267,12 +267,12 @@ def _hook(
 
 def _hints(config: Config) -> None:
     if pause := pause_of(config):
-        hint(f"{pause}: objections don't count; `billhook resume` ends it")
+        hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
     if config.pending:
         hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        hint(one_line(f"not approved yet, so agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
+        hint(one_line(f"{names}: the rules have no effect until you approve them (`billhook trust`)", _LONGEST_HINT))
     if where := first_problem(config.problems):
         hint(f"fix {where} first; `billhook check` shows all problems")
 

@@ -43,7 +43,7 @@ _SHOWN = 3  # problems on the screen; further ones are only counted
 _LABEL = 10  # columns of a label and the gap after it
 _SCOPES = {"user": "your settings", "project": "this project"}
 
-_INIT = ("billhook init", "write a first file with hooks that work")
+_INIT = ("billhook init", "create hooks.yaml with example hooks")
 _EXPLAIN = ("billhook explain 'git push --force'", "show which hooks would run for a command")
 _LIST = ("billhook list", "show all hooks in run order")
 _EVENTS = ("billhook events", "show recent events and decisions")

@@ -35,23 +35,23 @@ Examples:
   billhook test --mutate              show which changes no test notices
   billhook test ours.hooktest.yaml --junit report.xml
 
-Exit code: 0 all pass; 1 a test fails, or no test notices a mutant;
+Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
 2 broken files, no tests, or hooks that are not approved.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILE ...]", type=click.Path(exists=True, dir_okay=False))
 @option("-k", "text", "TEXT", "Run only tests whose line contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")
-@flag("--coverage", "Show hooks, guard cells and permission rules that no test exercises.")
+@flag("--coverage", "Show hooks, cells of the guard's table and permission rules without a test.")
 @flag("--mutate", "Change each rule, and show changes that no test notices.")
 @flag("--watch", "Run again whenever a file changes.")
 @option("--junit", "FILE", "Write a report in JUnit's format.")
 @flag("--github", "Print failures as annotations for GitHub Actions.")
-@flag("--json", "as_json", "Print one line of JSON for each test, and one with the sums.")
+@flag("--json", "as_json", "Print one line of JSON for each test, and one with the totals.")
 def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
     """Run the tests of your rules: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
 
-    The hooks run in a temporary copy of the project, with a home folder, state and log of its own. Commands run only if
-    their hooks are approved. Hooks that call a URL do not run.
+    The hooks run in a temporary copy of the project, with a separate home folder, state and log. Hooks that run code
+    run only if they are approved. Hooks that call a URL do not run.
     """
     if not watch:
         return _run(files, **given)

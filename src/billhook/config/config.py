@@ -202,7 +202,7 @@ _TRUST = {"own": "own", "approved": "approved", "new": "not approved", "changed"
 _STATES: dict[Effect, State] = {"runs": "runs", "blocks": "broken", "nothing": "off"}
 
 _GUARD = "built-in/guard"
-_BUILT_IN = {"guard": "stops what can't be undone, and guards billhook's own files"}
+_BUILT_IN = {"guard": "stops what can't be undone, and protects billhook's files"}
 _KINDS: dict[type, str] = {
     RunAction: "run",
     Exec: "exec",

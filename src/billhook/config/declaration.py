@@ -241,6 +241,11 @@ class Declared(HookFields, frozen=True, kw_only=True):
         return Finding(code, message, self.file, *place, hint, self.name, edit=edit)
 
     @property
+    def subject(self) -> str:
+        """The hook as the subject of a sentence."""
+        return f"hook `{self.name}`" if self.named else "this hook"
+
+    @property
     def does(self) -> str:
         """What it does, in one line."""
         match self.action:

@@ -150,6 +150,11 @@ class EntryReader:
         """A mistake that makes the hook unusable."""
         self.find(code, message, node, hint=hint, fatal=True)
 
+    @property
+    def subject(self) -> str:
+        """The hook as the subject of a sentence."""
+        return f"hook `{self.name}`" if self.name else "this hook"
+
     def spelt(self, field: str) -> str:
         return spelling(field, json=self.where.json)
 
@@ -285,8 +290,9 @@ class EntryReader:
         if "*" in names or (node is None and self.seen.keys() & {"match", *LIMITS}):
             return ()  # every event for which the condition is true
         if not names and not self.broken:
-            what = "`events` is empty" if node is not None else "`events` is missing"
-            self.refuse("BH204", what, node, 'name them: `events: PreToolUse`, or `events: "*"` for all')
+            what = "`events` is empty" if node is not None else f"{self.subject} has no `events`"
+            hint = 'write `events: PreToolUse`, or `events: "*"` for all events'
+            self.refuse("BH204", what, node, hint)
         return self.checked_events(names, node)
 
     def checked_events(self, names: tuple[str, ...], node: Node | None) -> tuple[str, ...]:
@@ -301,7 +307,7 @@ class EntryReader:
                 hint = (
                     f"did you mean `{near}`?"
                     if near
-                    else "no known agent fires it: correct the name, or ignore this for an agent of your own"
+                    else "no known agent fires it: correct the name, or ignore this if your own agent does"
                 )
                 self.find("BH201", f"unknown event `{name}`", _item(node, name), hint=hint)
             if near:

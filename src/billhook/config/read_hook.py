@@ -63,11 +63,12 @@ def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) 
         name = entry.spelt(wanted)
         message, hint = f"`{name}` is missing", f"add `{name}`"
     elif not given:
-        message = "it has no action"
+        message = f"{entry.subject} has no action"
         hint = f"add one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
     else:
-        message = f"it has more than one action: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
-        hint = "keep one of them; write another hook for the other"
+        actions = ", ".join(f"`{entry.spelt(field)}`" for field in given)
+        message = f"{entry.subject} has more than one action: {actions}"
+        hint = "keep one of them, and write a second hook for the other"
     entry.refuse("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint)
 
 
@@ -95,8 +96,9 @@ def _run(entry: "EntryReader") -> Action | None:
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
     if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
-        message = f"`${{...}}` of an event can't be used with `{inner}`, which runs text as a program"
-        entry.refuse("BH219", message, node, "put it into a script, which gets the event on stdin")
+        message = f"`{inner}` runs its text as a program, which must not contain values of the event (`${{...}}`)"
+        hint = "put the command into a script; it gets the event on stdin"
+        entry.refuse("BH219", message, node, hint)
 
 
 def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
@@ -248,7 +250,7 @@ def _filled(entry: "EntryReader", field: str) -> str | None:
 def _still_empty(entry: "EntryReader", field: str) -> None:
     if not entry.broken:
         message = f"`{entry.spelt(field)}` is empty"
-        entry.refuse("BH204", message, entry.seen[field], "fill it in")
+        entry.refuse("BH204", message, entry.seen[field], "write a value")
 
 
 def _as_list(text: str) -> str:
@@ -370,7 +372,7 @@ def _test(entry: "EntryReader", key: Node, value: Node, where: str) -> tuple[str
     name = text if text.startswith("results.") else _NAMES.get(folded(text), "")
     if not name or name == "results.NAME.FIELD" or (name.startswith("results.") and name.count(".") < 2):
         hint = suggestion(text, (*TESTS, *GROUPS), f"one of {', '.join((*TESTS, *GROUPS))}")
-        entry.refuse("BH218", f"unknown test `{text}`", key, hint)
+        entry.refuse("BH218", f"unknown test `{text}` in `when`", key, hint)
         return text, ()
     if name == "not":
         return name, _tests(entry, value, name)

@@ -183,12 +183,12 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     config = loader.load_for_cwd(project, host=host.name)
     found = Counter(_fate(row, host) for row in rows(config) if row.layer == "built-in" or not row.switch)
     words = {
-        "built in": "built in",
         "itself": f"run by {host.title} itself",
         "never": f"for events that {host.title} does not have",
         "idle": "not running",
     }
-    parts = [f"{found['run']} of yours {'runs' if found['run'] == 1 else 'run'}"]
+    parts = [f"{found['run']} of your hooks {'runs' if found['run'] == 1 else 'run'}"]
+    parts += [counted(found["built in"], "built-in")] if found["built in"] else []
     parts += [f"{found[fate]} {text}" for fate, text in words.items() if found[fate]]
     yield DoctorFinding("ok", "hooks", ", ".join(parts))
     if host.name == "claude" and (others := plugin_hooks(project)):
@@ -236,14 +236,14 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
     except StoreError as error:
         yield DoctorFinding("warn", "log", f"can't export the head: {error.message} ({error.place})", error.hint)
         return
-    well = DoctorFinding("ok", "log", f"its heads are exported to {target}")
+    well = DoctorFinding("ok", "log", f"the heads of the log are exported to {target}")
     yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
 
 
 def guard_findings(project: str) -> Iterator[DoctorFinding]:
     """Whether the guard is enabled, its settings, and its recent decisions; and whether hooks are paused."""
     if pause := pause_of(loader.load_for_cwd(project)):
-        yield DoctorFinding("warn", "guard", f"{pause}: objections don't count", "billhook resume")
+        yield DoctorFinding("warn", "guard", f"{pause}: denials and asks have no effect", "billhook resume")
     try:
         for level, text, remedy in guard_report.findings(loader.load_for_cwd(project)):
             yield DoctorFinding(cast("Level", level), "guard", text, remedy)

@@ -150,7 +150,7 @@ def _each(document: Document, host: Agent) -> list[str]:
 def plan_install(
     target: Target, events: Iterable[str], options: entries.EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
 ) -> InstallChange:
-    """The changes of `install`. `events` are canonical names, `seconds` the time-outs of configured hooks."""
+    """The changes of `install`. `events` are canonical names, `seconds` the timeouts of configured hooks."""
     host = target.host
     clean = target.clean()
     adoption, moving = _adoption(target, clean) if adopt else (None, None)
@@ -323,13 +323,13 @@ def _take_out(change: InstallChange) -> None:
         target.shelf.forget()
 
 
-# The events for which an agent calls billhook, and their time-outs.
+# The events for which an agent calls billhook, and their timeouts.
 _MARGIN = 2.0
 _OF_A_PROJECT: tuple[Layer, ...] = ("project", "local")
 
 
 class Needs:
-    """The events and time-outs that configured hooks need, added to the agent's usual events."""
+    """The events and timeouts that configured hooks need, added to the agent's usual events."""
 
     def __init__(self, target: Target) -> None:
         host = target.host
@@ -345,7 +345,7 @@ class Needs:
 
 
 def _configured(target: Target) -> list[tuple[str, float]]:
-    """The events of hooks that apply here and that the agent doesn't run itself, with their time-outs.
+    """The events of hooks that apply here and that the agent doesn't run itself, with their timeouts.
 
     Hooks that are not approved don't affect the user's settings: they may come from a clone.
     """
@@ -364,7 +364,7 @@ def _configured(target: Target) -> list[tuple[str, float]]:
 
 
 def _installed(target: Target) -> list[tuple[str, float]]:
-    """The events and time-outs that are installed already: hooks of another folder may need them."""
+    """The events and timeouts that are installed already: hooks of another folder may need them."""
     host = target.host
     found = []
     for one in entries.ours(measured(target.text()), host):

@@ -517,9 +517,8 @@ class Consented(msgspec.Struct, frozen=True):
 
     def batch_call(self, outcome: Outcome, seconds: float) -> bytes:
         """The same as that of the function, with the files that must be unchanged when it starts."""
-        marks = [(mark.path, mark.identity) for mark in self.fingerprint.marks]
-        made: bytes = self.run.batch_call(outcome, seconds, marks)  # type: ignore[attr-defined]
-        return made
+        files = [(mark.path, mark.identity) for mark in self.fingerprint.marks]
+        return self.run.batch_call(outcome, seconds, files)  # type: ignore[attr-defined,no-any-return]
 
     async def __call__(self, ctx: Context) -> Reply:
         for mark in self.fingerprint.marks:

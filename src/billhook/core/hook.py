@@ -79,11 +79,8 @@ class _Firing(msgspec.Struct):
 class Batch(msgspec.Struct):
     """Hooks of one firing that follow each other in one worker process, and need a single request to it."""
 
-    following: "Mapping[Any, Sequence[Any]]"
-    """The steps that may be sent together with a step."""
-    calls: "Sequence[bytes | Outcome]" = ()
-    """The parts of a request: of the hook that runs now, and of those after it. An outcome: that hook does not run."""
-    skipped: "list[Outcome | None]" = []  # for each step that was sent: None, or its outcome if it does not run
+    following: "Mapping[Any, Sequence[Any]]"  # by step: the steps that may be sent together with it
+    calls: list[bytes] = []  # the parts of a request: of the hook that runs now, and of those after it
     next: "Callable[[Context], Awaitable[Reply | None]] | None" = None
     """Returns the reply of the next hook that was sent; None if it was not started. Set while there are such hooks."""
 

@@ -42,10 +42,6 @@ class AnyOf(msgspec.Struct, frozen=True):
 
     conditions: tuple[Callable[..., object], ...]
 
-    @property
-    def of_event(self) -> bool:
-        return _of_event(self.conditions)
-
     def __call__(self, ctx: object) -> bool:
         return any(condition(ctx) for condition in self.conditions)
 
@@ -55,10 +51,6 @@ class All(msgspec.Struct, frozen=True):
 
     conditions: tuple[Callable[..., object], ...]
 
-    @property
-    def of_event(self) -> bool:
-        return _of_event(self.conditions)
-
     def __call__(self, ctx: object) -> bool:
         return all(condition(ctx) for condition in self.conditions)
 
@@ -67,11 +59,6 @@ def all_of(conditions: Iterable[Callable[..., object]]) -> Callable[..., object]
     """One condition out of several; None out of none."""
     found = tuple(conditions)
     return All(found) if len(found) > 1 else found[0] if found else None
-
-
-def _of_event(conditions: Iterable[Callable[..., object]]) -> bool:
-    """Whether they depend on nothing but the event: earlier hooks of the event can't change their value."""
-    return all(getattr(condition, "of_event", False) for condition in conditions)
 
 
 def single(condition: Callable[..., object]) -> tuple[Callable[..., object], ...]:

@@ -98,11 +98,6 @@ class When(msgspec.Struct, frozen=True):
 
     rule: Rule
 
-    @property
-    def of_event(self) -> bool:
-        """It depends on nothing but the event. Rules for paths follow links on disk."""
-        return self.rule.specifier is None or tools.is_shell(self.rule.tool)
-
     def __call__(self, ctx: object) -> bool:
         """Whether the rule matches `ctx.event`; an event without a tool never matches."""
         event = getattr(ctx, "event", None)

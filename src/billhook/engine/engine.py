@@ -188,12 +188,12 @@ class Engine:
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
+        if steps.following and not self.parallel:
+            ctx.batch = Batch(steps.following)
         if self._has_waves:
             waves = self.plan.waves(steps) if self.parallel else steps.waves
             if waves is not None:
                 return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
-        if steps.following:
-            ctx.batch = Batch(steps.following)
         rewritten_by, silent = 0, not outcomes
         for step in steps:
             asked = now
@@ -297,6 +297,7 @@ class Engine:
             outcomes.extend(ran[step] for step in wave)
             over = over or next((_ended_by(outcome) for outcome in returned if outcome.answer.objects), None)
             stopped = stopped or any(outcome.answer.stop for outcome in returned)
+            ctx.batch = ctx.batch if over is None else None  # after a deny, not all steps run
             if over is None and not self.parallel:
                 outdated = _rewritten_after(list(ran), wave, ran, ctx) or outdated
         outcomes[before:] = [ran[step] for step in steps]

@@ -4,11 +4,10 @@ Order: priority ascending, then `after`, then the given order. Stable. A hook wh
 all hooks that don't wait for it, whatever their priority.
 """
 
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +38,7 @@ class Steps(tuple[Step, ...]):
 
     waits: bool  # at least one of them may wait
     waves: "list[list[Step]] | None"  # the same steps as groups that start together; None: each runs alone
-    following: dict[Step, list[Step]]
-    """By step: the steps directly after it that its request to a worker may include, if there are any."""
+    following: dict[Step, list[Step]]  # by step: the steps directly after it that one request to a worker may include
 
     def __new__(cls, steps: Iterable[Step]) -> "Steps":
         made = super().__new__(cls, steps)
@@ -207,7 +205,7 @@ class EventList:
 
 def _following(steps: Sequence[Step]) -> dict[Step, list[Step]]:
     found: dict[Step, list[Step]] = {}
-    for step, after in itertools.pairwise(reversed(steps)):
+    for step, after in pairwise(reversed(steps)):
         if after.batch_key is not None and after.batch_key == step.batch_key:
             found[after] = [step, *found.get(step, ())]
     return found

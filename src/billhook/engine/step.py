@@ -29,7 +29,7 @@ from billhook.core.answers import (
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError
 from billhook.core.events import Block, Event
-from billhook.core.hook import Batch, Condition, Context, Handler, Hook, ToldOfFailures
+from billhook.core.hook import Condition, Context, Handler, Hook, ToldOfFailures
 from billhook.core.lazy import later
 from billhook.core.match import compile_matcher
 from billhook.engine.progress import Asking
@@ -90,24 +90,18 @@ class Step:
 
     def _batch_key(self, observed: bool) -> Any:
         """Equal for hooks that one request to a worker may include; None for a hook that needs its own: listeners are
-        told before it starts, or it is not known beforehand whether it runs."""
+        told before it starts, or earlier hooks may change whether or how it runs."""
         hook = self.hook
-        early = hook.condition is None or getattr(hook.condition, "of_event", False)
-        alone = observed or hook.background or hook.budget or hook.shadow or not early
+        alone = observed or hook.condition is not None or hook.background or hook.budget or hook.shadow or hook.together
         return None if alone else getattr(self.run, "batch_key", None)
 
     @cached_property
     def batch_call(self) -> bytes:
         """Its part of a request, in the format of its runner."""
-        made: bytes = self.run.batch_call(Outcome(self.name, self.source, self.dialect), self.timeout)  # type: ignore[attr-defined]
-        return made
+        shown = Outcome(self.name, self.source, self.dialect)
+        return self.run.batch_call(shown, self.timeout)  # type: ignore[attr-defined,no-any-return]
 
     # -- outcomes
-
-    @cached_property
-    def unwanted(self) -> Outcome:
-        """Its condition is false."""
-        return self.skipped(Skipped(SkipReason.CONDITION_FALSE))
 
     def skipped(self, why: Skipped) -> Outcome:
         return Outcome(self.name, self.source, self.dialect, Status.SKIPPED, error=str(why), skipped=why)
@@ -350,6 +344,8 @@ def _with_budget(step: Step, budget: str, call: Call) -> Call:
 def _conditional(step: Step, condition: Condition, call: Call) -> Call:
     """Seed 002: a condition that raises means skipped. But a gate whose condition is unknown fails closed."""
 
+    unwanted = step.skipped(Skipped(SkipReason.CONDITION_FALSE))
+
     def conditional(ctx: Context, began: float) -> Any:
         try:
             holds: object = condition(ctx)
@@ -357,7 +353,7 @@ def _conditional(step: Step, condition: Condition, call: Call) -> Call:
                 holds.close()
                 raise TypeError("a condition can't be async")
             if not holds:
-                return step.unwanted
+                return unwanted
         except BaseException as error:
             why = Skipped(SkipReason.CONDITION_RAISED, by=failure(error).error)
             if step.hook.gate:
@@ -376,8 +372,8 @@ def _in_batch(step: Step, call: Call) -> Call:
         if batch is None:
             return call(ctx, began)
         if batch.next is not None:
-            return batch.skipped.pop(0) or received(ctx, began, batch.next)
-        batch.calls, batch.skipped = _gathered(step, ctx, batch)
+            return received(ctx, began, batch.next)
+        batch.calls = [one.batch_call for one in (step, *batch.following.get(step, ()))]
         return call(ctx, began)
 
     async def received(ctx: Context, began: float, reply_of: Callable[[Context], Awaitable[Reply | None]]) -> Any:
@@ -392,21 +388,6 @@ def _in_batch(step: Step, call: Call) -> Call:
         return returned if returned is None or type(returned) is Outcome else await returned
 
     return batched
-
-
-def _gathered(step: Step, ctx: Context, batch: Batch) -> tuple[list[bytes | Outcome], list[Outcome | None]]:
-    """The parts of a request for a hook and those after it, and for each of the latter whether it is skipped."""
-    skipped: list[Outcome | None] = []
-    calls: list[bytes | Outcome] = []
-    for one in batch.following.get(step, ()):
-        condition = one.hook.condition
-        try:
-            unwanted = condition is not None and not condition(ctx)
-        except Exception:  # its own call reports that
-            break
-        skipped.append(one.unwanted if unwanted else None)
-        calls.append(one.unwanted if unwanted else one.batch_call)
-    return [step.batch_call, *calls], skipped
 
 
 def _in_background(step: Step, call: Call) -> Call:

@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
@@ -37,7 +37,8 @@ HEADER = struct.Struct(">4sI")
 MAGIC = b"bhw\n"
 
 _Kind = TypeVar("_Kind")
-File = tuple[str, int, int, int, int]  # a file with its state, to detect changes: path, size, mtime_ns, ctime_ns, inode
+File = tuple[str, tuple[int, ...]]
+"""A file with its state, to detect changes: path, and device, inode, size, mtime and ctime; () if it is missing."""
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -50,45 +51,44 @@ class Greeting(msgspec.Struct, frozen=True):
 class FunctionCall(msgspec.Struct, frozen=True):
     """One hook of a request."""
 
-    target: str = ""  # empty: the hook does not run
-    dialect: str = "spec"
-    options: str = ""  # of the hook, as JSON
-    seconds: float = float("inf")  # its timeout
-    unchanged: list[tuple[str, tuple[int, ...]]] = []
-    """Approved files and their identities. If one differs, the owner must look at it before the function may run."""
-    outcome: Outcome = Outcome("")
-    """What later hooks see of this one; if it runs, its answer is added."""
+    target: str
+    dialect: str
+    options: str  # of the hook, as JSON
+    seconds: float  # its timeout; the first one has the request's deadline
+    outcome: Outcome  # what later hooks see of it; its answer is added
+    files: list[File]  # its approved files. If one has changed, the owner must look at it before the function may run
 
 
 class WorkerRequest(msgspec.Struct, frozen=True):
-    """One event for functions that run one after the other. The event is on the second line, as for any hook, and the
-    results of earlier hooks are on the third. Times are those of the monotonic clock, which all processes share."""
+    """One event for functions that run one after the other; the event itself follows on the second line, as for any
+    hook. Times are those of the monotonic clock, which all processes share."""
 
     number: int
     """Answers repeat it: an answer that a hook left in the pipe can't count for the next event."""
     folder: str
     calls: list[FunctionCall]
-    deadline: float | None = None  # of the first function
-    ends: float | None = None  # the event's deadline
+    deadline: float  # of the first function
+    ends: float  # the event's deadline
+    results: list[Outcome] = []
     state: dict[str, Any] = {}
     env: dict[str, str] = {}
     known: Known = Known()
 
 
-class Changes(msgspec.Struct, frozen=True):
+class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     """The changes that a hook made to a dict of the firing."""
 
     made: dict[str, Any] = {}
     gone: list[str] = []
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A worker's answer."""
 
     number: int = -1
     status: Status = Status.OK
     error: str = ""
-    answer: Answer = Answer()
+    answer: Answer = NOTHING
     lost: list[str] = []
     exit_code: int | None = None
     on_failure: OnFailure | None = None
@@ -99,17 +99,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False  # not an answer: the next function was not started
 
     @property
-    def speaks(self) -> bool:
-        """There is more in it than an empty answer."""
-        return self != Told(number=self.number)
-
-    @property
     def continues(self) -> bool:
         """The engine certainly runs the next hook, with the same event, and in the same worker: both ends know that the
         next function is started, or that a frame with `stopped` follows."""
         answer, silent = self.answer, self.answer.decision in (Decision.NONE, Decision.ALLOW)
         ends = answer.stop or answer.keep_going or answer.rewrites or answer.background
-        return self.status is Status.OK and self.reusable and silent and not ends
+        return self.status is Status.OK and self.reusable and silent and not (ends or self.stopped)
 
 
 class WorkerProtocolError(Exception):
@@ -150,13 +145,17 @@ def read_frame(body: bytes, kind: type[_Kind], what: str) -> _Kind:
         raise WorkerProtocolError(f"its {what} can't be read: {error}") from None
 
 
-def as_file(path: str) -> File | None:
-    """The state of a file now; None: it does not exist."""
+def as_file(path: str) -> File:
+    """The state of a file now; a missing one may appear later."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
-        return None
-    return (path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        return path, ()
+    return path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def unchanged(files: Iterable[File]) -> bool:
+    return all(as_file(file[0]) == file for file in files)
 
 
 # The workers of this process:
@@ -208,7 +207,7 @@ class Worker(Child):
         self._separator = separator(number)
         self._send(request)
 
-    async def answer(self, number: int, seconds: float, *, last: bool) -> Told | Exit:
+    async def answer(self, number: int, seconds: float) -> Told | Exit:
         """The next answer to the request of that number, or how the worker ended without one. A late answer counts
         only if it objects. Raises WorkerProtocolError."""
         self.usable = False
@@ -222,8 +221,6 @@ class Worker(Child):
         if found is None or told is None or (ended is not None and ended.timed_out and not told.answer.objects):
             assert ended is not None
             return ended
-        if found[1] and (last or not told.continues):
-            raise WorkerProtocolError("it sent more than one answer")
         self._greeted = True
         self._kept[self._out][:] = found[1]
         self._files.update((file[0], file) for file in told.files)
@@ -235,7 +232,7 @@ class Worker(Child):
         self._move()
         if self._exited or self._kept[self._out] or self._out not in self._open:
             return False
-        return all((as_file(path) or (path, -1, 0, 0, 0)) == file for path, file in self._files.items())
+        return unchanged(self._files.values())
 
     def rest(self, resting: bool) -> None:
         """Note whether it waits for an event: an orphan that appears then is not its own."""
@@ -409,6 +406,7 @@ if hasattr(os, "register_at_fork"):
 # `python:
 
 
+_NEVER = 1e12  # a time that no clock reaches: JSON has no infinity
 _TOLD = 160  # how much of the end of a worker's stderr an error shows
 
 
@@ -460,21 +458,18 @@ class PythonHook(msgspec.Struct, frozen=True):
         """Hooks with the same key that follow each other at an event take one request."""
         return self.folder, self.interpreter
 
-    def batch_call(
-        self, outcome: Outcome, seconds: float, unchanged: Sequence[tuple[str, tuple[int, ...]]] = ()
-    ) -> bytes:
+    def batch_call(self, outcome: Outcome, seconds: float, files: Sequence[File] = ()) -> bytes:
         """This hook's part of a request, for a step with that empty outcome and timeout."""
         shown = {"hook": outcome.hook, "source": outcome.source, "dialect": outcome.dialect}
         call = {"target": self.target, "dialect": self.dialect, "options": self.options, "outcome": shown}
-        limit = {} if seconds == float("inf") else {"seconds": seconds}
-        return strictjson.encode({**call, **limit, "unchanged": unchanged})
+        return strictjson.encode({**call, "seconds": min(seconds, _NEVER), "files": files})
 
     async def __call__(self, ctx: Context) -> Reply:
         program = self._program()
         if not program or sys.platform == "win32":
             return _not_started("there is no Python that could be started as a worker; set `interpreter:`")
         number = int.from_bytes(os.urandom(6))
-        calls = (ctx.batch.calls if ctx.batch else ()) or (self.batch_call(Outcome(""), float("inf")),)
+        calls = (ctx.batch.calls if ctx.batch else []) or [self.batch_call(Outcome(""), 0.0)]
         request = framed(_request(self.folder, ctx, number, calls))
         if len(request) > LARGEST_REQUEST:
             return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
@@ -485,8 +480,9 @@ class PythonHook(msgspec.Struct, frozen=True):
         )
         if isinstance(worker, str):
             return _not_started(worker)
-        answers = _Answers(worker, number, sum(isinstance(call, bytes) for call in calls))
-        return await answers.first(request, ctx)
+        reply = await _Answers(worker, request, number, len(calls)).next(ctx)
+        assert reply is not None  # the worker starts the first function in any case
+        return reply
 
     def _program(self) -> str:
         given = client_env.expanduser(self.interpreter)
@@ -498,77 +494,62 @@ class PythonHook(msgspec.Struct, frozen=True):
 class _Answers:
     """The answers to one request, in the order of its functions. The worker is in use until the last one."""
 
-    def __init__(self, worker: Worker, number: int, count: int) -> None:
-        self._worker, self._number, self._count = worker, number, count
-        self._taken = 0
-
-    async def first(self, request: bytes, ctx: Context) -> Reply:
-        try:
-            self._worker.send(request, self._number)
-        except OSError as error:
-            WORKERS.give_back(self._worker)
-            return _not_started(f"the worker could not be called: {error.strerror}")
-        reply = await self.next(ctx)
-        assert reply is not None  # the worker starts the first function in any case
-        return reply
+    def __init__(self, worker: Worker, request: bytes, number: int, count: int) -> None:
+        self._worker, self._request, self._number, self._left = worker, request, number, count
 
     async def next(self, ctx: Context) -> Reply | None:
         """The next answer; None if the worker did not start that function, and a new request is needed."""
-        more = False
-        self._taken += 1
+        worker, more = self._worker, False
+        self._left -= 1
         try:
-            told = await self._worker.answer(self._number, ctx.seconds_left, last=self._taken == self._count)
-            more = isinstance(told, Told) and told.continues and not told.stopped and self._taken < self._count
+            if self._request:
+                worker.send(self._request, self._number)
+                self._request = b""
+            told = await worker.answer(self._number, ctx.seconds_left)
+            more = isinstance(told, Told) and told.continues and self._left > 0
         except StrangerError as error:
-            return _not_started(f"{error}; install the same billhook for `{self._worker.key.program}`")
+            return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
         except WorkerProtocolError as error:
-            return Reply(status=Status.FAILED, error=f"{error}{_printed(self._worker)}")
+            return Reply(status=Status.FAILED, error=f"{error}{_printed(worker)}")
         except OSError as error:
             return _not_started(f"the worker could not be called: {error.strerror}")
         finally:
             if not more:
-                WORKERS.give_back(self._worker)
+                WORKERS.give_back(worker)
             if ctx.batch is not None:
                 ctx.batch.next = self.next if more else None
-        return _ended(told, self._worker) if isinstance(told, Exit) else _reply(told, self._worker, ctx)
-
-
-def _reply(told: Told, worker: Worker, ctx: Context) -> Reply | None:
-    if told.stopped:
-        return None
-    _bring_back(ctx.state, told.state)
-    _bring_back(ctx.env, told.env, str)
-    return Reply(
-        answer=told.answer,
-        status=told.status,
-        error=told.error + (_printed(worker) if told.status in FAILURES else ""),
-        exit_code=told.exit_code,
-        on_failure=told.on_failure,
-        lost=tuple(told.lost),
-    )
+        if isinstance(told, Exit):
+            return _ended(told, worker)
+        if told.stopped:
+            return None
+        _bring_back(ctx.state, told.state)
+        _bring_back(ctx.env, told.env, str)
+        return Reply(
+            answer=told.answer,
+            status=told.status,
+            error=told.error + (_printed(worker) if told.status in FAILURES else ""),
+            exit_code=told.exit_code,
+            on_failure=told.on_failure,
+            lost=tuple(told.lost),
+        )
 
 
 # -- requests -------------------------------------------------------------------------------------------
 
 
-def _request(folder: str, ctx: Context, number: int, calls: Sequence[bytes | Outcome]) -> bytes:
+def _request(folder: str, ctx: Context, number: int, calls: Sequence[bytes]) -> bytes:
     head = {
         "number": number,
         "folder": folder,
-        "deadline": _time(ctx.deadline),
-        "ends": _time(ctx.ends),
+        "deadline": min(ctx.deadline, _NEVER),
+        "ends": min(ctx.ends, _NEVER),
         "state": _plain_state(ctx.state),
         "env": {key: value for key, value in ctx.env.items() if isinstance(value, str)},
         "known": {"session_name": ctx.session_name, "turn_id": ctx.turn_id, "effects": _seen_effects(ctx)},
     }
-    results = b",".join(plain_outcome(outcome) for outcome in ctx.results.values())
-    parts = (one if isinstance(one, bytes) else b'{"outcome":%b}' % plain_outcome(one) for one in calls)
-    start = strictjson.encode(head)[:-1]
-    return b'%b,"calls":[%b]}\n%b\n[%b]' % (start, b",".join(parts), strictjson.encode(ctx.payload), results)
-
-
-def _time(moment: float) -> float | None:
-    return None if moment == float("inf") else moment
+    results = b",".join(map(_plain_outcome, ctx.results.values()))
+    start, event = strictjson.encode(head)[:-1], strictjson.encode(ctx.payload)
+    return b'%b,"results":[%b],"calls":[%b]}\n%b' % (start, results, b",".join(calls), event)
 
 
 def _seen_effects(ctx: Context) -> list[str] | None:
@@ -579,24 +560,8 @@ def _seen_effects(ctx: Context) -> list[str] | None:
         return None
 
 
-def plain_outcome(outcome: Outcome) -> bytes:
-    """An earlier result as JSON; values that JSON does not have become text. Each request has all earlier results, so
-    empty ones are cached."""
-    if outcome.answer is not NOTHING:
-        return _written(outcome)
-    kept = _silent.get(id(outcome))
-    if kept is None or kept[0] is not outcome:
-        if len(_silent) >= _MOST_SILENT:
-            _silent.clear()
-        kept = _silent[id(outcome)] = outcome, _written(outcome)
-    return kept[1]
-
-
-_silent: dict[int, tuple[Outcome, bytes]] = {}
-_MOST_SILENT = 1024
-
-
-def _written(outcome: Outcome) -> bytes:
+def _plain_outcome(outcome: Outcome) -> bytes:
+    """An earlier result as JSON; values that JSON does not have become text."""
     try:
         return strictjson.encode(msgspec.to_builtins(outcome, enc_hook=str))
     except Exception:  # its data is a foreign object, which may run any code when it is read

@@ -14,9 +14,8 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from types import TracebackType
 from typing import Any
@@ -27,7 +26,7 @@ import billhook
 from billhook import __version__
 from billhook.core import drive, lazy, strictjson
 from billhook.core.answer_schema import read_returned
-from billhook.core.answers import Answer, Outcome, Reply, Status
+from billhook.core.answers import NOTHING, Answer, Outcome, Reply, Status
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError
 from billhook.core.events import decode
@@ -48,9 +47,9 @@ from billhook.runners.worker import (
     WorkerRequest,
     as_file,
     framed,
-    plain_outcome,
     read_frame,
     separator,
+    unchanged,
 )
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -69,7 +68,7 @@ class LoadedFiles:
         self.folder = ""
         self.loading = False
         self._new: dict[str, File] = {}
-        self._seen: dict[str, File] = {}
+        self.seen: dict[str, File] = {}
         look = SourceFileLoader.path_stats
 
         def path_stats(loader: SourceFileLoader, path: str) -> Mapping[str, Any]:
@@ -84,9 +83,6 @@ class LoadedFiles:
         new, self._new = list(self._new.values()), {}
         return new
 
-    def unchanged(self) -> bool:
-        return all((as_file(path) or (path, -1, 0, 0, 0)) == file for path, file in self._seen.items())
-
     def _opened(self, happening: str, arguments: tuple[Any, ...]) -> None:
         if happening != "open" or not self.loading:
             return
@@ -100,9 +96,8 @@ class LoadedFiles:
 
     def _note(self, path: str) -> None:
         full = os.path.abspath(path)
-        if full not in self._seen:
-            # A missing file may appear later.
-            self._new[full] = self._seen[full] = as_file(full) or (full, -1, 0, 0, 0)
+        if full not in self.seen:
+            self._new[full] = self.seen[full] = as_file(full)
 
 
 # The program inside a worker:
@@ -112,8 +107,6 @@ _HIGH = 100  # the pipes' numbers: a hook that closes foreign descriptors seldom
 _LONGEST_TEXT = 1 << 16
 _MOST_FILES = 2000  # files that are watched for changes; a worker that loaded more at once is not used again
 _WATCHED = 1e6  # seconds; a longer timeout counts as none
-_LATE = 1.0  # seconds after a deadline; by then its owner has ended the worker
-_NEVER = float("inf")
 _THREAD_GRACE = 0.05
 """Seconds for the threads of a hook to end after its answer; after that the worker is not used again."""
 
@@ -121,7 +114,7 @@ _THREAD_GRACE = 0.05
 def main() -> None:
     _import_billhook()
     line = _OwnerPipes()
-    files, watchdog = LoadedFiles(), _Watchdog()
+    files = LoadedFiles()
     line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
     threads = set(threading.enumerate())
     project: _Project | None = None
@@ -129,58 +122,32 @@ def main() -> None:
         firing = _Firing(line.requests.get())
         if project is None:
             project = _Project(firing.request.folder, files, threads)
-        for body in _answers(project, firing, watchdog):
+        for body in _answers(project, firing):
             line.say(body)
-        watchdog.stop()
+        faulthandler.cancel_dump_traceback_later()
 
 
-def _answers(project: "_Project", firing: "_Firing", watchdog: "_Watchdog") -> Iterator[bytes]:
+def _answers(project: "_Project", firing: "_Firing") -> Iterator[bytes]:
     """The answers to one request. The next function starts after the answer before it was sent in time, and only if the
     engine certainly runs that hook, too."""
-    request, place = firing.request, 0
-    deadline, ends = (_NEVER if one is None else one for one in (request.deadline, request.ends))
-    longest = max([deadline - time.monotonic(), *(call.seconds for call in request.calls[1:])])
+    request, deadline, asked, watched = firing.request, firing.request.deadline, False, 0.0
     for call in request.calls:
-        if not call.target:
-            firing.results.append(call.outcome)
-            continue
         began = time.monotonic()
-        if place:
-            if began >= min(deadline, ends) or not project.is_unchanged(call):
+        if asked:
+            if began >= deadline or not unchanged((*project.files.seen.values(), *call.files)):
                 yield msgspec.json.encode(Told(number=request.number, stopped=True))
                 return
-            deadline = min(began + call.seconds, ends)
+            deadline = min(began + call.seconds, request.ends)
             os.write(2, separator(request.number))
-        watchdog.start(deadline, longest)
-        told = project.ask(call, firing, deadline)
-        body = _fitted(told)
+        if watched < deadline < began + _WATCHED:  # starting it takes time, so it covers several short functions
+            longest = max(deadline - began, *(one.seconds for one in request.calls), 0.0)
+            faulthandler.dump_traceback_later(longest + 1, exit=True, file=2)
+            watched = began + longest + 0.5
+        body = _fitted(project.ask(call, firing, deadline))
         yield body
-        place += 1
-        if not firing.continues_after(call, told, body, began):
+        asked = True
+        if not firing.continues_after(call, body, began):
             return
-
-
-class _Watchdog:
-    """Ends the process some time after a function's deadline, if its owner is gone and it holds the interpreter's lock.
-    Starting it takes time, so it may cover several short functions."""
-
-    def __init__(self) -> None:
-        self._null = os.open(os.devnull, os.O_WRONLY)
-        self._ends = 0.0
-
-    def start(self, deadline: float, longest: float) -> None:
-        """Watch a function. `longest` is the longest timeout of its request."""
-        now = time.monotonic()
-        if deadline - now >= _WATCHED:
-            self.stop()
-        elif deadline + _LATE / 2 > self._ends:
-            seconds = min(max(deadline - now, longest), _WATCHED) + _LATE
-            faulthandler.dump_traceback_later(seconds, exit=True, file=self._null)
-            self._ends = now + seconds
-
-    def stop(self) -> None:
-        faulthandler.cancel_dump_traceback_later()
-        self._ends = 0.0
 
 
 def _import_billhook() -> None:
@@ -253,28 +220,26 @@ def _node(fd: int) -> tuple[int, int]:
 
 
 class _Firing:
-    """What the functions of one request share. It is kept as JSON, as if each of them had its own request: no function
-    can change an object that a later one gets."""
+    """What the functions of one request share. Each gets its own copy, as if it had its own request."""
 
     def __init__(self, body: bytes) -> None:
-        head, self._event, results = body.split(b"\n", 2)
-        self.request = msgspec.convert(_parsed(head), WorkerRequest)
-        self.results: list[bytes | Outcome] = [results[1:-1]] if results != b"[]" else []
+        head, _, self._event = body.partition(b"\n")
+        self.request = msgspec.convert(strictjson.loads_leniently(head, max_depth=400), WorkerRequest)
+        self.results = list(self.request.results)
         self.state, self.env = _spelt(self.request.state), _spelt(self.request.env)
 
     def context(self) -> Context:
         env = {key: json.loads(text) for key, text in self.env.items()}
-        ctx = Context(decode(self._event), _Results(tuple(self.results)), env, lambda event: self.request.known)
+        ctx = Context(decode(self._event), list(map(_copied, self.results)), env, lambda event: self.request.known)
         ctx.state.update((key, json.loads(text)) for key, text in self.state.items())
         return ctx
 
-    def continues_after(self, call: FunctionCall, told: Told, body: bytes, began: float) -> bool:
+    def continues_after(self, call: FunctionCall, body: bytes, began: float) -> bool:
         """Add an answer, as its owner reads it. Returns whether the next function may run."""
-        if told.speaks:
-            try:
-                told = read_frame(body, Told, "answer")
-            except WorkerProtocolError:  # its owner can't read it either
-                return False
+        try:
+            told = read_frame(body, Told, "answer")
+        except WorkerProtocolError:  # its owner can't read it either
+            return False
         took = (time.monotonic() - began) * 1e3
         ended = {"answer": told.answer, "exit_code": told.exit_code, "error": told.error, "lost": tuple(told.lost)}
         self.results.append(msgspec.structs.replace(call.outcome, duration_ms=took, **ended))
@@ -285,26 +250,9 @@ class _Firing:
         return told.continues
 
 
-class _Results(Sequence[Outcome]):
-    """The results of earlier hooks, read when a function first looks at them."""
-
-    def __init__(self, parts: tuple[bytes | Outcome, ...]) -> None:
-        self._parts = parts
-
-    @cached_property
-    def _read(self) -> list[Outcome]:
-        parts = (one if isinstance(one, bytes) else plain_outcome(one) for one in self._parts)
-        return msgspec.convert(_parsed(b"[%b]" % b",".join(parts)), list[Outcome])
-
-    def __len__(self) -> int:
-        return len(self._read)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._read[place]
-
-
-def _parsed(text: bytes) -> Any:
-    return strictjson.loads_leniently(text, max_depth=400)
+def _copied(outcome: Outcome) -> Outcome:
+    empty = outcome.answer is NOTHING  # most are
+    return outcome if empty else msgspec.convert(msgspec.to_builtins(outcome), Outcome)
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
@@ -340,7 +288,7 @@ class _Project:
     """The project of this worker: its folder comes first on `sys.path`, and hooks run in it."""
 
     def __init__(self, folder: str, files: "LoadedFiles", threads: set[threading.Thread]) -> None:
-        self.folder, self._files, self._threads = folder, files, threads
+        self.folder, self.files, self._threads = folder, files, threads
         self._handlers: dict[str, Handler] = {}
         homes = [os.path.join(folder, name) for name in (".billhook", ".claude")]
         sys.path[:0] = [folder, *(home for home in homes if os.path.isdir(home))]
@@ -351,14 +299,10 @@ class _Project:
         self._environment = dict(os.environ)
         self._mask = os.umask(0o077)
 
-    def is_unchanged(self, call: FunctionCall) -> bool:
-        """Whether nothing changed that was loaded, or that must be as it was approved."""
-        return self._files.unchanged() and all(_identity(path) == identity for path, identity in call.unchanged)
-
     def ask(self, call: FunctionCall, firing: _Firing, deadline: float) -> Told:
         told = self._asked(call, firing, deadline)
         _flush()
-        loaded, alone = self._files.news(), _nothing_runs(self._threads)
+        loaded, alone = self.files.news(), _nothing_runs(self._threads)
         few = len(loaded) <= _MOST_FILES
         told = msgspec.structs.replace(told, number=firing.request.number, reusable=few and alone)
         return msgspec.structs.replace(told, files=loaded) if few and loaded else told
@@ -411,11 +355,11 @@ class _Project:
         if known is not None:
             return known
         name, _, path = target.partition(":")
-        self._files.loading = True
+        self.files.loading = True
         try:
             found: Any = self._import(name)
         finally:
-            self._files.loading = False
+            self.files.loading = False
         for part in path.split("."):
             found = _attribute(found, part, name)
         if isinstance(found, Hook):
@@ -447,15 +391,6 @@ class _Project:
 
     def _near(self, path: str) -> str:
         return path.removeprefix(self.folder + os.sep)
-
-
-def _identity(path: str) -> tuple[int, ...]:
-    """The identity of a file as approvals have it; empty if there is none."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _attribute(owner: Any, name: str, module: str) -> Any:
@@ -537,8 +472,6 @@ def _nothing_runs(before: set[threading.Thread]) -> bool:
 
 def _fitted(told: Told) -> bytes:
     """An answer that can be sent: plain data of limited size. A deny counts, whatever else is wrong."""
-    if not told.speaks:
-        return b'{"number":%d}' % told.number
     body, why = _encoded(told)
     if body is not None:
         return body

@@ -298,7 +298,7 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
 
 def _take_recorded(given: dict[str, Any]) -> None:
     """Use an event of the log as --event. Its session is that of test events: the real one must not count it."""
-    from billhook.cli.events.save import saved
+    from billhook.cli.events.export import saved
 
     if given["whole"] is not None:
         raise UsageError("--from and --event can't be combined", hint="leave one of them out")

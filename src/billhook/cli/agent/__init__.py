@@ -20,8 +20,13 @@ from billhook.cli.agent.chat import Chat, Interrupts, Terminal
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events.query import FEWEST, LogScope, here
 from billhook.cli.options import among, config_option, flag, guarding, option
+<<<<<<< HEAD
 from billhook.cli.screen import is_terminal, note, with_shown_paths
 from billhook.config import loader
+=======
+from billhook.cli.screen import note, with_shown_paths
+from billhook.config.notices import notes
+>>>>>>> rulesroom
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
 from billhook.core.text import counted
@@ -154,7 +159,7 @@ class _AgentRun:
         show = JsonStream() if self.given["as_json"] else screen
         terminal, interrupts = Terminal(screen), Interrupts(screen.interrupted)
         interrupts.catch()
-        for text in (*loader.notes(self.config), *_rules_that_wait(self.config.permissions)):
+        for text in (*notes(self.config), *_rules_that_wait(self.config.permissions)):
             note(with_shown_paths(text))
         ended = TurnEnded("interrupted", "")
         try:

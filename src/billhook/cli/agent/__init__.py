@@ -20,13 +20,8 @@ from billhook.cli.agent.chat import Chat, Interrupts, Terminal
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events.query import FEWEST, LogScope, here
 from billhook.cli.options import among, config_option, flag, guarding, option
-<<<<<<< HEAD
 from billhook.cli.screen import is_terminal, note, with_shown_paths
-from billhook.config import loader
-=======
-from billhook.cli.screen import note, with_shown_paths
 from billhook.config.notices import notes
->>>>>>> rulesroom
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
 from billhook.core.text import counted

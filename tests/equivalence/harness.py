@@ -41,6 +41,7 @@ class Case:
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     setup: str = ""  # a shell line that prepares the folder
+    shell: str = ""  # a line for the shell, instead of interpreter, flags, path and arguments
     interpreter: str = "python3"
     flags: tuple[str, ...] = ()
     path: str = "script.py"  # as the command line names it; `{folder}` is the folder of the case
@@ -80,6 +81,8 @@ def environment(case: Case, folder: Path) -> dict[str, str]:
 
 
 def command(case: Case, folder: Path) -> tuple[str, ...]:
+    if case.shell:
+        return process.shell_argv(case.shell.format(folder=folder))
     interpreter = (case.interpreter.format(folder=folder),) if case.interpreter else ()
     return (*interpreter, *case.flags, case.path.format(folder=folder), *case.arguments)
 

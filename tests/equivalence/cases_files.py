@@ -167,6 +167,7 @@ MODULES = [
     ),
     Case(
         name="module-cache-elsewhere",
+        slow=True,
         script="""
             import helper, os, shutil, sys
             print(sys.pycache_prefix, helper.__cached__, os.path.exists(helper.__cached__))

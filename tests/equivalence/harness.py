@@ -11,12 +11,14 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 from billhook.core.answers import Exit
 from billhook.runners import process, warm
@@ -55,6 +57,7 @@ class Case:
     """What must differ: patterns, and what replaces them in the output of both runs."""
     unlike: str = ""
     """Why a warm interpreter can't do the same. The case must differ then, so that the reason stays true."""
+    slow: bool = False
     again: bool = False
     """Whether the fork ends before the script begins, and the command is started again, the plain way."""
     refused: bool = False
@@ -66,6 +69,11 @@ class Result(NamedTuple):
 
     exit: Exit
     files: dict[str, bytes]
+
+
+def parameters(cases: Iterable[Case]) -> list[Any]:
+    """The cases for `pytest.mark.parametrize`."""
+    return [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in cases]
 
 
 def base_python() -> str:

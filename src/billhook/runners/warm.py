@@ -312,7 +312,7 @@ class Parent:
         env = {**call.env, MARKER: f"{marker} {'-' * len(marker)}"}  # with room for the marker of a spare
         try:
             with process_tree.starting():
-                pid = spawn(argv, (theirs.fileno(), output, output), env, self.key.cwd or None)
+                pid = spawn(argv, (theirs.fileno(), output, output), env, cwd or None)
                 self.tree = Tree(pid, marker)
         except BaseException:
             ours.close()

@@ -84,8 +84,7 @@ def test_system_python(tmp_path: Path) -> None:
 def test_virtual_environment(venv: Path, tmp_path: Path) -> None:
     """A venv by its path, through PATH, through a link, and relative to the folder."""
     packages = "import installed, linked_in\nprint(installed.WHERE, linked_in.WHERE)\n"
-    for name in ("python", "python3"):
-        check_same(case("venv", f"{venv}/bin/{name}"), tmp_path / "here")
+    check_same(case("venv", f"{venv}/bin/python"), tmp_path / "here")
     by_path = {"PATH": f"{venv}/bin:/usr/bin:/bin", "VIRTUAL_ENV": str(venv)}
     check_same(case("venv in PATH", "python", env=by_path), tmp_path / "here")
     shown = check_same(case("packages", "python", packages, env=by_path), tmp_path / "here")
@@ -98,11 +97,12 @@ def test_virtual_environment(venv: Path, tmp_path: Path) -> None:
 def test_links_to_python(tmp_path: Path) -> None:
     """A link elsewhere, a link to a link, and a name that is not Python's."""
     real = os.path.realpath(base_python())
-    links = {"bin/python": real, "bin/py": "python", "tools/mypython": "../bin/py"}
-    for name in ("bin/python", "bin/py", "tools/mypython"):
+    links = {"bin/python": real, "bin/python3.99": "python", "tools/python": "../bin/python3.99", "tools/py": "python"}
+    for name in ("bin/python", "bin/python3.99", "tools/python"):
         check_same(case("link", "{folder}/" + name, links=links), tmp_path / "here")
+    check_same(case("other name", "{folder}/tools/py", links=links, refused=True), tmp_path / "here")
     check_same(
-        case("in PATH", "mypython", links=links, env={"PATH": "{folder}/tools:/usr/bin:/bin"}), tmp_path / "here"
+        case("in PATH", "python3.99", links=links, env={"PATH": "{folder}/bin:/usr/bin:/bin"}), tmp_path / "here"
     )
 
 

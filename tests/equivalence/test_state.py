@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 from billhook.core.answers import Exit
-from equivalence.harness import SECONDS, Case, Result, Start, lay_out, run, start_plain, start_warm
+from equivalence.harness import (
+    ADDRESSES,
+    SECONDS,
+    Case,
+    Result,
+    Start,
+    differences,
+    lay_out,
+    normalised,
+    run,
+    start_plain,
+    start_warm,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters are for Linux")
 
@@ -24,7 +36,6 @@ CHANGES = """
     sys.stdout.reconfigure(encoding="ascii", line_buffering=True)
     sys.path[:] = ["/leak"]; sys.argv[:] = ["leak"]
     sys.modules["leak"] = sys; sys.leak = 1; del sys.modules["base64"]
-    builtins.leak = 1; builtins.print = lambda *_, **__: None; builtins.len = None; builtins.open = None
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -46,14 +57,15 @@ CHANGES = """
     left_open = [os.open("/dev/null", 0) for _ in range(5)]
     import colorsys; colorsys.leak = 1
     sys.meta_path.clear(); sys.path_hooks.clear()
+    builtins.leak = 1; builtins.print = lambda *_, **__: None; builtins.len = None; builtins.open = None
     raise SystemExit(7)
 """
 FINGERPRINT = """
     import builtins, decimal, gc, io, json, locale, logging, os, random, re, resource, signal, string, sys, tempfile
-    import threading, time, warnings, base64, colorsys
+    import threading, time, warnings, base64, colorsys, subprocess
     marker = os.environ.pop("BILLHOOK_CHILD")
     print(json.dumps([1]), json.loads("[1]"), re.search("x", "x"), os.path.join("a", "b"), dict(os.environ))
-    print(os.popen("env | grep -c LEAK").read(), os.getcwd(), oct(os.umask(0)), sys.path, sys.argv, sys.meta_path)
+    print(subprocess.getoutput("env | grep -c LEAK"), os.getcwd(), oct(os.umask(0)), sys.path, sys.argv, sys.meta_path)
     print("leak" in sys.modules, hasattr(sys, "leak"), hasattr(builtins, "leak"), builtins.open, builtins.len)
     print([signal.getsignal(number) for number in sorted(signal.valid_signals())], signal.alarm(0))
     print(signal.pthread_sigmask(signal.SIG_BLOCK, []), locale.setlocale(locale.LC_ALL), sys.getrecursionlimit())
@@ -64,7 +76,6 @@ FINGERPRINT = """
     print(time.tzname, resource.getrlimit(resource.RLIMIT_NOFILE), os.nice(0), "leak" in globals(), __name__)
     print(threading.active_count(), os.listdir("/proc/self/fd"), hasattr(colorsys, "leak"), os.listdir("."))
     print(sorted(globals()), open("/proc/self/status").read().split("Threads:")[1].split()[0])
-    import subprocess
     print(subprocess.run(["true"]).returncode, os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)[1])
     child = os.fork()
     if not child:
@@ -100,7 +111,8 @@ NUMBERS = """
 
 
 def fingerprint(folder: Path, start: Start) -> Result:
-    return run(Case(name="fingerprint", script=FINGERPRINT), folder, start)
+    case = Case(name="fingerprint", script=FINGERPRINT, normalise=ADDRESSES)
+    return normalised(case, run(case, folder, start))
 
 
 def test_nothing_is_left(tmp_path: Path) -> None:
@@ -110,7 +122,8 @@ def test_nothing_is_left(tmp_path: Path) -> None:
     for _ in range(3):
         changed = run(Case(name="changes", script=CHANGES), tmp_path / "changes", start_warm)
         assert changed.exit.code == 98, changed
-        assert fingerprint(tmp_path / "here", start_warm) == expected
+        found = fingerprint(tmp_path / "here", start_warm)
+        assert found == expected, differences(expected, found)
 
 
 @pytest.mark.parametrize("script", WAYS_TO_END)

@@ -112,7 +112,7 @@ def start(
         return Child.failed(str(error))
     except OSError:  # NotWarmError, or no more descriptors or processes
         return None
-    child.again = again
+    child.again, child.in_shell = again, call.in_shell
     return fed(child, child.ends, child.rest, keep)
 
 
@@ -156,6 +156,7 @@ class WarmChild(Child):
     ends: tuple[int, int]
     rest: memoryview
     again: Callable[[], Child]
+    in_shell = False
     _report = b""  # of the fork: "!" when it begins with the script, "?" if that is better started the plain way
     _instead: Child | None = None
 
@@ -175,7 +176,18 @@ class WarmChild(Child):
             with suppress(OSError):
                 self._report = self.link.recv(1, socket.MSG_DONTWAIT)
             self.link.close()
-        return super()._finish(timed_out=timed_out)
+        ended = super()._finish(timed_out=timed_out)
+        if self.in_shell and ended.signal is not None:
+            self._ended = ended = _as_shell_reports(ended, ended.signal)
+        return ended
+
+
+def _as_shell_reports(ended: Exit, number: int) -> Exit:
+    """How dash ends when its command was ended by a signal: with a message, except for two, and a code."""
+    silent = number in (signal.SIGINT, signal.SIGPIPE)
+    message = b"" if silent else f"{signal.strsignal(number)}\n".encode()
+    stderr = (ended.stderr + message)[: process.STDERR_CAP]
+    return Exit(stdout=ended.stdout, stderr=stderr, truncated=ended.truncated, code=128 + number)
 
 
 # -- one call

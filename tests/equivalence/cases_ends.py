@@ -217,7 +217,11 @@ SYNTAX = {
     "nested": "(" * 300 + "\n",
     "walrus": "value := 1\n",
 }
-SYNTAX_ERRORS = [Case(name=f"syntax-{name}", script=text.encode(), again=True) for name, text in SYNTAX.items()]
+USUAL = ("expression", "quote", "indent", "keyword", "future", "end")  # the others are for the slow run
+SYNTAX_ERRORS = [
+    Case(name=f"syntax-{name}", script=text.encode(), again=True, slow=name not in USUAL)
+    for name, text in SYNTAX.items()
+]
 BROKEN_SOURCE = [
     Case(name="source-null", script=b"print('a')\nprint('\0')\n", refused=True),
     Case(name="source-not-utf8", script=b"print('a')\nprint('\xe9')\n", again=True),

@@ -1,5 +1,7 @@
 """Where a script is, how its text is stored, and what it imports."""
 
+from textwrap import dedent
+
 from equivalence.harness import ADDRESSES, Case
 
 WHERE = """
@@ -165,6 +167,7 @@ MODULES = [
     ),
     Case(
         name="module-cache-elsewhere",
+        slow=True,
         script="""
             import helper, os, shutil, sys
             print(sys.pycache_prefix, helper.__cached__, os.path.exists(helper.__cached__))
@@ -435,15 +438,24 @@ MODULES = [
         flags=("-X", "utf8"),
         env={"LANG": "C"},
     ),
-    Case(name="flag-OO", script="'''doc'''\nimport sys\nprint(__doc__, sys.flags.optimize, __debug__)", flags=("-OO",)),
-    Case(name="flags-joined", script="import sys; print(sys.flags, sys.orig_argv)", flags=("-uBs",)),
-    Case(name="flag-q", script="import sys; print(sys.flags.quiet)", flags=("-q",)),
+    Case(
+        name="flag-OO",
+        slow=True,
+        script="'''doc'''\nimport sys\nprint(__doc__, sys.flags.optimize, __debug__)",
+        flags=("-OO",),
+    ),
+    Case(name="flags-joined", slow=True, script="import sys; print(sys.flags, sys.orig_argv)", flags=("-uBs",)),
+    Case(name="flag-q", slow=True, script="import sys; print(sys.flags.quiet)", flags=("-q",)),
     Case(
         name="flag-S",
         script="import sys; print(sys.flags.no_site, 'site' in sys.modules, hasattr(__builtins__, 'exit'))",
         flags=("-S",),
     ),
-    Case(name="flag-b", script="print(b'a' == 'a')", flags=("-b",)),
+    Case(name="flag-b", slow=True, script="print(b'a' == 'a')", flags=("-b",)),
+    Case(name="variable-verbose", script="print('x')", env={"PYTHONVERBOSE": "1"}, normalise=ADDRESSES, refused=True),
+    Case(name="variable-inspect", script="import sys; sys.exit(3)", env={"PYTHONINSPECT": "1"}, refused=True),
+    Case(name="variable-development", script="open(__file__)\nprint('x')", env={"PYTHONDEVMODE": "1"}),
+    Case(name="variable-ignored", script=WHERE, flags=("-E",), env={"PYTHONVERBOSE": "1", "PYTHONPATH": "x"}),
     Case(name="flag-module", script="", flags=("-m",), path="this", refused=True),
     Case(name="flag-command", script="", flags=("-c",), path="print('text')", refused=True),
     Case(name="flag-interactive", script="print('x')", flags=("-i",), refused=True),
@@ -496,4 +508,65 @@ EXECUTABLES = [
         env={"PATH": "{folder}/bin:/usr/bin:/bin"},
     ),
 ]
-CASES = [*PLACES, *TEXTS, *MODULES, *EXECUTABLES]
+AROUND = """
+    import os, sys
+    print(sys.argv, sys.orig_argv, sys.flags, __file__, sys.executable, os.getcwd())
+    os.environ.pop("BILLHOOK_CHILD")
+    print(sorted(os.environ.items()), sys.stdin.read())
+    os.system("env | grep -v BILLHOOK_CHILD | sort")
+    sys.exit(3)
+"""
+LINES = {
+    "plain": "python3 script.py",
+    "words": """python3 -u script.py 'a  b' "c $WORD" --flag=x plain""",
+    "absolute": '"$FOLDER"/script.py',
+    "variable": "python3 $FOLDER/script.py $WORD",
+    "braces": 'python3 "${{FOLDER}}/script.py"',
+    "exec": "exec python3 script.py",
+    "blanks": "  python3   script.py\t x ",
+}
+NOT_WARM = {
+    "and": "true && python3 script.py",
+    "list": "python3 script.py; echo after",
+    "pipe": "python3 script.py | cat",
+    "output": "python3 script.py 2>&1",
+    "assignment": "X=1 python3 script.py",
+    "substitution": "python3 script.py $(echo a)",
+    "glob": "python3 script.py *.py",
+    "tilde": "python3 script.py ~",
+    "background": "python3 script.py &",
+    "unset": "python3 script.py $UNSET_VARIABLE",
+    "split": "python3 script.py $TWO_WORDS",
+}
+SHELL_LINES = [
+    Case(
+        name=f"shell-{name}",
+        script="#!/usr/bin/env python3\n" + dedent(AROUND),
+        shell=line,
+        stdin=b"payload",
+        env={"WORD": "word", "TWO_WORDS": "two words", "odd-name": "dropped by the shell", "OLDPWD": "/usr"},
+        refused=name in NOT_WARM,
+    )
+    for name, line in {**LINES, **NOT_WARM}.items()
+]
+SHELL_ENDS = [
+    Case(
+        name=f"shell-{line.split()[0]}-ends-by-{name}",
+        script=f"""
+            import os, resource, signal
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            print("flushed", flush=True)
+            os.kill(os.getpid(), signal.SIG{name})
+        """,
+        shell=line,
+    )
+    for line in ("python3 script.py", "exec python3 script.py")
+    for name in ("TERM", "KILL", "INT", "SEGV", "USR1")
+]
+SHELL_GROUP = Case(
+    name="shell-group",
+    script="import os; print(os.getpid() == os.getpgrp())",
+    shell="python3 script.py",
+    unlike="the shell leads the process group, and waits; a warm script has no shell",
+)
+CASES = [*PLACES, *TEXTS, *MODULES, *EXECUTABLES, *SHELL_LINES, *SHELL_ENDS, SHELL_GROUP]

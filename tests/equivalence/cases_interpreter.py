@@ -365,6 +365,7 @@ CASES = [
     ),
     Case(
         name="trace-memory",
+        slow=True,
         script="import tracemalloc; print(tracemalloc.is_tracing(), tracemalloc.get_traceback_limit())",
         env={"PYTHONTRACEMALLOC": "3"},
     ),

@@ -350,13 +350,16 @@ CASES = [
         name="threads",
         script="""
             import threading, time
+            turns = [threading.Event() for _ in range(4)]
             def work(number):
-                time.sleep(0.005 * number)
+                turns[number].wait()
                 print(number, threading.current_thread().name, threading.current_thread().daemon)
+                turns[number + 1].set()
             for number in range(3):
                 threading.Thread(target=work, args=(number,)).start()
             threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
             print("main ends")
+            turns[0].set()
         """,
     ),
     Case(
@@ -408,6 +411,7 @@ CASES = [
     Case(name="multiprocessing-forkserver", script=MULTIPROCESSING, arguments=("forkserver",)),
     Case(
         name="multiprocessing-spawn-elsewhere",
+        slow=True,
         script=MULTIPROCESSING,
         arguments=("spawn",),
         cwd="deep/below",
@@ -415,6 +419,7 @@ CASES = [
     ),
     Case(
         name="multiprocessing-without-guard",
+        slow=True,
         script="""
             import multiprocessing
             multiprocessing.set_start_method("spawn")
@@ -445,7 +450,7 @@ CASES = [
             if __name__ == "__main__":
                 with ProcessPoolExecutor(1) as pool:
                     print(list(pool.map(double, range(3))))
-                    pool.submit(fail).result()
+                    print(repr(pool.submit(fail).exception()))
         """,
     ),
     Case(

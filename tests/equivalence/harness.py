@@ -11,12 +11,14 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 from billhook.core.answers import Exit
 from billhook.runners import process, warm
@@ -41,6 +43,7 @@ class Case:
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     setup: str = ""  # a shell line that prepares the folder
+    shell: str = ""  # a line for the shell, instead of interpreter, flags, path and arguments
     interpreter: str = "python3"
     flags: tuple[str, ...] = ()
     path: str = "script.py"  # as the command line names it; `{folder}` is the folder of the case
@@ -54,6 +57,7 @@ class Case:
     """What must differ: patterns, and what replaces them in the output of both runs."""
     unlike: str = ""
     """Why a warm interpreter can't do the same. The case must differ then, so that the reason stays true."""
+    slow: bool = False
     again: bool = False
     """Whether the fork ends before the script begins, and the command is started again, the plain way."""
     refused: bool = False
@@ -65,6 +69,11 @@ class Result(NamedTuple):
 
     exit: Exit
     files: dict[str, bytes]
+
+
+def parameters(cases: Iterable[Case]) -> list[Any]:
+    """The cases for `pytest.mark.parametrize`."""
+    return [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in cases]
 
 
 def base_python() -> str:
@@ -80,6 +89,8 @@ def environment(case: Case, folder: Path) -> dict[str, str]:
 
 
 def command(case: Case, folder: Path) -> tuple[str, ...]:
+    if case.shell:
+        return process.shell_argv(case.shell.format(folder=folder))
     interpreter = (case.interpreter.format(folder=folder),) if case.interpreter else ()
     return (*interpreter, *case.flags, case.path.format(folder=folder), *case.arguments)
 

@@ -89,7 +89,7 @@ def check(body: list[str], stdin: bytes, folder: Path) -> None:
     check_same(Case(name="made", script=script.encode(), stdin=stdin, normalise=ADDRESSES), folder)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(bodies, inputs)
 def test_made(tmp_path: Path, body: list[str], stdin: bytes) -> None:
     """Whatever a script prints, reads and raises, both ways are equal."""
@@ -97,7 +97,7 @@ def test_made(tmp_path: Path, body: list[str], stdin: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(bodies, inputs)
 def test_many_made(tmp_path: Path, body: list[str], stdin: bytes) -> None:
     """The same with many more scripts."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from equivalence.harness import Case, check_same
+from equivalence.harness import Case, check_same, parameters
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters are for Linux")
 SCRIPTS = Path(__file__).parent / "published"
@@ -200,9 +200,9 @@ CASES = [
     case("subagent_tracker", event("SubagentStop", agent_id="a1", agent_type="Explore")),
     case("subagent_tracker", event("Stop")),
     case("todo_check", event("Stop"), files={"a.py": "# TODO: later\n", "b/c.js": "// FIXME\n", "bad.md": b"\xff"}),
-    case("todo_check", event("Stop"), files={"a.py": "# XXX\n"}, env={"METHOD": "spawn"}),
+    case("todo_check", event("Stop"), files={"a.py": "# XXX\n"}, env={"METHOD": "spawn"}, slow=True),
     case("async_checks", edit("file.txt"), files={"file.txt": "text\n"}),
-    case("async_checks", edit("file.txt"), files={"file.txt": "<<<<<<< HEAD\n"}, env={"SLOW": "1"}),
+    case("async_checks", edit("file.txt"), files={"file.txt": "<<<<<<< HEAD\n"}, env={"SLOW": "30"}),
 ]
 
 
@@ -214,7 +214,7 @@ def test_each_script_is_used() -> None:
     assert all(20 <= lines <= 80 for lines in scripts.values())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_published(case: Case, tmp_path: Path) -> None:
     """Answers, messages, exit codes and files are equal."""
     check_same(case, tmp_path / "here")

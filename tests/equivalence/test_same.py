@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from equivalence import cases_ends, cases_files, cases_interpreter, cases_process, cases_streams
-from equivalence.harness import Case, check_same
+from equivalence.harness import Case, check_same, parameters
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters are for Linux")
 CASES = [
@@ -23,7 +23,7 @@ def test_names_are_unique() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 60
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_same(case: Case, tmp_path: Path) -> None:
     """Bytes, status and files are equal."""
     check_same(case, tmp_path / "here")

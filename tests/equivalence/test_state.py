@@ -62,10 +62,10 @@ CHANGES = """
 """
 FINGERPRINT = """
     import builtins, decimal, gc, io, json, locale, logging, os, random, re, resource, signal, string, sys, tempfile
-    import threading, time, warnings, base64, colorsys
+    import threading, time, warnings, base64, colorsys, subprocess
     marker = os.environ.pop("BILLHOOK_CHILD")
     print(json.dumps([1]), json.loads("[1]"), re.search("x", "x"), os.path.join("a", "b"), dict(os.environ))
-    print(os.popen("env | grep -c LEAK").read(), os.getcwd(), oct(os.umask(0)), sys.path, sys.argv, sys.meta_path)
+    print(subprocess.getoutput("env | grep -c LEAK"), os.getcwd(), oct(os.umask(0)), sys.path, sys.argv, sys.meta_path)
     print("leak" in sys.modules, hasattr(sys, "leak"), hasattr(builtins, "leak"), builtins.open, builtins.len)
     print([signal.getsignal(number) for number in sorted(signal.valid_signals())], signal.alarm(0))
     print(signal.pthread_sigmask(signal.SIG_BLOCK, []), locale.setlocale(locale.LC_ALL), sys.getrecursionlimit())
@@ -76,7 +76,6 @@ FINGERPRINT = """
     print(time.tzname, resource.getrlimit(resource.RLIMIT_NOFILE), os.nice(0), "leak" in globals(), __name__)
     print(threading.active_count(), os.listdir("/proc/self/fd"), hasattr(colorsys, "leak"), os.listdir("."))
     print(sorted(globals()), open("/proc/self/status").read().split("Threads:")[1].split()[0])
-    import subprocess
     print(subprocess.run(["true"]).returncode, os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)[1])
     child = os.fork()
     if not child:

@@ -31,7 +31,7 @@ class Hook:
         (folder / "hook.py").write_text(text)
         self.argv = (python, "hook.py")
         self.env = dict(os.environ)
-        warm.FAULTS.counts.clear()
+        warm.FAULTS.clear()
         assert warm.wait_until_ready(self.argv, self.env, folder) == ""
 
     @property
@@ -66,7 +66,7 @@ def test_a_parent_that_was_killed_is_replaced(tmp_path: Path) -> None:
     os.kill(first.tree.leader, signal.SIGKILL)
     for _ in range(4):  # the last spares, then plain starts
         hook.says()
-    assert warm.FAULTS.counts["its parent has ended"] >= 1
+    assert warm.FAULTS["its parent has ended"] >= 1
     assert hook.parent is not first
     assert warm.wait_until_ready(hook.argv, hook.env, tmp_path) == ""
     hook.says()
@@ -81,7 +81,7 @@ def test_a_parent_that_is_stopped_is_replaced(tmp_path: Path, monkeypatch: pytes
     os.kill(first.tree.leader, signal.SIGSTOP)
     for _ in range(6):
         hook.says()
-    assert warm.FAULTS.counts["its parent does not fork"] == 1
+    assert warm.FAULTS["its parent does not fork"] == 1
     assert hook.parent is not first
 
 
@@ -92,7 +92,7 @@ def test_a_spare_that_does_not_wait_is_not_used(tmp_path: Path, number: int) -> 
     os.kill(spare.pid, number)
     until(lambda: not spare.is_fit())
     hook.says()
-    assert warm.FAULTS.counts == {"a spare was dead or stopped": 1}
+    assert warm.FAULTS == {"a spare was dead or stopped": 1}
 
 
 def test_a_fork_that_ends_before_its_script_is_started_again(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_fork_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) 
     ended = asyncio.run(child.wait(30))
     assert ended is not None
     assert ended.stdout == b"said x\n"
-    assert warm.FAULTS.counts == {"a fork ended before its script began": 1}
+    assert warm.FAULTS == {"a fork ended before its script began": 1}
 
 
 def test_a_spare_that_is_stopped_with_its_script_ends_at_the_deadline(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ parent = next(iter(warm.PARENTS._by_key.values()))
 resource.prlimit(parent.tree.leader, resource.RLIMIT_NPROC, (0, 0))
 calls = [warm.start(argv, stdin=b"", env=env, cwd=folder) for _ in range(4)]
 print([child is not None for child in calls if child is None or asyncio.run(child.wait(20)).code == 0])
-print(warm.FAULTS.counts)
+print(warm.FAULTS)
 """
 
 

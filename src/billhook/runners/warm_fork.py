@@ -64,6 +64,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     _say(control, _greeting(before))
     sys.dont_write_bytecode = Start.writes_none
+    os.chdir("/")  # it must not keep a project's folder in use
     gc.collect()
     gc.freeze()  # no collection touches, and so copies, what all processes share
     codes: Codes = {}

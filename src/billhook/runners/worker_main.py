@@ -107,6 +107,7 @@ _HIGH = 100  # the pipes' numbers: a hook that closes foreign descriptors seldom
 _LONGEST_TEXT = 1 << 16
 _MOST_FILES = 2000  # files that are watched for changes; a worker that loaded more at once is not used again
 _WATCHED = 1e6  # seconds; a longer timeout counts as none
+_variables: dict[bytes, bytes] = vars(os.environ)["_data"]  # the same, undecoded: it is compared before each function
 _THREAD_GRACE = 0.05
 """Seconds for the threads of a hook to end after its answer; after that the worker is not used again."""
 
@@ -296,7 +297,7 @@ class _Project:
         sys.dont_write_bytecode = True
         _read_sources_only(folder)
         files.folder = folder + os.sep
-        self._environment = dict(os.environ)
+        self._environment, self._variables = dict(os.environ), dict(_variables)
         self._mask = os.umask(0o077)
 
     def ask(self, call: FunctionCall, firing: _Firing, deadline: float) -> Told:
@@ -325,7 +326,7 @@ class _Project:
         """Remove what an earlier event left, so that it does not reach this one."""
         os.umask(self._mask)
         os.chdir(self.folder)
-        if dict(os.environ) != self._environment:
+        if _variables != self._variables:
             os.environ.clear()
             os.environ.update(self._environment)
         signal.setitimer(signal.ITIMER_REAL, 0)

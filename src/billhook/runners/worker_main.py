@@ -107,6 +107,7 @@ _HIGH = 100  # the pipes' numbers: a hook that closes foreign descriptors seldom
 _LONGEST_TEXT = 1 << 16
 _MOST_FILES = 2000  # files that are watched for changes; a worker that loaded more at once is not used again
 _WATCHED = 1e6  # seconds; a longer timeout counts as none
+_variables: dict[bytes, bytes] = vars(os.environ)["_data"]  # the same, undecoded: it is compared before each function
 _THREAD_GRACE = 0.05
 """Seconds for the threads of a hook to end after its answer; after that the worker is not used again."""
 
@@ -119,18 +120,18 @@ def main() -> None:
     threads = set(threading.enumerate())
     project: _Project | None = None
     while True:
-        firing = _Firing(line.requests.get())
+        shared = _RequestState(line.requests.get())
         if project is None:
-            project = _Project(firing.request.folder, files, threads)
-        for body in _answers(project, firing):
+            project = _Project(shared.request.folder, files, threads)
+        for body in _answers(project, shared):
             line.say(body)
         faulthandler.cancel_dump_traceback_later()
 
 
-def _answers(project: "_Project", firing: "_Firing") -> Iterator[bytes]:
+def _answers(project: "_Project", shared: "_RequestState") -> Iterator[bytes]:
     """The answers to one request. The next function starts after the answer before it was sent in time, and only if the
     engine certainly runs that hook, too."""
-    request, deadline, asked, watched = firing.request, firing.request.deadline, False, 0.0
+    request, deadline, asked, watched = shared.request, shared.request.deadline, False, 0.0
     for call in request.calls:
         began = time.monotonic()
         if asked:
@@ -143,10 +144,10 @@ def _answers(project: "_Project", firing: "_Firing") -> Iterator[bytes]:
             longest = max(deadline - began, *(one.seconds for one in request.calls), 0.0)
             faulthandler.dump_traceback_later(longest + 1, exit=True, file=2)
             watched = began + longest + 0.5
-        body = _fitted(project.ask(call, firing, deadline))
+        body = _fitted(project.ask(call, shared, deadline))
         yield body
         asked = True
-        if not firing.continues_after(call, body, began):
+        if not shared.continues_after(call, body, began):
             return
 
 
@@ -219,7 +220,7 @@ def _node(fd: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-class _Firing:
+class _RequestState:
     """What the functions of one request share. Each gets its own copy, as if it had its own request."""
 
     def __init__(self, body: bytes) -> None:
@@ -296,36 +297,36 @@ class _Project:
         sys.dont_write_bytecode = True
         _read_sources_only(folder)
         files.folder = folder + os.sep
-        self._environment = dict(os.environ)
+        self._environment, self._variables = dict(os.environ), dict(_variables)
         self._mask = os.umask(0o077)
 
-    def ask(self, call: FunctionCall, firing: _Firing, deadline: float) -> Told:
-        told = self._asked(call, firing, deadline)
+    def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:
+        told = self._asked(call, shared, deadline)
         _flush()
         loaded, alone = self.files.news(), _nothing_runs(self._threads)
         few = len(loaded) <= _MOST_FILES
-        told = msgspec.structs.replace(told, number=firing.request.number, reusable=few and alone)
+        told = msgspec.structs.replace(told, number=shared.request.number, reusable=few and alone)
         return msgspec.structs.replace(told, files=loaded) if few and loaded else told
 
-    def _asked(self, call: FunctionCall, firing: _Firing, deadline: float) -> Told:
+    def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:
         try:
             self._start_afresh()
-            handler, ctx = self._load(call.target), firing.context()
+            handler, ctx = self._load(call.target), shared.context()
         except (_CannotLoadError, OSError, BillhookError) as error:
             return Told(status=Status.COULD_NOT_START, error=_text(error))
         ctx.options = json.loads(call.options) if call.options else {}
         ctx.deadline = deadline
         told = self._run(handler, ctx, call.dialect)
         lost: list[str] = []
-        state = _changes("state", ctx.state, firing.state, lost)
-        env = _changes("env", ctx.env, firing.env, lost)
+        state = _changes("state", ctx.state, shared.state, lost)
+        env = _changes("env", ctx.env, shared.env, lost)
         return msgspec.structs.replace(told, state=state, env=env, lost=[*told.lost, *lost])
 
     def _start_afresh(self) -> None:
         """Remove what an earlier event left, so that it does not reach this one."""
         os.umask(self._mask)
         os.chdir(self.folder)
-        if dict(os.environ) != self._environment:
+        if _variables != self._variables:
             os.environ.clear()
             os.environ.update(self._environment)
         signal.setitimer(signal.ITIMER_REAL, 0)

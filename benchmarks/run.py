@@ -25,6 +25,7 @@ import processes
 import replaying
 import report
 import rule_tests
+import together
 import warm
 from harness import Goal, Row, measure, passes
 
@@ -40,6 +41,7 @@ GOALS: tuple[Goal, ...] = (
     *replaying.GOALS,
     *loading.GOALS,
     *rule_tests.GOALS,
+    *together.GOALS,
 )
 """All goals. Add a new goal to a module's GOALS, and a new module to this list."""
 

@@ -1,4 +1,4 @@
-"""Goals 1 to 5 and 21: the cost of one event for an agent that runs billhook as its hook.
+"""Goals 1 to 5, 21 and 31: the cost of one event for an agent that runs billhook as its hook.
 
 The agent starts a process and waits for its end; nothing else delays it. With a daemon the process is the small client,
 without one it is Python. Everything is measured with the event log on, the default.
@@ -7,6 +7,7 @@ without one it is Python. Everything is measured with the event log on, the defa
 import asyncio
 import compileall
 import contextlib
+import math
 import multiprocessing
 import os
 import shutil
@@ -29,7 +30,7 @@ from billhook.serve.socket import Server
 from harness import LOOPS, PROCESSES, Bar, Case, Goal, Trial, looped
 
 _BIN = Path(sys.executable).parent
-_CLIENT = str(_BIN / "billhook-hook")
+CLIENT = str(_BIN / "billhook-hook")
 _FOLDER = str(Path(protocol.__file__).parent)
 _SESSION = "0b8e2f0e-5a0f-4b0f-9a53-0a2d7f6e1b11"
 _JSON = "import json, sys; e = json.load(sys.stdin); sys.exit(2 if 'rm -rf' in str(e['tool_input']) else 0)"
@@ -65,7 +66,7 @@ def daemon(env: dict[str, str]) -> Iterator[None]:
     subprocess.run([billhook, "daemon", "start", "--quiet"], env=env, check=True)
     # As in every agent, the session has begun before a tool call.
     begun = {"hook_event_name": "SessionStart", "session_id": _SESSION, "source": "startup", "cwd": env["HOME"]}
-    subprocess.run([_CLIENT, "--as", "claude"], input=msgspec.json.encode(begun), env=env, check=True)
+    subprocess.run([CLIENT, "--as", "claude"], input=msgspec.json.encode(begun), env=env, check=True)
     try:
         yield
     finally:
@@ -96,7 +97,7 @@ async def with_client() -> AsyncGenerator[Trial, None]:
     with project() as (base, env), daemon(env):
         run = process(base, env)
         cases = {
-            "billhook-hook": run([_CLIENT, "--as", "claude"]),
+            "billhook-hook": run([CLIENT, "--as", "claude"]),
             "/bin/true": run(["/bin/true"]),
             "a script with json": run([sys.executable, "-c", _JSON]),
         }
@@ -106,23 +107,26 @@ async def with_client() -> AsyncGenerator[Trial, None]:
             bars.append(Bar("billhook-hook", "node", 1 / 40))
         yield Trial("daemon warm", cases, [*bars, Bar("billhook-hook", "/bin/true", quantile=0.99)], PROCESSES // 2)
         os.chdir("/")
-    for name, hooks in _CONFIGURED.items():
-        async for trial in _with_hooks(name, hooks):
+    async for trial in _with_hooks("one shell hook", ["run: 'true'"]):
+        yield trial
+
+
+async def python_hooks() -> AsyncGenerator[Trial, None]:
+    """Goal 31: Python functions of the user that don't object, in a worker that has loaded them."""
+    for name, count, at_most in (
+        ("1 Python hook", 1, math.inf),
+        ("10 Python hooks", 10, 4),
+        ("50 Python hooks", 50, 10),
+    ):
+        async for trial in _with_hooks(name, ["python: judging:judge"] * count, at_most):
             yield trial
 
 
 _PYTHON = "def judge(event):\n    return None\n"
-_CONFIGURED = {
-    "1 Python hook": ["python: judging:judge"],
-    "10 Python hooks": ["python: judging:judge"] * 10,
-    "50 Python hooks": ["python: judging:judge"] * 50,
-    "one shell hook": ["run: 'true'"],
-}
-"""Configurations, and what each of their hooks does."""
 
 
-async def _with_hooks(name: str, hooks: list[str]) -> AsyncGenerator[Trial, None]:
-    """The same with hooks of the user: reported, and compared only with the start of a process."""
+async def _with_hooks(name: str, hooks: list[str], at_most: float = math.inf) -> AsyncGenerator[Trial, None]:
+    """The same with hooks of the user, against the start of a process."""
     with project() as (base, env):
         folder = base / ".config" / "billhook"
         folder.mkdir(parents=True)
@@ -132,8 +136,8 @@ async def _with_hooks(name: str, hooks: list[str]) -> AsyncGenerator[Trial, None
         (folder / "hooks.yaml").write_text("hooks:\n" + "".join(lines))
         with daemon(env):
             run = process(base, env)
-            cases = {"billhook-hook": run([_CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
-            bars = [Bar("billhook-hook", "/bin/true"), Bar("billhook-hook", "/bin/true", quantile=0.99)]
+            cases = {"billhook-hook": run([CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
+            bars = [Bar("billhook-hook", "/bin/true", at_most), Bar("billhook-hook", "/bin/true", quantile=0.99)]
             yield Trial(name, cases, bars, PROCESSES // 2)
         os.chdir("/")
 
@@ -143,7 +147,7 @@ async def through_a_shell() -> AsyncGenerator[Trial, None]:
     with project() as (base, env), daemon(env):
         run = process(base, env)
         cases = {
-            "sh -c 'exec billhook-hook'": run(["/bin/sh", "-c", f"exec {_CLIENT} --as claude"]),
+            "sh -c 'exec billhook-hook'": run(["/bin/sh", "-c", f"exec {CLIENT} --as claude"]),
             "sh -c 'exec /bin/true'": run(["/bin/sh", "-c", "exec /bin/true"]),
         }
         bars = [Bar("sh -c 'exec billhook-hook'", "sh -c 'exec /bin/true'", 1.2)]
@@ -289,5 +293,6 @@ GOALS = (
     Goal(2, "the same through the agent's shell", through_a_shell),
     Goal(4, "cold, no daemon, an event that no hook listens for", cold_module, needs=("cchooks",)),
     Goal(5, "cold, through the script of the package", cold_script, needs=("cchooks",)),
+    Goal(31, "Python functions as hooks, daemon warm", python_hooks),
     Goal(21, "the daemon's socket", on_the_wire, needs=("uvicorn", "starlette")),
 )

@@ -205,7 +205,7 @@ def test_no_event_and_no_condition_is_a_mistake(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.own("hooks:\n  note: {run: 'true'}\n")
     ended = place.run("check")
-    assert ended.code == 1 and "`events` is missing" in ended.out + ended.err
+    assert ended.code == 1 and "has no `events`" in ended.out + ended.err
 
 
 @pytest.mark.parametrize("events", ["*", ("*",), ("PreToolUse", "*")])

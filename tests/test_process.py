@@ -256,7 +256,7 @@ print(sh('exit 3', cwd=sys.argv[1]).code)
 
 @pytest.mark.parametrize("code", [0, 2])
 def test_background_child_that_holds_stdout(code: int, tag: str) -> None:
-    """A background child that holds stdout can't turn an exit 2 into a time-out, and does not outlive it."""
+    """A background child that holds stdout can't turn an exit 2 into a timeout, and does not outlive it."""
     ended, took = timed(lambda: sh(f"sleep {tag} & echo printed; exit {code}"))
     assert ended == Exit(code=code, stdout=b"printed\n")
     assert took < 1.5
@@ -328,7 +328,7 @@ def test_hanging(kind: str, tag: str) -> None:
 
 
 def test_what_was_printed_before_the_deadline_is_kept(tag: str) -> None:
-    """A time-out keeps the output so far."""
+    """A timeout keeps the output so far."""
     ended = sh(f"echo out; echo err >&2; sleep {tag}", seconds=0.5)
     assert ended == Exit(timed_out=True, stdout=b"out\n", stderr=b"err\n")
 

@@ -973,7 +973,7 @@ def test_without_httpx() -> None:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 def test_no_descriptor_is_left() -> None:
-    """After answers, failures and time-outs as many files are open as before."""
+    """After answers, failures and timeouts as many files are open as before."""
     with serving(saying("200 OK", "{}")) as fine, serving(lambda c, _: until_closed(c)) as mute:
         fire(webhook(fine.url))
         time.sleep(0.1)

@@ -12,7 +12,7 @@ from billhook.core.events import PreToolUse
 from billhook.effects.protected_paths import Protected
 from billhook.effects.rules import Rule
 
-NO_RULE = "No permission rule can name this call"
+NO_RULE = "No permission rule can allow exactly this call"
 POD = "mcp__kubernetes__delete_pod"
 
 

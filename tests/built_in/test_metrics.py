@@ -41,7 +41,7 @@ def one(*outcomes: OutcomeRecord) -> HookStats:
         pytest.param(
             {"status": "failed", "failed_open": True}, {"runs": 1, "failures": 1, "failed_open": 1}, id="fail"
         ),
-        pytest.param({"status": "timed_out"}, {"runs": 1, "failures": 1, "timed_out": 1}, id="time-out"),
+        pytest.param({"status": "timed_out"}, {"runs": 1, "failures": 1, "timed_out": 1}, id="timeout"),
         pytest.param(
             {"status": "could_not_start"}, {"runs": 1, "failures": 1, "could_not_start": 1}, id="could not start"
         ),

@@ -222,7 +222,7 @@ def test_a_slow_hook_is_named(place: Place) -> None:
     ended = agent(place, LISTS, *FREELY)
     steady = re.sub(r"after [\d.]+ s", "after N s", ended.err)
     assert re.findall(r"^    hook .*", steady, re.M) == [
-        "    hook `scan` is still running (0.5 s) on PreToolUse; its time-out is 600 s ...",
+        "    hook `scan` is still running (0.5 s) on PreToolUse; its timeout is 600 s ...",
         "    hook `scan` finished after N s",
     ]
 
@@ -230,7 +230,7 @@ def test_a_slow_hook_is_named(place: Place) -> None:
 def test_the_time_of_a_slow_hook_is_rounded(place: Place) -> None:
     """SessionEnd has five seconds in all, and some of them have passed."""
     place.own("hooks:\n  last:\n    events: SessionEnd\n    run: sleep 0.7\n    timeout: 60\n")
-    assert "is still running (0.5 s) on SessionEnd; its time-out is 5 s ..." in agent(place, SAYS).err
+    assert "is still running (0.5 s) on SessionEnd; its timeout is 5 s ..." in agent(place, SAYS).err
 
 
 def test_a_slow_start_is_named_at_once(place: Place) -> None:
@@ -360,7 +360,8 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
     place.file(".billhook/hooks.yaml", "hooks:\n  theirs:\n    events: Stop\n    run: 'true'\n")
     ended = agent(place, LISTS)
     assert ended.err.count("note: ") == 2
-    assert "note: 1 hook is not approved and did not run: theirs (`billhook trust` shows it)\n" in ended.err
+    hook = "note: 1 hook in .billhook/hooks.yaml is not approved and did not run: theirs."
+    assert f"{hook} Review it: billhook trust\n" in ended.err
     waits = "note: 2 allow rules are not approved and do not apply: permissions.allow of .claude/settings.json"
     assert f"{waits} (`billhook trust` shows them)\n" in ended.err
     assert ", 0 hooks, " in ended.err and "needs permission" in ended.err

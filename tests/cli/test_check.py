@@ -91,7 +91,7 @@ def test_findings(project: Path) -> None:
   hint: did you mean `timeout`?
 hooks.yaml:4:9: BH306 `Bash(git push --force *)` misses `git push x --force`, `git push -f x` and `git push x -f`
   hint: write `if: Bash(git push *)`, which matches all of them
-hooks.yaml:9:12: BH212 it runs after `no-forc`, which does not exist
+hooks.yaml:9:12: BH212 hook `lint` runs after `no-forc`, but no hook has that name
   hint: did you mean `no-force`?
 
 7 findings in 2 files
@@ -456,9 +456,9 @@ def test_notes(folder: Folder) -> None:
     text = re.sub(r"explain [0-9a-f]{32}", "explain ID", folder.screen("check"))
 
     assert text == snapshot("""\
-hooks.yaml:2:36: BH602 it is slow: the slowest of 12 runs took 1,500 ms, and the latency budget is 1,000 ms
+hooks.yaml:2:36: BH602 hook `every` is slow: the slowest of 12 runs took 1,500 ms, and the latency budget is 1,000 ms
   hint: make it faster, run it in the background, or raise `warn_ms` of the built-in `metrics`
-hooks.yaml:3:38: BH601 it has never run: `PreToolUse` occurred 12 times, and `match: Write` did not match
+hooks.yaml:3:38: BH601 hook `never` has never run: `PreToolUse` occurred 12 times, and `match: Write` did not match
   hint: `billhook explain ID` shows why it was skipped the last time; for a guard against rare cases this is normal
 
 no findings in 2 hooks of 2 files; 2 notes

@@ -57,14 +57,14 @@ Codex: 4 of 8 hooks are not fully supported, 1 more may not be
     on Codex's PreToolUse its ask becomes deny
   guard  ~/.config/billhook/hooks.yaml:9
     on Codex's PreCompact its deny ends the run
-    on Codex's PreToolUse it may ask or stop the run, which becomes deny
+    if it returns ask or stop on Codex's PreToolUse, that becomes deny
   tasks  ~/.config/billhook/hooks.yaml:17
-    its event TaskCreated does not exist in Codex and never fires there
+    Codex has no event TaskCreated, so the hook never runs for it
   bye  ~/.config/billhook/hooks.yaml:20
-    its timeout of 20 s is above the 2.5 s that hooks have on Codex's
-    SessionEnd: then it counts as failed
+    its timeout of 20 s is too long for Codex's SessionEnd: after 2.5 s the hook
+    counts as failed
   own  .claude/settings.json:6
-    on Codex's PreToolUse it may ask or stop the run, which becomes deny
+    if it returns ask or stop on Codex's PreToolUse, that becomes deny
   on PreToolUse the guard's ask becomes deny; the reason names the rule that
   allows the call
 -- exit 1
@@ -74,9 +74,9 @@ Codex: 4 of 8 hooks are not fully supported, 1 more may not be
 @pytest.mark.parametrize(
     ("host", "match", "told"),
     [
-        ("codex", "Write|Edit", "on Codex's PreToolUse it may rewrite more than `command`, which becomes deny"),
-        ("codex", "apply_patch", "on Codex's PreToolUse it may rewrite more than `command`, which becomes deny"),
-        ("cursor", "Edit", "on Cursor's preToolUse it may rewrite more than a command or a path, which becomes deny"),
+        ("codex", "Write|Edit", "if it rewrites more than `command` on Codex's PreToolUse, that becomes deny"),
+        ("codex", "apply_patch", "if it rewrites more than `command` on Codex's PreToolUse, that becomes deny"),
+        ("cursor", "Edit", "if it rewrites more than a command or a path on Cursor's preToolUse, that becomes deny"),
         ("codex", "Bash", ""),
         ("gemini", "Write", ""),
     ],
@@ -101,13 +101,14 @@ Gemini CLI: 5 of 7 hooks are not fully supported
   remember  ~/.config/billhook/hooks.yaml:6
     on Gemini CLI's BeforeTool its context is held until AfterTool
   guard  ~/.config/billhook/hooks.yaml:9
-    on Gemini CLI's PreCompress its deny is shown to the person only
-    on Gemini CLI's BeforeTool it may ask, which becomes deny
-    on Gemini CLI's BeforeTool it may add context, which is held until AfterTool
+    on Gemini CLI's PreCompress its deny is only shown to the user
+    if it returns ask on Gemini CLI's BeforeTool, that becomes deny
+    if it returns context on Gemini CLI's BeforeTool, that is held until
+    AfterTool
   teach  ~/.config/billhook/hooks.yaml:13
     on Gemini CLI's BeforeTool its context is held until AfterTool
   tasks  ~/.config/billhook/hooks.yaml:17
-    its event TaskCreated does not exist in Gemini CLI and never fires there
+    Gemini CLI has no event TaskCreated, so the hook never runs for it
   on BeforeTool the guard's ask becomes deny; the reason names the rule that
   allows the call
 -- exit 1
@@ -148,16 +149,16 @@ def test_for_programs(folder: Folder) -> None:
 
 
 def test_deadline_that_is_installed(folder: Folder) -> None:
-    """A time-out is compared with billhook's installed deadline."""
+    """A timeout is compared with billhook's installed deadline."""
     entry = {"bash": "exec /opt/billhook-hook --as copilot --deadline 5000 preToolUse", "timeoutSec": 6}
     folder.write(".github/hooks/billhook.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
     slow = folder.write("slow.yaml", "hooks: {slow: {events: PreToolUse, exec: [./scan], timeout: 9, gate: true}}")
     assert folder.screen("check", "--host", "copilot", slow.name) == snapshot("""\
 Copilot: 1 of 1 hook is not fully supported
   slow  slow.yaml:1
-    on Copilot's preToolUse it may ask or stop the run, which becomes deny
-    its timeout of 9 s is above the 5 s that hooks have on Copilot's preToolUse:
-    then the call is refused
+    if it returns ask or stop on Copilot's preToolUse, that becomes deny
+    its timeout of 9 s is too long for Copilot's preToolUse: after 5 s the call
+    is denied
   on preToolUse the guard's ask becomes deny; the reason names the rule that
   allows the call
 -- exit 1
@@ -208,7 +209,7 @@ PreToolUse
      on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    8 never           deny: Not here
      if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24
-   9 built-in/guard  stops what can't be undone, and guards billhook's own files
+   9 built-in/guard  stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 Run by Claude Code itself
@@ -235,7 +236,7 @@ PreToolUse (BeforeTool)
      on_failure allow   own   ~/.config/billhook/hooks.yaml:13
    5 never           deny: Not here
      if Bash(rm *)   gate   own   ~/.config/billhook/hooks.yaml:24
-   6 built-in/guard  stops what can't be undone, and guards billhook's own files
+   6 built-in/guard  stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 UserPromptSubmit (BeforeAgent)

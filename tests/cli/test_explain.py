@@ -155,6 +155,22 @@ def test_in_parallel_a_deny_skips_later_groups(folder: Folder) -> None:
     assert (runs["no-rm"], runs["scan"], runs["report"], runs["guard"]) == (True, True, False, False)
 
 
+def test_hooks_that_start_together(folder: Folder) -> None:
+    """The hooks of an agent's settings that start at the same time; after the deny of one, the hook behind them is not
+    reached, and the others of its wave are."""
+    handlers = [{"type": "command", "command": f"./{name}.sh"} for name in ("lint", "scan", "log")]
+    folder.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [{"hooks": handlers}]}}))
+    folder.write(".billhook/hooks.yaml", "hooks:\n  report: {events: PreToolUse, run: ./report.sh}\n")
+    folder.approve()
+
+    screen = folder.screen("explain", "ls")
+    found = json.loads(folder.billhook("explain", "ls", "--json").out)
+
+    assert "these start at the same time, as their agent would start them: lint, scan, log\n" in screen
+    assert [wave for wave in found["waves"] if len(wave) > 1] == [["lint", "scan", "log"]]
+    assert found["waves"][-2:] == [["report"], ["guard"]]
+
+
 def test_a_tool(approved: Folder) -> None:
     """An event with its tool and input; hooks for other events with --all."""
     given = ("PreToolUse", "--tool", "write_file", "--input", '{"file_path": "a.py"}', "--all")

@@ -625,9 +625,8 @@ def test_adopting_in_a_project(me: Person) -> None:
 
 --- /dev/null
 +++ .billhook/hooks.yaml
-@@ -0,0 +1,9 @@
+@@ -0,0 +1,8 @@
 +# Hooks that an agent's own file had. `billhook uninstall` puts them back there.
-+parallelExecution: true
 +hooks:
 +  guard:
 +    events: PreToolUse

@@ -86,7 +86,7 @@ def test_before_approval(folder: Folder) -> None:
 
     assert folder.screen("list") == snapshot("""\
 PreToolUse
-   1 guard           stops what can't be undone, and guards billhook's own files
+   1 guard           stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 Stop
@@ -129,7 +129,7 @@ PreToolUse
      match Write|Edit   gate   priority 50   approved   .billhook/hooks.yaml:6
    2 no-destroy      deny: Destroying infrastructure needs a human
      if Bash(terraform destroy *)   gate   approved   .billhook/hooks.yaml:2
-   3 guard           stops what can't be undone, and guards billhook's own files
+   3 guard           stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 PostToolUse
@@ -166,7 +166,7 @@ PreToolUse
      match Write|Edit   gate   priority 50   approved   .billhook/hooks.yaml:6
    4 event-logger  records every event in the log
      on_failure allow   priority 50   built-in
-   5 guard         stops what can't be undone, and guards billhook's own files
+   5 guard         stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 Not approved (review with `billhook trust`)
@@ -212,7 +212,7 @@ PreToolUse
      gate   changed   hooks.yaml:3
      blocks the events that it would judge: guard.sh has changed since it was
      approved; `billhook trust` shows how
-   3 built-in/guard  stops what can't be undone, and guards billhook's own files
+   3 built-in/guard  stops what can't be undone, and protects billhook's files
      gate   priority 1000   built-in
 
 Stop
@@ -306,6 +306,8 @@ def test_json(folder: Folder) -> None:
         "source": f"{folder.project}/.billhook/hooks.yaml:6",
         "file": f"{folder.project}/.billhook/hooks.yaml",
         "line": 6,
+        "warm": False,
+        "not_warm": None,
         "last_fired": None,
     }
 
@@ -397,13 +399,12 @@ def test_last_fired(folder: Folder) -> None:
     assert folder.screen("list") == snapshot("""\
 PreToolUse
    1 every           true
-     on_failure allow   own   ~/.config/billhook/hooks.yaml:2
-     last fired 2 h ago
+     on_failure allow   own   ~/.config/billhook/hooks.yaml:2   last ran 2 h ago
    2 never           true
      match Write   on_failure allow   own   ~/.config/billhook/hooks.yaml:3
-     never fired
-   3 guard           stops what can't be undone, and guards billhook's own files
-     gate   priority 1000   built-in   last fired 3 days ago
+     never ran
+   3 guard           stops what can't be undone, and protects billhook's files
+     gate   priority 1000   built-in   last ran 3 days ago
 
 Built-ins that only observe
    1 metrics         times every hook
@@ -458,7 +459,7 @@ def test_a_log_that_cannot_be_read(folder: Folder) -> None:
 
     assert ended.code == 0
     assert "every" in ended.out and "fired" not in ended.out
-    assert "can't determine when hooks last fired" in ended.err
+    assert "can't determine when hooks last ran" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from billhook.cli.check import checked_hooks
 from billhook.config import lint as lint_codes
 from billhook.config.lint import sections
 from billhook.core.text import Finding
+from billhook.effects.conditions import ABLE
+from billhook.effects.effect import SCOPES
 from cli.terminal import billhook
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,7 +26,7 @@ BLOCK = re.compile(r"(Bad|Fixed|With)(?:, `([^`]+)`)?:\n\n```(\w+)\n(.*?)```", r
 def test_one_code() -> None:
     """The section of a code, which may be given in any case."""
     assert billhook("check", "--explain", "bh302").screen == snapshot("""\
-BH302 An MCP server without its tools
+BH302 A matcher that names an MCP server, not its tools
 
 `mcp__memory` is read as a plain name, and no tool has that name: the tools of
 the server are called `mcp__memory__...`. The same goes for `mcp__` alone.
@@ -107,6 +109,12 @@ def test_sections_are_short(code: str) -> None:
     section = sections()[code]
     assert section.summary and section.title[0].isupper()
     assert len(section.text.splitlines()) <= 40
+
+
+def test_every_effect_and_scope_is_listed() -> None:
+    """The hint about an unknown effect refers to this section."""
+    listed = set(re.findall(r"`([a-z-]+)`", sections()["BH217"].text))
+    assert {*ABLE, *SCOPES} <= listed
 
 
 def put(kind: str, name: str, text: str, project: Path, home: Path) -> None:

@@ -47,7 +47,7 @@ Write rules:
   replay      Show which past events the rules would decide differently.
   trust       Review the hooks of this project and approve them.
   shadow      Show what hooks in shadow mode would have decided.
-  promote     Bring a hook in shadow mode into force.
+  promote     Activate a hook that is in shadow mode.
 
 Run and watch:
   agent       Run an agent with your hooks: one prompt, or a chat.
@@ -68,7 +68,7 @@ Plumbing:
     billhook explain 'git push --force'  try a command
     billhook install claude              connect Claude
 
-  Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
+  Exit code: 0 success, 1 a denial or a finding, 2 usage or broken input,
   3 internal error. `billhook hook` exits as its agent expects.
 -- exit 0
 """)
@@ -87,8 +87,7 @@ Usage: billhook fire [OPTIONS] [EVENT]
   verdict without running them.
 
 Options:
-  --tool NAME                  The tool, by the name that any supported agent
-                               uses for it.
+  --tool NAME                  The tool, by its name in any supported agent.
   --input JSON|@FILE|@-        The tool's input; for events without a tool,
                                fields of the event.
   --output JSON|TEXT|@FILE     The result of the tool, or its error.
@@ -97,7 +96,7 @@ Options:
   --cwd DIR                    The working directory of the event and its
                                hooks.
   --event JSON|@FILE|@-        The whole event as JSON.
-  --from NR|ID                 An event of the log, fired again.
+  --from NR|ID                 Fire this event of the log again.
   --config FILE                Also use this file with hooks. May be repeated.
   --trust approved|all|none    Which hooks of the project run: the approved
                                ones, all of them this once, or none.

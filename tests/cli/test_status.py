@@ -57,7 +57,7 @@ billhook 0.1.0 in ~/project
   guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
-  billhook init                        write a first file with hooks that work
+  billhook init                        create hooks.yaml with example hooks
   billhook install claude              connect Claude Code
   billhook explain 'git push --force'  show which hooks would run for a command
 -- exit 0
@@ -150,7 +150,7 @@ billhook 0.1.0 in ~/project
   guard     standard; 0 asks and 0 denies in the last 7 days
 
 Next
-  billhook init                        write a first file with hooks that work
+  billhook init                        create hooks.yaml with example hooks
   billhook install claude              connect Claude Code
   billhook explain 'git push --force'  show which hooks would run for a command
 -- exit 0

@@ -237,9 +237,8 @@ revoked permissions.allow  .claude/settings.json  <short>
 
 def test_list_and_check_name_what_waits(settings: Place) -> None:
     """In one line each; this is not a finding."""
-    hint = (
-        "hint: not approved yet, so agents still ask: permissions.allow of .claude/settings.json (`billhook trust`)\n"
-    )
+    rules, why = "permissions.allow of .claude/settings.json", "the rules have no effect until you approve them"
+    hint = f"hint: {rules}: {why} (`billhook trust`)\n"
     assert settings.run("list").err.endswith(hint)
     checked = settings.run("check")
     assert checked.code == 0 and checked.err.endswith(hint)

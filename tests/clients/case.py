@@ -24,7 +24,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     needs: str = "PreToolUse"
     """The event of the case: agents without it are left out."""
     times: tuple[int, int] | None = None
-    """Replaces the installed times: billhook's deadline in milliseconds, and the agent's time-out in seconds."""
+    """Replaces the installed times: billhook's deadline in milliseconds, and the agent's timeout in seconds."""
     before: Sequence[Sequence[str]] = ()
     """Commands that run in the project before billhook is installed."""
     recorded: tuple[str, ...] = ()

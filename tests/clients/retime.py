@@ -10,7 +10,7 @@ from billhook.agents import AGENTS
 
 
 def retimed(value: Any, deadline: str, seconds: int) -> Any:
-    """The settings with another deadline of billhook (milliseconds) and another time-out of the agent (seconds)."""
+    """The settings with another deadline of billhook (milliseconds) and another timeout of the agent (seconds)."""
     match value:
         case dict():
             return {name: _timed(name, retimed(item, deadline, seconds), seconds) for name, item in value.items()}

@@ -138,7 +138,7 @@ def plain_environment(place: Place) -> dict[str, str]:
 def _until_end(
     words: Sequence[str], place: Place, environ: Mapping[str, str], seconds: float
 ) -> tuple[int | None, str, str]:
-    """Its exit code and output; None if it was killed at its time-out, with all its processes."""
+    """Its exit code and output; None if it was killed at its timeout, with all its processes."""
     process = subprocess.Popen(
         words,
         cwd=place.project,

@@ -166,11 +166,11 @@ BROKEN = [
     ({"mask": "("}, "BH206", "the expression `(` can't be used"),
     ({"mask": []}, "BH203", "`mask` is empty"),
     ({"inject": {"file": "a", "command": "b"}}, "BH204", "`inject` has both a file and a command"),
-    ({"notify": "x", "deny": "y"}, "BH204", "it has more than one action: `deny`, `notify`"),
+    ({"notify": "x", "deny": "y"}, "BH204", "hook `h` has more than one action: `deny`, `notify`"),
     ({"python": "a:b", "options": 3}, "BH203", "`options` must be a mapping"),
-    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`${...}` of an event can't be used with `bash`"),
-    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`${...}` of an event can't be used with `ssh`"),
-    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`${...}` of an event can't be used with `sh`"),
+    ({"run": 'bash -c "x ${file_path}"'}, "BH219", "`bash` runs its text as a program"),
+    ({"inject": {"command": "ssh h ${branch}"}}, "BH219", "`ssh` runs its text as a program"),
+    ({"exec": ["sh", "-c", "x ${branch}"]}, "BH219", "`sh` runs its text as a program"),
 ]
 
 

@@ -70,7 +70,7 @@ def test_in_every_shape(project: Project, file: str) -> None:
     ("effect", "message", "hint"),
     [
         ("discrad", "unknown effect `discrad`", "did you mean `discard`?"),
-        ("delete:hom", "no scope `hom`", "did you mean `home`?"),
+        ("delete:hom", "unknown scope `hom`", "did you mean `home`?"),
         ("disarm", "no hook can be about `disarm`", "remove it"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from billhook import Decision, Verdict
 from billhook.agents import DIALECTS
-from billhook.config.guard_report import GuardReport, guard_report
+from billhook.config.history import GuardReport, guard_report
 from billhook.config.recorder import encoded
 from billhook.core.events import parse
 from config.project import Project, codes
@@ -102,7 +102,10 @@ def test_a_project_that_loosens_and_tightens(project: Project) -> None:
     """Each cell is checked separately, and the finding names the cell without effect."""
     project.write("hooks.yaml", "guard: {run-remote: allow, force-push: deny, read-secret: deny}\n")
     (found,) = project.load(builtins=True).problems
-    assert (found.code, found.message) == ("BH215", "a project file can't set `run-remote` of `guard` to this value")
+    assert (found.code, found.message) == (
+        "BH215",
+        "a project file can only make the guard stricter; this `run-remote` is ignored",
+    )
     assert [decision(project, line) for line in (FORCE, SECRET, REMOTE)] == [Decision.DENY] * 3
 
 

@@ -145,8 +145,11 @@ def test_the_text_of_the_note(project: Project) -> None:
 
     match, rule = lint_log(facts(log, config), 1000.0)
 
-    assert match.message == "it has never run: `PreToolUse` occurred twice, and `match: Write` did not match"
-    assert rule.message == "it has never run: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not match"
+    assert match.message == "hook `match` has never run: `PreToolUse` occurred twice, and `match: Write` did not match"
+    assert (
+        rule.message
+        == "hook `rule` has never run: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not match"
+    )
     assert f"`billhook explain {verdict.id}`" in match.hint
     assert (match.line, match.column > 1) == (3, True)
 
@@ -219,13 +222,13 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
         verdict = project.fire(tool, "ls", builtins=True)
     second, third = messages(project)
 
-    assert (
-        second
-        == "it has never run: `PreToolUse` occurred 3 times, and each time `first` answered deny before it was its turn"
+    assert second == (
+        "hook `second` has never run: `PreToolUse` occurred 3 times, "
+        "and each time `first` answered deny before it could run"
     )
     assert third == (
-        "it has never run: `PreToolUse` occurred 3 times; `match: Bash` did not match once, "
-        "and twice `first` answered deny before it was its turn"
+        "hook `third` has never run: `PreToolUse` occurred 3 times; `match: Bash` did not match once, "
+        "and twice `first` answered deny before it could run"
     )
     config = project.load(builtins=True)
     log = log_of(config)
@@ -233,7 +236,7 @@ def test_a_hook_behind_a_deny(project: Project) -> None:
     hint = next(iter(lint_log(facts(log, config), 1000.0))).hint
     assert hint == (
         f"`billhook explain {verdict.id}` shows why it was skipped the last time; "
-        "to see what others deny, it needs a smaller `priority`"
+        "to run also for denied calls, it needs a smaller `priority`"
     )
 
 
@@ -245,8 +248,8 @@ def test_a_hook_behind_several(project: Project) -> None:
     logged(project, *({"not_asked": {"late": why}} for why in reasons))
 
     assert messages(project) == [
-        "it has never run: `PreToolUse` occurred 5 times, and each time "
-        "`b` answered stop or `d` answered deny or `c` answered deny or others before it was its turn"
+        "hook `late` has never run: `PreToolUse` occurred 5 times, and each time "
+        "`b` answered stop or `d` answered deny or `c` answered deny or others before it could run"
     ]
 
 
@@ -361,9 +364,11 @@ def test_slow_hooks(project: Project) -> None:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        pytest.param([1500.0], "it is slow: its one run took 1,500 ms", id="one"),
-        pytest.param([1.0, 1500.0, 2000.0], "it is slow: the slowest of 3 runs took 2,000 ms", id="few"),
-        pytest.param([1.0] * 18 + [1234.0] * 2, "it is slow: one run in twenty takes 1,234 ms or more", id="many"),
+        pytest.param([1500.0], "hook `slow` is slow: its one run took 1,500 ms", id="one"),
+        pytest.param([1.0, 1500.0, 2000.0], "hook `slow` is slow: the slowest of 3 runs took 2,000 ms", id="few"),
+        pytest.param(
+            [1.0] * 18 + [1234.0] * 2, "hook `slow` is slow: one run in twenty takes 1,234 ms or more", id="many"
+        ),
     ],
 )
 def test_the_note_about_a_slow_hook(project: Project, times: list[float], message: str) -> None:

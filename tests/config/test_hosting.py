@@ -36,22 +36,22 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "anything": (
         "codex",
         "events: PreToolUse, url: 'http://localhost:1/x'",
-        ["on Codex's PreToolUse it may ask or stop the run, which becomes deny"],
+        ["if it returns ask or stop on Codex's PreToolUse, that becomes deny"],
     ),
     "a failure that asks": (
         "codex",
         "events: PreToolUse, url: 'http://localhost:1/x', on_failure: ask",
-        ["on Codex's PreToolUse its ask becomes deny", "on Codex's PreToolUse it may stop the run, which becomes deny"],
+        ["on Codex's PreToolUse its ask becomes deny", "if it returns stop on Codex's PreToolUse, that becomes deny"],
     ),
     "a gate where nothing can be prevented": (
         "copilot",
         "events: PreCompact, exec: [./x], gate: true",
-        ["on Copilot's preCompact its deny is lost: this can't be prevented"],
+        ["on Copilot's preCompact its deny is lost: the agent can't block here"],
     ),
     "a timeout": (
         "codex",
         "events: SessionEnd, exec: [./x], timeout: 9",
-        ["its timeout of 9 s is above the 2 s that hooks have on Codex's SessionEnd: then it counts as failed"],
+        ["its timeout of 9 s is too long for Codex's SessionEnd: after 2 s the hook counts as failed"],
     ),
     "a timeout of a background hook": ("codex", "events: SessionEnd, exec: [./x], timeout: 9, background: true", []),
 }

@@ -58,7 +58,7 @@ def test_the_names_of_tools_are_documented() -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_time_of_an_agent_is_documented(agent: str) -> None:
-    """Time units differ, and a time-out that is a thousand times too short lets every call through."""
+    """Time units differ, and a timeout that is a thousand times too short lets every call through."""
     row = MEANINGS[agent]
     unit = "milliseconds" if row.time_per_second == 1000 else "seconds"
 

@@ -57,7 +57,7 @@ def test_a_near_miss_is_told_whatever_the_exit_code() -> None:
 
 
 def test_a_deny_of_a_hook_that_was_ended_has_a_note() -> None:
-    """The deny counts, and the evidence of the time-out is not lost."""
+    """The deny counts, and the evidence of the timeout is not lost."""
     reply = dialect("claude").read_exit(EVENT, Exit(timed_out=True, stdout=DENY))
 
     assert (reply.answer.decision, reply.status) == (Decision.DENY, Status.OK)

@@ -157,49 +157,74 @@ def test_handlers_of_other_agents(home: Home, host: str, text: dict[str, Any], h
     assert file.read_text() == data
 
 
+def started_together(home: Home) -> list[str]:
+    """The hooks that start at the same time as their neighbours."""
+    return [hook.name for hook in load_config(home.project, home=home.root, trust="all").hooks if hook.together]
+
+
 def test_they_run_as_the_agent_ran_them(home: Home) -> None:
-    """In parallel if the agent ran them in parallel, else one after the other."""
+    """At the same time if the agent starts them so, else one after the other."""
     home.write(json.dumps({"hooks": TWO}))
     home.install(adopt=True)
-    assert load_config(home.project, home=home.root, trust="all").parallel
+    assert len(started_together(home)) == 2
     home.uninstall()
-    entry = {"type": "command", "bash": "x"}
-    home.write(json.dumps({"version": 1, "hooks": {"preToolUse": [entry]}}), "copilot")
+    entries = [{"type": "command", "bash": "x"}, {"type": "command", "bash": "y"}]
+    home.write(json.dumps({"version": 1, "hooks": {"preToolUse": entries}}), "copilot")
     home.install("copilot", adopt=True)
-    assert not load_config(home.project, home=home.root, trust="all").parallel
+    assert started_together(home) == ["guard", "make"]  # those are in the settings of Claude Code again
+
+
+def test_a_group_that_is_sequential(home: Home) -> None:
+    """One such group orders all hooks of its event, as in the agent; hooks of other events start together."""
+    one, two, three, four = ({"type": "command", "command": name} for name in ("one", "two", "three", "four"))
+    before = [{"matcher": "a", "sequential": True, "hooks": [one]}, {"matcher": "b", "hooks": [two]}]
+    home.write(json.dumps({"hooks": {"BeforeTool": before, "AfterTool": [{"hooks": [three, four]}]}}), "gemini")
+    home.install("gemini", adopt=True)
+    assert started_together(home) == ["three", "four"]
+
+
+def test_a_file_of_an_earlier_version(home: Home) -> None:
+    """Earlier versions wrote a setting into the new file: without the backup too, uninstall removes that file."""
+    file = home.write(json.dumps({"hooks": TWO}))
+    home.install(adopt=True)
+    shutil.rmtree(home.root)
+    yaml_file = home.project / ".billhook" / "hooks.yaml"
+    yaml_file.write_text(yaml_file.read_text().replace("hooks:\n", "parallelExecution: true\nhooks:\n", 1))
+    assert home.uninstall().notes == ()
+    assert json.loads(file.read_text()) == {"hooks": TWO} and not yaml_file.exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "parallel"),
+    ("text", "together"),
     [
         ("hooks:\n  a: {events: Stop, run: x}\n  b: {events: SessionStart, run: x}\n", True),
         ("# top\r\nhooks:\r\n  a: {events: Stop, run: x}\r\n", True),
         ("version: 1\n", True),
-        ("hooks:\n  a: {events: Stop, run: x}\n  b: {events: [PreToolUse, stop], run: x}\n", False),
-        ("hooks:\n  a: {events: Stop, run: x, priority: 5}\n", False),
-        ("hooks:\n  a: {events: Stop, run: x, dependsOn: [b]}\n", False),
-        ("hooks:\n- {name: a, events: Stop, run: x}\n", False),
-        ("hooks:\n  Stop:\n  - x\n", False),
+        ("hooks:\n  a: {events: Stop, run: x}\n  b: {events: [PreToolUse, stop], run: x, priority: 5}\n", True),
+        ("hooks:\n- {name: a, events: Stop, run: x}\n", True),
+        ("hooks:\n  Stop:\n  - x\n", True),
         ("parallelExecution: false\nhooks:\n  a: {events: Stop, run: x}\n", False),
         ("settings: {parallelExecution: false}\nhooks:\n  a: {events: Stop, run: x}\n", False),
     ],
 )
-def test_in_a_file_that_is_there(home: Home, text: str, parallel: bool) -> None:
-    """An existing file becomes parallel only if none of its hooks can rely on their order."""
+def test_in_a_file_that_is_there(home: Home, text: str, together: bool) -> None:
+    """The adopted hooks start together, unless the file runs all hooks one after the other. Its own hooks keep their
+    order."""
     path = home.project / ".billhook" / "hooks.yaml"
     path.parent.mkdir()
     path.write_bytes(text.encode())
     home.write(json.dumps({"hooks": TWO}))
     change = home.install(adopt=True)
-    assert (yaml.safe_load(path.read_text()).get("parallelExecution") is True) == parallel
-    assert bool(change.notes) == (not parallel and "false" not in text)
+    assert len(started_together(home)) == (2 if together else 0)
+    assert not load_config(home.project, home=home.root, trust="all").parallel
+    assert change.notes == ()
     path.write_bytes(path.read_bytes() + b"# later\n")
     assert home.uninstall().notes == ()
     assert path.read_bytes() == text.encode() + b"# later\n"
 
 
 def test_the_agent_waits_as_long_as_they_may_take(home: Home) -> None:
-    """The time-out of the entry covers the slowest hook."""
+    """The timeout of the entry covers the slowest hook."""
     slow = {"type": "command", "command": "x", "timeout": 300}
     home.write(json.dumps({"hooks": {"PreToolUse": [{"hooks": [slow]}]}}))
     home.install(adopt=True)
@@ -436,7 +461,7 @@ def test_odd_texts_in_yaml() -> None:
     ]
     hooks = {f"h{number}": {"events": "Stop", "run": text} for number, text in enumerate(texts)}
     for data in (None, b"hooks:\n  a: {events: Stop, run: x}\n", b"hooks: {}\n"):
-        after, _ = with_hooks(data, "hooks.yaml", hooks, parallel=False)
+        after, _ = with_hooks(data, "hooks.yaml", hooks)
         found = yaml.safe_load(after)["hooks"]
         assert {name: found[name] for name in hooks} == hooks
 
@@ -468,7 +493,7 @@ def test_another_user_uninstalls(home: Home, host: str, own: str | None) -> None
     assert json.loads(file.read_text()) == said
     assert yaml_file.exists() == (own is not None)
     if own is not None:
-        assert yaml_file.read_text().replace("parallelExecution: true\n", "") == own.replace("\r\n", "\n")
+        assert yaml_file.read_text() == own.replace("\r\n", "\n")
     assert home.uninstall(host).state == "absent"
 
 

@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def test_events_of_configured_hooks(home: Home) -> None:
-    """Events and time-outs of the user's hooks, if the agent has these events."""
+    """Events and timeouts of the user's hooks, if the agent has these events."""
     own = home.home / ".config" / "billhook" / "hooks.yaml"
     own.parent.mkdir(parents=True)
     own.write_text(WANTING)
@@ -34,7 +34,7 @@ def test_events_of_configured_hooks(home: Home) -> None:
 
 
 def test_a_clone_does_not_change_the_users_settings(home: Home) -> None:
-    """Hooks without approval neither add an event there nor a long time-out; approved ones do."""
+    """Hooks without approval neither add an event there nor a long timeout; approved ones do."""
     file = home.project / "hooks.yaml"
     file.write_text(WANTING)
     needs = Needs(home.target(scope="user"))

@@ -65,9 +65,9 @@ Claude Code
   warn  program    Claude Code can't be started here: no `claude` on PATH
                    -> install Claude Code, or run this where `claude` is on PATH
   ok    installed  ~/.claude/settings.json: 10 events
-  ?     trust      Claude Code has not been started in this folder yet; on its
-                   first start it asks whether you trust it
-  ok    hooks      0 of yours run, 5 built in
+  ?     trust      Claude Code has not been started in this folder yet; it then
+                   asks whether you trust the folder
+  ok    hooks      0 of your hooks run, 5 built-ins
   ?     log        Claude Code has not called billhook in this project yet
 
 Codex
@@ -76,7 +76,7 @@ Codex
   fail  trust      Codex silently skips 9 of 9 entries of ~/.codex/hooks.json: 9
                    not trusted yet
                    -> start `codex` here, type /hooks, and trust billhook's
-  ok    hooks      0 of yours run, 5 built in
+  ok    hooks      0 of your hooks run, 5 built-ins
   ?     log        Codex has not called billhook in this project yet
                    -> billhook doctor codex --canary
 
@@ -87,7 +87,7 @@ Gemini CLI
   ok    trust      Gemini CLI does not trust this folder; the entries in your
                    own settings still run, and in non-interactive mode it does
                    not start here
-  ok    hooks      0 of yours run, 5 built in
+  ok    hooks      0 of your hooks run, 5 built-ins
   ?     log        Gemini CLI has not called billhook in this project yet
 
 Qwen Code
@@ -95,7 +95,7 @@ Qwen Code
                    -> install Qwen Code, or run this where `qwen` is on PATH
   ok    installed  ~/.qwen/settings.json: 10 events
   ok    trust      Qwen Code trusts every folder (`security.folderTrust` is off)
-  ok    hooks      0 of yours run, 5 built in
+  ok    hooks      0 of your hooks run, 5 built-ins
   ?     log        Qwen Code has not called billhook in this project yet
 
 Copilot
@@ -104,23 +104,23 @@ Copilot
   ok    installed  ~/.copilot/hooks/billhook.json: 10 events
   ok    trust      Copilot does not trust this folder; the entries in your own
                    settings still run
-  ok    hooks      0 of yours run, 5 built in
+  ok    hooks      0 of your hooks run, 5 built-ins
   ?     log        Copilot has not called billhook in this project yet
 
 Cursor
   ?     program    no `cursor-agent` on PATH here
   ok    installed  ~/.cursor/hooks.json: 10 events
   ok    installed  ~/.claude/settings.json: 10 events (installed for Claude
-                   Code, whose file Cursor reads)
+                   Code; Cursor also reads this file)
   ?     trust      Cursor's files don't show whether it trusts this folder
-  ok    hooks      0 of yours run, 5 built in
+  ok    hooks      0 of your hooks run, 5 built-ins
   ?     log        Cursor has not called billhook in this project yet
 
 billhook itself
   ok    daemon     not running; the next event starts it
   ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
-1 fail, 4 warn
+1 failure, 4 warnings
 -- exit 1
 """)
     for program in ("gemini", "qwen"):
@@ -140,7 +140,7 @@ billhook itself
   ok    daemon     not running; the next event starts it
   ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
-1 fail
+1 failure
 -- exit 1
 """)
 
@@ -163,14 +163,14 @@ Gemini CLI
   fail  trust      Gemini CLI does not trust this folder, and reads no hooks
                    from it
                    -> start `gemini` here, and trust the folder
-  ok    hooks      0 of yours run, 5 built in
+  ok    hooks      0 of your hooks run, 5 built-ins
   ?     log        Gemini CLI has not called billhook in this project yet
 
 billhook itself
   ok    daemon     not running; the next event starts it
   ok    guard      on: standard; 0 asks and 0 denies in the last 7 days
 
-2 fail, 1 warn
+2 failures, 1 warning
 -- exit 1
 """)
 

@@ -101,7 +101,7 @@ def setting(name: str, text: str | dict[str, object]) -> Change:
 
 CASES = [
     # host, what is changed after `install --project`, level, about, words, remedy
-    ("claude", no_program, "fail", "installed", "is not on PATH here; every tool call is refused", "uv tool inst"),
+    ("claude", no_program, "fail", "installed", "is not on PATH here; every tool call is denied", "uv tool inst"),
     ("claude", not_executable, "fail", "installed", "is not executable", "chmod +x "),
     ("claude", another_program, "warn", "installed", "another billhook", "billhook install claude --project"),
     (
@@ -292,7 +292,7 @@ def test_copilot_through_claudes_file(home: Home) -> None:
     home.install("claude")
     found = report(home, "copilot")
     assert [one.host.name for one in found.installed] == ["claude"]
-    assert "installed for Claude Code, whose file Copilot reads" in str(found.findings)
+    assert "installed for Claude Code; Copilot also reads this file" in str(found.findings)
 
 
 def test_a_daemon_that_does_not_respond(home: Home) -> None:

@@ -83,7 +83,7 @@ def test_the_user_is_asked(place: Place) -> None:
     done = place.typing("add", "no-verify", answers=[("[y/N]", "y\n")])
 
     assert done.screen == snapshot("""\
-no-verify: Deny git's --no-verify and other ways around its hooks
+no-verify: Deny git's --no-verify and other ways to skip git hooks
 
 hooks:
   # billhook add no-verify
@@ -127,7 +127,7 @@ def test_without_a_terminal(place: Place) -> None:
     """The user can't be asked, so nothing is written."""
     done = place.alone("add", "no-verify")
 
-    assert done.code == 1 and "terminal of your own" in done.err
+    assert done.code == 1 and "run it yourself in a terminal" in done.err
     assert not hooks(place).exists()
 
 

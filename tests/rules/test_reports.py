@@ -81,11 +81,11 @@ def test_annotations(place: RulesPlace) -> None:
 @pytest.mark.parametrize(
     ("tests", "told"),
     [
-        ("  - {bash: ls, expect: perhaps}", ".billhook/hooks.yaml:11:24 BH206 unknown value `perhaps` of `expect`"),
+        ("  - {bash: ls, expect: perhaps}", ".billhook/hooks.yaml:11:24: BH206 unknown value `perhaps` of `expect`"),
         ("  - {expect: deny}", "BH204 a test needs a call"),
         ("  - {bash: ls, reason: '('}", "BH206 `reason` is not a regular expression"),
         ("  - {bash: ls, expct: deny}", "unknown key `expct` in a test"),
-        ("  - {bash: [", "hooks.yaml:12:1 BH104"),
+        ("  - {bash: [", "hooks.yaml:12:1: BH104"),
     ],
 )
 def test_broken_files(place: RulesPlace, tests: str, told: str) -> None:
@@ -100,7 +100,7 @@ def test_broken_files(place: RulesPlace, tests: str, told: str) -> None:
 def test_an_unknown_key_beside_tests(place: RulesPlace) -> None:
     place.file(".billhook/a.hooktest.yaml", "tests: []\nhooks: {}\n")
 
-    assert "a.hooktest.yaml:2:1 BH202 unknown key `hooks`" in place.run("test").out
+    assert "a.hooktest.yaml:2:1: BH202 unknown key `hooks`" in place.run("test").out
 
 
 def test_without_tests(place: RulesPlace) -> None:

@@ -90,7 +90,7 @@ def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) 
         clauses["stop"] = "is what happens anyway" if one.keep_going else LATE
     if one.deny and event in WAITING:
         clauses["allow"] = "is left to the agent's own permissions"
-        clauses["rewrite_input"] = "becomes deny, with the input that was wanted"
+        clauses["rewrite_input"] = "becomes deny; the reason has the new input"
     said = {field: clause for field, clause in (clauses | instead).items() if clause and not getattr(one, field)}
     return msgspec.structs.replace(one, instead=MappingProxyType(said))
 
@@ -98,17 +98,17 @@ def rounded_row(can: str, held: str, event: str = "PreToolUse", **instead: str) 
 def _late_denial(one: Capabilities) -> str:
     """What happens to a deny after the action, in the order of `downgrade`."""
     if one.keep_going:
-        return "makes it go on"
+        return "keeps the agent going"
     if one.replace_output:
         return "replaces the output"
     if one.context:
         return LATE
-    return "ends the run" if one.stop else "is shown to the person only" if one.message else UNPREVENTED
+    return "ends the run" if one.stop else "is only shown to the user" if one.message else UNPREVENTED
 
 
 DENIES: Final = "becomes deny"
-LATE: Final = "is told to the model as context"
-UNPREVENTED: Final = "is lost: this can't be prevented"
+LATE: Final = "is passed to the model as context"
+UNPREVENTED: Final = "is lost: the agent can't block here"
 WAITING: Final = ("PreToolUse", "PermissionRequest")  # events on which a call waits for the answer
 
 LIKE_CLAUDE: Final = (
@@ -343,9 +343,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     typed: bool = True  # whether an entry has `"type": "command"`
     timeout_key: str = "timeout"
     longest: Mapping[str, float] = _NONE
-    """The agent's maximum time-out of some events, in seconds, even if an entry has a longer one."""
+    """The agent's maximum timeout of some events, in seconds, even if an entry has a longer one."""
     ending: tuple[float, int] = (5, 4500)
-    """For SessionEnd if no hook needs more: the time-out in seconds, and billhook's deadline in milliseconds."""
+    """For SessionEnd if no hook needs more: the timeout in seconds, and billhook's deadline in milliseconds."""
     fail_closed: tuple[str, str | bool] | None = None
     """The agent's setting, key and value, that fails closed if a hook fails; None if it has none."""
     also_refused: frozenset[str] = frozenset()  # further events that can be refused in this agent only
@@ -356,16 +356,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     why_no_http: str = "it has no HTTP hooks"
     event_argument: bool = False  # whether the entry must contain the event's name, because the payload doesn't
     system_message: bool = False  # whether it shows a `systemMessage` to the user
-    parallel: bool = True  # whether it runs the hooks of one event at once
+    parallel: bool = False  # whether it starts the hooks of one event at the same time, as far as that is known
 
     @property
     def unit_per_second(self) -> int:
-        """1: the agent counts its time-outs in seconds; 1000: in milliseconds."""
+        """1: the agent counts its timeouts in seconds; 1000: in milliseconds."""
         return self.meanings.time_per_second
 
     @property
     def default_timeout(self) -> float:
-        """The agent's default time-out in seconds."""
+        """The agent's default timeout in seconds."""
         return self.meanings.timeout
 
     @property

@@ -15,7 +15,7 @@ from billhook.core import dialect_traits as rows
 from billhook.core.events import EVENTS
 
 _BLOCK: Final = "becomes a block, whose reason the model reads beside the result"
-_SHOWN: Final = "is shown to the person only"
+_SHOWN: Final = "is only shown to the user"
 _CAPABILITIES: Final[Mapping[str, Capabilities]] = {
     "PreToolUse": row("allow deny ask rewrite_input context stop message"),
     "PostToolUse": row("replace_output context stop message", deny=_BLOCK),
@@ -30,11 +30,11 @@ _CAPABILITIES: Final[Mapping[str, Capabilities]] = {
     "SessionStart": row("context stop message", deny=_SHOWN),
     "SessionEnd": row(deny=UNPREVENTED),
     "Setup": row("context stop message", deny=_SHOWN),
-    "Stop": row("context stop keep_going message", deny="makes it go on"),
+    "Stop": row("context stop keep_going message", deny="keeps the agent going"),
     "StopFailure": row(),
     "SubagentStart": row("context stop message", deny=_SHOWN),
-    "SubagentStop": row("context stop keep_going message", deny="makes it go on"),
-    "TeammateIdle": row("stop keep_going message", deny="makes it go on"),
+    "SubagentStop": row("context stop keep_going message", deny="keeps the agent going"),
+    "TeammateIdle": row("stop keep_going message", deny="keeps the agent going"),
     "TaskCreated": row("deny message", ask=DENIES, stop="is ignored"),
     "TaskCompleted": row("deny stop message", ask=DENIES),
     "PreCompact": row("deny", ask=DENIES, stop="is ignored"),
@@ -69,7 +69,7 @@ def _trust(check: base.TrustCheck) -> Iterator[base.Trust]:
         text = "Claude Code does not trust this folder yet; an interactive session runs no hooks before that"
         yield base.Trust("warn", text, "start `claude` here, and accept the folder")
     else:
-        text = "Claude Code has not been started in this folder yet; on its first start it asks whether you trust it"
+        text = "Claude Code has not been started in this folder yet; it then asks whether you trust the folder"
         yield base.Trust("unknown", text)
 
 
@@ -133,10 +133,11 @@ AGENT: Final = base.Agent(
     transcripts="billhook.agents.transcripts.claude",
     start=_start,
     longest={"SessionEnd": 60},
-    ending=(2, 1200),  # all of SessionEnd has 1.5 seconds, unless an entry has a longer time-out
+    ending=(2, 1200),  # all of SessionEnd has 1.5 seconds, unless an entry has a longer timeout
     fail_closed=("onFailure", "block"),
     http=True,
     no_http=frozenset({"SessionStart", "Setup"}),
     system_message=True,
+    parallel=True,
 )
 AGENTS = {"claude": AGENT}

@@ -285,6 +285,7 @@ AGENT: Final = base.Agent(
     longest={"SessionEnd": 3},
     ending=(3, 2500),
     system_message=True,
+    parallel=True,
 )
 AGENTS = {"codex": AGENT}
 DIALECTS = {"codex": _Codex(AGENT)}

@@ -288,7 +288,6 @@ AGENT: Final = base.Agent(
     timeout_key="timeoutSec",
     why_no_http="it supports https addresses only, and allows a call if they fail",
     event_argument=True,
-    parallel=False,
 )
 
 # -- VS Code's agent: it reads Claude Code's settings and obeys its answers, but sends payloads with different names

@@ -254,7 +254,7 @@ def _is_mcp(event: Event) -> bool:
 
 _DENY: Final = {"permission": "deny", "user_message": "@", "agent_message": "@"}
 _HELD: Final = "PreToolUse or PostToolUse"
-_MCP_OUTPUT: Final = "for tools of MCP servers, whose output it replaces"
+_MCP_OUTPUT: Final = "(for tools of MCP servers, it replaces the output)"
 
 
 class _Part(NamedTuple):
@@ -318,7 +318,7 @@ AGENT: Final = base.Agent(
         PreCompact="message",
     )
     | {
-        "PostToolUse": base.rounded_row("context", _HELD, replace_output=f"{base.LATE}, but {_MCP_OUTPUT}"),
+        "PostToolUse": base.rounded_row("context", _HELD, replace_output=f"{base.LATE} {_MCP_OUTPUT}"),
         "SubagentStart": base.rounded_row("deny", _HELD, rewrite_input=""),
     },
     narrower_capabilities={name: part.row for name, part in _PARTS.items()},

@@ -81,7 +81,7 @@ class _Rounding:
         elif decision in (Decision.ASK, Decision.DEFER) and not (decision is Decision.ASK and self.row.ask):
             if self.row.deny:
                 told = f": {answer.reason}" if answer.reason else ""
-                reason = f"This needs the approval of a person, and {self.title} can't ask for it here{told}"
+                reason = f"This needs a person's approval, and {self.title} can't ask for it here{told}"
                 self.change(f"{decision} became a deny", decision=Decision.DENY, reason=reason)
             else:
                 self.change(f"{decision} can't be expressed on {self.name}", decision=Decision.NONE, reason="")

@@ -197,6 +197,7 @@ AGENT: Final = base.Agent(
     named=True,
     group={"sequential": True},  # one after another, billhook last: other hooks may rewrite the input
     system_message=True,
+    parallel=True,
 )
 AGENTS = {"gemini": AGENT}
 DIALECTS = {"gemini": _Gemini(AGENT)}

@@ -79,7 +79,6 @@ AGENT: Final = Agent(
     shape="flat",
     typed=False,
     fail_closed=("failClosed", True),
-    parallel=False,
 )
 AGENTS = {"opencode": AGENT}
 DIALECTS = {"opencode": _OpenCode(AGENT)}

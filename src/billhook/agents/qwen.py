@@ -121,6 +121,7 @@ AGENT: Final = base.Agent(
     group={"sequential": True},  # one after another, billhook last: other hooks may rewrite the input
     why_no_http="it allows a call if an HTTP hook fails, and has no setting against that",
     system_message=True,
+    parallel=True,
 )
 AGENTS = {"qwen": AGENT}
 DIALECTS = {"qwen": _Qwen(AGENT)}

@@ -12,7 +12,7 @@ from billhook.effects.tool_inputs import tool_input
 
 _MOST_RULES: Final = 3
 _LONGEST: Final = 200
-_NO_RULE: Final = "No permission rule can name this call; the user can run it in their own terminal."
+_NO_RULE: Final = "No permission rule can allow exactly this call; the user can run it in their own terminal."
 _LONGEST_LINE: Final = 4_096
 
 

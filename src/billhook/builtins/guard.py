@@ -158,7 +158,7 @@ def guard(protected: Protected, settings: GuardSettings | None = None) -> Hook:
     """The built-in gate for all tool calls. It runs last, so that the reasons of configured hooks reach the model."""
     return Hook(
         name=NAME,
-        title="stops what can't be undone, and guards billhook's own files",
+        title="stops what can't be undone, and protects billhook's files",
         run=Guard(protected, settings or GuardSettings()),
         events=("PreToolUse",),
         priority=PRIORITY,

@@ -63,7 +63,7 @@ def verb(
 ) -> int:
     """Add a recipe to hooks.yaml: ready-made hooks for one purpose, with test cases. Without a name, list all recipes.
 
-    The text is shown before you are asked. The rest of the file stays as it is, and the new hooks are approved.
+    Shows the new text, asks, then adds it and approves its hooks. The rest of the file is not changed.
     """
     chosen = [one for name in names for one in recipes.find(name)]
     given = _given(settings, chosen)
@@ -99,8 +99,8 @@ Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""",
 def remove_verb(names: tuple[str, ...], user: bool, yes: bool, as_json: bool) -> int:
     """Remove a recipe from hooks.yaml.
 
-    If you did not edit it, the file becomes what it was before, byte for byte. If you did, its hooks and their tests
-    are removed. The difference is shown before you are asked.
+    Shows the diff and asks first. If you have not edited the recipe's text, the file is restored byte for byte.
+    Otherwise only the hooks of the recipe and their tests are removed.
     """
     (refuse_programs if yes else refuse_agents)("--yes" if yes else "remove", _CHANGES)
     change = RecipeFile(user, yes, as_json)
@@ -202,7 +202,7 @@ class RecipeFile:
         if self.yes:
             return True
         if self.as_json or not at_terminal():
-            hint("nothing was changed: run it in a terminal of your own; `billhook add NAME --print` only prints")
+            hint("nothing was changed: run it yourself in a terminal; `billhook add NAME --print` only prints")
             return False
         return agreed(question)
 

@@ -4,18 +4,16 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import click
 import msgspec
 
-from billhook import __version__
 from billhook.agents import AGENTS, TABLE
 from billhook.agents.base import Agent, able
+from billhook.cli.findings import FORMATS
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
 from billhook.cli.options import choice, complete_among, flag, option, words
@@ -30,116 +28,8 @@ from billhook.config.lint import Section, is_note, lint, sections
 from billhook.config.lint.hooks import lint_log
 from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
-from billhook.core import strictjson
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
-
-Format = Callable[[Sequence[Finding], int, int], str]
-
-
-# The formats of findings:
-def as_text(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """One line for each, with its hint below it, and a summary."""
-    lines = [line for finding in findings for line in _lines(finding)]
-    notes = [finding for finding in findings if is_note(finding)]
-    touched = {finding.file for finding in findings if not is_note(finding)}
-    if len(notes) < len(findings):
-        last = f"{counted(len(findings) - len(notes), 'finding')} in {counted(len(touched), 'file')}"
-    else:
-        last = f"no findings in {counted(hooks, 'hook')} of {counted(files, 'file')}"
-    return "\n".join([*lines, *([""] if lines else []), last + (f"; {counted(len(notes), 'note')}" if notes else "")])
-
-
-def _lines(finding: Finding) -> Iterator[str]:
-    place = ":".join(
-        str(part) for part in (_one_line(shown_path(finding.file, home=False)), finding.line, finding.column) if part
-    )
-    start = click.style(f"{place}:", bold=True) + " " if place else ""
-    yield f"{start}{click.style(finding.code, fg='yellow')} {_one_line(finding.message)}"
-    if finding.hint:
-        yield f"  {click.style('hint:', fg='cyan')} {_one_line(finding.hint)}"
-
-
-def _one_line(text: str) -> str:
-    return visible(text.replace("\\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t"))
-
-
-def as_json_lines(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """One JSON object for each."""
-    names = "code message file line? column? hint? hook? note"
-    each = (
-        {**picked(one, names), "file": shown_path(one.file, home=False) or None, "note": is_note(one)}
-        for one in findings
-    )
-    return "\n".join(map(strictjson.dumps, each))
-
-
-def as_annotations(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """Annotations for a GitHub workflow."""
-    lines = []
-    for one in findings:
-        given = {"file": shown_path(one.file, home=False), "line": one.line, "col": one.column, "title": one.code}
-        properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in given.items() if value)
-        lines.append(f"::{'notice' if is_note(one) else 'error'} {properties}::{_escaped(_with_hint(one))}")
-    return "\n".join(lines)
-
-
-def _escaped(text: str, more: str = "") -> str:
-    for char in f"%\r\n{more}":
-        text = text.replace(char, f"%{ord(char):02X}")
-    return visible(text)
-
-
-def as_sarif(findings: Sequence[Finding], hooks: int, files: int) -> str:
-    """One run of SARIF 2.1.0; only the rules that were found are described."""
-    codes = sorted({finding.code for finding in findings})
-    rules = [_rule(code, sections().get(code)) for code in codes]
-    run = {
-        "tool": {"driver": {"name": "billhook", "version": __version__, "rules": rules}},
-        "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, codes.index(finding.code)) for finding in findings],
-    }
-    whole = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
-    return json.dumps(whole, indent=2)
-
-
-def _rule(code: str, section: Section | None) -> dict[str, object]:
-    if section is None:
-        return {"id": code}
-    words = "".join(char if char.isalnum() else " " for char in section.title.replace("'", "")).split()
-    return {
-        "id": code,
-        "name": "".join(word[0].upper() + word[1:] for word in words),
-        "shortDescription": {"text": section.title},
-        "fullDescription": {"text": section.summary},
-        "help": {"text": section.text, "markdown": section.text},
-    }
-
-
-def _with_hint(finding: Finding) -> str:
-    return f"{finding.message}\nhint: {finding.hint}" if finding.hint else finding.message
-
-
-def _result(finding: Finding, index: int) -> dict[str, object]:
-    result: dict[str, object] = {
-        "ruleId": finding.code,
-        "ruleIndex": index,
-        "level": "note" if is_note(finding) else "error" if finding.code < "BH3" else "warning",
-        "message": {"text": _with_hint(finding)},
-    }
-    if finding.file:
-        path = shown_path(finding.file, home=False)
-        relative = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"))
-        uri = Path(path).as_uri() if os.path.isabs(path) else relative
-        place: dict[str, object] = {"artifactLocation": {"uri": uri}}
-        if finding.line:
-            place["region"] = {"startLine": finding.line, "startColumn": max(finding.column, 1)}
-        result["locations"] = [{"physicalLocation": place}]
-    return result
-
-
-FORMATS: dict[str, Format] = {"text": as_text, "json": as_json_lines, "github": as_annotations, "sarif": as_sarif}
-
 
 # `billhook check --host NAME`:
 
@@ -288,7 +178,7 @@ def verb(
 ) -> int:
     """Check the hooks for problems and suggest fixes. No hook is run.
 
-    The event log adds notes: hooks that never fired, and hooks that are slow.
+    The event log adds notes about hooks that never ran, and about slow hooks.
 
     PATH is a file, or the folder of a project. Without PATH, everything that applies here is checked, your own files
     included.
@@ -307,12 +197,12 @@ def verb(
         say(text, whole=as_json or format_ != "text")
     if format_ == "text" and not as_json:
         if not found.files:
-            hint("`billhook init` creates a first file with working hooks")
+            hint("`billhook init` creates hooks.yaml with example hooks")
         # allow rules that are not approved are valid, but have no effect
         rules = [one for folder in _folders(paths) for one in loader.load_for_cwd(folder).permissions.pending]
         if rules:
             waiting = visible(", ".join(one.shown for one in rules))
-            hint(f"not approved yet, so agents still ask: {waiting} (`billhook trust`)")
+            hint(f"{waiting}: the rules have no effect until you approve them (`billhook trust`)")
     unread = any(one.code in _UNREAD for one in found.findings)
     return 2 if unread else 1 if any(not is_note(one) for one in kept) else 0
 
@@ -427,7 +317,7 @@ def _in_its_layer(declared: Declared) -> Declared:
 
 
 def _placed(declared: Declared, top: Mapping[str, tuple[int, int]]) -> Declared:
-    """A wrong time-out at the top of a file is reported there, once, and not for each hook."""
+    """A wrong timeout at the top of a file is reported there, once, and not for each hook."""
     if declared.timeout is None or "timeout" in declared.places or "timeout" not in top:
         return declared
     return msgspec.structs.replace(declared, places={**declared.places, "timeout": top["timeout"]})

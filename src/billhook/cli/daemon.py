@@ -28,8 +28,8 @@ Examples:
   billhook daemon run --http 127.0.0.1:8123
 
 \b
-The daemon stops after an hour
-without requests, and when billhook is upgraded.
+The daemon stops after an hour without requests, and when billhook is upgraded.
+
 Exit code: 0 done, 1 `status`: not running, 2 usage or failure."""
 
 
@@ -190,8 +190,8 @@ def _resolved(host: str) -> str:
 @click.option("--force", is_flag=True, help="Kill it, with all its processes; pending requests get no answer.")
 @_json_option
 def stop(force: bool, as_json: bool) -> int:
-    """Stop the daemon after pending requests. Also waits for background hooks, 30 s at most. Does nothing if it is not
-    running."""
+    """Stop the daemon once pending requests finish. Also waits for background hooks, at most 30 s. Does nothing if the
+    daemon is not running."""
     with _told_if_silent(as_json):
         pid = control.stop(state_root(), _waiting("the daemon to stop"), force=force)
     text = f"stopped: process {pid}" if pid else "the daemon is not running"

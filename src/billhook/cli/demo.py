@@ -143,7 +143,7 @@ Exit code: 0 everything worked, 1 something failed, 130 interrupted.""",
 def verb(as_json: bool, keep: bool) -> int:
     """Watch an agent work with hooks: 15 kinds of events in one session, in a few seconds, without an API key.
 
-    It runs in a scratch folder with a separate home, and reads or changes none of your files. At the end it prints
+    Runs in a scratch folder with a separate home. Your files are neither read nor changed. At the end it prints
     commands for a closer look.
     """
     with scratch(keep=keep) as made:

@@ -62,7 +62,7 @@ def verb(
     everything: bool,
     as_json: bool,
 ) -> int:
-    """Show which hooks would run for an event, and why others are skipped. Nothing is run.
+    """Show which hooks would run for an event, and why others are skipped. No hook runs.
 
     The argument is the name of an event, or a shell command (short for PreToolUse of Bash). It can also be a record of
     the event log: its number, or at least the first eight digits of its id. Then the output shows how that decision
@@ -124,6 +124,7 @@ def _as_data(found: explain.Explanation, everything: bool) -> dict[str, Any]:
         "tool": getattr(found.event, "tool_name", None),
         "effects": [_effect_data(effect) for effect in found.effects],
         "hooks": [_hook_data(one) for one in shown],
+        "waves": found.waves,
         "other_events": [one.row.name for one in found.others if not one.silent],
         "verdict": outlook_data(found.outlook),
     }
@@ -278,7 +279,7 @@ def _facts(one: explain.Explained) -> Iterator[str]:
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
     if pause := pause_of(loaded(())):
-        yield from screen.filled(f"{pause}: until then, objections don't count", 0)
+        yield from screen.filled(f"{pause}: until then, denials and asks have no effect", 0)
     outlook = found.outlook
     yield from _bold(verdict_line(outlook, found.event))
     if outlook.decision is Decision.DENY:
@@ -289,6 +290,10 @@ def _conclusion(found: explain.Explanation) -> Iterator[str]:
         yield from screen.filled(f"not blocked if any of these fails: {', '.join(outlook.fail_open)}", 0)
     if found.parallel and len(outlook.open) > 1:
         yield from screen.filled("hooks that don't depend on each other run in parallel (parallelExecution)", 0)
+    for wave in found.waves if not found.parallel else ():
+        if len(wave) > 1:
+            text = f"these start at the same time, as their agent would start them: {', '.join(wave)}"
+            yield from screen.filled(text, 0)
 
 
 def verdict_line(outlook: explain.Outlook, event: Event) -> str:

@@ -129,7 +129,8 @@ Examples:
   billhook explain 'git push --force'  try a command
   billhook install claude              connect Claude
 
-Exit code: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input,
+\b
+Exit code: 0 success, 1 a denial or a finding, 2 usage or broken input,
 3 internal error. `billhook hook` exits as its agent expects.""",
 )
 @click.option("--json", "as_json", is_flag=True, help="Without a command: print the status as JSON.")

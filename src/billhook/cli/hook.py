@@ -274,15 +274,16 @@ Example, in an agent's settings:
   {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "billhook hook --as claude"}]}]}}
 
 \b
-If the event or the configuration can't be read, the event is unknown, its folder
-does not exist, hooks call billhook recursively, or there is an internal error:
+--on-failure applies if the event or the configuration can't be read, the event is
+unknown, its folder does not exist, hooks call billhook recursively, or there is an
+internal error:
   --on-failure deny   the event is denied, in the dialect's format
   --on-failure allow  the event is allowed
-  neither             it is denied if a gate is configured for it, else allowed;
+  neither             the event is denied if a gate is configured for it, else allowed.
                       stderr has the reason. The guard is a gate for tool calls.
 
 \b
-A background hook may still run after the verdict, up to its time-out; its answer is ignored."""
+Background hooks may continue after the verdict, until their timeout; their answers are ignored."""
 
 
 def _command() -> Any:
@@ -291,15 +292,15 @@ def _command() -> Any:
 
     from billhook.serve.hook_server import DIALECTS
 
-    from_help = "Which settings file has the entry. A call that comes through both runs its hooks once."
-    deadline_help = "Milliseconds for all hooks together; must be shorter than the agent's time-out."
+    from_help = "The settings file with this entry. If both files have one, hooks still run once per call."
+    deadline_help = "Milliseconds for all hooks together; must be shorter than the agent's timeout."
 
     @click.command("hook", epilog=_EPILOG)
     @click.argument("event", required=False, metavar="[EVENT]")
     @click.option(
         "--as", "dialect", metavar="NAME", help=f"The agent's dialect: {', '.join(DIALECTS)}.  [default: claude]"
     )
-    @click.option("--on-failure", metavar="allow|deny", help="What an internal error does.")
+    @click.option("--on-failure", metavar="allow|deny", help="What to do if the event can't be checked; see below.")
     @click.option("--config", metavar="FILE", multiple=True, help="One more configuration file. May be repeated.")
     @click.option("--deadline", metavar="MS", help=deadline_help)
     @click.option("--from", "source", metavar="user|project", help=from_help)

@@ -1,4 +1,4 @@
-"""`billhook init`: a first file with hooks that work. The user who runs it approves them."""
+"""`billhook init`: writes hooks.yaml with example hooks. The user who runs it approves them."""
 
 import os
 from collections.abc import Iterator

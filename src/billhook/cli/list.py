@@ -83,11 +83,11 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
         plugins = [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
     if as_json:
-        say_json(*(_as_data(row, agent, fired) for row in found), *map(_plugin_data, plugins))
+        say_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
         return 0
     if agent is not None and config.entries:
         say(f"what applies in {agent.title}\n")
-    lines = _screen(found, wanted, fired, agent) if config.entries else _empty(config, found)
+    lines = _screen(config, found, wanted, fired, agent) if config.entries else _empty(config, found)
     say("\n".join([*lines, *_plugin_lines(plugins)]))
     if not config.sources:
         hint("`billhook init` writes a first file with hooks")
@@ -115,8 +115,10 @@ def _plugin_data(one: "PluginHook") -> dict[str, object]:
     return {"name": declared.name, "plugin": one.plugin, **about, **status}
 
 
-def _as_data(row: HookRow, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
+def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFired | None) -> dict[str, object]:
     data = {**as_data(row), "hash": row.exact_hash or None}
+    not_warm = row.not_warm(config.project)
+    data |= {"warm": not_warm == "", "not_warm": not_warm or None}
     data["last_fired"] = fired.times.get(row.name) if fired else None
     if agent is None:
         return data
@@ -132,7 +134,7 @@ def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
 
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks last ran; None without a log."""
-    with noting("can't determine when hooks last fired"):
+    with noting("can't determine when hooks last ran"):
         names = [row.name for row in found if row.effect != "nothing"]
         if (log := log_of(config)) is not None:
             fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
@@ -173,7 +175,7 @@ def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
 
 
 def _screen(
-    found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
+    config: Config, found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
 ) -> Iterator[str]:
     column = _column(row.name for row in found)
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
@@ -185,7 +187,7 @@ def _screen(
             if row.state == "elsewhere":
                 yield from _dimmed(shown_name(row.name), row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
-            yield from _hook(row, None if idle else number, column, fired, brief=title == _OBSERVERS)
+            yield from _hook(row, config.project, None if idle else number, column, fired, brief=title == _OBSERVERS)
     if not groups:
         yield f"no hook listens for {wanted}"
 
@@ -236,7 +238,9 @@ def _headed(number: str, name: str, what: str, column: int) -> list[str]:
     return few(beside(head, short, below=_INDENT, most=most), 3 + above)
 
 
-def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None, *, brief: bool) -> Iterator[str]:
+def _hook(
+    row: HookRow, project: str, number: int | None, column: int, fired: LastFired | None, *, brief: bool
+) -> Iterator[str]:
     yield from _headed(f"  {number or '-':>2} ", click.style(shown_name(row.name), fg="cyan"), row.what, column)
     if brief:
         return
@@ -246,9 +250,12 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
     when = f"{events} part match conditions {dialect}"
     names = f"{when} {rule} timeout {priority} after background always {trust} source"
     about = list(facts_of(row, names))
+    not_warm = row.not_warm(project) if number is not None else None
+    if not_warm is not None:
+        about.insert(-1, one_line(f"not warm: {not_warm}", _LONGEST_FACT) if not_warm else "warm")
     if fired is not None and row.effect != "nothing":
-        never = "never fired" if fired.complete else f"not fired in the last {fired.events:,} events"
-        about.append(f"last fired {ago(fired.times[row.name])}" if row.name in fired.times else never)
+        never = "never ran" if fired.complete else f"did not run in the last {fired.events:,} events"
+        about.append(f"last ran {ago(fired.times[row.name])}" if row.name in fired.times else never)
     yield from facts(about, _INDENT)
     text, colour = "", "yellow"
     if row.effect == "blocks":
@@ -260,12 +267,12 @@ def _hook(row: HookRow, number: int | None, column: int, fired: LastFired | None
 
 def _hints(config: Config) -> None:
     if pause := pause_of(config):
-        hint(f"{pause}: objections don't count; `billhook resume` ends it")
+        hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
     if config.pending:
         hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        hint(one_line(f"not approved yet, so agents still ask: {names} (`billhook trust`)", _LONGEST_HINT))
+        hint(one_line(f"{names}: the rules have no effect until you approve them (`billhook trust`)", _LONGEST_HINT))
     if where := first_problem(config.problems):
         hint(f"fix {where} first; `billhook check` shows all problems")
 

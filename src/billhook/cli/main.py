@@ -1,6 +1,6 @@
 """`billhook VERB ...`: the console script.
 
-Exit codes of all verbs: 0 fine, 1 findings (a deny, a problem), 2 usage or broken input, 3 internal error, 128 plus its
+Exit codes of all verbs: 0 success, 1 a denial or a finding, 2 usage or broken input, 3 internal error, 128 plus its
 number for a signal (130 for Ctrl-C). `billhook hook` exits as its agent expects.
 """
 
@@ -26,7 +26,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "replay": "Show which past events the rules would decide differently.",
         "trust": "Review the hooks of this project and approve them.",
         "shadow": "Show what hooks in shadow mode would have decided.",
-        "promote": "Bring a hook in shadow mode into force.",
+        "promote": "Activate a hook that is in shadow mode.",
     },
     "Run and watch": {
         "agent": "Run an agent with your hooks: one prompt, or a chat.",

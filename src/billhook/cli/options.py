@@ -63,7 +63,7 @@ def refuse_agents(what: str, why: str = "only the user can approve hooks", other
 
 
 def _by_hand(otherwise: str) -> str:
-    return "run it yourself, in a terminal of your own" + (f"; {otherwise} works everywhere" if otherwise else "")
+    return "run it yourself in a terminal" + (f"; {otherwise} works everywhere" if otherwise else "")
 
 
 def at_terminal() -> bool:
@@ -188,7 +188,7 @@ def tool_options(verb: Verb) -> Verb:
     """`--tool NAME` and `--input JSON`: the tool of an event, and its input."""
     text = "The tool's input; for events without a tool, fields of the event."
     verb = option("--input", "input_", "JSON|@FILE|@-", text)(verb)
-    return option("--tool", "NAME", "The tool, by the name that any supported agent uses for it.")(verb)
+    return option("--tool", "NAME", "The tool, by its name in any supported agent.")(verb)
 
 
 def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -36,10 +36,10 @@ Exit code: 0 allowed; 1 not allowed; 2 usage, or refused.""",
 @flag("--yes", "Don't ask. Only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON for each call; needs --yes.")
 def verb(codes: tuple[str, ...], yes: bool, as_json: bool) -> int:
-    """Let a call that was denied pass once, within 15 minutes.
+    """Allow one denied call, once, within the next 15 minutes.
 
-    Exactly this call: the same input of the same tool, in the same folder, session and project, and only past the hook
-    that denied it. Other hooks still judge it. Changes of billhook itself can't be allowed.
+    The call must have the same tool and input, in the same folder, session and project. Only the hook that denied it is
+    overruled; other hooks still judge the call. Calls that change billhook itself can't be allowed.
 
     Only a person can do this: it is refused inside an agent, and without a terminal.
     """
@@ -93,8 +93,10 @@ Exit code: 0 paused; 2 usage, or refused.""",
 @option("--hook", "hooks", "NAME", "Only this hook. May be repeated.", multiple=True)
 @flag("--json", "as_json", "Print one line of JSON.")
 def pause_verb(length: str, hooks: tuple[str, ...], as_json: bool) -> int:
-    """Pause the hooks of this project for TIME: 10 minutes, at most 8 hours. They still run and are recorded, but a
-    deny, an ask, a stop or a `keep_going` does not count. The agent shows the pause at every event.
+    """Pause the hooks of this project for TIME.
+
+    TIME is 10m by default, and at most 8h. The hooks still run and are recorded, but a deny, an ask, a stop or a
+    `keep_going` has no effect. The agent shows the pause at every event.
 
     Hooks of the managed layer, and the guard's protection of billhook itself, can't be paused. Only a person can do
     this: it is refused inside an agent, and without a terminal.

@@ -43,16 +43,18 @@ _KINDS: Final = {"denied": "newly denied", "asked": "newly asked about", "kept g
                  "allowed": "newly allowed"}  # fmt: skip
 READABLE: Final = tuple(agent.name for agent in AGENTS.values() if agent.transcripts)
 
-_HELP = f"""Show which past events would be decided differently by the rules as they are now.
+_HELP = f"""Show which past events the present rules would decide differently.
 
-Each event of this project's log is judged again, by the guard and by hooks with fixed answers and conditions. Nothing
-is written, and hooks that are not approved yet count, too. --transcripts judges the calls in the agents' own histories
-instead ({", ".join(READABLE)}; the last {_DAYS} days), also from before billhook was installed.
+The guard, and hooks with fixed answers and conditions, judge each event of this project's log again. Hooks that are not
+approved yet count, too. Nothing is written. With --transcripts, they judge the calls in the agents' transcripts instead
+({", ".join(READABLE)}; the last {_DAYS} days), also those from before billhook was installed.
 
-Hooks that run code don't run. An event is unknown if its decision depends on one, on text that the log has redacted, on
-the branch, on uncommitted work, or on the tests `file_exists`, `changed_files` and `has_secret`; unless the log has the
-answer of the same, unchanged hook. `once`, `cooldown`, rate limits and `after_effect` are computed from the events of
-the log. Scripts that a command runs, links and the files that the guard protects are read as they are today.
+Hooks that run code don't run. If the log has the answer of the same, unchanged hook, that answer is used. Otherwise the
+result is unknown. It is also unknown if it depends on redacted text, on the branch, on uncommitted work, or on the
+tests `file_exists`, `changed_files` and `has_secret`.
+
+`once`, `cooldown`, rate limits and `after_effect` are computed from the events of the log. Scripts, links and protected
+files are read as they are today.
 """
 
 
@@ -67,13 +69,13 @@ Examples:
   billhook replay --transcripts            what would have been stopped
   billhook replay --json | jq '.hooks[] | {hook, count}'
 
-Exit code: 0 no such difference, 1 something that was allowed would now be
-denied (--fail-on), 2 usage.""",
+Exit code: 0 no such difference, 1 a call that was not denied would now be
+denied (see --fail-on), 2 usage.""",
 )
 @times.option("--since", end=False, help="Only events since then: 7d, 2h, yesterday, a date.")
 @times.option("--until", end=True, help="Only events until then.")
 @option("--session", "sessions", "NAME", "Only this session, by name or id. May be repeated.", multiple=True)
-@option("--rules", "FILE|REV", "Judge by this file, or by the files of a git revision, in place of the project's.")
+@option("--rules", "FILE|REV", "Use the rules of this file, or of a git revision, instead of the project's.")
 @click.option(
     "--transcripts",
     metavar="[AGENT,..]",
@@ -82,7 +84,9 @@ denied (--fail-on), 2 usage.""",
     shell_complete=complete_among(READABLE),
     help="Judge the calls in agents' transcripts instead.",
 )
-@flag("--run-commands", "Run approved hooks that run code, in place: they may write files or use the network.")
+@flag(
+    "--run-commands", "Also run approved hooks that run code, in this folder: they may write files or use the network."
+)
 @choice(FAIL_ON, "--fail-on", "Exit 1 if an event is newly denied, or if any decision changed.")
 @flag("--json", "as_json", "Print one JSON object.")
 def verb(

@@ -1,4 +1,4 @@
-"""`billhook shadow` and `billhook promote`: what hooks in shadow mode would have decided, and bring one into force."""
+"""`billhook shadow` and `billhook promote`: what hooks in shadow mode would have decided, and activate one."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ Examples:
   billhook shadow
   billhook shadow --since 30d
   billhook shadow --json | jq -r '[.name, .decisions, .per_day] | @tsv'
-  billhook promote no-push       bring one of them into force
+  billhook promote no-push       activate one of them
 
 Exit code: always 0.""",
 )
@@ -41,7 +41,7 @@ Exit code: always 0.""",
 def verb(since: str, as_json: bool) -> int:
     """Show what hooks in shadow mode would have decided: how often, how often per day, and for which calls.
 
-    A hook with `shadow: true` runs and is recorded, and its answer does not count.
+    A hook with `shadow: true` runs, and its answer is recorded, but has no effect.
     """
     config = loaded(())
     found, complete = shadow_report(config, since, shadow_rows(config))
@@ -51,7 +51,7 @@ def verb(since: str, as_json: bool) -> int:
     if not found:
         hint(_HOW)
     elif any(one.decisions for one in found):
-        hint("`billhook promote NAME` brings a hook into force; `billhook events show ID` shows one event")
+        hint("`billhook promote NAME` activates a hook; `billhook events show ID` shows one event")
     return 0
 
 
@@ -97,8 +97,9 @@ Exit code: 0 done; 1 not promoted; 2 usage, or refused.""",
 @flag("--yes", "Don't ask. Only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON; needs --yes.")
 def promote_verb(name: str, since: str, yes: bool, as_json: bool) -> int:
-    """Bring a hook in shadow mode into force: show what it would have decided, remove `shadow` from its file, and
-    approve it. Comments in the file are kept.
+    """Activate a hook that is in shadow mode.
+
+    Shows what the hook would have decided, removes `shadow` from its file, and approves it. Comments in the file stay.
 
     Only a person can do this: it is refused inside an agent, and without a terminal.
     """
@@ -110,11 +111,11 @@ def promote_verb(name: str, since: str, yes: bool, as_json: bool) -> int:
     if not as_json:
         say("\n".join([*_lines(found[0]), ""]))
         say("\n".join(diff(change)), whole=True)
-    if not yes and (as_json or not agreed(f"bring {visible(row.name)} into force?")):
+    if not yes and (as_json or not agreed(f"activate {visible(row.name)}?")):
         return 1
     _write(change, row)
     _approve(row, change.real)
-    line = f"{visible(row.name)} is in force: {visible(shown_path(change.real))}"
+    line = f"{visible(row.name)} is active: {visible(shown_path(change.real))}"
     report(as_json, [line], {**_data(found[0]), "file": change.real, "promoted": True})
     return 0
 
@@ -131,7 +132,7 @@ def _named(config: Config, name: str) -> HookRow:
 
 
 def _change(config: Config, row: HookRow) -> FileChange:
-    """The file with the hook, or the guard's cell, in force."""
+    """The file with the hook, or the guard's cell, activated."""
     file, cell = row.file, row.name.removeprefix("guard/")
     if row.declared is None:
         reads = [read for read in config.sources if any(cell in one.options.get("shadow", {}) for one in read.builtins)]

@@ -30,8 +30,7 @@ from billhook.cli.screen import (
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.guard_report import GuardReport, guard_report
-from billhook.config.history import RecentRecords, log_of, recent
+from billhook.config.history import GuardReport, RecentRecords, guard_report, log_of, recent
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import is_note
 from billhook.config.notices import Missing, blocking_text, gone_text, missing
@@ -43,7 +42,7 @@ _SHOWN = 3  # problems on the screen; further ones are only counted
 _LABEL = 10  # columns of a label and the gap after it
 _SCOPES = {"user": "your settings", "project": "this project"}
 
-_INIT = ("billhook init", "write a first file with hooks that work")
+_INIT = ("billhook init", "create hooks.yaml with example hooks")
 _EXPLAIN = ("billhook explain 'git push --force'", "show which hooks would run for a command")
 _LIST = ("billhook list", "show all hooks in run order")
 _EVENTS = ("billhook events", "show recent events and decisions")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from billhook.cli.findings import annotation, finding_data, finding_lines
 from billhook.cli.options import flag, option
 from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
@@ -34,23 +35,23 @@ Examples:
   billhook test --mutate              show which changes no test notices
   billhook test ours.hooktest.yaml --junit report.xml
 
-Exit code: 0 all pass; 1 a test fails, or no test notices a mutant;
+Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
 2 broken files, no tests, or hooks that are not approved.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILE ...]", type=click.Path(exists=True, dir_okay=False))
 @option("-k", "text", "TEXT", "Run only tests whose line contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")
-@flag("--coverage", "Show hooks, guard cells and permission rules that no test exercises.")
+@flag("--coverage", "Show hooks, cells of the guard's table and permission rules without a test.")
 @flag("--mutate", "Change each rule, and show changes that no test notices.")
 @flag("--watch", "Run again whenever a file changes.")
 @option("--junit", "FILE", "Write a report in JUnit's format.")
 @flag("--github", "Print failures as annotations for GitHub Actions.")
-@flag("--json", "as_json", "Print one line of JSON for each test, and one with the sums.")
+@flag("--json", "as_json", "Print one line of JSON for each test, and one with the totals.")
 def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
     """Run the tests of your rules: `tests:` in hooks.yaml, and *.hooktest.yaml files beside it.
 
-    The hooks run in a temporary copy of the project, with a home folder, state and log of its own. Commands run only if
-    their hooks are approved. Hooks that call a URL do not run.
+    The hooks run in a temporary copy of the project, with a separate home folder, state and log. Hooks that run code
+    run only if they are approved. Hooks that call a URL do not run.
     """
     if not watch:
         return _run(files, **given)
@@ -73,7 +74,8 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     suite = runner.suite(files, user=user)
     as_json, github = given["as_json"], given["github"]
     if suite.findings:
-        report(as_json, _broken(suite.findings, github), *({"type": "finding", **_data(one)} for one in suite.findings))
+        wrong = [{"type": "finding", **finding_data(one)} for one in suite.findings]
+        report(as_json, _broken(suite.findings, github), *wrong)
         return 2
     cases = suite.cases if text is None else runner.select(suite.cases, text)
     if not cases:
@@ -139,7 +141,7 @@ def _told(one: CaseResult, github: bool) -> Iterator[str]:
         return
     if github:
         text = "; ".join((*one.problems, *one.why, *one.notes))
-        yield _annotation(one.case.file, one.case.line, f"{one.case.title}: {text}")
+        yield annotation(Finding("billhook test", f"{one.case.title}: {text}", one.case.file, one.case.line))
         return
     yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {flat(one.case.title)}"
     yield from _labelled("", one.problems)
@@ -164,24 +166,8 @@ def _summary(sums: "Counter[CaseStatus]", took: float) -> str:
 
 def _broken(findings: Sequence[Finding], github: bool) -> Iterator[str]:
     for one in findings:
-        if github:
-            yield _annotation(one.file, one.line, f"{one.code} {one.message}; {one.hint}")
-        else:
-            yield visible(f"{shown_path(one.file)}:{one.line}:{one.column} {one.code} {one.message}")
-            yield from hanging(one.hint, 2)
+        yield from [annotation(one)] if github else finding_lines(one)
     yield f"{counted(len(findings), 'problem')} in the tests; nothing ran"
-
-
-def _annotation(file: str, line: int, text: str) -> str:
-    """An annotation of GitHub Actions, with the characters that it reserves escaped."""
-    path = os.path.relpath(file, os.environ.get("GITHUB_WORKSPACE") or ".")
-    escaped = visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    named = path.replace("%", "%25").replace(",", "%2C").replace(":", "%3A")
-    return f"::error file={named},line={line},title=billhook test::{escaped}"
-
-
-def _data(one: Finding) -> dict[str, Any]:
-    return {"code": one.code, "message": one.message, "file": one.file, "line": one.line, "hint": one.hint}
 
 
 def _result_data(one: CaseResult) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from billhook.core.events import EVENTS
 from billhook.core.hook import Condition, Handler, Hook, Source
 from billhook.core.lazy import later
 from billhook.effects.conditions import all_of
-from billhook.runners.command import command, execute, literal
+from billhook.runners.command import CommandRunner, CoveredFiles, command, execute, literal
 from billhook.store.approvals import Approval
 from billhook.store.state import FileState
 
@@ -27,10 +27,11 @@ else:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Allow-lists for all HTTP hooks: each list must allow a URL or variable."""
+    """Settings for all hooks. Allow-lists of HTTP hooks: each list must allow a URL or variable."""
 
     urls: tuple[tuple[str, ...], ...] = ()
     header_env: tuple[tuple[str, ...], ...] = ()
+    warm: bool = True  # no file of the user has `warm: false`
 
     def for_url(self, url: str) -> tuple[str, ...] | None:
         """The list that applies to a URL: one that does not allow it, if there is any."""
@@ -43,11 +44,21 @@ class Limits(msgspec.Struct, frozen=True):
 def build(declared: Declared, consent: Consent, limits: Limits, state: FileState) -> Hook:
     """The hook, ready to run."""
     run = _handler(declared, limits, state)
+    if isinstance(run, CommandRunner):
+        run = replace(run, warm=declared.warm and limits.warm, covered=_covered(declared, consent))
     if consent.loaded is not None and consent.loaded.marks and consent.of is not None:
         # only hooks that run programs name files
         run = Consented(run, consent.of, consent.loaded, declared.gate)  # type: ignore[arg-type]
     hook = _hook(declared, run, declared.on_failure, state, background=declared.background)
     return replace(hook, shadow=True) if declared.shadow else hook
+
+
+def _covered(declared: Declared, consent: Consent) -> CoveredFiles | None:
+    """The files of an approval, under their own names and those to which links lead."""
+    if consent.loaded is None:
+        return None
+    files = {path: mark.sha256 for mark in consent.loaded.files for path in (mark.path, mark.target) if mark.sha256}
+    return CoveredFiles(declared.folder, tuple(files.items()))
 
 
 def refusal(declared: Declared, why: str) -> Hook:

@@ -184,6 +184,7 @@ class HookFields(msgspec.Struct, frozen=True, kw_only=True):
     background: bool = False
     always: bool = False
     shadow: bool = False
+    warm: bool = True  # a Python script may run in a warm interpreter
     dialect: str = "claude"
     layer: str = ""
     file: str = ""  # absolute
@@ -203,6 +204,8 @@ class Declared(HookFields, frozen=True, kw_only=True):
     column: int = 0
     folder: str = ""  # the project, absolute: its relative paths start there
     shape: Shape = "yaml"
+    agent: str = ""  # the agent whose settings have it, or had it before it was adopted
+    sequential: bool = False  # these settings make that agent run the hooks of its event one after the other
     ours: bool = False
     """It is billhook itself, installed into an agent's file. It never runs, but it may have replaced a gate."""
     places: dict[str, tuple[int, int]] = {}
@@ -236,6 +239,11 @@ class Declared(HookFields, frozen=True, kw_only=True):
         """A finding at the place of one of its fields, or of the hook if the file has no such field."""
         place = self.places.get(field) or (self.line, self.column)
         return Finding(code, message, self.file, *place, hint, self.name, edit=edit)
+
+    @property
+    def subject(self) -> str:
+        """The hook as the subject of a sentence."""
+        return f"hook `{self.name}`" if self.named else "this hook"
 
     @property
     def does(self) -> str:
@@ -398,8 +406,8 @@ def checked_name(name: str) -> str:
 
 _ORDER: Final = """
     events match rules effects after_effects paths branch when once cooldown run exec python url deny ask allow inject
-    notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow dialect
-    enabled title headers allowed_env interpreter options login shell args type name
+    notify rewrite mask keep_going stop priority after timeout gate on_failure background rewake always shadow warm
+    dialect enabled title headers allowed_env interpreter options login shell args type name
 """
 _OTHER_SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("events", "event"),
@@ -424,7 +432,19 @@ ACTIONS: Final = ("run", "exec", "python", "url", *ANSWER_KINDS, "rewrite", "mas
 LIMITS: Final = ("rules", "effects", "after_effects", "paths", "branch", "when", "once", "cooldown")
 """Fields that limit a hook to some of its events."""
 NATIVE: Final = frozenset(SPELLINGS)
-_OURS: Final = {"python", "exec", *ANSWER_KINDS, "rewrite", "mask", "paths", "branch", "when", "cooldown", "shadow"}
+_OURS: Final = {
+    "python",
+    "exec",
+    *ANSWER_KINDS,
+    "rewrite",
+    "mask",
+    "paths",
+    "branch",
+    "when",
+    "cooldown",
+    "shadow",
+    "warm",
+}
 HANDLER: Final = NATIVE - {"events", "match", "interpreter", "options"} - _OURS
 """One handler of a nested group."""
 ENTRY: Final = HANDLER | {"match"}  # one entry of a flat list
@@ -458,6 +478,9 @@ DECISIVE: Final = frozenset({*LIMITS, "match", "gate", "on_failure"})
 """Fields without which a hook has another meaning, in every file. In our own files there are more:"""
 DECISIVE_IN_OURS: Final = DECISIVE | {*ACTIONS, "events", "dialect", "args", "interpreter", "shell"}
 
+ADOPTED: Final = "x-adopted"
+"""The key of an adopted hook that holds its agent, event and original entry: `uninstall` needs it in a clone of the
+repository."""
 TYPES: Final = ("command", "http", "mcp_tool", "prompt", "agent")  # the kinds of handlers in a nested group
 BUILTINS: Final = ("guard", "turn-tracker", "session-naming", "event-logger", "metrics", "rate-limit")
 RESERVED: Final = frozenset(BUILTINS) - {"guard"}

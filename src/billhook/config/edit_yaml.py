@@ -1,7 +1,6 @@
 """Add hooks to a hooks.yaml, or remove them, and leave all comments as they are."""
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from billhook.config.edit_json import FaultyFileError, faultless
@@ -12,50 +11,23 @@ if TYPE_CHECKING:
     import yaml
 
 _HEAD: Final = "# Hooks that an agent's own file had. `billhook uninstall` puts them back there.\n"
-_PARALLEL: Final = "parallelExecution: true\n"
+_PARALLEL: Final = "parallelExecution: true\n"  # earlier versions wrote it
 _KEYS: Final = ("hooks", "handlers")
 
 
-def with_hooks(
-    data: bytes | None, file: str, hooks: dict[str, dict[str, Any]], *, parallel: bool
-) -> tuple[bytes, tuple[str, ...]]:
-    """The file with these hooks, and the texts that were added.
-
-    `parallel`: they ran in parallel. A new file gets the setting. An existing file gets it if it does not have it and
-    none of its hooks can rely on an order. Raises FaultyFileError, and BillhookError if it had to be rewritten.
-    """
+def with_hooks(data: bytes | None, file: str, hooks: dict[str, dict[str, Any]]) -> tuple[bytes, str]:
+    """The file with these hooks, and the text that was added. Raises FaultyFileError, and BillhookError if it had to
+    be rewritten."""
     if data is None or not data.strip():
-        head = _HEAD + (_PARALLEL if parallel else "")
         piece = rendered(hooks, "  ", "\n")
-        return f"{head}hooks:\n{piece}".encode(), (piece,)
+        return f"{_HEAD}hooks:\n{piece}".encode(), piece
     before = plain(data, file)
     mark = "\ufeff" if data.startswith(b"\xef\xbb\xbf") else ""
     text = data.decode("utf-8-sig")
     at, piece = _place(text, file, hooks)
-    new = text[:at] + piece + text[at:]
-    pieces: tuple[str, ...] = (piece,)
-    if parallel and not says_parallel(data, file) and not _relies_on_order(before):
-        setting = _PARALLEL.replace("\n", "\r\n" if "\r\n" in text else "\n")
-        if line := re.search(r"^(?:hooks|handlers)[ \t]*:", new, re.MULTILINE):
-            new, pieces = new[: line.start()] + setting + new[line.start() :], (piece, setting)
-    after = (mark + new).encode()
+    after = (mark + text[:at] + piece + text[at:]).encode()
     _same_otherwise(before, plain(after, file), hooks, file)
-    return after, pieces
-
-
-def _relies_on_order(data: dict[str, Any]) -> bool:
-    """Whether two of a file's hooks listen for the same event, or one depends on the order."""
-    hooks = _hooks(data) or {}
-    if not isinstance(hooks, dict) or not all(isinstance(one, dict) for one in hooks.values()):
-        return True
-    events: list[str] = []
-    for one in hooks.values():
-        wanted = one.get("events", one.get("event"))
-        events += wanted if isinstance(wanted, list) else [str(wanted)]
-        if {folded(str(key)) for key in one} & {"after", "dependson", "priority"}:
-            return True
-    names = [folded(str(event)) for event in events]
-    return len(set(names)) < len(names) or "none" in names
+    return after, piece
 
 
 def _hooks(data: dict[str, Any]) -> Any:
@@ -96,13 +68,6 @@ def pieces_of(data: bytes, hooks: dict[str, dict[str, Any]]) -> tuple[str, ...]:
         forms += [comma + flow for comma in (", ", "") for flow in flowing]
         pieces.append(next((form for form in forms if text.count(form) == 1), forms[0]))
     return tuple(pieces)
-
-
-def says_parallel(data: bytes | None, file: str) -> bool:
-    """Whether a file sets how its hooks run: in parallel, or one after another."""
-    content = plain(data, file) if data is not None else {}
-    settings = content.get("settings")
-    return "parallelExecution" in content or (isinstance(settings, dict) and "parallelExecution" in settings)
 
 
 def rendered(hooks: dict[str, dict[str, Any]], indent: str, newline: str) -> str:
@@ -207,8 +172,7 @@ def _same_otherwise(before: dict[str, Any], after: dict[str, Any], hooks: dict[s
         same = new == [*(old if isinstance(old, list) else ()), *({"name": name, **hooks[name]} for name in hooks)]
     else:
         same = new == {**(old if isinstance(old, dict) else {}), **hooks}
-    rest = {name: value for name, value in after.items() if name != "parallelExecution" or name in before}
-    if not same or {**before, key: new} != {**rest, key: new}:
+    if not same or {**before, key: new} != after:
         hint = "write its `hooks:` as a block, with each name on a separate line"
         raise BillhookError("hooks can't be added without rewriting the whole file", place=file, hint=hint)
 

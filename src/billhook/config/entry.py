@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.config import read_conditions
+from billhook.config import read_hook
 from billhook.config.declaration import (
     ACTIONS,
     CONDITIONS,
@@ -27,7 +27,6 @@ from billhook.config.declaration import (
     spelling,
 )
 from billhook.config.nodes import FieldNodes, Node
-from billhook.config.read_action import read_action
 from billhook.core.answers import OnFailure
 from billhook.core.dialect_traits import MEANINGS, meanings
 from billhook.core.errors import RuleError
@@ -103,6 +102,7 @@ class Where(msgspec.Struct, frozen=True):
     timeout: float | None = None
     expressions: list[int] = msgspec.field(default_factory=lambda: [MOST_EXPRESSIONS])
     """How many matchers of this file may still be compiled."""
+    warm: bool | None = None  # whether Python scripts may run in warm interpreters
     agent: str = ""  # the agent that the file belongs to: `sources.agent_of`
 
     @property
@@ -145,6 +145,15 @@ class EntryReader:
         self.findings.append(Finding(code, message, self.where.file, at.line, at.column, hint, self.name, note))
         if fatal and not self.broken:
             self.broken = message
+
+    def refuse(self, code: str, message: str, node: Node | None = None, hint: str = "") -> None:
+        """A mistake that makes the hook unusable."""
+        self.find(code, message, node, hint=hint, fatal=True)
+
+    @property
+    def subject(self) -> str:
+        """The hook as the subject of a sentence."""
+        return f"hook `{self.name}`" if self.name else "this hook"
 
     def spelt(self, field: str) -> str:
         return spelling(field, json=self.where.json)
@@ -235,7 +244,7 @@ class EntryReader:
         if text is None or text.strip() or empty:
             return text
         hint = "fill it in, or remove it"
-        self.find("BH203", f"`{self.spelt(field)}` is empty", self.seen[field], hint=hint, fatal=True)
+        self.refuse("BH203", f"`{self.spelt(field)}` is empty", self.seen[field], hint)
         return None
 
     def number(self, field: str) -> float | None:
@@ -262,7 +271,7 @@ class EntryReader:
         hint = f"write {wanted}"
         if wanted == "a string" and isinstance(node.value, bool | int | float):
             hint = f'put it in quotes: `{name}: "{self._word_at(node)}"`'
-        self.find("BH203", f"`{name}` must be {wanted}, not {node.kind}", node, hint=hint, fatal=True)
+        self.refuse("BH203", f"`{name}` must be {wanted}, not {node.kind}", node, hint)
 
     def _word_at(self, node: Node) -> str:
         """A value as it is written in the file: YAML reads `no` as false."""
@@ -281,8 +290,9 @@ class EntryReader:
         if "*" in names or (node is None and self.seen.keys() & {"match", *LIMITS}):
             return ()  # every event for which the condition is true
         if not names and not self.broken:
-            what = "`events` is empty" if node is not None else "`events` is missing"
-            self.find("BH204", what, node, hint='name them: `events: PreToolUse`, or `events: "*"` for all', fatal=True)
+            what = "`events` is empty" if node is not None else f"{self.subject} has no `events`"
+            hint = 'write `events: PreToolUse`, or `events: "*"` for all events'
+            self.refuse("BH204", what, node, hint)
         return self.checked_events(names, node)
 
     def checked_events(self, names: tuple[str, ...], node: Node | None) -> tuple[str, ...]:
@@ -297,7 +307,7 @@ class EntryReader:
                 hint = (
                     f"did you mean `{near}`?"
                     if near
-                    else "no known agent fires it: correct the name, or ignore this for an agent of your own"
+                    else "no known agent fires it: correct the name, or ignore this if your own agent does"
                 )
                 self.find("BH201", f"unknown event `{name}`", _item(node, name), hint=hint)
             if near:
@@ -336,7 +346,7 @@ class EntryReader:
         parts = [name for name in events if name in tools_of()]
         if parts and len(events) > 1:
             what = f"`{parts[0]}` must be the only event of its hook"
-            self.find("BH204", what, self.seen.get("events"), hint="write a hook for each event", fatal=True)
+            self.refuse("BH204", what, self.seen.get("events"), "write a hook for each event")
         alone = parts[0] if len(events) == 1 and parts else ""
         return alone, tuple(dict.fromkeys(whole(name) for name in events)) if parts else events
 
@@ -358,7 +368,7 @@ class EntryReader:
                 rule = "deny"
             elif word.lower() not in FAILURE_RULES:
                 hint = suggestion(word, FAILURE_RULES, "one of allow, deny (also spelt block), ask")
-                self.find("BH206", f"`{self.spelt('on_failure')}` can't be `{word}`", node, hint=hint, fatal=True)
+                self.refuse("BH206", f"`{self.spelt('on_failure')}` can't be `{word}`", node, hint)
                 rule = "deny"  # the key shows that a strict hook was meant
             else:
                 rule = FAILURE_RULES[word.lower()]
@@ -382,7 +392,7 @@ class EntryReader:
             return self.where.dialect or shape_default
         if word in MEANINGS:
             return word
-        self.find("BH205", f"unknown dialect `{word}`", node, hint=suggestion(word, MEANINGS), fatal=True)
+        self.refuse("BH205", f"unknown dialect `{word}`", node, suggestion(word, MEANINGS))
         return shape_default
 
     def timeout(self) -> float | None:
@@ -391,7 +401,7 @@ class EntryReader:
             return self.where.timeout
         if not 0 < seconds < 1e9:
             message = f"`timeout` is {seconds:g}; it must be a positive number of seconds, less than a billion"
-            self.find("BH206", message, self.seen["timeout"], hint="for example `timeout: 20`", fatal=True)
+            self.refuse("BH206", message, self.seen["timeout"], "for example `timeout: 20`")
             return None
         return seconds / (meanings(self.where.agent).time_per_second if self.where.of_another else 1)
 
@@ -417,7 +427,7 @@ class EntryReader:
         """One string or several that limit a hook. An empty value is an error, because it does not mean everything."""
         node, texts = self.seen.get(field), self.texts(field)
         if node is not None and not all(text.strip() for text in texts or ("",)) and not self.broken:
-            self.find("BH203", f"`{self.spelt(field)}` is empty", node, hint="fill it in, or remove it", fatal=True)
+            self.refuse("BH203", f"`{self.spelt(field)}` is empty", node, "fill it in, or remove it")
         return texts
 
     def rules(self) -> tuple[str, ...]:
@@ -427,7 +437,7 @@ class EntryReader:
             try:
                 Rule.parse(text)
             except RuleError as error:
-                self.find("BH208", error.message, _item(self.seen["rules"], text), hint=error.hint, fatal=True)
+                self.refuse("BH208", error.message, _item(self.seen["rules"], text), error.hint)
         return texts
 
     def conditions(self) -> Conditions:
@@ -436,11 +446,11 @@ class EntryReader:
             rules=self.rules(),
             effects=self.effects("effects"),
             after_effects=self.effects("after_effects"),
-            paths=read_conditions.paths(self),
+            paths=read_hook.paths(self),
             branch=self.filled_texts("branch"),
-            when=read_conditions.when(self),
-            once=read_conditions.once(self),
-            cooldown=read_conditions.cooldown(self),
+            when=read_hook.when(self),
+            once=read_hook.once(self),
+            cooldown=read_hook.cooldown(self),
         )
 
     def effects(self, field: str) -> tuple[str, ...]:
@@ -451,7 +461,7 @@ class EntryReader:
             try:
                 found[checked(name)] = None
             except RuleError as error:
-                self.find("BH217", error.message, _item(node, name), hint=error.hint, fatal=True)
+                self.refuse("BH217", error.message, _item(node, name), error.hint)
                 found[name] = None
         return tuple(found)
 
@@ -469,7 +479,7 @@ class EntryReader:
         dialect = self.dialect(shape_default)
         if events is None:
             events = () if only_off else self.events()
-        action = None if only_off else read_action(self)
+        action = None if only_off else read_hook.read_action(self)
         part, events = self._part(events)
         match = self.match(dialect, events)
         if match is None and self.group is not None:
@@ -498,6 +508,7 @@ class EntryReader:
             background=background,
             always=self.flag("always"),
             shadow=self.flag("shadow"),
+            warm=self.flag("warm", self.where.warm is not False),
             dialect=dialect,
             enabled=enabled,
             broken=self.broken,

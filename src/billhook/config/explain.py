@@ -25,7 +25,7 @@ from billhook.core.hook import Condition, Context, Hook
 from billhook.core.text import Finding
 from billhook.effects.conditions import AfterEffect, HasEffect, effects_in, single
 from billhook.effects.effect import Effect
-from billhook.engine.plan import Plan
+from billhook.engine.plan import Plan, together
 from billhook.engine.step import Step
 from billhook.runners.command import Literally
 from billhook.store.files import StoreError
@@ -111,6 +111,7 @@ class Explanation(msgspec.Struct, frozen=True):
     others: tuple[Explained, ...]  # those that listen for other events only
     outlook: Outlook
     parallel: bool = False
+    waves: tuple[tuple[str, ...], ...] = ()  # the hooks that start at the same time, in order; those that run alone too
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -132,21 +133,25 @@ def explain(config: Config, event: Event) -> Explanation:
             wanted.append(_explained(row, event, config, wanted))
         elif not row.switch:
             others.append(_for_other_events(row, event, config))
-    wanted = _without_unreached(wanted, event, config)
+    waves = _waves(wanted, event, config)
+    wanted = _without_unreached(wanted, waves, event)
     wanted.sort(key=lambda one: not (one.runs or one.blocks))
     places = enumerate(wanted, 1)
     hooks = tuple(replace(one, order=place) if one.runs or one.blocks else one for place, one in places)
-    return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel)
+    reached = {one.row.name for one in hooks if one.order is not None}
+    shown = (tuple(name for name in wave if name in reached) for wave in waves)
+    return Explanation(event, hooks, tuple(others), _outlook(hooks, event), config.parallel, tuple(filter(None, shown)))
 
 
-def _without_unreached(hooks: list[Explained], event: Event, config: Config) -> list[Explained]:
+def _without_unreached(hooks: list[Explained], waves: Sequence[Sequence[str]], event: Event) -> list[Explained]:
     """The same hooks; if an earlier hook certainly denies, that is the reason why the engine skips the later ones."""
-    waves = _waves(hooks, event) if config.parallel else {one.row.name: place for place, one in enumerate(hooks)}
-    first = min((one for one in hooks if _denies(one, event)), key=lambda one: waves[one.row.name], default=None)
+    places = {name: place for place, wave in enumerate(waves) for name in wave}
+    first = min((one for one in hooks if _denies(one, event)), key=lambda one: places[one.row.name], default=None)
     if first is None:
         return hooks
     why = Reason("not reached", f"`{first.row.name}` denies")
-    after = [one.runs and not one.row.always and waves[one.row.name] > waves[first.row.name] for one in hooks]
+    last = places[first.row.name]
+    after = [one.runs and not one.row.always and places[one.row.name] > last for one in hooks]
     return [
         replace(one, reasons=(why,), answer=None, notes=()) if unreached else one
         for one, unreached in zip(hooks, after, strict=True)
@@ -160,11 +165,12 @@ def _denies(one: Explained, event: Event) -> bool:
     return one.answer is not None and one.answer.objects and not one.answers_later
 
 
-def _waves(hooks: Sequence[Explained], event: Event) -> dict[str, int]:
-    """For hooks that run in parallel: the group in which each runs. Later groups are skipped after a deny."""
-    steps = [Step(hook, one.row.name, event.hook_event_name) for one in hooks if one.runs for hook in one.row.hooks[:1]]
-    places = {step.name: place for place, wave in enumerate(Plan([]).waves(steps)) for step in wave}
-    return {one.row.name: places.get(one.row.name, 0) for one in hooks}
+def _waves(hooks: Sequence[Explained], event: Event, config: Config) -> list[list[str]]:
+    """The names of the hooks that match, in groups that start together. A deny skips the groups after it."""
+    which = [one for one in hooks if not any(reason.condition in ("match", "source") for reason in one.reasons)]
+    steps = [Step(hook, one.row.name, event.hook_event_name) for one in which for hook in one.row.hooks[:1]]
+    waves = Plan([]).waves(steps) if config.parallel else together(steps) or [[step] for step in steps]
+    return [[step.name for step in wave] for wave in waves]
 
 
 def _for_other_events(row: HookRow, event: Event, config: Config) -> Explained:

@@ -31,16 +31,16 @@ _ANSWERS: Final = {
     "keep_going": "request to keep going",
     "quiet": "`suppressOutput`",
 }
-_DOES: Final = {
+_RETURNS: Final = {
     "deny": "deny",
     "ask": "ask",
-    "rewrite_input": "rewrite the input",
-    "replace_output": "rewrite the output",
-    "context": "add context",
-    "stop": "stop the run",
-    "keep_going": "keep the agent going",
+    "rewrite_input": "a rewritten input",
+    "replace_output": "a rewritten output",
+    "context": "context",
+    "stop": "stop",
+    "keep_going": "a request to keep going",
 }
-"""What any hook may do. An ignored allow changes nothing, so it is left out."""
+"""What any hook may return. An ignored allow changes nothing, so it is left out."""
 _VALUE: Final = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']?"
 _EVIDENCE: Final = {
     "ask": re.compile(rf"permissionDecision{_VALUE}ask\b|\b(?:return|billhook\.)\s{{0,9}}ask\("),
@@ -94,7 +94,7 @@ def limits(hook: Declared, agent: Host) -> list[HostLimit]:
         found += _losses(hook, agent, events, ("quiet",), sure=True)
     found += _partly(hook, agent, events, known or ())
     if known is None:
-        found += _losses(hook, agent, events, [want for want in _DOES if want != hook.on_failure], sure=False)
+        found += _losses(hook, agent, events, [want for want in _RETURNS if want != hook.on_failure], sure=False)
     return [*found, *_late(hook, agent, events)]
 
 
@@ -129,9 +129,9 @@ def _texts(hook: Declared) -> Iterator[str]:
 
 def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
     if events:
-        one = len(events) == 1
-        what = f"its event {events[0]} does" if one else f"its events {_and(events)} do"
-        sentence = f"{what} not exist in {agent.title} and never {'fires' if one else 'fire'} there"
+        several = len(events) > 1
+        missing = f"{agent.title} has no {'events' if several else 'event'} {_and(events)}"
+        sentence = f"{missing}, so the hook never runs for {'them' if several else 'it'}"
         yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
 
 
@@ -158,7 +158,7 @@ def _loss(hook: Declared, agent: Host, on: tuple[str, ...], lost: list[str], cla
     if sure:
         sentence = f"{place} its {_and([_ANSWERS[want] for want in lost])} {clause}"
     else:
-        sentence = f"{place} it may {_and([_DOES[want] for want in lost], 'or')}, which {clause}"
+        sentence = f"if it returns {_and([_RETURNS[want] for want in lost], 'or')} {place}, that {clause}"
     return _limit(hook, on, tuple(lost), clause, sentence, sure=sure)
 
 
@@ -183,7 +183,7 @@ def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ..
     files = not shell_only and any(map(matcher.matches, ("Write", "Edit", "apply_patch")))
     if taken and files and "rewrite_input" in known and "PreToolUse" in events:
         place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
-        sentence = f"{place} it may rewrite more than {taken}, which becomes deny"
+        sentence = f"if it rewrites more than {taken} {place}, that becomes deny"
         yield _limit(hook, ["PreToolUse"], ("rewrite_input",), "becomes deny", sentence, sure=False)
 
 
@@ -198,9 +198,9 @@ def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]
         assert hook.timeout is not None
         there = agent.seconds(event, hook.timeout)
         if hook.timeout > there:
-            ended = "the call is refused" if hook.gate and can(agent.name, event).deny else "it counts as failed"
-            above = f"its timeout of {hook.timeout:g} s is above the {there:g} s that hooks have on"
-            sentence = f"{above} {agent.title}'s {agent.calls(event)}: then {ended}"
+            ended = "the call is denied" if hook.gate and can(agent.name, event).deny else "the hook counts as failed"
+            too_long = f"its timeout of {hook.timeout:g} s is too long for {agent.title}'s {agent.calls(event)}"
+            sentence = f"{too_long}: after {there:g} s {ended}"
             yield _limit(hook, [event], ("timeout",), f"ended after {there:g} s", sentence, sure=True)
 
 

@@ -106,8 +106,7 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
                 enabled = None
             for option in builtin_options.refused(settings.name, kept) if of_project else ():
-                message = f"a {layer} file can't set `{option}` of `{settings.name}` to this value"
-                hint = "remove it, or set it in your own hooks.yaml"
+                message, hint = _refused_option(layer, settings.name, option)
                 findings.append(Finding("BH215", message, path, settings.line, settings.column, hint))
             kept = builtin_options.tightening(settings.name, kept) if of_project else kept
             settled[settings.name] = replace(
@@ -117,6 +116,14 @@ def builtin_settings(reads: Sequence[FileRead]) -> tuple[dict[str, Builtin], lis
                 broken=so_far.broken or ("" if of_project else settings.broken and f"{path}: {settings.broken}"),
             )
     return settled, findings
+
+
+def _refused_option(layer: Layer, builtin: str, option: str) -> tuple[str, str]:
+    """The finding about a setting that a project can't make: what is wrong, and the hint."""
+    message = f"a {layer} file can't set `{option}` of `{builtin}` to this value"
+    if builtin == "guard":
+        message = f"a {layer} file can only make the guard stricter; this `{option}` is ignored"
+    return message, "remove it, or set it in your own hooks.yaml"
 
 
 def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
@@ -129,7 +136,8 @@ def limits(reads: Sequence[FileRead], layer: Layer) -> "Limits":
         lists = ([getattr(read, field) for read in own if getattr(read, field) is not None] for own in above)
         return tuple(tuple(chain.from_iterable(some)) for some in lists if some)
 
-    return Limits(each("allowed_urls"), each("allowed_header_env"))
+    warm = not any(read.warm is False for read in reads if not needs_consent(read.source.layer))
+    return Limits(each("allowed_urls"), each("allowed_header_env"), warm)
 
 
 def what(entry: Declared) -> tuple[object, ...]:
@@ -155,9 +163,9 @@ def settle_order(entries: Sequence[Entry], *, builtins: frozenset[str]) -> tuple
     for i, entry in enumerate(settled):
         found, missing = _meant(i, settled)
         if missing:
-            message = f"it runs after `{missing}`, which does not exist"
+            message = f"{entry.declared.subject} runs after `{missing}`, but no hook has that name"
             known = [*(one.declared.name for one in settled), *BUILTINS]
-            hint = suggestion(missing, known, "remove it, or name a hook that exists")
+            hint = suggestion(missing, known, "remove `after`, or name a hook that exists")
             findings.append(entry.declared.finding("BH212", "after", message, hint))
             settled[i] = _broken(entry, message)
         waits[i] = found

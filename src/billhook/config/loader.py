@@ -25,13 +25,12 @@ from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
 from billhook.core.lazy import later
-from billhook.core.text import counted
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.config import build, shapes, trust
+    from billhook.config import build, shapes, together, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
     from billhook.config.trust import Consent, Trust
@@ -40,6 +39,7 @@ else:
     trust = later("billhook.config.trust")
     build = later("billhook.config.build")
     shapes = later("billhook.config.shapes")
+    together = later("billhook.config.together")
 
 
 _SETTLED: Final = 1_000_000_000
@@ -296,7 +296,10 @@ class _Loading:
         builtins = Builtins(self.root, self.found.project, settings) if self.with_builtins else None
         present = builtins.names if builtins is not None else frozenset[str]()
         entries = self._entries(declared, off, present) if declared else []
-        parallel = layers.parallel(self._with_consent(entries))
+        reads = self._with_consent(entries)
+        parallel = layers.parallel(reads)
+        if not any(read.parallel is False for read in reads) and sum(bool(one.declared.agent) for one in entries) > 1:
+            entries = together.with_waves(entries)
         if parallel and builtins is not None:
             # every hook gets the session's name and turn, so it runs after the trackers
             for place, entry in enumerate(entries):
@@ -493,7 +496,7 @@ def load(
     return config.engine(hooks=hooks)
 
 
-# The configured hooks for verbs that run them, and the notes for the user beside the verdict.
+# The configured hooks for verbs that run them.
 
 
 class NotLoadedError(Exception):
@@ -541,43 +544,9 @@ def standing(folder: str) -> str:
     return folder
 
 
-def notes(config: "Config", host: str = "") -> list[str]:
-    """At most one line each about hooks that are not approved, hooks that Claude Code runs itself, problems in the
-    files, and approvals that are ignored."""
-    from billhook.config.installation import adopting_command, is_claudes
-    from billhook.config.notices import listed_names
-
-    found = []
-    claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]
-    if pending := [entry for entry in config.pending if entry not in claudes]:
-        hooks, them = ("1 hook is", "it") if len(pending) == 1 else (f"{len(pending)} hooks are", "them")
-        names = listed_names(list(map(_called, pending)))
-        found.append(f"{hooks} not approved and did not run: {names} (`billhook trust` shows {them})")
-    if claudes:
-        hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
-        moving = dict.fromkeys(filter(None, (adopting_command(entry.declared) for entry in claudes)))
-        moves = f" (`{'`, `'.join(moving)}` moves {them} to billhook)" if moving else ""
-        why = f"because Claude Code runs {them} itself"
-        found.append(f"{hooks} in Claude Code's settings did not run here, {why}{moves}")
-    if problems := config.problems:
-        first = f"{'the first: ' * (len(problems) > 1)}{problems[0].place}: {problems[0].message}"
-        there = f"{counted(len(problems), 'problem')} in the configuration: {first}"
-        found.append(f"{there} (`billhook check` shows all)")
-    if invalid := doubts(config):
-        found.append(f"ignoring invalid approvals: {invalid[0]}")
-    return found
-
-
 def doubts(config: "Config") -> list[str]:
     """Why approvals can't be read, for files with pending hooks: a lost approval may have been that of a gate."""
     approvals = Approvals(Path(config.root))
     for file in dict.fromkeys(entry.declared.file for entry in config.pending):
         approvals.of_file(file)
     return approvals.problems
-
-
-def _called(entry: "Entry") -> str:
-    if entry.state != "changed":
-        return entry.shown
-    gate = entry.declared.gate or (entry.consent.before is not None and entry.consent.before.gate)
-    return f"{entry.shown} (changed{'; blocks until it is approved' if gate else ''})"

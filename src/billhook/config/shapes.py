@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from billhook.config import sources
 from billhook.config.builtin_options import WrongError, read_options
 from billhook.config.declaration import (
+    ADOPTED,
     BUILTINS,
     CONDITIONS,
     ENTRY,
@@ -41,7 +42,7 @@ _DIALECT_OF: Final[dict[Shape, str]] = {
 }
 OWN_KEYS: Final = (
     *("hooks", "builtins", "guard", "permissions", "settings"),
-    *("parallelExecution", "dialect", "timeout", "version", "tests"),
+    *("parallelExecution", "warm", "dialect", "timeout", "version", "tests"),
 )
 SWITCHES: Final = ("disableAllHooks", "allowedHttpHookUrls", "httpHookAllowedEnvVars")
 _TOP: Final = {folded(key): key for key in (*OWN_KEYS, *SWITCHES)} | {"handlers": "hooks"}
@@ -132,6 +133,7 @@ class _ShapeReader:
             source=self.source,
             entries=tuple(self.entries),
             parallel=self._flag("parallelExecution"),
+            warm=self.where.warm,
             disable_all=self._flag("disableAllHooks") is True,
             builtins=tuple(self._builtins()),
             allowed_urls=self._texts("allowedHttpHookUrls"),
@@ -197,7 +199,8 @@ class _ShapeReader:
                 self.find("BH203", "`timeout` must be a positive number of seconds", node, "for example `timeout: 20`")
         if not dialect and self.where.of_another:
             dialect = self.agent
-        return replace(self.where, dialect=dialect, timeout=timeout)
+        warm = self._flag("warm") if self.native else None
+        return replace(self.where, dialect=dialect, timeout=timeout, warm=warm)
 
     def _check_tests(self) -> None:
         """`tests` has no effect on hooks, but must be readable. In settings files the key is ignored."""
@@ -407,7 +410,19 @@ class _ShapeReader:
         self.findings += entry.findings
         if is_billhook(declared.action):  # the entry that `billhook install` added would only call billhook again
             declared = replace(declared, ours=True)
-        self.entries.append(declared)
+        agent, sequential = self._written_for(entry)
+        self.entries.append(replace(declared, agent=agent, sequential=sequential))
+
+    def _written_for(self, entry: EntryReader) -> tuple[str, bool]:
+        """The agent that a hook was written for, and whether its settings order the hooks of the event."""
+        if self.native:
+            mark = entry.node.value.get(ADOPTED) if isinstance(entry.node.value, FieldNodes) else None
+            text = mark.value if mark is not None and isinstance(mark.value, str) else ""
+            return text.partition(" ")[0], '"sequential": true' in text
+        group = entry.group.node.value if entry.group is not None else None
+        flag = group.get("sequential") if isinstance(group, FieldNodes) else None
+        in_claudes_shape = entry.shape == "nested" or self.where.of_another
+        return self.agent if in_claudes_shape else "", flag is not None and flag.value is True
 
     def _name_all(self) -> None:
         taken = Counter(entry.name for entry in self.entries if entry.named)

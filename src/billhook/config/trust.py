@@ -19,7 +19,7 @@ import msgspec
 from billhook.config import sources
 from billhook.config.declaration import Action, Declared, Python, needs_consent
 from billhook.config.sources import MAX_KEPT, FileSnapshot, Identity, stat_identity
-from billhook.core.answers import Reply, Status
+from billhook.core.answers import Outcome, Reply, Status
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.hook import Context
 from billhook.core.lazy import later
@@ -102,6 +102,7 @@ def definition(declared: Declared) -> dict[str, Any]:
         "dialect": declared.dialect,
         **({"always": True} if declared.always else {}),
         **({"shadow": True} if declared.shadow else {}),
+        **({} if declared.warm else {"warm": False}),
         **({} if declared.enabled else {"enabled": False}),
     }
 
@@ -508,6 +509,16 @@ class Consented(msgspec.Struct, frozen=True):
     fingerprint: Fingerprint
     gate: bool
     keeps_time: ClassVar[bool] = True
+
+    @property
+    def batch_key(self) -> Any:
+        """For a Python function; see `PythonHook`."""
+        return getattr(self.run, "batch_key", None)
+
+    def batch_call(self, outcome: Outcome, seconds: float) -> bytes:
+        """The same as that of the function, with the files that must be unchanged when it starts."""
+        files = [(mark.path, mark.identity) for mark in self.fingerprint.marks]
+        return self.run.batch_call(outcome, seconds, files)  # type: ignore[attr-defined,no-any-return]
 
     async def __call__(self, ctx: Context) -> Reply:
         for mark in self.fingerprint.marks:

@@ -76,6 +76,15 @@ class _Firing(msgspec.Struct):
     budgets: dict[str, float] = {}
 
 
+class Batch(msgspec.Struct):
+    """Hooks of one firing that follow each other in one worker process, and need a single request to it."""
+
+    following: "Mapping[Any, Sequence[Any]]"  # by step: the steps that may be sent together with it
+    calls: list[bytes] = []  # the parts of a request: of the hook that runs now, and of those after it
+    next: "Callable[[Context], Awaitable[Reply | None]] | None" = None
+    """Returns the reply of the next hook that was sent; None if it was not started. Set while there are such hooks."""
+
+
 class Context(msgspec.Struct):
     """One firing, as its hooks see it. Lives from the first hook to the verdict."""
 
@@ -89,6 +98,7 @@ class Context(msgspec.Struct):
     shared: _Firing | None = None  # most firings never need it
     asking: "Asking | None" = None  # tells listeners of the hook that runs now
     options: dict[str, Any] = {}  # `options` of the hook that runs now, if its file has any
+    batch: Batch | None = None  # if some hooks can be sent to their worker together
 
     @property
     def results(self) -> dict[str, Outcome]:
@@ -263,6 +273,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     source: Source = Source()
     budget: str = ""  # hooks that name the same budget share one timeout
     shadow: bool = False  # it runs and is recorded, and its answer does not count
+    together: str = ""
+    """Neighbours with the same word here start at the same time: the agent whose settings they are from does so."""
     review: "Callable[[Event, Outcome], Outcome] | None" = None
     """Called for each objection before it counts: the user may have allowed this call, or paused the hook."""
 

@@ -11,6 +11,7 @@ from billhook.effects.effect import KINDS, SCOPES, Effect
 
 ABLE: Final = tuple(kind for kind in KINDS if kind != "disarm")
 """The effects that a hook can name; `disarm` is the guard's own row, which no hook needs to repeat."""
+_LISTED: Final = "`billhook check --explain BH217` lists all effects"
 
 
 class HasEffect(msgspec.Struct, frozen=True):
@@ -87,9 +88,9 @@ def checked(text: str) -> str:
     if kind == "disarm":
         raise RuleError("no hook can be about `disarm`", hint="remove it: the guard always stops what disarms billhook")
     if kind not in ABLE:
-        raise RuleError(f"unknown effect `{kind}`", hint=suggestion(kind, ABLE, f"one of {', '.join(ABLE)}"))
+        raise RuleError(f"unknown effect `{kind}`", hint=suggestion(kind, ABLE, _LISTED))
     if colon and scope not in SCOPES:
-        raise RuleError(f"no scope `{scope}`", hint=suggestion(scope, SCOPES, f"one of {', '.join(SCOPES)}"))
+        raise RuleError(f"unknown scope `{scope}`", hint=suggestion(scope, SCOPES, f"one of {', '.join(SCOPES)}"))
     return f"{kind}:{scope}" if colon else kind
 
 

@@ -1,8 +1,9 @@
 """One event in, one verdict out: run the steps of an event, fold their outcomes, notify the observers."""
 
+import os
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 from msgspec.structs import replace
 
@@ -24,7 +25,7 @@ from billhook.core.answers import (
 )
 from billhook.core.errors import UnrecordedError
 from billhook.core.events import Block, Event, parse
-from billhook.core.hook import Context, Hook, SessionInfo
+from billhook.core.hook import Batch, Context, Hook, SessionInfo
 from billhook.core.lazy import later
 from billhook.engine.background import Background
 from billhook.engine.plan import EventList, Plan
@@ -125,6 +126,7 @@ class Engine:
         self._notices = notices
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
+        self._has_waves = parallel or any(hook.together for hook in self.plan.hooks)
         self.combine: Combine = combine
         self._observers = tuple(observers)
         self._closes = bool(self._observers) or notices is not None  # whether there is work after each fold
@@ -186,8 +188,12 @@ class Engine:
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
-        if self.parallel:
-            return await self._fire_in_waves(steps, ctx, outcomes, began)
+        if steps.following and not self.parallel:
+            ctx.batch = Batch(steps.following)
+        if self._has_waves:
+            waves = self.plan.waves(steps) if self.parallel else steps.waves
+            if waves is not None:
+                return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
         rewritten_by, silent = 0, not outcomes
         for step in steps:
             asked = now
@@ -272,33 +278,40 @@ class Engine:
         return replace(verdict, messages=(*hooks, *texts), quiet=False)
 
     async def _fire_in_waves(
-        self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], began: float
+        self, waves: Sequence[list[Step]], steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], began: float
     ) -> Verdict:
-        """Run hooks without dependencies in parallel, on the original input; outcomes in configured order."""
-        import asyncio
+        """Run the hooks of each wave at the same time, on the same input; outcomes in configured order.
 
+        A deny in a wave skips the waves after it. With `parallel` a rewrite counts only after the last wave, else
+        after its own."""
         event = ctx.event
         over: Skipped | None = None
         stopped, before = False, len(outcomes)
         ran: dict[Step, Outcome] = {}
-        for wave in self.plan.waves(steps):
+        outdated: list[Step] = []
+        for wave in waves:
             runs = [step for step in wave if over is None or (step.always and not stopped)]
-            returned = await asyncio.gather(*(_run(step, ctx.copy()) for step in runs))
+            returned = await _run_together(runs, ctx)
             ran |= {step: step.skipped(over) for step in wave if over is not None and step not in runs}
             ran |= zip(runs, returned, strict=True)
             outcomes.extend(ran[step] for step in wave)
             over = over or next((_ended_by(outcome) for outcome in returned if outcome.answer.objects), None)
             stopped = stopped or any(outcome.answer.stop for outcome in returned)
+            ctx.batch = ctx.batch if over is None else None  # after a deny, not all steps run
+            if over is None and not self.parallel:
+                outdated = _rewritten_after(list(ran), wave, ran, ctx) or outdated
         outcomes[before:] = [ran[step] for step in steps]
-        rewriters = [step for step in steps if _rewrite(ctx, ran[step].answer)]
-        if rewriters and over is None:
-            await self._run_again([step for step in steps if step is not rewriters[-1]], ctx, outcomes)
+        if over is None and self.parallel:
+            outdated = _rewritten_after(steps, steps, ran, ctx)
+        if over is None and outdated:
+            await self._run_again(outdated, ctx, outcomes)
         return await self._close(fold(event, outcomes, self.combine, (_now() - began) * 1e3), ctx)
 
     async def _end_run(
         self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
     ) -> float:
         """After a deny run only the hooks with `always`; after a stop, none. Returns the time of the end."""
+        ctx.batch = None  # not all steps after this one run
         why, stopped = _ended_by(objection), objection.answer.stop
         for step in rest:
             runs = step.always and not stopped
@@ -309,6 +322,7 @@ class Engine:
 
     async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
         """Run gates again if a later hook rewrote the input that they judged. Returns the time of the end."""
+        ctx.batch = None
         final, gates = ctx.event, [step for step in steps if step.hook.gate]
         _withdraw({step.name for step in gates}, outcomes)
         for step in gates:
@@ -330,6 +344,39 @@ async def _run(step: Step, ctx: Context) -> Outcome:
     if returned is not None and type(returned) is not Outcome:
         returned = await returned
     return to_outcome(returned or (step, began, _now()))
+
+
+async def _run_together(steps: Sequence[Step], ctx: Context) -> list[Outcome]:
+    """Run hooks at the same time, each with a separate deadline. If this is cancelled, all of them end first."""
+    if len(steps) < 2:  # a hook that runs alone stays in the task that fired the event
+        return [await _run(step, ctx) for step in steps]
+    import asyncio
+
+    free = asyncio.Semaphore(_cores() + 2)
+
+    async def limited(step: Step) -> Outcome:
+        async with free:
+            return await _run(step, ctx.copy())
+
+    runs = (limited(step) if step.hook.together else _run(step, ctx.copy()) for step in steps)
+    returned = await asyncio.gather(*runs, return_exceptions=True)
+    for one in returned:
+        if isinstance(one, BaseException):
+            raise one
+    return cast("list[Outcome]", returned)
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _rewritten_after(
+    judged: Sequence[Step], wave: Sequence[Step], ran: Mapping[Step, Outcome], ctx: Context
+) -> list[Step]:
+    """Apply the rewrites of a wave, in configured order. Returns those of `judged` that did not see the new input."""
+    rewriters = [step for step in wave if _rewrite(ctx, ran[step].answer)]
+    return [step for step in judged if step is not rewriters[-1]] if rewriters else []
 
 
 def _ended_by(outcome: Outcome) -> Skipped:

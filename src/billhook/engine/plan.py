@@ -7,6 +7,7 @@ all hooks that don't wait for it, whatever their priority.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,22 @@ class Steps(tuple[Step, ...]):
     """The hooks that handle an event, in order."""
 
     waits: bool  # at least one of them may wait
+    waves: "list[list[Step]] | None"  # the same steps as groups that start together; None: each runs alone
+    following: dict[Step, list[Step]]  # by step: the steps directly after it that one request to a worker may include
 
     def __new__(cls, steps: Iterable[Step]) -> "Steps":
         made = super().__new__(cls, steps)
         made.waits = any(step.waits for step in made)
+        made.waves = together(made) if made.waits else None
+        made.following = _following(made)
         return made
+
+
+def together(steps: Iterable[Step]) -> list[list[Step]] | None:
+    """The steps in waves: neighbours that their agent would start together (`Hook.together`). None if no wave would
+    have two steps that wait: then a task for each would only cost time."""
+    waves = [list(group) for _, group in groupby(steps, key=lambda step: step.hook.together or step)]
+    return waves if any(sum(step.waits for step in wave) > 1 for wave in waves) else None
 
 
 class Plan:
@@ -189,6 +201,14 @@ class EventList:
     def _starts(self, step: Step, source: str) -> bool:
         sources = step.meanings.session_sources
         return sources is None or source in sources
+
+
+def _following(steps: Sequence[Step]) -> dict[Step, list[Step]]:
+    found: dict[Step, list[Step]] = {}
+    for step, after in pairwise(reversed(steps)):
+        if after.batch_key is not None and after.batch_key == step.batch_key:
+            found[after] = [step, *found.get(step, ())]
+    return found
 
 
 def _kind_of(hook: Hook) -> type[Step]:

@@ -6,6 +6,7 @@ or an awaitable of either. Condition, budget, background and listeners are wrapp
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import cached_property
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ class Step:
         """The rule of its protocol for a timeout, if that is stricter than `on_failure`."""
         self.without_await: Callable[[Event], Awaitable[Any]] | None = None
         """Its function, if it is async and has no `await`: the engine awaits it without any wrapper."""
+        self.batch_key = self._batch_key(observed)
         self.call = self._compiled(observed, keeps_time)
 
     def _compiled(self, observed: bool, keeps_time: bool) -> Call:
@@ -83,7 +85,21 @@ class Step:
             call = _in_background(self, timed(self, call))
         if hook.condition is not None:
             call = _conditional(self, hook.condition, call)
-        return _with_budget(self, hook.budget, call) if hook.budget else timed(self, call)
+        call = _with_budget(self, hook.budget, call) if hook.budget else timed(self, call)
+        return call if getattr(self.run, "batch_key", None) is None else _in_batch(self, call)
+
+    def _batch_key(self, observed: bool) -> Any:
+        """Equal for hooks that one request to a worker may include; None for a hook that needs its own: listeners are
+        told before it starts, or earlier hooks may change whether or how it runs."""
+        hook = self.hook
+        alone = observed or hook.condition is not None or hook.background or hook.budget or hook.shadow or hook.together
+        return None if alone else getattr(self.run, "batch_key", None)
+
+    @cached_property
+    def batch_call(self) -> bytes:
+        """Its part of a request, in the format of its runner."""
+        shown = Outcome(self.name, self.source, self.dialect)
+        return self.run.batch_call(shown, self.timeout)  # type: ignore[attr-defined,no-any-return]
 
     # -- outcomes
 
@@ -346,6 +362,32 @@ def _conditional(step: Step, condition: Condition, call: Call) -> Call:
         return call(ctx, began)
 
     return conditional
+
+
+def _in_batch(step: Step, call: Call) -> Call:
+    """A hook that may take its reply from the request of a hook before it, or send those after it with its own."""
+
+    def batched(ctx: Context, began: float) -> Any:
+        batch = ctx.batch
+        if batch is None:
+            return call(ctx, began)
+        if batch.next is not None:
+            return received(ctx, began, batch.next)
+        batch.calls = [one.batch_call for one in (step, *batch.following.get(step, ()))]
+        return call(ctx, began)
+
+    async def received(ctx: Context, began: float, reply_of: Callable[[Context], Awaitable[Reply | None]]) -> Any:
+        ctx.deadline = min(began + step.timeout, ctx.ends)
+        try:
+            reply = await reply_of(ctx)
+        except Exception as error:
+            return step.failed(ctx.event, error, began)
+        if reply is not None:
+            return step.read(ctx, reply, began)
+        returned = batched(ctx, began)
+        return returned if returned is None or type(returned) is Outcome else await returned
+
+    return batched
 
 
 def _in_background(step: Step, call: Call) -> Call:

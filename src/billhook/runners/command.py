@@ -28,15 +28,24 @@ if TYPE_CHECKING:
     import asyncio
     import shlex
 
-    from billhook.runners import login, process, spawn
+    from billhook.runners import login, process, process_tree, spawn, warm
 else:
     asyncio = later("asyncio")
     shlex = later("shlex")
     login = later("billhook.runners.login")
     spawn = later("billhook.runners.spawn")
     process = later("billhook.runners.process")
+    process_tree = later("billhook.runners.process_tree")
+    warm = later("billhook.runners.warm")
 
 Login = Literal["auto", "exact", "no"]
+
+
+class CoveredFiles(msgspec.Struct, frozen=True):
+    """What the approval of a hook covers: the hash of each file, and the project in which other files are not."""
+
+    folder: str
+    files: tuple[tuple[str, str], ...]
 
 
 class CommandRunner(msgspec.Struct, frozen=True):
@@ -52,6 +61,8 @@ class CommandRunner(msgspec.Struct, frozen=True):
     fill: Callable[[str, Context], Sequence[str]] | None = None
     """Puts values of the event into variables and positional parameters; into `argv` where it has neither."""
     parameters: tuple[str, ...] = ()  # of a shell: what follows its text
+    warm: bool = False  # a Python script may run in a warm interpreter
+    covered: CoveredFiles | None = None  # None: a hook of the user, which needs no approval
     keeps_time: ClassVar[bool] = True
 
     async def __call__(self, ctx: Context) -> Reply:
@@ -74,7 +85,9 @@ class CommandRunner(msgspec.Struct, frozen=True):
         if self.cwd:  # its project, whatever project is open: its approved files are relative to it
             env["CLAUDE_PROJECT_DIR"] = self.cwd
             env["BILLHOOK_DEPTH"] = str(_depth() + 1)
-        child = process.start(argv, stdin=call.stdin, env=env, cwd=cwd or None)
+        child = self._warm(argv, call.stdin, env, cwd) or process.start(
+            argv, stdin=call.stdin, env=env, cwd=cwd or None
+        )
         promises: list[dict[str, object]] = []
         until = (lambda stdout: promised(stdout, promises)) if self.dialect in _PROMISING else None
         ended = await child.wait(ctx.seconds_left, until=until)
@@ -92,6 +105,12 @@ class CommandRunner(msgspec.Struct, frozen=True):
             return speech.read_exit(event, msgspec.structs.replace(late, stdout=after))
 
         return msgspec.structs.replace(read_output(event, promises[0], speech.meanings), later=rest)
+
+    def _warm(self, argv: tuple[str, ...], stdin: bytes, env: Mapping[str, str], cwd: str) -> "process.Child | None":
+        """The command in a warm interpreter, which only the daemon has; None: it starts the plain way."""
+        if not self.warm or client_env.served() is None or not process_tree.adopting():
+            return None
+        return warm.start(argv, stdin=stdin, env=env, cwd=cwd or None, covered=self.covered)
 
     def _told(self, ctx: Context) -> dict[str, str]:
         """The variables with the event's fields."""

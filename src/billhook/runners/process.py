@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
     asyncio = later("asyncio")
 
-__all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
+__all__ = ["MARKER", "Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
 
 STDOUT_CAP = 1 << 20
 STDERR_CAP = 1 << 16
@@ -53,6 +53,10 @@ HEAD_START = 0.005
 LAST_WORDS = 0.1
 """Seconds for which output is still read after a timeout, while the command ends: the caller has a deadline, too."""
 LINGER = 0.1  # seconds for which output is still read after the exit: a helper such as `>(tee log)` may be flushing
+
+Folder = str | bytes | os.PathLike[str] | None
+Spawn = Callable[[Sequence[str], tuple[int, int, int], Mapping[str, str], Folder], int]
+"""Starts a process with these arguments, standard streams, variables and folder: its number. Raises OSError."""
 
 _CHUNK = 1 << 16
 _Child = TypeVar("_Child", bound="Child")
@@ -97,9 +101,12 @@ def start(
 
         return process_windows.start(argv, stdin=stdin, env=env, cwd=cwd)
     started = launch(Child, argv, stdin, env, cwd)
-    if isinstance(started, str):
-        return Child.failed(started)
-    child, (in_read, in_write), rest = started
+    return Child.failed(started) if isinstance(started, str) else fed(*started, keep)
+
+
+def fed(child: _Child, ends: tuple[int, int], rest: memoryview, keep: bytearray | None = None) -> _Child:
+    """The command that `launch` started, with the rest of its input on the way."""
+    in_read, in_write = ends
     if keep is not None:
         child._kept[child._out] = keep
     if rest:
@@ -116,9 +123,12 @@ def launch(
     stdin: bytes,
     env: Mapping[str, str],
     cwd: str | bytes | os.PathLike[str] | None,
+    *,
+    marker: str = "",
+    spawn: Spawn = spawn,
 ) -> tuple[_Child, tuple[int, int], memoryview] | str:
     """A running command, both ends of its standard input, and the input that did not fit; or why it can't run."""
-    marker, pipes, pid = os.urandom(8).hex(), list[int](), 0
+    marker, pipes, pid = marker or os.urandom(8).hex(), list[int](), 0
     env = {**env, MARKER: f"{env[MARKER]} {marker}" if MARKER in env else marker}
     with starting():
         try:
@@ -199,6 +209,9 @@ class Child:
             if not in_time:
                 self._listen()
                 in_time = await self._pump(enough, deadline - time.monotonic())
+            if not in_time and until is not None:
+                self._drain()  # output that was there before the deadline counts, even if we look at it later
+                in_time = enough()
             if in_time and not self._exited:
                 return None
             if not in_time:
@@ -296,11 +309,14 @@ class Child:
         if not chunk:
             self._close_output(fd)
             return 0
+        self._add(fd, chunk)
+        return len(chunk)
+
+    def _add(self, fd: int, chunk: bytes) -> None:
         kept = self._kept[fd]
         room = self._room[fd] - len(kept)
         self._truncated = self._truncated or len(chunk) > room
         kept += chunk[:room]
-        return len(chunk)
 
     def _drain(self) -> None:
         """Read what is in the pipes now. That is limited by their size, however fast a process writes."""

@@ -258,6 +258,11 @@ def adopt_orphans() -> None:
     _adopting = _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
+def adopting() -> bool:
+    """Whether `adopt_orphans` was called, and worked."""
+    return _adopting
+
+
 def end_with(parent: int) -> bool:
     """Get TERM when the parent ends, however it ends; False if it has ended already.
 

@@ -1,7 +1,7 @@
 """Python functions of a project as hooks (`python:`): worker processes, and the protocol between them and their owner.
 
-Frames over two pipes contain JSON, never code. The owner sends a request for each event; the worker sends a greeting
-once, and then one answer for each request.
+Frames over two pipes contain JSON, never code. A request has an event and the functions that run for it one after the
+other. The worker sends a greeting once, and then an answer for each function as soon as it returns.
 """
 
 import atexit
@@ -15,29 +15,30 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
 from billhook.agents.child import inherited
 from billhook.core import client_env, strictjson
-from billhook.core.answers import FAILURES, NOTHING, Answer, Exit, OnFailure, Outcome, Reply, Status
+from billhook.core.answers import FAILURES, NOTHING, Answer, Decision, Exit, OnFailure, Outcome, Reply, Status
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError, StrictJSONError, UsageError
 from billhook.core.hook import Context, Known
 from billhook.runners.process import Child, launch
 from billhook.runners.process_tree import GRACE
-from billhook.runners.spawn import prefill
+from billhook.runners.spawn import PIPE_MAX, prefill
 
-PROTOCOL = 2  # changes whenever one end could misread the other
+PROTOCOL = 3  # changes whenever one end could misread the other
 LARGEST_REQUEST = 64 << 20
 LARGEST_ANSWER = 1 << 20
 HEADER = struct.Struct(">4sI")
 MAGIC = b"bhw\n"
 
 _Kind = TypeVar("_Kind")
-File = tuple[str, int, int, int, int]  # a file with its state, to detect changes: path, size, mtime_ns, ctime_ns, inode
+File = tuple[str, tuple[int, ...]]
+"""A file with its state, to detect changes: path, and device, inode, size, mtime and ctime; () if it is missing."""
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -47,36 +48,47 @@ class Greeting(msgspec.Struct, frozen=True):
     billhook: str = ""
 
 
+class FunctionCall(msgspec.Struct, frozen=True):
+    """One hook of a request."""
+
+    target: str
+    dialect: str
+    options: str  # of the hook, as JSON
+    seconds: float  # its timeout; the first one has the request's deadline
+    outcome: Outcome  # what later hooks see of it; its answer is added
+    files: list[File]  # its approved files. If one has changed, the owner must look at it before the function may run
+
+
 class WorkerRequest(msgspec.Struct, frozen=True):
-    """One event for one function; the event itself follows on the second line, as for any hook."""
+    """One event for functions that run one after the other; the event itself follows on the second line, as for any
+    hook. Times are those of the monotonic clock, which all processes share."""
 
     number: int
-    """The answer repeats it: an answer that a hook left in the pipe can't count for the next event."""
-    target: str
+    """Answers repeat it: an answer that a hook left in the pipe can't count for the next event."""
     folder: str
-    dialect: str
-    seconds: float | None  # None: without a limit
-    options: str = ""  # of the hook, as JSON
+    calls: list[FunctionCall]
+    deadline: float  # of the first function
+    ends: float  # the event's deadline
     results: list[Outcome] = []
     state: dict[str, Any] = {}
     env: dict[str, str] = {}
     known: Known = Known()
 
 
-class Changes(msgspec.Struct, frozen=True):
+class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     """The changes that a hook made to a dict of the firing."""
 
     made: dict[str, Any] = {}
     gone: list[str] = []
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A worker's answer."""
 
     number: int = -1
     status: Status = Status.OK
     error: str = ""
-    answer: Answer = Answer()
+    answer: Answer = NOTHING
     lost: list[str] = []
     exit_code: int | None = None
     on_failure: OnFailure | None = None
@@ -84,10 +96,24 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     env: Changes = Changes()
     files: list[File] = []  # files that it loaded since its last answer, with their state at that time
     reusable: bool = True  # the hook left no running thread or process
+    stopped: bool = False  # not an answer: the next function was not started
+
+    @property
+    def continues(self) -> bool:
+        """The engine certainly runs the next hook, with the same event, and in the same worker: both ends know that the
+        next function is started, or that a frame with `stopped` follows."""
+        answer, silent = self.answer, self.answer.decision in (Decision.NONE, Decision.ALLOW)
+        ends = answer.stop or answer.keep_going or answer.rewrites or answer.background
+        return self.status is Status.OK and self.reusable and silent and not (ends or self.stopped)
 
 
 class WorkerProtocolError(Exception):
     """The other end violates the protocol."""
+
+
+def separator(number: int) -> bytes:
+    """A worker prints it to stderr before each function but the first, so that a failure shows only its own output."""
+    return b"\0%d\n" % number
 
 
 def framed(body: bytes) -> bytes:
@@ -112,20 +138,24 @@ def unframed(data: bytes, *, limit: int = LARGEST_ANSWER, noise: bool = False) -
     return (data[HEADER.size : end], data[end:]) if len(data) >= end else None
 
 
-def _read(body: bytes, kind: type[_Kind], what: str) -> _Kind:
+def read_frame(body: bytes, kind: type[_Kind], what: str) -> _Kind:
     try:
         return msgspec.convert(strictjson.loads(body, max_bytes=LARGEST_ANSWER), kind)
     except (StrictJSONError, msgspec.ValidationError) as error:
         raise WorkerProtocolError(f"its {what} can't be read: {error}") from None
 
 
-def as_file(path: str) -> File | None:
-    """The state of a file now; None: it does not exist."""
+def as_file(path: str) -> File:
+    """The state of a file now; a missing one may appear later."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
-        return None
-    return (path, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        return path, ()
+    return path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def unchanged(files: Iterable[File]) -> bool:
+    return all(as_file(file[0]) == file for file in files)
 
 
 # The workers of this process:
@@ -160,31 +190,39 @@ class Worker(Child):
         self.usable = False  # it has answered, and left nothing behind
         self._requests: tuple[int, ...] = ()
         self._greeted = False
+        self._separator, self._tail = separator(0), b""
         self._files: dict[str, File] = {}
-        # Stdout is cut where it can't be mistaken for a complete answer.
-        self._room[out] = LARGEST_ANSWER + (1 << 17) + 2 * HEADER.size
+        # Stdout is cut where it can't be mistaken for a complete answer. More answers may follow in the pipe.
+        self._room[out] = LARGEST_ANSWER + PIPE_MAX + (1 << 17) + 2 * HEADER.size
 
     @property
     def stderr(self) -> str:
-        """The start of what was printed since the last request."""
+        """The start of what was printed by the function that was started last."""
         return bytes(self._kept[self._err]).decode("utf-8", "replace")
 
-    async def ask(self, request: bytes, number: int, seconds: float) -> Told | Exit:
-        """The answer to the framed request of that number, or how the worker ended without one. A late answer counts
-        only if it objects. Raises WorkerProtocolError, and OSError if there are no descriptors left."""
+    def send(self, request: bytes, number: int) -> None:
+        """Send the framed request of that number. Raises OSError if there are no descriptors left."""
         self.usable = False
         self._clear()
+        self._separator = separator(number)
         self._send(request)
+
+    async def answer(self, number: int, seconds: float) -> Told | Exit:
+        """The next answer to the request of that number, or how the worker ended without one. A late answer counts
+        only if it objects. Raises WorkerProtocolError."""
+        self.usable = False
+        if self._greeted and self._ended is None:
+            self._move()  # often the next answer is there already
         ended = await self.wait(seconds, until=self._is_enough)
-        body = self._answer(bytes(self._kept[self._out]))
-        told = None if body is None else _read(body, Told, "answer")
+        found = self._answer(bytes(self._kept[self._out]))
+        told = None if found is None else read_frame(found[0], Told, "answer")
         if told is not None and told.number != number:
             raise WorkerProtocolError("it answered another request")
-        if told is None or (ended is not None and ended.timed_out and not told.answer.objects):
+        if found is None or told is None or (ended is not None and ended.timed_out and not told.answer.objects):
             assert ended is not None
             return ended
         self._greeted = True
-        self._kept[self._out].clear()
+        self._kept[self._out][:] = found[1]
         self._files.update((file[0], file) for file in told.files)
         self.usable = ended is None and told.reusable and told.status not in FAILURES
         return told
@@ -194,7 +232,7 @@ class Worker(Child):
         self._move()
         if self._exited or self._kept[self._out] or self._out not in self._open:
             return False
-        return all((as_file(path) or (path, -1, 0, 0, 0)) == file for path, file in self._files.items())
+        return unchanged(self._files.values())
 
     def rest(self, resting: bool) -> None:
         """Note whether it waits for an event: an orphan that appears then is not its own."""
@@ -248,26 +286,34 @@ class Worker(Child):
                 raise
             self.feed(ends[0], ends[1], rest)  # it closes them after the last byte
 
+    def _add(self, fd: int, chunk: bytes) -> None:
+        """Drop what earlier functions printed: only the last one can have failed."""
+        if fd == self._err:
+            seen = self._tail + chunk
+            self._tail = seen[1 - len(self._separator) :]
+            _, found, after = seen.rpartition(self._separator)
+            if found:
+                self._kept[fd].clear()
+                chunk = after
+        super()._add(fd, chunk)
+
     def _is_enough(self, stdout: bytes) -> bool:
         try:
             return self._answer(stdout) is not None
         except WorkerProtocolError:
             return True
 
-    def _answer(self, stdout: bytes) -> bytes | None:
-        """The answer in the output, if it is complete; the greeting precedes the first one."""
+    def _answer(self, stdout: bytes) -> tuple[bytes, bytes] | None:
+        """The next answer in the output, if it is complete, and the bytes after it. A greeting precedes the first."""
         if not self._greeted:
             # Output from the start of the interpreter (`sitecustomize`) precedes that.
             first = unframed(stdout, noise=True)
             if first is None:
                 return None
-            self.greeting, stdout = _read(first[0], Greeting, "greeting"), first[1]
+            self.greeting, stdout = read_frame(first[0], Greeting, "greeting"), first[1]
             if self.greeting.protocol != PROTOCOL:
                 raise StrangerError(self.greeting)
-        found = unframed(stdout)
-        if found is not None and found[1]:
-            raise WorkerProtocolError("it sent more than one answer")
-        return found and found[0]
+        return unframed(stdout)
 
     def _finish(self, *, timed_out: bool) -> Exit:
         ended = super()._finish(timed_out=timed_out)
@@ -360,6 +406,7 @@ if hasattr(os, "register_at_fork"):
 # `python:
 
 
+_NEVER = 1e12  # a time that no clock reaches: JSON has no infinity
 _TOLD = 160  # how much of the end of a worker's stderr an error shows
 
 
@@ -406,12 +453,24 @@ class PythonHook(msgspec.Struct, frozen=True):
     options: str = ""  # for the function, as JSON
     keeps_time: ClassVar[bool] = True
 
+    @property
+    def batch_key(self) -> tuple[str, str]:
+        """Hooks with the same key that follow each other at an event take one request."""
+        return self.folder, self.interpreter
+
+    def batch_call(self, outcome: Outcome, seconds: float, files: Sequence[File] = ()) -> bytes:
+        """This hook's part of a request, for a step with that empty outcome and timeout."""
+        shown = {"hook": outcome.hook, "source": outcome.source, "dialect": outcome.dialect}
+        call = {"target": self.target, "dialect": self.dialect, "options": self.options, "outcome": shown}
+        return strictjson.encode({**call, "seconds": min(seconds, _NEVER), "files": files})
+
     async def __call__(self, ctx: Context) -> Reply:
         program = self._program()
         if not program or sys.platform == "win32":
             return _not_started("there is no Python that could be started as a worker; set `interpreter:`")
         number = int.from_bytes(os.urandom(6))
-        request = framed(_request(self, ctx, number))
+        calls = (ctx.batch.calls if ctx.batch else []) or [self.batch_call(Outcome(""), 0.0)]
+        request = framed(_request(self.folder, ctx, number, calls))
         if len(request) > LARGEST_REQUEST:
             return Reply(status=Status.FAILED, error=f"the event is longer than {LARGEST_REQUEST:,} bytes")
         if ctx.seconds_left <= 0:
@@ -419,7 +478,11 @@ class PythonHook(msgspec.Struct, frozen=True):
         worker = WORKERS.take(
             Key(self.folder, program), {"CLAUDE_PROJECT_DIR": self.folder, **inherited(hook_variables=False)}
         )
-        return _not_started(worker) if isinstance(worker, str) else await _ask(worker, request, number, ctx)
+        if isinstance(worker, str):
+            return _not_started(worker)
+        reply = await _Answers(worker, request, number, len(calls)).next(ctx)
+        assert reply is not None  # the worker starts the first function in any case
+        return reply
 
     def _program(self) -> str:
         given = client_env.expanduser(self.interpreter)
@@ -428,49 +491,65 @@ class PythonHook(msgspec.Struct, frozen=True):
         return given or sys.executable
 
 
-async def _ask(worker: Worker, request: bytes, number: int, ctx: Context) -> Reply:
-    try:
-        told = await worker.ask(request, number, ctx.seconds_left)
-    except StrangerError as error:
-        return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
-    except WorkerProtocolError as error:
-        return Reply(status=Status.FAILED, error=f"{error}{_printed(worker)}")
-    except OSError as error:
-        return _not_started(f"the worker could not be called: {error.strerror}")
-    finally:
-        WORKERS.give_back(worker)
-    if isinstance(told, Exit):
-        return _ended(told, worker)
-    _bring_back(ctx.state, told.state)
-    _bring_back(ctx.env, told.env, str)
-    return Reply(
-        answer=told.answer,
-        status=told.status,
-        error=told.error + (_printed(worker) if told.status in FAILURES else ""),
-        exit_code=told.exit_code,
-        on_failure=told.on_failure,
-        lost=tuple(told.lost),
-    )
+class _Answers:
+    """The answers to one request, in the order of its functions. The worker is in use until the last one."""
+
+    def __init__(self, worker: Worker, request: bytes, number: int, count: int) -> None:
+        self._worker, self._request, self._number, self._left = worker, request, number, count
+
+    async def next(self, ctx: Context) -> Reply | None:
+        """The next answer; None if the worker did not start that function, and a new request is needed."""
+        worker, more = self._worker, False
+        self._left -= 1
+        try:
+            if self._request:
+                worker.send(self._request, self._number)
+                self._request = b""
+            told = await worker.answer(self._number, ctx.seconds_left)
+            more = isinstance(told, Told) and told.continues and self._left > 0
+        except StrangerError as error:
+            return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
+        except WorkerProtocolError as error:
+            return Reply(status=Status.FAILED, error=f"{error}{_printed(worker)}")
+        except OSError as error:
+            return _not_started(f"the worker could not be called: {error.strerror}")
+        finally:
+            if not more:
+                WORKERS.give_back(worker)
+            if ctx.batch is not None:
+                ctx.batch.next = self.next if more else None
+        if isinstance(told, Exit):
+            return _ended(told, worker)
+        if told.stopped:
+            return None
+        _bring_back(ctx.state, told.state)
+        _bring_back(ctx.env, told.env, str)
+        return Reply(
+            answer=told.answer,
+            status=told.status,
+            error=told.error + (_printed(worker) if told.status in FAILURES else ""),
+            exit_code=told.exit_code,
+            on_failure=told.on_failure,
+            lost=tuple(told.lost),
+        )
 
 
 # -- requests -------------------------------------------------------------------------------------------
 
 
-def _request(hook: PythonHook, ctx: Context, number: int) -> bytes:
-    seconds = ctx.seconds_left
+def _request(folder: str, ctx: Context, number: int, calls: Sequence[bytes]) -> bytes:
     head = {
         "number": number,
-        "target": hook.target,
-        "folder": hook.folder,
-        "dialect": hook.dialect,
-        "options": hook.options,
-        "seconds": None if seconds == float("inf") else seconds,
+        "folder": folder,
+        "deadline": min(ctx.deadline, _NEVER),
+        "ends": min(ctx.ends, _NEVER),
         "state": _plain_state(ctx.state),
         "env": {key: value for key, value in ctx.env.items() if isinstance(value, str)},
         "known": {"session_name": ctx.session_name, "turn_id": ctx.turn_id, "effects": _seen_effects(ctx)},
     }
-    results = b",".join(_plain_outcome(outcome) for outcome in ctx.results.values())
-    return b'%b,"results":[%b]}\n%b' % (strictjson.encode(head)[:-1], results, strictjson.encode(ctx.payload))
+    results = b",".join(map(_plain_outcome, ctx.results.values()))
+    start, event = strictjson.encode(head)[:-1], strictjson.encode(ctx.payload)
+    return b'%b,"results":[%b],"calls":[%b]}\n%b' % (start, results, b",".join(calls), event)
 
 
 def _seen_effects(ctx: Context) -> list[str] | None:
@@ -482,23 +561,7 @@ def _seen_effects(ctx: Context) -> list[str] | None:
 
 
 def _plain_outcome(outcome: Outcome) -> bytes:
-    """An earlier result as JSON; values that JSON does not have become text. Each hook gets all earlier results, so
-    empty ones are cached."""
-    if outcome.answer is not NOTHING:
-        return _written(outcome)
-    kept = _silent.get(id(outcome))
-    if kept is None or kept[0] is not outcome:
-        if len(_silent) >= _MOST_SILENT:
-            _silent.clear()
-        kept = _silent[id(outcome)] = outcome, _written(outcome)
-    return kept[1]
-
-
-_silent: dict[int, tuple[Outcome, bytes]] = {}
-_MOST_SILENT = 1024
-
-
-def _written(outcome: Outcome) -> bytes:
+    """An earlier result as JSON; values that JSON does not have become text."""
     try:
         return strictjson.encode(msgspec.to_builtins(outcome, enc_hook=str))
     except Exception:  # its data is a foreign object, which may run any code when it is read

@@ -14,7 +14,7 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from types import TracebackType
@@ -26,7 +26,7 @@ import billhook
 from billhook import __version__
 from billhook.core import drive, lazy, strictjson
 from billhook.core.answer_schema import read_returned
-from billhook.core.answers import Answer, Reply, Status
+from billhook.core.answers import NOTHING, Answer, Outcome, Reply, Status
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import BillhookError
 from billhook.core.events import decode
@@ -40,11 +40,16 @@ from billhook.runners.worker import (
     PROTOCOL,
     Changes,
     File,
+    FunctionCall,
     Greeting,
     Told,
+    WorkerProtocolError,
     WorkerRequest,
     as_file,
     framed,
+    read_frame,
+    separator,
+    unchanged,
 )
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -63,7 +68,7 @@ class LoadedFiles:
         self.folder = ""
         self.loading = False
         self._new: dict[str, File] = {}
-        self._seen: set[str] = set()
+        self.seen: dict[str, File] = {}
         look = SourceFileLoader.path_stats
 
         def path_stats(loader: SourceFileLoader, path: str) -> Mapping[str, Any]:
@@ -91,10 +96,8 @@ class LoadedFiles:
 
     def _note(self, path: str) -> None:
         full = os.path.abspath(path)
-        if full not in self._seen:
-            self._seen.add(full)
-            # A missing file may appear later.
-            self._new[full] = as_file(full) or (full, -1, 0, 0, 0)
+        if full not in self.seen:
+            self._new[full] = self.seen[full] = as_file(full)
 
 
 # The program inside a worker:
@@ -103,7 +106,8 @@ class LoadedFiles:
 _HIGH = 100  # the pipes' numbers: a hook that closes foreign descriptors seldom goes so far
 _LONGEST_TEXT = 1 << 16
 _MOST_FILES = 2000  # files that are watched for changes; a worker that loaded more at once is not used again
-_WATCHED = 1e6  # seconds; a longer deadline counts as no deadline
+_WATCHED = 1e6  # seconds; a longer timeout counts as none
+_variables: dict[bytes, bytes] = vars(os.environ)["_data"]  # the same, undecoded: it is compared before each function
 _THREAD_GRACE = 0.05
 """Seconds for the threads of a hook to end after its answer; after that the worker is not used again."""
 
@@ -111,24 +115,40 @@ _THREAD_GRACE = 0.05
 def main() -> None:
     _import_billhook()
     line = _OwnerPipes()
-    null = os.open(os.devnull, os.O_WRONLY)
     files = LoadedFiles()
     line.say(msgspec.json.encode(Greeting(PROTOCOL, __version__)))
     threads = set(threading.enumerate())
     project: _Project | None = None
     while True:
-        request, event = _read_request(line.requests.get())
-        if request.seconds is not None and request.seconds < _WATCHED:
-            faulthandler.dump_traceback_later(request.seconds + 1, exit=True, file=null)
+        shared = _RequestState(line.requests.get())
         if project is None:
-            project = _Project(request.folder, files)
-        told = project.ask(request, event)
+            project = _Project(shared.request.folder, files, threads)
+        for body in _answers(project, shared):
+            line.say(body)
         faulthandler.cancel_dump_traceback_later()
-        _flush()
-        loaded, alone = files.news(), _nothing_runs(threads)
-        few = len(loaded) <= _MOST_FILES
-        told = msgspec.structs.replace(told, number=request.number, reusable=few and alone)
-        line.say(_fitted(msgspec.structs.replace(told, files=loaded if few else [])))
+
+
+def _answers(project: "_Project", shared: "_RequestState") -> Iterator[bytes]:
+    """The answers to one request. The next function starts after the answer before it was sent in time, and only if the
+    engine certainly runs that hook, too."""
+    request, deadline, asked, watched = shared.request, shared.request.deadline, False, 0.0
+    for call in request.calls:
+        began = time.monotonic()
+        if asked:
+            if began >= deadline or not unchanged((*project.files.seen.values(), *call.files)):
+                yield msgspec.json.encode(Told(number=request.number, stopped=True))
+                return
+            deadline = min(began + call.seconds, request.ends)
+            os.write(2, separator(request.number))
+        if watched < deadline < began + _WATCHED:  # starting it takes time, so it covers several short functions
+            longest = max(deadline - began, *(one.seconds for one in request.calls), 0.0)
+            faulthandler.dump_traceback_later(longest + 1, exit=True, file=2)
+            watched = began + longest + 0.5
+        body = _fitted(project.ask(call, shared, deadline))
+        yield body
+        asked = True
+        if not shared.continues_after(call, body, began):
+            return
 
 
 def _import_billhook() -> None:
@@ -200,9 +220,40 @@ def _node(fd: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _read_request(body: bytes) -> tuple[WorkerRequest, bytes]:
-    head, _, event = body.partition(b"\n")
-    return msgspec.convert(strictjson.loads_leniently(head, max_depth=400), WorkerRequest), event
+class _RequestState:
+    """What the functions of one request share. Each gets its own copy, as if it had its own request."""
+
+    def __init__(self, body: bytes) -> None:
+        head, _, self._event = body.partition(b"\n")
+        self.request = msgspec.convert(strictjson.loads_leniently(head, max_depth=400), WorkerRequest)
+        self.results = list(self.request.results)
+        self.state, self.env = _spelt(self.request.state), _spelt(self.request.env)
+
+    def context(self) -> Context:
+        env = {key: json.loads(text) for key, text in self.env.items()}
+        ctx = Context(decode(self._event), list(map(_copied, self.results)), env, lambda event: self.request.known)
+        ctx.state.update((key, json.loads(text)) for key, text in self.state.items())
+        return ctx
+
+    def continues_after(self, call: FunctionCall, body: bytes, began: float) -> bool:
+        """Add an answer, as its owner reads it. Returns whether the next function may run."""
+        try:
+            told = read_frame(body, Told, "answer")
+        except WorkerProtocolError:  # its owner can't read it either
+            return False
+        took = (time.monotonic() - began) * 1e3
+        ended = {"answer": told.answer, "exit_code": told.exit_code, "error": told.error, "lost": tuple(told.lost)}
+        self.results.append(msgspec.structs.replace(call.outcome, duration_ms=took, **ended))
+        for ours, changes in ((self.state, told.state), (self.env, told.env)):
+            ours.update(_spelt(changes.made))
+            for key in changes.gone:
+                ours.pop(key, None)
+        return told.continues
+
+
+def _copied(outcome: Outcome) -> Outcome:
+    empty = outcome.answer is NOTHING  # most are
+    return outcome if empty else msgspec.convert(msgspec.to_builtins(outcome), Outcome)
 
 
 # -- running ----------------------------------------------------------------------------------------------------------
@@ -237,8 +288,8 @@ class _FromSource(SourceFileLoader):
 class _Project:
     """The project of this worker: its folder comes first on `sys.path`, and hooks run in it."""
 
-    def __init__(self, folder: str, files: "LoadedFiles") -> None:
-        self.folder, self._files = folder, files
+    def __init__(self, folder: str, files: "LoadedFiles", threads: set[threading.Thread]) -> None:
+        self.folder, self.files, self._threads = folder, files, threads
         self._handlers: dict[str, Handler] = {}
         homes = [os.path.join(folder, name) for name in (".billhook", ".claude")]
         sys.path[:0] = [folder, *(home for home in homes if os.path.isdir(home))]
@@ -246,32 +297,36 @@ class _Project:
         sys.dont_write_bytecode = True
         _read_sources_only(folder)
         files.folder = folder + os.sep
-        self._environment = dict(os.environ)
+        self._environment, self._variables = dict(os.environ), dict(_variables)
         self._mask = os.umask(0o077)
 
-    def ask(self, request: WorkerRequest, event_json: bytes) -> Told:
+    def ask(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:
+        told = self._asked(call, shared, deadline)
+        _flush()
+        loaded, alone = self.files.news(), _nothing_runs(self._threads)
+        few = len(loaded) <= _MOST_FILES
+        told = msgspec.structs.replace(told, number=shared.request.number, reusable=few and alone)
+        return msgspec.structs.replace(told, files=loaded) if few and loaded else told
+
+    def _asked(self, call: FunctionCall, shared: _RequestState, deadline: float) -> Told:
         try:
             self._start_afresh()
-            handler = self._load(request.target)
-            ctx = Context(decode(event_json), request.results, request.env, lambda event: request.known)
+            handler, ctx = self._load(call.target), shared.context()
         except (_CannotLoadError, OSError, BillhookError) as error:
             return Told(status=Status.COULD_NOT_START, error=_text(error))
-        ctx.options = json.loads(request.options) if request.options else {}
-        if request.seconds is not None:
-            ctx.deadline = time.monotonic() + request.seconds
-        ctx.state.update(request.state)
-        state, env = _spelt(ctx.state), _spelt(ctx.env)
-        told = self._run(handler, ctx, request.dialect)
+        ctx.options = json.loads(call.options) if call.options else {}
+        ctx.deadline = deadline
+        told = self._run(handler, ctx, call.dialect)
         lost: list[str] = []
-        state_changes = _changes("state", ctx.state, state, lost)
-        env_changes = _changes("env", ctx.env, env, lost)
-        return msgspec.structs.replace(told, state=state_changes, env=env_changes, lost=[*told.lost, *lost])
+        state = _changes("state", ctx.state, shared.state, lost)
+        env = _changes("env", ctx.env, shared.env, lost)
+        return msgspec.structs.replace(told, state=state, env=env, lost=[*told.lost, *lost])
 
     def _start_afresh(self) -> None:
         """Remove what an earlier event left, so that it does not reach this one."""
         os.umask(self._mask)
         os.chdir(self.folder)
-        if dict(os.environ) != self._environment:
+        if _variables != self._variables:
             os.environ.clear()
             os.environ.update(self._environment)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -301,11 +356,11 @@ class _Project:
         if known is not None:
             return known
         name, _, path = target.partition(":")
-        self._files.loading = True
+        self.files.loading = True
         try:
             found: Any = self._import(name)
         finally:
-            self._files.loading = False
+            self.files.loading = False
         for part in path.split("."):
             found = _attribute(found, part, name)
         if isinstance(found, Hook):

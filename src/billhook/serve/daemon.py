@@ -16,7 +16,7 @@ import msgspec
 
 import billhook
 from billhook.core.errors import BillhookError, UsageError
-from billhook.runners import process_tree, worker
+from billhook.runners import process_tree, warm, worker
 from billhook.serve import places, server_log
 from billhook.serve.control import guarded, stand_alone
 from billhook.serve.engine_pool import Served
@@ -218,6 +218,7 @@ class Daemon:
             if not self.leaving and _changed(self._made_from):
                 self.leave("billhook or its interpreter has changed")
             process_tree.sweep()
+            warm.PARENTS.tidy(time.monotonic())
             if self._busy:
                 self.server.touched = loop.time()
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
@@ -261,6 +262,7 @@ class Daemon:
             http="" if self.http is None else self.http.url,
             log=str(self.folder / places.LOG),
             leaving=self.leaving,
+            warm=dict(warm.FAULTS),
         )
         return msgspec.json.encode(status)
 
@@ -306,6 +308,7 @@ def run(
             server_log.log.exception("ended by an internal error: %s", type(error).__name__)
             raise
         finally:
+            warm.close()
             process_tree.settle()
 
 

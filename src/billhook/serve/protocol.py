@@ -24,6 +24,8 @@ class DaemonStatus(msgspec.Struct, frozen=True):
     http: str  # where it listens for HTTP; empty if it does not
     log: str
     leaving: str  # why it accepts no more requests; empty: it does
+    warm: dict[str, int] = {}
+    """What went wrong with warm interpreters, and how often: these calls started the plain way."""
 
 
 def memory_in_use() -> int:

@@ -53,7 +53,7 @@ class RuleCoverage(msgspec.Struct, frozen=True):
             yield f"  {one.kind} {one.name}{place}: {one.missing}"
         if self.cells:
             reached = ", ".join(f"{cell} {decision.replace('-', 'allow')}" for cell, decision in self.cells.items())
-            yield f"  guard cells that tests reach: {reached}"
+            yield f"  cells of the guard's table that tests reach: {reached}"
         yield ""
 
     def data(self) -> dict[str, Any]:

@@ -166,7 +166,7 @@ SPEC = base.spec(
     timeout={
         "type": "integer",
         "minimum": 1,
-        "description": f"Time-out in milliseconds: {SECONDS * 1000:.0f} by default (in the "
+        "description": f"Timeout in milliseconds: {SECONDS * 1000:.0f} by default (in the "
         f"background {LONGEST * 1000:.0f}), at most {LONGEST * 1000:.0f}",
     },
     run_in_background={"type": "boolean", "description": "Don't wait for the end"},

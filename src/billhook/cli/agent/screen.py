@@ -289,7 +289,7 @@ class _SlowHooks:
     def _late(self, event: HookStarted) -> None:
         self._named.add(event.asking)
         text = f"hook `{visible(event.hook)}` is still running ({SLOW} s) on {visible(event.event)}"
-        self._line(f"    {text}; its time-out is {round(event.timeout, 1):g} s ...")
+        self._line(f"    {text}; its timeout is {round(event.timeout, 1):g} s ...")
 
 
 def in_loop(show: ui.Show) -> ui.Show:

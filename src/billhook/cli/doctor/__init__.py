@@ -29,6 +29,7 @@ from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import beside, coloured, cut, filled, first_problem, note, report, say, shown_path, width
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
+from billhook.core.text import counted
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
     yield from lines(general)
     yield ""
     levels = [one.level for one in (*general, *(one for about in reports for one in about.findings))]
-    wrong = [f"{levels.count(level)} {level}" for level in ("fail", "warn") if level in levels]
+    names = {"fail": "failure", "warn": "warning"}
+    wrong = [counted(levels.count(level), name) for level, name in names.items() if level in levels]
     yield ", ".join(wrong) or click.style("no problems found", fg="green")
 
 
@@ -152,14 +154,16 @@ def _readable(field: str) -> list[str]:
     return [getattr(host, field) for host in AGENTS.values() if host.transcripts and host.names_calls]
 
 
-_HELP = f"""Check whether agents really call billhook here, and if not, why.
+_HELP = f"""Check whether agents call billhook in this folder, and if not, why.
 
-Checks the agent's settings, the timeouts, the agent's trust in this folder, the daemon, the hooks and the event log.
+Checks the agent's settings and timeouts, whether the agent trusts this folder, the daemon, the hooks and the event log.
 Each problem comes with a fix. Nothing is changed.
 
 With --canary, billhook starts the agent in this folder, without a model, with a unique prompt. If that prompt appears
-in the event log, the agent calls billhook. --coverage counts the tool calls in the transcripts of
-{" and ".join(_readable("title"))}, and how many of them no hook saw.
+in the event log, the agent calls billhook.
+
+With --coverage, billhook counts the tool calls in the transcripts of {" and ".join(_readable("title"))}, and those
+that are missing in the event log.
 """
 
 
@@ -172,8 +176,8 @@ in the event log, the agent calls billhook. --coverage counts the tool calls in 
 Examples:
   billhook doctor                        all agents found here
   billhook doctor claude {ANOTHER}           these agents
-  billhook doctor {ANOTHER} --canary         start it briefly, and see whether it calls
-  billhook doctor --coverage --since 1w  the last week's calls that no hook saw
+  billhook doctor {ANOTHER} --canary         start it briefly, and see whether it calls billhook
+  billhook doctor --coverage --since 1w  the last week's calls that are not in the log
   billhook doctor --json | jq -r '.agents[].findings[] | select(.level == "fail") | .remedy'
 
 Exit code: 0 no problems, 1 problems were found, 2 usage.""",

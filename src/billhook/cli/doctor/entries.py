@@ -164,7 +164,7 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
         text = f"not installed: {host.title} does not call billhook"
         yield DoctorFinding("fail" if asked else "warn", "installed", text, f"billhook install {host.name}")
     for one in (*files.installed, *others):
-        through = "" if one.host is host else f" (installed for {one.host.title}, whose file {host.title} reads)"
+        through = "" if one.host is host else f" (installed for {one.host.title}; {host.title} also reads this file)"
         missing = "; allows everything if billhook is missing" if one.if_missing == "allow" else ""
         text = f"{one.path}: {counted(len(one.events), 'event')}{through}{missing}"
         yield DoctorFinding("ok", "installed", text)
@@ -188,7 +188,7 @@ def entry_findings(files: SettingsPair, others: list[InstalledEntries], *, asked
 
 def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
     """Whether the program of an entry exists, and is this billhook."""
-    becomes = f"every tool call is {'allowed' if one.if_missing == 'allow' else 'refused'}"
+    becomes = f"every tool call is {'allowed' if one.if_missing == 'allow' else 'denied'}"
     path = program if "/" in program else on_path(program)
     this = os.path.join(os.path.dirname(sys.executable), install_entries.PROGRAM)
     if not path:
@@ -200,7 +200,7 @@ def _program(one: InstalledEntries, program: str) -> Iterator[DoctorFinding]:
         yield _fail(f"{path} is not executable; {becomes}", f"chmod +x {shlex.quote(path)}")
     elif os.path.realpath(path) != os.path.realpath(this) and (version := _version_beside(path)) != __version__:
         other = f"version {version}" if version else "of an unknown version"
-        yield _warn(f"its entries call another billhook, {path}, {other}; this is {__version__}", one.command)
+        yield _warn(f"the entries call another billhook: {path}, {other}; this is {__version__}", one.command)
 
 
 def _version_beside(path: str) -> str:
@@ -218,7 +218,7 @@ def _version_beside(path: str) -> str:
 
 
 def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
-    """Every agent allows a call when a hook times out, so billhook's deadline must be shorter than that time-out."""
+    """Every agent allows a call when a hook times out, so billhook's deadline must be shorter than that timeout."""
     late = []
     for entry in one.entries:
         call = install_entries.parse(entry.data)
@@ -226,9 +226,9 @@ def _in_time(one: InstalledEntries) -> Iterator[DoctorFinding]:
         plain = isinstance(number, int | float) and not isinstance(number, bool)
         seconds = number / one.host.unit_per_second if plain and number else one.host.default_timeout
         if call is not None and call.deadline >= seconds * 1000:
-            late.append(f"{entry.event} ({call.deadline} ms, time-out {seconds:g} s)")
+            late.append(f"{entry.event} ({call.deadline} ms, timeout {seconds:g} s)")
     if late:
-        text = f"{one.path}: the deadline must be shorter than the agent's time-out: {', '.join(late)}"
+        text = f"{one.path}: the deadline must be shorter than the agent's timeout: {', '.join(late)}"
         yield _fail(text, one.command)
 
 
@@ -245,7 +245,7 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
     if all(_timeless(entry.entry, one.host) == _timeless(today.get(entry.event), one.host) for entry in one.entries):
         return
     if calls:
-        yield _warn(f"{one.path}: its entries differ from those that this version writes", one.command)
+        yield _warn(f"{one.path}: the entries differ from those that this version of billhook writes", one.command)
     else:
         lines = ", ".join(str(entry.line) for entry in one.entries)
         text = f"{one.path}: `install` did not write the calls of billhook in line {lines}; their deadline is unknown"

@@ -17,7 +17,7 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent, TrustCheck
 from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, Level, path_of
 from billhook.cli.install.entries import TOKEN_VARIABLE
-from billhook.config import guard_report, loader, sources
+from billhook.config import history, loader, sources
 from billhook.config.config import HookRow, rows
 from billhook.config.declaration import Declared
 from billhook.config.history import LogTailScan, log_of
@@ -142,6 +142,10 @@ class DaemonState:
             return
         ends = f"; it is stopping ({found.leaving}), and the next event starts a new one" if found.leaving else ""
         yield DoctorFinding("ok", "daemon", text + ends)
+        if found.warm:
+            faults = ", ".join(f"{what} ({counted(count, 'time')})" for what, count in found.warm.items())
+            text = f"warm interpreters: {faults}; these hooks started a new interpreter"
+            yield DoctorFinding("warn", "daemon", text, "billhook daemon stop")
 
     def listens(self, addresses: Iterable[str]) -> Iterator[DoctorFinding]:
         """Whether it listens at the HTTP addresses of entries."""
@@ -179,12 +183,12 @@ def hook_findings(host: Agent, project: str) -> Iterator[DoctorFinding]:
     config = loader.load_for_cwd(project, host=host.name)
     found = Counter(_fate(row, host) for row in rows(config) if row.layer == "built-in" or not row.switch)
     words = {
-        "built in": "built in",
         "itself": f"run by {host.title} itself",
         "never": f"for events that {host.title} does not have",
         "idle": "not running",
     }
-    parts = [f"{found['run']} of yours {'runs' if found['run'] == 1 else 'run'}"]
+    parts = [f"{found['run']} of your hooks {'runs' if found['run'] == 1 else 'run'}"]
+    parts += [counted(found["built in"], "built-in")] if found["built in"] else []
     parts += [f"{found[fate]} {text}" for fate, text in words.items() if found[fate]]
     yield DoctorFinding("ok", "hooks", ", ".join(parts))
     if host.name == "claude" and (others := plugin_hooks(project)):
@@ -232,16 +236,16 @@ def head_findings(project: str, root: Path) -> Iterator[DoctorFinding]:
     except StoreError as error:
         yield DoctorFinding("warn", "log", f"can't export the head: {error.message} ({error.place})", error.hint)
         return
-    well = DoctorFinding("ok", "log", f"its heads are exported to {target}")
+    well = DoctorFinding("ok", "log", f"the heads of the log are exported to {target}")
     yield DoctorFinding("warn", "log", wrong, "billhook events verify --head") if wrong else well
 
 
 def guard_findings(project: str) -> Iterator[DoctorFinding]:
     """Whether the guard is enabled, its settings, and its recent decisions; and whether hooks are paused."""
     if pause := pause_of(loader.load_for_cwd(project)):
-        yield DoctorFinding("warn", "guard", f"{pause}: objections don't count", "billhook resume")
+        yield DoctorFinding("warn", "guard", f"{pause}: denials and asks have no effect", "billhook resume")
     try:
-        for level, text, remedy in guard_report.findings(loader.load_for_cwd(project)):
+        for level, text, remedy in history.guard_findings(loader.load_for_cwd(project)):
             yield DoctorFinding(cast("Level", level), "guard", text, remedy)
     except StoreError as error:
         yield DoctorFinding("unknown", "guard", f"the event log can't be read: {error.message} ({error.place})")

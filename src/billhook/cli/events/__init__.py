@@ -50,8 +50,8 @@ def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool
     SESSION is `.` (the newest of this project), a session's name, an id or its first 6 characters, or several
     separated by commas. Without it, all sessions of this project. The oldest event comes first, also in JSON.
 
-    This and list, search, show, files and stats print tables on a terminal, and JSON lines in a pipe; --human prints
-    tables there, too. rename and verify print text, unless --json is given.
+    On a terminal, `billhook events` and its commands print tables. In a pipe, most of them print JSON lines; --human
+    prints tables there, too. save, rename and verify print text, unless --json is given.
     """
     if filters.sessions and filters.sessions[0] in VERBS:
         right = f"write `billhook events {' '.join(filters.sessions)} OPTIONS`"
@@ -213,8 +213,8 @@ Examples:
   billhook events search "turn-tracker"
   billhook events --follow
 
-Exit code: 0 also if nothing matches and if Ctrl-C ends --follow,
-1 findings of `verify`, 2 usage or a log that can't be read."""
+Exit code: 0 success, also if nothing matches; 1 `verify` found a change;
+2 usage, or a log that can't be read."""
 
 
 class _View(click.Command):
@@ -234,7 +234,8 @@ class _EventsGroup(LazyCommands):
     """A group whose first argument may also be a session."""
 
     lines, package = COMMANDS, __name__
-    modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
+    modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats"}
+    modules |= dict.fromkeys(("verify", "save"), "export")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) if cmd_name else _VIEW

@@ -412,10 +412,10 @@ def _decisions(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
 
 _OPTIONS = (
     option("--event", "-e", "events", "E,..",
-           "Only these events, in any spelling; `log` selects the log's notes about itself.",
+           "Only these events, in any spelling; `log` selects notes about the log.",
            multiple=True, callback=_words),
     option("--tool", "-t", "tools", "T,..",
-           "Only these tools, by the name that any supported agent uses.", multiple=True, callback=_words),
+           "Only these tools, by their names in any supported agent.", multiple=True, callback=_words),
     option("--decision", "-d", "decisions", "D,..",
            "Only these decisions: none, allow, ask, defer, deny.", multiple=True, callback=_decisions),
     option("--hook", "H",

@@ -199,7 +199,7 @@ def verb(
     uninstall` restores the file byte for byte.
 
     --user writes the absolute path of billhook-hook into your own settings. --project writes settings that are
-    committed and shared: on a machine without billhook the entry refuses calls and explains how to install it.
+    committed and shared; on a machine without billhook, they deny calls and show how to install it.
     """
     hosts, all_agents = named(agents)
     if not dry:
@@ -258,9 +258,10 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
         return EntryOptions(scope=scope, if_missing=if_missing)
     path = files.named(program) if program else files.lasting()
     if program and (place := files.soon_gone(path)):
-        note(f"{path} is in {place}; when it is removed, your agents refuse the calls that it would check")
+        note(f"{path} is in {place}; when it is removed, your agents deny the calls that it would check")
     if not program and (owner := files.of_a_project(path)):
-        note(f"your settings will call the billhook of {owner}; `uv tool install .` in a checkout installs your own")
+        own = "to install your own copy, run `uv tool install .` in a checkout"
+        note(f"your settings will call billhook in {owner}; {own}")
     return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")
 
 
@@ -359,8 +360,8 @@ Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
 def uninstall_verb(agents: tuple[str, ...], scope: Scope, dry: bool, as_json: bool) -> int:
     """Remove billhook's entries from an agent's settings.
 
-    If nothing else was changed since, the file is byte for byte as before. Hooks that --adopt moved are restored to
-    that file. The event log and your approvals stay.
+    If the file has no other changes, it is restored byte for byte. Hooks that --adopt moved are restored, too. The
+    event log and your approvals stay.
     """
     hosts, _ = named(agents)
     if not dry:

@@ -9,14 +9,22 @@ from billhook.agents.base import Agent
 from billhook.agents.inbound import own_events
 from billhook.cli.install.entries import Handler, is_written
 from billhook.cli.install.files import Adopted, Moved
-from billhook.config.declaration import RESERVED, Action, Exec, RunAction, Url, checked_name, free_name, made_name
+from billhook.config.declaration import (
+    ADOPTED,
+    RESERVED,
+    Action,
+    Exec,
+    RunAction,
+    Url,
+    checked_name,
+    free_name,
+    made_name,
+)
 from billhook.config.edit_yaml import hooks_in, pieces_of
 from billhook.config.installation import is_billhook
 from billhook.core.dialect_traits import meanings
 from billhook.core.tools import NAMINGS
 
-MARK: Final = "x-adopted"
-"""The key of an adopted hook that holds its original entry: `uninstall` needs it in a clone of the repository."""
 _HANDLED: Final = frozenset({"asyncRewake", "type", "matcher", "name", "description", "once"})
 _SAME: Final = {
     **{key: key for key in ("if", "shell", "headers", "allowedEnvVars")},
@@ -44,8 +52,6 @@ class Adoption:
         for one in found:
             if not is_written(one.data):
                 self._take(one)
-        groups = [one.group for one in self.picked]
-        self.parallel = host.parallel and not any(group.get("sequential") is True for group in groups)
 
     def _take(self, handler: Handler) -> None:
         action = _action(handler.data, self._host)
@@ -58,7 +64,7 @@ class Adoption:
         name = free_name(stem, event, self._taken | RESERVED)
         self._taken.add(name)
         mark = f"{self._host.name} {handler.event} {json.dumps(handler.entry)}"  # the original entry, with its event
-        self.hooks[name] = {**self._fields(handler, event, action), MARK: mark}
+        self.hooks[name] = {**self._fields(handler, event, action), ADOPTED: mark}
         self.seconds[event] = max(self.seconds.get(event, 0), self.hooks[name].get("timeout", 0))
         self.handlers.append(Adopted(handler.event, handler.entry, name))
         self.picked.append(handler)
@@ -149,7 +155,7 @@ def moved_into(file: str, data: bytes, host: Agent) -> Moved | None:
     Raises FaultyFileError.
     """
     hooks = hooks_in(data, file)
-    found = [one for name, fields in hooks.items() if (one := _adopted(name, fields.get(MARK), host)) is not None]
+    found = [one for name, fields in hooks.items() if (one := _adopted(name, fields.get(ADOPTED), host)) is not None]
     if not found:
         return None
     # a hook that was edited since is not removed: its text no longer matches

@@ -16,7 +16,7 @@ from billhook.config.declaration import Action, RunAction, Url
 from billhook.config.installation import is_billhook
 from billhook.config.nodes import Node
 
-SECONDS: Final = 60.0  # the time-out of an entry, unless a hook needs more
+SECONDS: Final = 60.0  # the timeout of an entry, unless a hook needs more
 PROGRAM: Final = "billhook-hook"
 NAME: Final = "billhook"  # the name of an entry, for agents whose entries have one
 TOKEN_VARIABLE: Final = "BILLHOOK_TOKEN"
@@ -45,7 +45,7 @@ class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
     program: str = PROGRAM  # an absolute path in the user's file, the bare name in a project's
     if_missing: IfMissing = "deny"
     http: str = ""  # the daemon's address, such as `http://127.0.0.1:8123`; empty: run a command
-    seconds: Mapping[str, float] = {}  # events whose hooks need more than the usual time-out
+    seconds: Mapping[str, float] = {}  # events whose hooks need more than the usual timeout
 
 
 def entry(host: Agent, event: str, options: EntryOptions) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _http(host: Agent, event: str, options: EntryOptions, deadline: int) -> dict
 
 
 def times(host: Agent, event: str, needed: float) -> tuple[int, int]:
-    """The agent's time-out in seconds, and billhook's deadline in milliseconds, which is shorter."""
+    """The agent's timeout in seconds, and billhook's deadline in milliseconds, which is shorter."""
     if event == "SessionEnd" and needed <= host.ending[0]:
         return int(host.ending[0]), host.ending[1]
     wanted = max(SECONDS if event != "SessionEnd" else 0, needed + _margin(needed))

@@ -17,7 +17,7 @@ from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, dig
 from billhook.config import sources
 from billhook.config.declaration import Layer, needs_consent
 from billhook.config.edit_json import Document, at_path, decoded, items, measured
-from billhook.config.edit_yaml import is_bare, names_in, says_parallel, with_hooks
+from billhook.config.edit_yaml import is_bare, names_in, with_hooks
 from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.events import EVENTS
@@ -150,7 +150,7 @@ def _each(document: Document, host: Agent) -> list[str]:
 def plan_install(
     target: Target, events: Iterable[str], options: entries.EntryOptions, *, adopt: bool, seconds: Mapping[str, float]
 ) -> InstallChange:
-    """The changes of `install`. `events` are canonical names, `seconds` the time-outs of configured hooks."""
+    """The changes of `install`. `events` are canonical names, `seconds` the timeouts of configured hooks."""
     host = target.host
     clean = target.clean()
     adoption, moving = _adoption(target, clean) if adopt else (None, None)
@@ -216,16 +216,13 @@ def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, M
         if not adoption.staying:
             adoption.staying.append(f"{target.path} has no hooks to move{_adoptable_elsewhere(target)}")
         return adoption, None
-    after, pieces = with_hooks(data, path, adoption.hooks, parallel=adoption.parallel)
-    if adoption.parallel and not says_parallel(after, path):
-        how = "add `parallelExecution: true` there to run them in parallel, as the agent did"
-        adoption.staying.append(f"the hooks in {path} run one after the other; {how}")
+    after, piece = with_hooks(data, path, adoption.hooks)
     before = target.moved or Moved(file=real, existed=True, after="", pieces=(), handlers=())
     moved = Moved(
         file=real,
         existed=_yaml_without(target, data) is not None,
         after=digest(after),
-        pieces=(*before.pieces, *pieces),
+        pieces=(*before.pieces, piece),
         handlers=(*before.handlers, *adoption.handlers),
         made=before.made,
     )
@@ -326,13 +323,13 @@ def _take_out(change: InstallChange) -> None:
         target.shelf.forget()
 
 
-# The events for which an agent calls billhook, and their time-outs.
+# The events for which an agent calls billhook, and their timeouts.
 _MARGIN = 2.0
 _OF_A_PROJECT: tuple[Layer, ...] = ("project", "local")
 
 
 class Needs:
-    """The events and time-outs that configured hooks need, added to the agent's usual events."""
+    """The events and timeouts that configured hooks need, added to the agent's usual events."""
 
     def __init__(self, target: Target) -> None:
         host = target.host
@@ -348,7 +345,7 @@ class Needs:
 
 
 def _configured(target: Target) -> list[tuple[str, float]]:
-    """The events of hooks that apply here and that the agent doesn't run itself, with their time-outs.
+    """The events of hooks that apply here and that the agent doesn't run itself, with their timeouts.
 
     Hooks that are not approved don't affect the user's settings: they may come from a clone.
     """
@@ -367,7 +364,7 @@ def _configured(target: Target) -> list[tuple[str, float]]:
 
 
 def _installed(target: Target) -> list[tuple[str, float]]:
-    """The events and time-outs that are installed already: hooks of another folder may need them."""
+    """The events and timeouts that are installed already: hooks of another folder may need them."""
     host = target.host
     found = []
     for one in entries.ours(measured(target.text()), host):

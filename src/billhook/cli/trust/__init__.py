@@ -187,26 +187,28 @@ Examples:
   billhook trust --all --yes        approve everything that waits here
   billhook trust --list             list the approvals of this project
   billhook trust --revoke lint      revoke an approval
-  billhook trust --acknowledge      stop reporting gates that disappeared
+  billhook trust --acknowledge      stop warnings about removed gates
 
-Exit code: 0 done, nothing waits; 1 something still waits; 2 usage, or refused.""",
+Exit code: 0 nothing waits for approval, 1 something still waits, 2 usage, or refused.""",
 )
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
-@flag("--all", "everything", "All waiting hooks; with --list, all projects.")
+@flag("--all", "everything", "With --yes: all waiting hooks. With --list: all projects.")
 @flag("--yes", "Approve the named hooks, or --all, without asking.")
-@flag("--revoke", "revoking", "Revoke the approvals of the named hooks, or --all of this project.")
-@flag("--acknowledge", "Stop reporting gates that disappeared.")
+@flag("--revoke", "revoking", "Revoke the approvals of the named hooks; with --all, of all hooks here.")
+@flag("--acknowledge", "Stop warnings about removed gates: about those named NAME, or all.")
 @flag("--list", "listing", "List approvals.")
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(
     hooks: tuple[str, ...], everything: bool, yes: bool, revoking: bool, acknowledge: bool, listing: bool, as_json: bool
 ) -> int:
-    """Show the hooks of this project that wait for approval, each in full, and ask whether to approve it. Also
-    asks about permission rules in the project's settings files that let an agent run calls without asking.
+    """Review the hooks of this project that wait for approval, and approve them.
 
-    An approval covers exactly what is shown: a hook's definition, the files that it names, and the code files next to
-    its scripts. If one of them changes, the hook needs a new approval; until then a gate blocks its events. A complete
-    HASH approves without asking.
+    Shows each hook in full and asks. Also asks about permission rules in the project's settings files that let an agent
+    run calls without asking.
+
+    An approval covers what is shown: the hook's definition, the files that it names, and the code files next to its
+    scripts. After a change of any of them, the hook needs a new approval; until then, a gate blocks its events. The
+    complete HASH of a hook approves it without asking.
     """
     if hooks and everything:
         raise UsageError("hook names and --all can't be combined", hint="leave one of them out")

@@ -85,7 +85,7 @@ def lint_everywhere(hook: Declared) -> Iterator[Finding]:
     if hook.events or "events" in hook.places or about_calls or _answer_key(hook) not in ("deny", "ask"):
         return
     word = "denies" if _answer_key(hook) == "deny" else "asks"
-    message = f"it has no `events`, so it {word} at every event: prompts and Stop, too"
+    message = f"{hook.subject} has no `events`, so it {word} at every event, also at prompts and Stop"
     yield replace(finding(hook, "BH513", "action", message, at_event(hook, "PreToolUse")), note=True)
 
 
@@ -160,7 +160,7 @@ def lint_results(hooks: Sequence[Declared]) -> Iterator[Finding]:
             if not same:
                 yield _no_such_result(hook, name, [other.name for other in hooks if other is not hook])
             elif not any((other.priority, at) < (hook.priority, place) for at, other in same):
-                message = f"it uses the result of `{name}`, which runs after it"
+                message = f"{hook.subject} uses the result of `{name}`, which runs after it"
                 yield finding(hook, "BH212", "action", message, f"add `{edit(hook, 'after', name)}`")
 
 
@@ -189,7 +189,8 @@ def _meet(hook: Declared, other: Declared) -> bool:
 def _no_such_result(hook: Declared, name: str, known: Sequence[str]) -> Finding:
     near = nearest(name, known)
     hint = f"did you mean `{near}`?" if near and near != name else f"add a hook named `{name}` for the same event"
-    return finding(hook, "BH212", "action", f"it uses the result of `{name}`, and no such hook runs before it", hint)
+    message = f"{hook.subject} uses the result of `{name}`, but no hook of that name runs before it"
+    return finding(hook, "BH212", "action", message, hint)
 
 
 CHECKS: Final = (lint_answer, lint_settings, lint_everywhere, lint_tests, lint_references)

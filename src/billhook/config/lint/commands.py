@@ -313,7 +313,7 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
     exits_1, exits_2 = any(known.exits_1 for known in every), any(known.exits_2 for known in every)
     if hook.dialect in _BLOCKS_WITH_2 and hook.on_failure != "deny" and exits_1 and not exits_2:
         outcome = "the user is only asked" if hook.on_failure == "ask" else "the action continues"
-        message = f"it refuses with exit 1, which under `{hook.dialect}` is a failure: {outcome}"
+        message = f"{hook.subject} blocks with exit 1, but under `{hook.dialect}` that is a failure: {outcome}"
         for word, known in evidence:
             line = known.refuses_with_1
             # A command in the file that exits with 1 probably refuses. In a gate it may report a failure on purpose, so
@@ -325,7 +325,7 @@ def _wrong_code(hook: Declared, evidence: list[tuple[str, ExitFacts]]) -> Iterat
                 yield finding(hook, "BH504", "action", message, _instead("exit 2", word, line) + closing)
                 return
     if hook.dialect == "lesson" and "PreToolUse" in hook.events and exits_2 and not exits_1:
-        message = "it refuses with exit 2, which under `lesson` only informs the model: the tool runs"
+        message = f"{hook.subject} blocks with exit 2, but under `lesson` that only informs the model: the tool runs"
         message += "; `gate` does not change that" if hook.gate else ""
         for word, known in evidence:
             if known.exits_2 and (known.refuses or hook.gate):

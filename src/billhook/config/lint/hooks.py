@@ -188,17 +188,19 @@ def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
     if not behind:
         why = f", and {what} did not match"
     elif not unfit:
-        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it was its turn"
+        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it could run"
     else:
-        why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it was its turn"
+        why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it could run"
     last = " the last time" if sum(quiet.events.values()) > 1 else ""
     right = (
         "for a guard against rare cases this is normal"
         if unfit
-        else "to see what others deny, it needs a smaller `priority`"
+        else "to run also for denied calls, it needs a smaller `priority`"
     )
     hint = f"`billhook explain {quiet.last}` shows why it was skipped{last}; {right}"
-    return finding(hook, "BH601", field if unfit else "priority", f"it has never run: {occurred}{why}", hint)
+    return finding(
+        hook, "BH601", field if unfit else "priority", f"{hook.subject} has never run: {occurred}{why}", hint
+    )
 
 
 def _ended_by(quiet: Quiet) -> str:
@@ -215,7 +217,7 @@ def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
     spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
     if runs >= 20:  # with fewer runs the 95th percentile is the longest
         spoken = f"one run in twenty takes {took} or more"
-    message = f"it is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
+    message = f"{hook.subject} is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
     later = "" if hook.gate else ", run it in the background"
     hint = f"make it faster{later}, or raise `warn_ms` of the built-in `metrics`"
     return finding(hook, "BH602", "action", message, hint)

@@ -1,9 +1,13 @@
-"""What a hook does, read from its entry."""
+"""What a hook does and when, read from its entry: the action, `paths`, `when`, `once` and `cooldown`.
 
+Each mistake is reported at its place in the file.
+"""
+
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from billhook.config import read_conditions
+from billhook.config.conditions import GROUPS, PERIODS, TESTS, Tests
 from billhook.config.declaration import (
     ACTIONS,
     TYPES,
@@ -12,6 +16,7 @@ from billhook.config.declaration import (
     Exec,
     Mask,
     NotYet,
+    PathGlobs,
     Python,
     Rewrite,
     RunAction,
@@ -22,7 +27,7 @@ from billhook.config.nodes import FieldNodes, Node
 from billhook.core import strictjson
 from billhook.core.lazy import later
 from billhook.core.match import expression
-from billhook.core.text import suggestion
+from billhook.core.text import folded, suggestion
 
 if TYPE_CHECKING:
     from billhook.config import variables
@@ -58,19 +63,20 @@ def _not_one_action(entry: "EntryReader", given: list[str], wanted: str | None) 
         name = entry.spelt(wanted)
         message, hint = f"`{name}` is missing", f"add `{name}`"
     elif not given:
-        message = "it has no action"
+        message = f"{entry.subject} has no action"
         hint = f"add one of {', '.join(entry.spelt(field) for field in ACTIONS if field in entry.known)}"
     else:
-        message = f"it has more than one action: {', '.join(f'`{entry.spelt(field)}`' for field in given)}"
-        hint = "keep one of them; write another hook for the other"
-    entry.find("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint=hint, fatal=True)
+        actions = ", ".join(f"`{entry.spelt(field)}`" for field in given)
+        message = f"{entry.subject} has more than one action: {actions}"
+        hint = "keep one of them, and write a second hook for the other"
+    entry.refuse("BH204", message, entry.seen.get(given[1]) if len(given) > 1 else None, hint)
 
 
 def _run(entry: "EntryReader") -> Action | None:
     node = entry.seen["run"]
     if isinstance(node.value, tuple):
         hint = '{"command": "program", "args": ["argument"]}' if entry.where.json else "exec: [program, argument]"
-        entry.find("BH203", "`run` must be a string, not a list", node, hint=f"write `{hint}`", fatal=True)
+        entry.refuse("BH203", "`run` must be a string, not a list", node, f"write `{hint}`")
         return None
     text = _filled(entry, "run")
     if text is None:
@@ -90,8 +96,9 @@ def _run(entry: "EntryReader") -> Action | None:
 def _check_shell_text(entry: "EntryReader", text: str, node: Node) -> None:
     """A value of an event must not become the program of a shell inside of the shell."""
     if entry.shape == "yaml" and "${" in text and (inner := variables.nested(text)):
-        message = f"`${{...}}` of an event can't be used with `{inner}`, which runs text as a program"
-        entry.find("BH219", message, node, hint="put it into a script, which gets the event on stdin", fatal=True)
+        message = f"`{inner}` runs its text as a program, which must not contain values of the event (`${{...}}`)"
+        hint = "put the command into a script; it gets the event on stdin"
+        entry.refuse("BH219", message, node, hint)
 
 
 def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
@@ -102,7 +109,7 @@ def _choice(entry: "EntryReader", field: str, known: tuple[str, ...]) -> str:
     if word is None or word in known:
         return word or ""
     message = f"`{entry.spelt(field)}` can't be `{word}`"
-    entry.find("BH206", message, entry.seen[field], hint=suggestion(word, known), fatal=True)
+    entry.refuse("BH206", message, entry.seen[field], suggestion(word, known))
     return ""
 
 
@@ -110,7 +117,7 @@ def _exec(entry: "EntryReader") -> Action | None:
     node = entry.seen["exec"]
     argv = entry.texts("exec")
     if isinstance(node.value, str):
-        entry.find("BH203", "`exec` must be a list, not a string", node, hint=_as_list(node.value), fatal=True)
+        entry.refuse("BH203", "`exec` must be a list, not a string", node, _as_list(node.value))
         return None
     if not argv or not argv[0]:
         _still_empty(entry, "exec")
@@ -128,7 +135,7 @@ def _python(entry: "EntryReader") -> Action | None:
     problem = "" if "${" in target else problem_with(target)
     if problem:
         hint = "name a function: `python: policies.guard:check`"
-        entry.find("BH206", problem, entry.seen["python"], hint=hint, fatal=True)
+        entry.refuse("BH206", problem, entry.seen["python"], hint)
         return None
     return Python(target, entry.text("interpreter") or "", _options(entry))
 
@@ -150,7 +157,7 @@ def _url(entry: "EntryReader") -> Action | None:
         return None
     if not url.lower().startswith(("http://", "https://")) and "${" not in url:
         hint = "write the whole URL: `https://example.com/hook`"
-        entry.find("BH206", "`url` must begin with http:// or https://", entry.seen["url"], hint=hint, fatal=True)
+        entry.refuse("BH206", "`url` must begin with http:// or https://", entry.seen["url"], hint)
     return Url(url, tuple(_headers(entry)), entry.texts("allowed_env"))
 
 
@@ -188,16 +195,16 @@ def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, l
         fits = isinstance(value.value, int) and value.value > 0 if name == "limit" else isinstance(value.value, str)
         if name not in _SOURCES[decision]:
             hint = suggestion(name, _SOURCES[decision], f"one of {', '.join(_SOURCES[decision])}")
-            entry.find("BH202", f"unknown key `{name}` in `{decision}`", key, hint=hint, fatal=True)
+            entry.refuse("BH202", f"unknown key `{name}` in `{decision}`", key, hint)
         elif not fits or not value.value:
             wanted = "a number above 0" if name == "limit" else "a string"
-            entry.find("BH203", f"`{decision}.{name}` must be {wanted}", value, hint=f"write {wanted}", fatal=True)
+            entry.refuse("BH203", f"`{decision}.{name}` must be {wanted}", value, f"write {wanted}")
         given[name] = value.value
     if not entry.broken and not {"file", "command", "text"} & given.keys():
         _still_empty(entry, decision)
     if {"file", "command"} <= given.keys():
         message = f"`{decision}` has both a file and a command"
-        entry.find("BH204", message, entry.seen[decision], hint="keep one of them", fatal=True)
+        entry.refuse("BH204", message, entry.seen[decision], "keep one of them")
     if entry.broken:
         return None
     said = {name: str(given.get(name, "")) for name in ("text", "file", "command")}
@@ -210,7 +217,7 @@ def _rewrite(entry: "EntryReader") -> Action | None:
     node = entry.seen["rewrite"]
     if not isinstance(node.value, FieldNodes) or not node.value.pairs:
         hint = "for example `rewrite: {command: {pip: uv pip}}`"
-        entry.find("BH203", f"`rewrite` must be a mapping of fields, not {node.kind}", node, hint=hint, fatal=True)
+        entry.refuse("BH203", f"`rewrite` must be a mapping of fields, not {node.kind}", node, hint)
         return None
     fields: list[tuple[str, Any]] = []
     programs: list[tuple[str, str]] = []
@@ -219,7 +226,7 @@ def _rewrite(entry: "EntryReader") -> Action | None:
             programs += ((str(old.value), str(new.value)) for old, new in value.value)
         elif isinstance(value.value, FieldNodes | tuple):
             message = f"`rewrite.{key.value}` must be one value, not {value.kind}"
-            entry.find("BH203", message, value, hint="a Python function can write whole structures", fatal=True)
+            entry.refuse("BH203", message, value, "a Python function can write whole structures")
         else:
             fields.append((str(key.value), value.value))
     return Rewrite(tuple(fields), tuple(programs))
@@ -227,18 +234,9 @@ def _rewrite(entry: "EntryReader") -> Action | None:
 
 def _mask(entry: "EntryReader") -> Action | None:
     """`mask: [expressions]`, or `mask: secrets` for everything that redaction recognizes."""
-    patterns = read_conditions.texts(entry, entry.seen["mask"], "mask")
+    patterns = texts(entry, entry.seen["mask"], "mask")
     for text in patterns:
-        try:
-            expression(text)
-        except Exception as error:
-            entry.find(
-                "BH206",
-                f"the expression `{text}` can't be used: {read_conditions.why(error)}",
-                entry.seen["mask"],
-                hint="fix the expression (RE2 syntax)",
-                fatal=True,
-            )
+        _check_expression(entry, text, "BH206", entry.seen["mask"])
     return Mask(patterns) if patterns else None
 
 
@@ -252,7 +250,7 @@ def _filled(entry: "EntryReader", field: str) -> str | None:
 def _still_empty(entry: "EntryReader", field: str) -> None:
     if not entry.broken:
         message = f"`{entry.spelt(field)}` is empty"
-        entry.find("BH204", message, entry.seen[field], hint="fill it in", fatal=True)
+        entry.refuse("BH204", message, entry.seen[field], "write a value")
 
 
 def _as_list(text: str) -> str:
@@ -274,3 +272,137 @@ _MAKERS: Final[Mapping[str, Callable[["EntryReader"], Action | None]]] = {
     "rewrite": _rewrite,
     "mask": _mask,
 }
+
+
+# -- conditions
+
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_TIME: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*")
+_NAMES: Final = {folded(name): name for name in (*TESTS, *GROUPS)}
+
+
+def paths(entry: "EntryReader") -> PathGlobs:
+    """`paths: [globs]`, for reading and writing alike, or `{read: [...], write: [...]}`."""
+    node = entry.seen.get("paths")
+    if node is None or not isinstance(node.value, FieldNodes):
+        globs = entry.filled_texts("paths")
+        return PathGlobs(globs, globs)
+    found: dict[str, tuple[str, ...]] = {}
+    for key, value in node.value:
+        name = str(key.value)
+        if name not in ("read", "write"):
+            hint = suggestion(name, ("read", "write"), "`read` or `write`")
+            entry.refuse("BH202", f"unknown key `{name}` in `paths`", key, hint)
+        found[name] = texts(entry, value, f"paths.{name}")
+    if not found:
+        entry.refuse("BH203", "`paths` is empty", node, "fill it in, or remove it")
+    return PathGlobs(found.get("read", ()), found.get("write", ()))
+
+
+def texts(entry: "EntryReader", node: Node, name: str) -> tuple[str, ...]:
+    """One string or a list of strings, none of them empty."""
+    values = (node,) if isinstance(node.value, str) else node.value
+    found = tuple(str(one.value) for one in values) if isinstance(values, tuple) else ()
+    if found and all(isinstance(one.value, str) and one.value.strip() for one in values):  # type: ignore[union-attr]
+        return found
+    is_empty = node.value in ("", ()) or node.is_a("a list of strings")
+    message = f"`{name}` is empty" if is_empty else f"`{name}` must be a string or a list of strings, not {node.kind}"
+    entry.refuse("BH203", message, node, "write a string, or several in `[...]`")
+    return ()
+
+
+def _check_expression(entry: "EntryReader", text: str, code: str, node: Node, *, negatable: bool = False) -> None:
+    try:
+        expression(text.removeprefix("!") if negatable else text)
+    except Exception as error:
+        why = error.args[0] if error.args else error
+        why = why.decode("utf-8", "replace") if isinstance(why, bytes) else why  # RE2's message is bytes
+        entry.refuse(code, f"the expression `{text}` can't be used: {why}", node, "fix the expression (RE2 syntax)")
+
+
+def once(entry: "EntryReader") -> str:
+    """`once: session`, `turn` or `project`. The `once: true` in an agent's file has a meaning only for that agent."""
+    node = entry.seen.get("once")
+    if node is None or node.value is None:
+        return ""
+    if isinstance(node.value, str) and node.value in PERIODS and entry.shape == "yaml":
+        return node.value
+    if entry.shape != "yaml":
+        entry.find("BH510", "`once` has no effect here", node, hint="remove it")
+    else:
+        hint = suggestion(str(node.value), PERIODS, f"one of {', '.join(PERIODS)}")
+        entry.refuse("BH206", f"`once` can't be `{node.value}`", node, hint)
+    return ""
+
+
+def cooldown(entry: "EntryReader") -> float:
+    """`cooldown: 30s`, `5m`, or a number of seconds."""
+    node = entry.seen.get("cooldown")
+    if node is None or node.value is None:
+        return 0.0
+    read = _TIME.fullmatch(str(node.value).lower()) if not isinstance(node.value, bool) else None
+    if read is None or read[2] not in _UNITS or not 0 < float(read[1]) < 1e9:
+        hint = "for example `cooldown: 30s`, `5m` or `2h`"
+        entry.refuse("BH206", f"`cooldown` can't be `{node.value}`", node, hint)
+        return 0.0
+    return float(read[1]) * _UNITS[read[2]]
+
+
+def when(entry: "EntryReader") -> Tests:
+    """The tests of `when`, each with its expected value."""
+    node = entry.seen.get("when")
+    return _tests(entry, node, "when") if node is not None else ()
+
+
+def _tests(entry: "EntryReader", node: Node, where: str) -> Tests:
+    if not isinstance(node.value, FieldNodes) or not node.value.pairs:
+        is_empty = node.value is None or isinstance(node.value, FieldNodes)
+        message = f"`{where}` is empty" if is_empty else f"`{where}` must be a mapping of tests, not {node.kind}"
+        hint = f"for example `{where}: {{file_exists: uv.lock}}`"
+        if isinstance(node.value, str) and "(" in node.value:
+            hint = f"a rule about the tool call belongs under `if`: `if: {node.value}`"
+        entry.refuse("BH218", message, node, hint)
+        return ()
+    return tuple(_test(entry, key, value, where) for key, value in node.value)
+
+
+def _test(entry: "EntryReader", key: Node, value: Node, where: str) -> tuple[str, Any]:
+    text = str(key.value)
+    name = text if text.startswith("results.") else _NAMES.get(folded(text), "")
+    if not name or name == "results.NAME.FIELD" or (name.startswith("results.") and name.count(".") < 2):
+        hint = suggestion(text, (*TESTS, *GROUPS), f"one of {', '.join((*TESTS, *GROUPS))}")
+        entry.refuse("BH218", f"unknown test `{text}` in `when`", key, hint)
+        return text, ()
+    if name == "not":
+        return name, _tests(entry, value, name)
+    if name in GROUPS:
+        return name, _group(entry, value, name)
+    return name, _wanted(entry, name, value)
+
+
+def _group(entry: "EntryReader", node: Node, name: str) -> tuple[Tests, ...]:
+    if not isinstance(node.value, tuple) or not node.value:
+        hint = f"write `{name}: [{{file_exists: a}}, {{file_exists: b}}]`"
+        message = f"`{name}` is empty" if node.value == () else f"`{name}` must be a list of tests, not {node.kind}"
+        entry.refuse("BH218", message, node, hint)
+        return ()
+    return tuple(_tests(entry, one, name) for one in node.value)
+
+
+def _wanted(entry: "EntryReader", name: str, node: Node) -> Any:
+    if name in ("changed_files", "has_secret") and isinstance(node.value, bool):
+        return node.value
+    if name.startswith("results."):
+        values = node.value if isinstance(node.value, tuple) else (node,)
+        return tuple(one.value for one in values if not isinstance(one.value, FieldNodes | tuple))
+    if name == "has_secret":
+        entry.refuse("BH218", f"`{name}` must be true or false", node, f"write `{name}: true`")
+        return True
+    found = texts(entry, node, name)
+    for text in found if name in ("prompt", "commit_message") else ():
+        _check_expression(entry, text, "BH218", node, negatable=name == "commit_message")
+    if name == "runs" and not all(text.lstrip("!")[:1].isalnum() for text in found):
+        hint = 'for example `runs: [git push, "!git push --dry-run"]`'
+        entry.refuse("BH218", "`runs` names no program", node, hint)
+    return found

@@ -1,0 +1,157 @@
+"""The interpreter that `uv run` would use for a script with inline metadata, if uv would change nothing.
+
+uv is queried in the background (`uv sync --check --offline --script`), so that no call waits for it. The answer counts
+as long as the script, uv, its configuration and the environment are unchanged.
+"""
+
+import asyncio
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from billhook.core.answers import Exit
+from billhook.runners import process
+
+PENDING: Final = "uv is looking for its environment"
+_METADATA: Final = re.compile(rb"^# /// script\s*$", re.MULTILINE)
+_CONFIGURATION: Final = ("uv.toml", "pyproject.toml", ".python-version")
+_VARIABLES: Final = ("UV_", "XDG_", "HOME", "PATH", "VIRTUAL_ENV", "CONDA_")
+_SET_BY_UV: Final = frozenset({"PATH", "UV", "UV_RUN_RECURSION_DEPTH", "VIRTUAL_ENV"})
+_HEAD: Final = 64 << 10
+_RETRY: Final = 10.0  # seconds after which uv is queried again about an environment that was not there
+_SECONDS: Final = 20.0
+_MOST: Final = 256
+
+Identity = tuple[int, ...]
+
+
+class UvAnswer(NamedTuple):
+    """What uv told about one script."""
+
+    python: str  # of its environment; empty: see `why`
+    why: str
+    files: tuple[tuple[str, Identity], ...]  # on which this depends
+    taken: float
+
+    def holds(self) -> bool:
+        if not self.python and time.monotonic() - self.taken > _RETRY:
+            return False
+        return all(_identity(path) == known for path, known in self.files)
+
+
+_lock = threading.Lock()
+_answers: dict[tuple[object, ...], UvAnswer | None] = {}  # None: uv is being queried
+
+
+def operands(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The script and its arguments in `uv run SCRIPT ...`; empty if there is any other option."""
+    rest = words[2:] if words[1:2] == ("run",) else ()
+    while rest and rest[0] in ("--script", "-s", "-q", "--quiet"):
+        rest = rest[1:]
+    return () if not rest or rest[0].startswith("-") or not rest[0].endswith(".py") else rest
+
+
+def environment(uv: str, script: str, env: Mapping[str, str], cwd: str) -> tuple[str, dict[str, str]] | str:
+    """The interpreter for a script, and the variables that uv passes on; or why that is not certain."""
+    path = os.path.join(cwd or os.getcwd(), script)
+    if not _has_metadata(path):
+        return "without inline metadata, `uv run` follows the project"
+    variables = tuple(sorted(one for one in env.items() if one[0].startswith(_VARIABLES)))
+    key = uv, path, cwd, variables
+    with _lock:
+        found = _answers.get(key)
+        if key in _answers and (found is None or found.holds()):
+            return PENDING if found is None else _passed(uv, found.python, env) if found.python else found.why
+        if len(_answers) >= _MOST:
+            _answers.clear()
+        _answers[key] = None
+    threading.Thread(target=_find, args=(key, uv, path, dict(env), cwd), name="billhook-uv", daemon=True).start()
+    return PENDING
+
+
+def _passed(uv: str, python: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    folder, depth = os.path.dirname(python), env.get("UV_RUN_RECURSION_DEPTH", "")
+    return python, {
+        **env,
+        "PATH": f"{folder}:{env.get('PATH', '')}",
+        "UV": os.path.realpath(uv),
+        "UV_RUN_RECURSION_DEPTH": str(int(depth or "0") + 1) if depth.isdecimal() or not depth else depth,
+        "VIRTUAL_ENV": os.path.dirname(folder),
+    }
+
+
+def _has_metadata(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return _METADATA.search(file.read(_HEAD)) is not None
+    except OSError:
+        return False
+
+
+def _find(key: tuple[object, ...], uv: str, path: str, env: dict[str, str], cwd: str) -> None:
+    """Query uv, in a thread of its own."""
+    files = _files(uv, path, env, cwd)
+    before = tuple((file, _identity(file)) for file in files)
+    try:
+        python, why = asyncio.run(_query(uv, path, env, cwd))
+    except Exception as error:
+        python, why = "", f"uv could not be queried: {type(error).__name__}"
+    inside = _of_environment(python) if python else ()
+    with _lock:
+        _answers[key] = UvAnswer(
+            python, why, (*before, *((file, _identity(file)) for file in inside)), time.monotonic()
+        )
+
+
+async def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str, str]:
+    checked = await _run((uv, "sync", "--offline", "--check", "--script", path), env, cwd)
+    if checked.code != 0:
+        return "", "uv would change its environment first"
+    found = await _run((uv, "python", "find", "--offline", "--script", path), env, cwd)
+    python = found.stdout.decode(errors="replace").strip()
+    if found.code != 0 or not _is_environment(python):
+        return "", "uv has no environment for it"
+    shown = await _run((uv, "run", "--offline", "--no-project", "--quiet", "/usr/bin/env", "-0"), env, cwd)
+    passed = dict(pair.partition("=")[::2] for pair in os.fsdecode(shown.stdout).split("\0") if pair)
+    passed.pop(process.MARKER, None)
+    changed = {name for name in {**env, **passed} if env.get(name) != passed.get(name)}
+    if shown.code != 0 or not {"PATH", "UV"} <= changed <= _SET_BY_UV:
+        return "", "this version of uv is not known"
+    return python, ""
+
+
+def _is_environment(python: str) -> bool:
+    return os.path.isfile(os.path.join(os.path.dirname(os.path.dirname(python)), "pyvenv.cfg"))
+
+
+async def _run(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> Exit:
+    return await process.run(argv, stdin=b"", env=env, cwd=cwd or None, seconds=_SECONDS)
+
+
+def _files(uv: str, path: str, env: Mapping[str, str], cwd: str) -> list[str]:
+    """The files that determine the environment: the script, uv, and every place of a configuration."""
+    home = env.get("HOME", "/")
+    folders = [env.get("XDG_CONFIG_HOME", f"{home}/.config") + "/uv", "/etc/uv"]
+    for folder in (os.path.dirname(os.path.realpath(path)), cwd or os.getcwd()):
+        while folder not in folders:
+            folders.append(folder)
+            folder = os.path.dirname(folder)  # noqa: PLW2901 (upwards)
+    return [path, uv, *(os.path.join(folder, name) for folder in folders for name in _CONFIGURATION)]
+
+
+def _of_environment(python: str) -> tuple[str, ...]:
+    root = os.path.dirname(os.path.dirname(python))
+    library = os.path.join(root, "lib")
+    packages = [os.path.join(library, name, "site-packages") for name in os.listdir(library)]
+    return python, os.path.join(root, "pyvenv.cfg"), *packages
+
+
+def _identity(path: str) -> Identity:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

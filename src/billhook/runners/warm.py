@@ -1,0 +1,639 @@
+"""Warm interpreters: start a Python script as a fork of an interpreter that has started already.
+
+    child = warm.start(("python3", "guard.py"), stdin=b"{}", env=os.environ, cwd="/p") or process.start(...)
+
+There is one parent (`warm_main.py`) for each interpreter that hooks name: the same file, flags, and variables that are
+read at start. A parent forks spares ahead of time; this process adopts them, so it must be a subreaper
+(`adopt_orphans`). A call sends the script's text and its three pipes to a spare. Everything after that is as for any
+other command: deadline, tree, output, exit status.
+
+Nothing here is needed: whenever a parent or spare is missing, dead or stopped, the caller starts the plain way.
+"""
+
+import functools
+import hashlib
+import marshal
+import os
+import select
+import signal
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from billhook.core.answers import Exit
+from billhook.runners import process, process_tree
+from billhook.runners.command import CoveredFiles
+from billhook.runners.process import Child, fed, launch
+from billhook.runners.process_tree import MARKER, Tree, processes
+from billhook.runners.python_command import PythonCall, recognise
+from billhook.runners.spawn import Folder, _has_terminal, pipe, spawn
+from billhook.runners.uv_script import PENDING
+
+IDLE: Final = 600.0  # seconds without a call after which a parent ends
+MOST_PARENTS: Final = 8
+MOST_SPARES: Final = (os.cpu_count() or 1) + 2
+LARGEST: Final = 128 << 10  # bytes of a script and its environment: more does not fit into a socket at once
+PATIENCE: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
+STUCK: Final = 2.0  # seconds without an expected spare after which a parent counts as stopped
+START: Final = 10.0  # seconds for a parent to start
+RELAX: Final = 30.0  # seconds without a call after which one spare is enough
+MOST_CODES: Final = 200  # compiled scripts that a parent keeps
+RETRY: Final = 60.0  # seconds after which an interpreter that could not be used is tried again
+_MAIN: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "warm_main.py")
+_ROOM: Final = "-" * 2000  # the memory in which `ps` finds the command line of a call
+_AT_START: Final = ("PYTHON", "LC_", "LD_", "MALLOC_", "COVERAGE_")
+_NAMED_AT_START: Final = frozenset(
+    {
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TZDIR",
+        "HOME",
+        "GLIBC_TUNABLES",
+        "LOCPATH",
+        "NLSPATH",
+        "GCONV_PATH",
+        "__PYVENV_LAUNCHER__",
+        "SETUPTOOLS_USE_DISTUTILS",
+    }
+)
+"""Variables that an interpreter or the C library reads when it starts."""
+
+Identity = tuple[int, int, int, int]
+
+
+class InterpreterKey(NamedTuple):
+    """What makes two calls forks of the same parent."""
+
+    program: str
+    spelt: str
+    flags: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
+    cwd: str  # if the interpreter is spelt relative to it
+    identity: Identity
+
+
+class NotWarmError(OSError):
+    """Why this call starts the plain way."""
+
+
+class ChangedScriptError(Exception):
+    """Why the script may not run at all."""
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: Folder = None,
+    keep: bytearray | None = None,
+    covered: CoveredFiles | None = None,
+) -> Child | None:
+    """The same as `process.start`, as a fork; None: start it the plain way. The first call of an interpreter starts
+    its parent, and is None."""
+    folder = os.fsdecode(cwd or "")
+    call = recognise(argv, env, folder)
+    if isinstance(call, str) or not process_tree.adopting():
+        return None
+    again = functools.partial(process.start, argv, stdin=stdin, env=env, cwd=cwd, keep=keep)
+    try:
+        with PARENTS.lock:
+            parent = PARENTS.get(call, folder)
+            if parent is None:
+                return None
+            child = _start(parent, call, stdin, folder, covered)
+    except ChangedScriptError as error:
+        return Child.failed(str(error))
+    except OSError:  # NotWarmError, or no more descriptors or processes
+        return None
+    child.again, child.in_shell = again, call.in_shell
+    return fed(child, child.ends, child.rest, keep)
+
+
+def reason(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str:
+    """Why a command can't be warm, in a few words; "" if it can, as far as its command line tells."""
+    call = recognise(argv, env, cwd)
+    return call if isinstance(call, str) else ""
+
+
+def _start(parent: "Parent", call: PythonCall, stdin: bytes, cwd: str, covered: CoveredFiles | None) -> "WarmChild":
+    script = _ScriptText.read(call, cwd, parent, covered)
+    spare = parent.take()
+    handed = False
+
+    def hand_over(_argv: Sequence[str], fds: tuple[int, int, int], env: Mapping[str, str], _cwd: Folder) -> int:
+        nonlocal handed
+        spare.send(script.message(call, env, parent), fds, cwd)
+        handed = True
+        return spare.pid
+
+    started = launch(WarmChild, call.argv, stdin, call.env, cwd, marker=spare.marker, spawn=hand_over)
+    if isinstance(started, str):
+        if not handed:  # otherwise it was killed with its tree
+            spare.end()
+        raise NotWarmError(started)
+    child, child.ends, child.rest = started[0], started[1], started[2]
+    child.link = spare.link
+    parent.used(_file(call, cwd), script)
+    return child
+
+
+def _file(call: PythonCall, cwd: str) -> str:
+    """The script's `__file__`."""
+    return call.script if call.script.startswith("/") else f"{cwd or os.getcwd()}/{call.script}"
+
+
+class WarmChild(Child):
+    """A call in a fork. If the fork ended before it began with the script, the command is started the plain way."""
+
+    link: socket.socket
+    ends: tuple[int, int]
+    rest: memoryview
+    again: Callable[[], Child]
+    in_shell = False
+    _report = b""  # of the fork: "!" when it begins with the script, "?" if that is better started the plain way
+    _instead: Child | None = None
+
+    async def wait(self, seconds: float, *, until: Callable[[bytes], bool] | None = None) -> Exit | None:
+        before = time.monotonic()
+        if self._instead is None:
+            ended = await super().wait(seconds, until=until)
+            if ended is None or ended.timed_out or self._report == b"!":
+                return ended
+            if not self._report:
+                FAULTS["a fork ended before its script began"] += 1
+            self._instead = self.again()
+        return await self._instead.wait(seconds - (time.monotonic() - before), until=until)
+
+    def _finish(self, *, timed_out: bool) -> Exit:
+        if self.link.fileno() >= 0:
+            with suppress(OSError):
+                self._report = self.link.recv(1, socket.MSG_DONTWAIT)
+            self.link.close()
+        ended = super()._finish(timed_out=timed_out)
+        if self.in_shell and ended.signal is not None:
+            self._ended = ended = _as_shell_reports(ended, ended.signal)
+        return ended
+
+
+def _as_shell_reports(ended: Exit, number: int) -> Exit:
+    """How dash ends when its command was ended by a signal: with a message, except for two, and a code."""
+    silent = number in (signal.SIGINT, signal.SIGPIPE)
+    message = b"" if silent else f"{signal.strsignal(number)}\n".encode()
+    stderr = (ended.stderr + message)[: process.STDERR_CAP]
+    return Exit(stdout=ended.stdout, stderr=stderr, truncated=ended.truncated, code=128 + number)
+
+
+# -- one call
+
+
+class _ScriptText(NamedTuple):
+    """The text that will run, read once."""
+
+    text: bytes
+    digest: str
+    covered: CoveredFiles | None
+
+    @classmethod
+    def read(cls, call: PythonCall, cwd: str, parent: "Parent", covered: CoveredFiles | None) -> "_ScriptText":
+        path = os.path.join(cwd or os.getcwd(), call.script)
+        text = _content(path)
+        if parent.shadowed_in(os.path.dirname(os.path.realpath(path))):
+            raise NotWarmError("its folder has a module with the name of one in the standard library")
+        digest = hashlib.sha256(text).hexdigest()
+        if covered is not None:
+            _check_approved(os.path.abspath(path), digest, covered)
+        return cls(text, digest, covered)
+
+    def message(self, call: PythonCall, env: Mapping[str, str], parent: "Parent") -> dict[str, Any]:
+        encoded = os.fsencode
+        return {
+            "argv": [encoded(call.script), *map(encoded, call.arguments)],
+            "orig_argv": [*map(encoded, call.argv)],
+            "name": encoded(call.name),
+            "text": self.text,
+            "digest": self.digest,
+            "env": [(encoded(name), encoded(value)) for name, value in env.items()],
+            "umask": _umask(),
+            "folder": "" if self.covered is None else os.path.realpath(self.covered.folder),
+            "covered": None if self.covered is None else {encoded(path): known for path, known in self.covered.files},
+            "prefixes": parent.prefixes,
+        }
+
+
+def _check_approved(path: str, digest: str, covered: CoveredFiles) -> None:
+    """Raise unless the text is the approved one. It is not read again: what was checked is what runs."""
+    known = dict(covered.files)
+    approved = known.get(path) or known.get(os.path.realpath(path))
+    if approved is None:
+        raise NotWarmError("the approval does not cover its script")
+    if approved != digest:
+        raise ChangedScriptError(f"{path} has changed since it was approved; `billhook trust` shows how")
+
+
+def _content(path: str) -> bytes:
+    """The text of a script. Raises NotWarmError for what Python would not read as one."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(fd, "rb", buffering=0) as file:
+            text = file.read(LARGEST + 1) or b""
+    except OSError as error:
+        raise NotWarmError(f"its script can't be read: {error.strerror}") from None
+    if len(text) > LARGEST:
+        raise NotWarmError("its script is too long")
+    if b"\0" in text or b"PK\x05\x06" in text:
+        raise NotWarmError("its script is not plain text")
+    return text
+
+
+def _umask() -> int:
+    with open("/proc/self/status", "rb", buffering=0) as file:
+        return int(file.read(256).partition(b"Umask:")[2].split(None, 1)[0], 8)
+
+
+class Spare:
+    """A process that waits for a script. It is our child, in its own process group."""
+
+    def __init__(self, link: socket.socket, marker: str) -> None:
+        """Adopt the spare that has reported its number on this socket. Raises OSError if it is dead."""
+        self.link, self.marker = link, marker
+        self.pid: int = _received(link)[0]
+        self.tree = Tree(self.pid, marker)
+        self.tree.resting = True
+
+    def is_fit(self) -> bool:
+        """Whether it waits: not dead, and not stopped."""
+        return any(one.state in (b"S", b"R") for one in processes([str(self.pid)]))
+
+    def send(self, message: dict[str, Any], fds: tuple[int, int, int], cwd: str) -> None:
+        """Hand over a script. Raises OSError."""
+        data = marshal.dumps(message, 2)
+        if len(data) > LARGEST:
+            raise NotWarmError("its script and environment are too long")
+        folder = os.open(cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if not os.access(cwd or ".", os.X_OK):
+                raise NotWarmError("its folder can't be entered")
+            self.link.setblocking(False)
+            sent = socket.send_fds(self.link, [_HEADER.pack(len(data)) + data], [*fds, folder])
+        finally:
+            os.close(folder)
+        if sent < len(data) + _HEADER.size:
+            raise NotWarmError("its script does not fit")
+
+    def end(self) -> None:
+        self.link.close()
+        _kill(self.tree)
+
+
+# -- parents
+
+
+class Parent:
+    """One warm interpreter."""
+
+    def __init__(self, call: PythonCall, key: InterpreterKey, cwd: str) -> None:
+        """Start it; it greets when it is ready. Raises OSError."""
+        self.key = key
+        self.problem = ""
+        self.prefixes: list[str] = []
+        self.last_used = self.began = time.monotonic()
+        self._names: frozenset[str] = frozenset()
+        self._files: dict[str, Identity] = {}
+        self._spares: list[Spare] = []
+        self._arriving: list[tuple[socket.socket, str]] = []  # spares that have not reported yet, with their markers
+        self._asked = self.began  # when the last spare was requested, or arrived
+        self._wanted = 0  # spares that were requested and are not here yet
+        self._kept = 1  # spares that are kept ready
+        self._known: set[tuple[str, str]] = set()  # scripts that it has compiled
+        self._folders: dict[str, tuple[int, bool]] = {}
+        self._greeted = False
+        self._launch(call, cwd)
+
+    def _launch(self, call: PythonCall, cwd: str) -> None:
+        ours, theirs = socket.socketpair()
+        self._errors, output = pipe()
+        marker = os.urandom(8).hex()
+        argv = (call.spelt, *call.flags, _MAIN, _ROOM)
+        env = {**call.env, MARKER: f"{marker} {'-' * len(marker)}"}  # with room for the marker of a spare
+        try:
+            with process_tree.starting():
+                pid = spawn(argv, (theirs.fileno(), output, output), env, cwd or None)
+                self.tree = Tree(pid, marker)
+        except BaseException:
+            ours.close()
+            os.close(self._errors)
+            raise
+        finally:
+            theirs.close()
+            os.close(output)
+        self.tree.resting = True
+        self.control = ours
+
+    def is_ready(self) -> bool:
+        """Whether it has greeted, and can be used."""
+        if not self._greeted and not self.problem and _readable([self.control], 0.0):
+            try:
+                greeting, _ = _received(self.control)
+            except OSError:
+                raise self._fault("its interpreter can't be used as a parent") from None
+            self._greeted = True
+            self.problem, self.prefixes = greeting["problem"], greeting["prefixes"]
+            self._names = frozenset(greeting["names"])
+            self._files = {file: _identity(file) for file in greeting["files"]}
+            if not self.problem:
+                self._want(1)
+        return self._greeted and not self.problem
+
+    def has_spare(self) -> bool:
+        self._collect()
+        if not self._spares and not self._wanted:  # the last one did not report in time
+            self._want(1)
+        return bool(self._spares)
+
+    def is_over(self) -> bool:
+        """Whether another one must take its place: it has a problem, does not start, or a start of the interpreter
+        would not be the same as its own."""
+        age = time.monotonic() - self.began
+        if self.problem:
+            served = self.last_used > self.began  # otherwise another one would have the same problem
+            return served or age > RETRY or (self._greeted and not self._is_current())
+        return not self._is_current() or (not self._greeted and age > START)
+
+    def _is_current(self) -> bool:
+        return all(_identity(file) == known for file, known in self._files.items())
+
+    def shadowed_in(self, folder: str) -> bool:
+        """Whether the script's folder, the first in which Python looks, has a module that is imported already."""
+        try:
+            changed = os.stat(folder).st_mtime_ns
+            known = self._folders.get(folder)
+            if known is None or known[0] != changed or time.time_ns() - changed < 2_000_000_000:
+                names = {name.partition(".")[0] for name in os.listdir(folder)}
+                known = self._folders[folder] = changed, not names.isdisjoint(self._names)
+        except OSError:
+            return True
+        return known[1]
+
+    def take(self) -> Spare:
+        """A process for one call. Raises NotWarmError if there is none soon."""
+        end = time.monotonic() + PATIENCE
+        self._collect()
+        while (spare := self._fit()) is None:
+            if not self._wanted and not self._arriving:
+                self._kept = min(self._kept + 1, MOST_SPARES)  # more calls at the same time than before
+                self._want(1)
+            if self._wanted:
+                self._tell(("now",))
+            if not _readable([self.control, *(link for link, _ in self._arriving)], end - time.monotonic()):
+                if time.monotonic() - self._asked > STUCK:
+                    raise self._fault("its parent does not fork")
+                raise NotWarmError("no spare is ready")
+            self._collect()
+        return spare
+
+    def _fit(self) -> Spare | None:
+        """One of the spares that are ready."""
+        while self._spares:
+            spare = self._spares.pop()
+            if spare.is_fit():
+                return spare
+            FAULTS["a spare was dead or stopped"] += 1
+            spare.end()
+        return None
+
+    def used(self, file: str, script: _ScriptText) -> None:
+        """Note a call: the parent compiles its script, if it is new, and forks another spare."""
+        self.last_used = time.monotonic()
+        with suppress(NotWarmError):
+            if (file, script.digest) not in self._known and len(self._known) < MOST_CODES:
+                self._known.add((file, script.digest))
+                self._tell(("code", file, script.digest, script.text))
+            self._want(self._kept - len(self._spares) - len(self._arriving) - self._wanted)
+
+    def tidy(self) -> None:
+        """Adopt the spares that have been forked, and end those that are seldom needed."""
+        with suppress(NotWarmError):
+            if self.is_ready():
+                self._collect()
+        if time.monotonic() - self.last_used > RELAX:
+            self._kept = 1
+            for spare in self._spares[1:]:
+                spare.end()
+            del self._spares[1:]
+
+    def _want(self, count: int) -> None:
+        for _ in range(count):
+            if not self._wanted:
+                self._asked = time.monotonic()
+            self._tell(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0))))
+            self._wanted += 1
+
+    def _tell(self, message: tuple[Any, ...]) -> None:
+        data = marshal.dumps(message, 2)
+        try:
+            self.control.settimeout(PATIENCE)
+            self.control.sendall(_HEADER.pack(len(data)) + data)
+        except OSError as error:
+            raise self._fault("its parent has ended") from error
+
+    def _collect(self) -> None:
+        """Take the spares that it has announced, and adopt those that have reported."""
+        try:
+            while self._wanted and _readable([self.control], 0.0):
+                marker, links = _received(self.control)
+                self._wanted -= 1
+                self._asked = time.monotonic()
+                if not links:
+                    raise self._fault("its parent can't fork")
+                self._arriving.append((links[0], marker.decode()))
+        except NotWarmError:
+            raise
+        except OSError as error:
+            raise self._fault("its parent has ended") from error
+        reported = _readable([link for link, _ in self._arriving], 0.0) if self._arriving else ()
+        for link, marker in [one for one in self._arriving if one[0].fileno() in reported]:
+            self._arriving.remove((link, marker))
+            try:
+                self._spares.append(Spare(link, marker))
+            except OSError:
+                link.close()
+
+    def _fault(self, why: str) -> NotWarmError:
+        self.problem = why
+        FAULTS[why] += 1
+        return NotWarmError(why)
+
+    def end(self) -> None:
+        """End it and its spares. Running calls are not affected."""
+        for spare in self._spares:
+            spare.end()
+        for link, _ in self._arriving:
+            link.close()  # which ends it
+        self._spares, self._arriving = [], []
+        if self.control.fileno() >= 0:
+            self.control.close()
+            os.close(self._errors)
+            _kill(self.tree)
+
+
+class Parents:
+    """The warm interpreters of this process."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[InterpreterKey, Parent] = {}
+        self.lock = threading.RLock()
+
+    def get(self, call: PythonCall, cwd: str) -> Parent | None:
+        """The parent for a call, if there is one that is ready; otherwise one is started for the next call."""
+        key = _key(call, cwd)
+        parent = self._by_key.get(key)
+        if parent is not None and parent.is_over():
+            parent.end()
+            del self._by_key[key]
+            parent = None
+        _collect_killed()
+        if parent is None:
+            self._make_room()
+            self._by_key[key] = Parent(call, key, cwd)
+            return None
+        return parent if parent.is_ready() else None
+
+    def problem(self, call: PythonCall, cwd: str) -> str:
+        parent = self._by_key.get(_key(call, cwd))
+        return "" if parent is None else parent.problem
+
+    def tidy(self, now: float) -> None:
+        """End parents that are not used any more, and collect processes that have ended."""
+        with self.lock:
+            for key, parent in list(self._by_key.items()):
+                parent.tidy()
+                if now - parent.last_used > IDLE:
+                    parent.end()
+                    del self._by_key[key]
+            _collect_killed()
+
+    def close(self) -> None:
+        """End all of them. Running calls are not affected."""
+        with self.lock:
+            for parent in self._by_key.values():
+                parent.end()
+            self._by_key.clear()
+            _collect_killed()
+
+    def _make_room(self) -> None:
+        while len(self._by_key) >= MOST_PARENTS:
+            oldest = min(self._by_key, key=lambda key: self._by_key[key].last_used)
+            self._by_key.pop(oldest).end()
+
+
+PARENTS = Parents()
+FAULTS: Counter[str] = Counter()
+"""What went wrong with parents and spares, and how often: for `billhook doctor`."""
+
+
+def _key(call: PythonCall, cwd: str) -> InterpreterKey:
+    variables = tuple(
+        sorted(one for one in call.env.items() if one[0].startswith(_AT_START) or one[0] in _NAMED_AT_START)
+    )
+    relative = "/" in call.spelt and not call.spelt.startswith("/")
+    return InterpreterKey(
+        call.program, call.spelt, call.flags, variables, cwd if relative else "", _identity(call.program)
+    )
+
+
+def _identity(path: str) -> Identity:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0, 0, 0
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+# -- processes and messages
+
+
+_HEADER: Final = struct.Struct(">I")
+_killed: list[Tree] = []
+
+
+def _kill(tree: Tree) -> None:
+    """Kill a process that has no children, and collect it soon."""
+    with suppress(ProcessLookupError):
+        os.kill(tree.leader, signal.SIGKILL)
+    _killed.append(tree)
+
+
+def _collect_killed() -> None:
+    for tree in list(_killed):
+        with suppress(ChildProcessError):
+            if not os.waitpid(tree.leader, os.WNOHANG)[0]:
+                continue
+        tree.close()
+        _killed.remove(tree)
+
+
+def _readable(links: Sequence[socket.socket], seconds: float) -> list[int]:
+    """The descriptors of those that have something to read, within so many seconds."""
+    waiting = select.poll()
+    for link in links:
+        waiting.register(link, select.POLLIN)
+    return [fd for fd, _ in waiting.poll(max(0.0, seconds) * 1000)]
+
+
+def _received(link: socket.socket) -> tuple[Any, list[socket.socket]]:
+    """The next message, and the sockets that came with it. Raises OSError if the other end is gone or stops inside."""
+    link.settimeout(PATIENCE)
+    data, fds, _, _ = socket.recv_fds(link, _HEADER.size, 1)
+    sockets = [socket.socket(fileno=fd) for fd in fds]
+    try:
+        body = _exactly(link, _HEADER.unpack(_exactly(link, _HEADER.size, data))[0])
+        return marshal.loads(body), sockets
+    except (OSError, ValueError, EOFError, TypeError) as error:
+        for one in sockets:
+            one.close()
+        raise OSError("no message") from error
+
+
+def _exactly(link: socket.socket, size: int, data: bytes = b"") -> bytes:
+    while len(data) < size:
+        more = link.recv(size - len(data))
+        if not more:
+            raise OSError("the other end is gone")
+        data += more
+    return data
+
+
+def wait_until_ready(argv: Sequence[str], env: Mapping[str, str], cwd: Folder = None, seconds: float = START) -> str:
+    """Start the parent for a command, and wait until it has a spare: "", or why the command would start plain."""
+    folder, end = os.fsdecode(cwd or ""), time.monotonic() + seconds
+    why = "its parent does not start"
+    while time.monotonic() < end:
+        call = recognise(argv, env, folder)
+        if not isinstance(call, str):
+            with PARENTS.lock, suppress(NotWarmError):
+                parent = PARENTS.get(call, folder)
+                if parent is not None and parent.has_spare():
+                    return ""
+            why = PARENTS.problem(call, folder) or why
+            if PARENTS.problem(call, folder):
+                break
+        elif call != PENDING:
+            return call
+        time.sleep(0.005)
+    return why
+
+
+def close() -> None:
+    """End all parents, and collect them. Running calls are not affected."""
+    PARENTS.close()
+    end = time.monotonic() + 1.0
+    while _killed and time.monotonic() < end:
+        time.sleep(0.001)
+        _collect_killed()

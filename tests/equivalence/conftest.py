@@ -1,0 +1,22 @@
+"""Warm interpreters need a process that adopts orphans; other tests in the same process must not find it so."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from billhook.runners import process_tree, warm
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _adopting() -> Iterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
+    process_tree.adopt_orphans()
+    assert process_tree.adopting()
+    yield
+    warm.PARENTS.close()
+    process_tree.settle()
+    process_tree._prctl(process_tree._SET_CHILD_SUBREAPER, 0)
+    process_tree._adopting = False

@@ -100,12 +100,10 @@ hooks:
     deny: Git hooks run in this project. Fix what they find instead of skipping
       them.
 tests:
-  - {bash: git commit --no-verify -m x, expect: deny, by: no-verify}
-  - {bash: git commit -anm x, expect: deny, by: no-verify}
-  - {bash: git -c core.hooksPath=/dev/null commit -m x, expect: deny, by:
-    no-verify}
-  - {bash: "git commit -m 'drop --no-verify and -n'", expect: none, without:
-    no-verify}
+  - {bash: git commit --no-verify -m x, expect: deny, only: no-verify}
+  - {bash: git commit -anm x, expect: deny, only: no-verify}
+  - {bash: git -c core.hooksPath=/dev/null commit -m x, expect: deny, only: no-verify}
+  - {bash: "git commit -m 'drop --no-verify and -n'", expect: none, without: no-verify}
   - {bash: git push -n, expect: none, without: no-verify}
 
 add this to .billhook/hooks.yaml? [y/N] added to .billhook/hooks.yaml and approved

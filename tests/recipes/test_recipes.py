@@ -64,7 +64,7 @@ def test_its_text(recipe: Recipe) -> None:
     assert len(recipe.title) <= 56
     assert all(one.about and "\n" not in one.about for one in recipe.parameters.values())
     assert "jq" not in texts and "python3 -c" not in texts and ".sh" not in texts
-    assert any("by" in case for case in cases)
+    assert any("by" in case or ("only" in case and case["expect"] != "none") for case in cases)
     assert recipe.show
 
 
@@ -115,6 +115,7 @@ def test_a_shell_call_of_every_client(recipe: Recipe, case: dict[str, Any], scra
     verdict = scratch.fire(event, agent)
 
     assert (case.get("by") in ran(verdict)) is ("by" in case)
+    assert "only" not in case or (case["only"] in ran(verdict)) is (case["expect"] != "none")
     effect = obeys(dialect(agent).write_exit(event, verdict.as_answer()).exit)
     if expected == "rewrite":
         assert case["input"]["command"] in [*(effect.rewritten or {}).values(), *effect.reason.split('"')]

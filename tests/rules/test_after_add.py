@@ -36,3 +36,16 @@ def test_after_add(place: RulesPlace, name: str) -> None:
 
     assert code == 0 and cases, lines
     assert {one["status"] for one in cases} <= {"passed", "skipped"}
+
+
+@pytest.mark.parametrize("branch", ["main", "master"])
+def test_after_init_and_every_add(tmp_path: Path, branch: str) -> None:
+    """Each test holds next to the hooks and tests of all the others."""
+    place = RulesPlace(tmp_path)
+    subprocess.run(["git", "init", "-q", "-b", branch], cwd=place.project, check=True)
+    assert place.alone("init").code == 0
+    names = [one.name for one in shipped()]
+    assert place.typing("add", *names, "--yes", answers=[]).code == 0
+    done = place.run("test", PATH=PATH)
+
+    assert done.code in (0, 2) and "failed" not in done.out, done  # 2: the hooks of `init` are not approved

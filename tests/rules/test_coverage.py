@@ -83,43 +83,96 @@ def test_every_mutant_is_noticed_by_complete_tests(place: RulesPlace) -> None:
 RULES = """
 hooks:
   push-gate: {events: PreToolUse, match: Bash, if: Bash(git push *), branch: [main], ask: "Push?"}
-  no-env: {events: PreToolUse, paths: {write: [".env*"]}, deny: not here}
+  no-env: {events: PreToolUse, paths: {write: [".env*", "!.env.example"]}, deny: not here}
   deploys: {events: UserPromptSubmit, when: {prompt: "(?i)deploy"}, deny: not now}
-  lists: {events: PreToolUse, if: Read(docs/**), allow: fine}
-  log: {events: PostToolUse, match: Bash, inject: noted}
-  pnpm: {events: PreToolUse, if: Bash(npm *), when: {file_exists: pnpm-lock.yaml}, deny: use pnpm}
+  lists: {events: PreToolUse, if: Read(docs/**), allow: true}
+  log: {events: [PostToolUse, PostToolUseFailure], match: Bash, inject: noted}
+  pnpm: {events: PreToolUse, if: [Bash(npm *), Bash(yarn *)], when: {file_exists: pnpm-lock.yaml}, deny: use pnpm}
   careful: {events: PreToolUse, effect: force-push, deny: never}
+  leak: {events: PreToolUse, effect: upload, after_effect: read-secret, deny: not after a secret}
+  begin: {events: SessionStart, match: startup, inject: hi}
+  planned: {events: PreToolUse, match: Write, when: {all: [{agent: claude}, {not: {permission_mode: plan}}]}, deny: no}
+  tools: {events: PreToolUse, when: {runs: [make all, tox], not: {file_exists: x.lock}}, ask: sure?}
+  rarely: {events: PreToolUse, if: Bash(aa *), once: session, deny: once}
+  slowly: {events: PreToolUse, if: Bash(bb *), cooldown: 5m, deny: later}
+  swap: {events: PreToolUse, match: Bash, rewrite: {command: {pip: uv pip, poetry: uv}}}
+  hide: {events: PostToolUse, match: Read, mask: [alpha, beta]}
+  try: {events: PreToolUse, if: Bash(cc *), shadow: true, deny: no cc}
+guard: {discard: deny, "push:remote": ask, "delete:home": deny}
+permissions:
+  deny: [Bash(rm *), Read(secret/**)]
+  allow: [Bash(git status *)]
+builtins:
+  rate-limit: {options: {limits: [{rule: Bash(curl *), at_most: 2, per: session}, {at_most: 40, per: session}]}}
 """
+SURVIVING = {
+    "push-gate": ["removed", "without `if`", "without `branch`", "ask becomes allow"],
+    "no-env": [
+        *("removed", "without `paths`", "without `paths.write: .env*`", "without `paths.write: !.env.example`"),
+        "deny becomes allow",
+    ],
+    "deploys": ["removed", "without `when`", "deny becomes allow"],
+    "lists": ["removed", "without `if`", "allow becomes deny"],
+    "log": ["removed", "without `events: PostToolUse`", "without `events: PostToolUseFailure`", "without `match`"],
+    "pnpm": [
+        *("removed", "without `if`", "without `if: Bash(npm *)`", "without `if: Bash(yarn *)`", "without `when`"),
+        "deny becomes allow",
+    ],
+    "careful": ["removed", "without `effect`", "deny becomes allow"],
+    "leak": ["removed", "without `effect`", "without `after_effect`", "deny becomes allow"],
+    "begin": ["removed", "without `match`"],
+    "planned": [
+        *("removed", "without `match`", "without `when`", 'without `when.all: {"agent":"claude"}`'),
+        *('without `when.all: {"not":{"permission_mode":"plan"}}`', "deny becomes allow"),
+    ],
+    "tools": [
+        *("removed", "without `when`", "without `when.runs`", "without `when.runs: make all`"),
+        *("without `when.runs: tox`", "without `when.not`", "ask becomes allow"),
+    ],
+    "rarely": ["removed", "without `if`", "without `once`", "deny becomes allow"],
+    "slowly": ["removed", "without `if`", "without `cooldown`", "deny becomes allow"],
+    "swap": ["removed", "without `match`", "without `rewrite.command.pip`", "without `rewrite.command.poetry`"],
+    "hide": ["removed", "without `match`", "without `mask: alpha`", "without `mask: beta`"],
+    "try": ["removed", "without `if`"],
+    "guard": ["without `discard`", "without `push:remote`", "without `delete:home`"],
+    "permissions": [
+        *("without `deny: Bash(rm *)`", "without `deny: Read(secret/**)`", "without `allow: Bash(git status *)`"),
+    ],
+    "rate-limit": [
+        'without `limits: {"rule":"Bash(curl *)","at_most":2,"per":"session"}`',
+        "without `limits.rule`",
+        'without `limits: {"at_most":40,"per":"session"}`',
+    ],
+}
+"""Every change of these rules. `match: Bash` of push-gate is not one: its `if` implies it."""
 
 
 def test_each_hole_is_found_with_a_test_that_closes_it(place: RulesPlace) -> None:
-    """With only one test that exercises nothing, every change survives. The proposed tests, pasted into the file, pass,
-    and then notice every change for which one was proposed."""
-    place.rules("  - {bash: 'true', expect: none}", RULES)
+    """With only one test that exercises nothing, every change survives, each with a test. These, pasted into the file,
+    pass, and then notice every change."""
+    place.rules("  - {event: {hook_event_name: Stop}, expect: none}", RULES)
     code, found = mutants(place)
-    changes = {(one["hook"], one["change"]) for one in found}
+    changes: dict[str, list[str]] = {}
+    for one in found:
+        changes.setdefault(one["hook"], []).append(one["change"])
 
     assert code == 1
-    assert changes >= {
-        ("push-gate", "removed"),
-        ("push-gate", "ask becomes no answer"),
-        ("push-gate", "without `branch`"),
-        ("no-env", "removed"),
-        ("no-env", "deny becomes allow"),
-        ("deploys", "without `when`"),
-        ("lists", "allow becomes deny"),
-        ("pnpm", "without `when`"),
-        ("careful", "removed"),
-    }
-    without = {(one["hook"], one["change"]) for one in found if not one["test"]}
-    assert without == {("push-gate", "without `match`")}, found  # `if` implies it: no test can tell
-    proposed = list(dict.fromkeys(one["test"] for one in found if one["test"]))
-    assert all(isinstance(yaml.safe_load(text), dict) for text in proposed)
+    assert changes == SURVIVING
+    assert [one for one in found if not one["test"]] == []
+    proposed = list(dict.fromkeys(one["test"] for one in found))
+    assert all(isinstance(yaml.safe_load(text), dict) and "\n" not in text for text in proposed)
 
     place.rules("".join(f"  - {text}\n" for text in proposed), RULES)
     assert set(place.statuses()) == {"passed"}
-    code, left = mutants(place)
-    assert (code, {(one["hook"], one["change"]) for one in left}) == (0, without)
+    assert mutants(place) == (0, [])
+
+
+def test_a_change_without_a_test_is_not_noticed(place: RulesPlace) -> None:
+    """A cell that the guard has anyway: no test tells, and the exit code is 1 all the same."""
+    place.rules("  - {bash: ls, expect: none}", "guard: {device: deny}")
+    done = place.run("test", "--mutate")
+
+    assert done.code == 1 and "0 of 1 change noticed" in done.out and "no test was found" in done.out, done
 
 
 def test_a_command_that_is_removed_is_noticed(place: RulesPlace) -> None:

@@ -16,7 +16,7 @@ from rules.place import RulesPlace
 TESTS = """
   - {bash: git push, expect: ask}
   - {bash: git push, expect: deny, name: "100%: a, b"}
-  - {bash: ls, needs: no-such-program}
+  - {bash: ls, expect: none, needs: no-such-program}
 """
 
 
@@ -112,11 +112,26 @@ def test_without_tests(place: RulesPlace) -> None:
     assert place.run("test", "missing.yaml").code == 2
 
 
-def test_a_broken_event_is_a_failure_with_its_reason(place: RulesPlace) -> None:
-    place.rules("  - {event: {hook_event_name: PreToolUse, tool_name: 3}}\n  - {bash: ls, expect: none}")
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("{event: {hook_event_name: PreToolUse, tool_name: 3}, expect: none}", "got `int` at `$.tool_name`"),
+        ("{event: {hook_event_name: PreToolUse}, expect: none}", "missing"),
+        ("{event: {hook_event_name: PreTolUse}, expect: none}", "did you mean `PreToolUse`?"),
+        ("{bash: ls, expect: none, after: [{bsh: ls}]}", "did you mean `bash`?"),
+        ("{bash: ls, effects: [pushh:remote]}", "unknown effect `pushh:remote`"),
+        ("{bash: ls}", "a test without an expectation can't fail"),
+        ("{bash: ls, effects: []}", "a test without an expectation can't fail"),
+        ("{bash: ls, without: push-gat}", "no hook is called `push-gat`\n  did you mean `push-gate`?"),
+        ("{bash: ls, expect: none, only: [guard, nothing]}", "no hook is called `nothing`"),
+        ("{bash: ls, permission: denied}", "did you mean `deny`?"),
+    ],
+)
+def test_a_test_that_means_nothing_is_an_error(place: RulesPlace, case: str, message: str) -> None:
+    place.rules(f"  - {case}\n  - {{bash: ls, expect: none}}")
     done = place.run("test")
 
-    assert done.code == 1 and "got `int` at `$.tool_name`" in done.out and "1 passed, 1 failed" in done.out
+    assert done.code == 2 and message in done.out and "1 problem in the tests; nothing ran" in done.out, done
 
 
 def test_many_cases_are_spread_over_workers_and_reported_in_order(place: RulesPlace) -> None:

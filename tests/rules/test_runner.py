@@ -53,7 +53,7 @@ def test_every_kind_of_call_and_expectation(place: RulesPlace) -> None:
   - {event: {hook_event_name: SessionStart, source: startup}, context: "^Be kind", by: hello}
   - {event: {hook_event_name: Stop}, expect: keep_going}
   - event: {hook_event_name: PostToolUse, tool_name: Bash, tool_input: {command: ls}, tool_response: a b}
-    output: '^"a \\*\\*\\*"$'
+    output: '^a \\*\\*\\*$'
 """,
         """
 hooks:

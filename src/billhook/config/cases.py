@@ -6,7 +6,7 @@ This module reads cases and compares them with verdicts; it runs nothing.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,22 +15,26 @@ from billhook.agents import AGENTS
 from billhook.config import sources
 from billhook.config.nodes import FieldNodes, Node, read_text
 from billhook.core import strictjson
-from billhook.core.events import EVENTS
+from billhook.core.errors import BillhookError
+from billhook.core.events import EVENTS, parse
 from billhook.core.text import Finding, suggestion
+from billhook.effects.effect import KINDS, SCOPES
 
 CALLS: Final = ("bash", "write", "read", "prompt", "event")
 EXPECTED: Final = ("allow", "deny", "ask", "none", "stop", "rewrite", "keep_going")
 _PERMISSIONS: Final = ("allow", "ask", "deny", "none")
 _EXPRESSIONS: Final = ("reason", "context", "message", "output")
-_KINDS: Final = {
+_EXPECTATIONS: Final = (*_EXPRESSIONS, "expect", "by", "without", "input", "effects", "permission")
+_KINDS: Final[dict[str, Any]] = {
     **dict.fromkeys(
         ("bash", "write", "read", "prompt", "name", "expect", "by", "without", "agent", "needs", "permission"), str
     ),
     **dict.fromkeys(_EXPRESSIONS, str),
     **dict.fromkeys(("event", "input", "files"), dict),
     **dict.fromkeys(("after", "effects"), list),
+    "only": (str, list),
 }
-_WORDS: Final = {str: "a string", dict: "a mapping", list: "a list"}
+_WORDS: Final[dict[Any, str]] = {str: "a string", dict: "a mapping", list: "a list", (str, list): "a name or a list"}
 SUFFIXES: Final = (".hooktest.yaml", ".hooktest.yml")  # files that contain only test cases
 _EXAMPLE: Final = 'for example `- {bash: "git push", expect: ask, by: push-gate}`'
 
@@ -66,6 +70,17 @@ def read_cases(node: Node | None, file: str) -> tuple[list[Case], list[Finding]]
         if not wrong:
             cases.append(Case(one.plain(), file, one.line))
     return cases, findings
+
+
+def unknown_hooks(cases: Iterable[Case], known: Collection[str]) -> Iterator[Finding]:
+    """Hooks that cases name and that don't exist: such a case may pass for ever."""
+    for case in cases:
+        only = case.data.get("only", [])
+        named = [*([only] if isinstance(only, str) else only), *(case.data.get(key) for key in ("by", "without"))]
+        for name in named:
+            if name is not None and name not in known:
+                hint = suggestion(str(name), known, "`billhook list` shows the hooks")
+                yield Finding("BH206", f"no hook is called `{name}`", case.file, case.line, 1, hint)
 
 
 def cases_in(path: str) -> tuple[list[Case], list[Finding]]:
@@ -118,6 +133,8 @@ def _wrong(node: Node) -> Iterator[tuple[str, str, Node, str]]:
     if len(given) != 1:
         what = "a test needs a call" if not given else f"a test describes one call, not {len(given)}"
         yield "BH204", what, node, f"one of {', '.join(f'`{name}`' for name in CALLS)}"
+    if not any(node.plain().get(name) for name in _EXPECTATIONS):
+        yield "BH204", "a test without an expectation can't fail", node, _EXAMPLE
 
 
 def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
@@ -125,9 +142,8 @@ def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
     known = {"expect": EXPECTED, "agent": tuple(AGENTS), "permission": _PERMISSIONS}.get(name)
     if known and value not in known:
         yield "BH206", f"unknown value `{value}` of `{name}`", node, suggestion(value, known)
-    if name == "event" and value.get("hook_event_name") not in EVENTS:
-        hint = "for example `event: {hook_event_name: Stop}`"
-        yield "BH201", "`event` needs the `hook_event_name` of an event", node, hint
+    if name == "event":
+        yield from _wrong_event(value, node)
     if name in _EXPRESSIONS:
         try:
             re.compile(value)
@@ -141,7 +157,27 @@ def _wrong_value(name: str, node: Node) -> Iterator[tuple[str, str, Node, str]]:
     if name == "after":
         bad = [one for one in value if not isinstance(one, dict) or len([key for key in CALLS if key in one]) != 1]
         if bad:
-            yield "BH203", "`after` must be a list of calls", node, 'for example `after: [{bash: "cat .env"}]`'
+            example = 'for example `after: [{bash: "cat .env"}]`'
+            unknown = [key for key in bad[0] if key not in CALLS] if isinstance(bad[0], dict) else []
+            hint = suggestion(str(unknown[0]), CALLS, example) if unknown else example
+            yield "BH203", f"`after` must be a list of calls, not {strictjson.dumps(bad[0])}", node, hint
+    for effect in value if name == "effects" else ():
+        kind, _, scope = str(effect).partition(":")
+        if kind not in KINDS or (scope and scope not in SCOPES):
+            hint = suggestion(scope if kind in KINDS else kind, SCOPES if kind in KINDS else KINDS)
+            yield "BH206", f"unknown effect `{effect}`", node, hint
+
+
+def _wrong_event(value: dict[str, Any], node: Node) -> Iterator[tuple[str, str, Node, str]]:
+    name = value.get("hook_event_name")
+    if name not in EVENTS:
+        hint = suggestion(str(name), EVENTS, "for example `event: {hook_event_name: Stop}`")
+        yield "BH201", "`event` needs the `hook_event_name` of an event", node, hint
+        return
+    try:
+        parse(value)
+    except BillhookError as error:
+        yield "BH203", f"`event` can't be read: {error}", node, "docs/events.md has the fields of each event"
 
 
 def _is_inside(path: str) -> bool:

@@ -372,7 +372,7 @@ def _is_about(first: "yaml.Node", last: "yaml.Node", key: str, names: set[str]) 
     if first is not last:
         return key in _KEYS and first.value in names
     fields = {one.value: value.value for one, value in last.value} if isinstance(last, yaml.MappingNode) else {}
-    wanted = ("by", "without") if key == "tests" else ("name",)
+    wanted = ("by", "without", "only") if key == "tests" else ("name",)
     return any(fields.get(one) in names for one in wanted)
 
 

@@ -61,7 +61,7 @@ def differences(
     elif "by" in case and case.get("expect", "none") != "none":
         decided = deciders(verdict) if by is None else by
         if not any(case["by"] in forms(name) for name in decided):
-            yield f"expected {case['expect']} by hook `{case['by']}`, got it by {', '.join(decided) or 'no hook'}"
+            yield f"expected {case['expect']} by hook `{case['by']}`, decided by {', '.join(decided) or 'no hook'}"
     if "without" in case and case["without"] in ran(verdict):
         yield f"expected hook `{case['without']}` not to run, but it did"
     given = verdict.tool_input or {}

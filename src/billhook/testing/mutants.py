@@ -32,7 +32,7 @@ from billhook.core.errors import BillhookError, RuleError
 from billhook.core.events import EVENTS
 from billhook.core.text import counted
 from billhook.effects.rules import FIELDS, Rule
-from billhook.testing.expectations import outcome_of, output_text, ran
+from billhook.testing.expectations import deciders, forms, outcome_of, output_text, ran
 from billhook.testing.runner import CaseRunner, Progress, Suite, as_told, in_workers, permission_of
 
 Path = tuple[str | int, ...]
@@ -178,8 +178,9 @@ def _about(path: Path, data: Any, hooks: Mapping[Path, Entry]) -> tuple[Declared
             return _described("permissions", rules=(value,)), 1
         case ("builtins", "rate-limit", "options", "limits", int(), *rest) if rest in ([], ["rule"]):
             limit = _at(data, path[:5])
-            rules = (limit["rule"],) if "rule" in limit else ()
-            return _described("rate-limit", rules=rules), limit.get("at_most", 1)
+            if isinstance(limit, dict):
+                rules = (str(limit["rule"]),) if "rule" in limit else ()
+                return _described("rate-limit", rules=rules), limit.get("at_most", 1)
     return None, 1
 
 
@@ -189,10 +190,8 @@ def _described(name: str, **conditions: Any) -> Declared:
 
 def _is_implied(path: Path, rule: Declared) -> bool:
     """Whether it is a `match` for tools that `if` names anyway: without it nothing changes."""
-    named = [text.partition("(")[0] for text in rule.conditions.rules]
-    return (
-        bool(named) and field_of(str(path[-1])) == "match" and set(named) <= set(re.findall(r"\w+", rule.match or ""))
-    )
+    named = {text.partition("(")[0] for text in rule.conditions.rules}
+    return field_of(str(path[-1])) == "match" and set() < named <= set(re.findall(r"\w+", rule.match or ""))
 
 
 def _changed(path: Path, data: Any, whole: bool) -> Iterator[tuple[str, Any]]:
@@ -213,12 +212,10 @@ def _changed(path: Path, data: Any, whole: bool) -> Iterator[tuple[str, Any]]:
 
 def _without(path: Path, value: Any) -> str:
     """ "without `if`", or for one item of a list "without `if: Bash(git push *)`"."""
-    item = (
-        f": {one_line(value if isinstance(value, str) else strictjson.dumps(value), 60)}"
-        if isinstance(path[-1], int)
-        else ""
-    )
-    return f"without `{'.'.join(key for key in path if isinstance(key, str))}{item}`"
+    keys = ".".join(key for key in path if isinstance(key, str))
+    if not isinstance(path[-1], int):
+        return f"without `{keys}`"
+    return f"without `{keys}: {one_line(value if isinstance(value, str) else strictjson.dumps(value), 60)}`"
 
 
 def _at(data: Any, path: Path) -> Any:
@@ -287,7 +284,7 @@ def _telling(runner: CaseRunner, call: dict[str, Any], hook: str, changed: Confi
     expected = {"expect": now["expect"]}
     expressed = {
         "expect": expected,
-        "ran": {**expected, "by" if now["ran"] else "without": hook},
+        "by": {**expected, "by" if now["by"][0] else "without": hook},
         "input": {**expected, "input": now["input"]},
         "output": {"output": f"^{re.escape(now['output'])}$"},
         "permission": {"permission": now["permission"]},
@@ -301,7 +298,7 @@ def _facts(runner: CaseRunner, call: dict[str, Any], hook: str, config: Config) 
         told, _ = as_told(verdict, call.get("agent", ""))
         return {
             "expect": outcome_of(told),
-            "ran": hook in ran(verdict),
+            "by": [hook in ran(verdict), any(hook in forms(name) for name in deciders(verdict))],
             "input": told.tool_input,
             "output": output_text(told),
             "permission": permission_of(event, config),
@@ -368,7 +365,7 @@ def _earlier(rule: Declared, call: dict[str, Any], times: int) -> Iterator[dict[
     wanted = rule.conditions
     for effect in wanted.after_effects:
         yield {"after": [{"bash": _command_with(effect)}]}
-    if (wanted.once or wanted.cooldown or not rule.file) and times <= _MOST_REPEATED:
+    if wanted.once or wanted.cooldown or (not rule.file and times <= _MOST_REPEATED):
         yield {"after": [call] * times}
 
 
@@ -387,6 +384,7 @@ def _calls(rule: Declared) -> Iterator[dict[str, Any]]:
         yield from ({kind: path} for kind in ("write", "read") for path in _examples(glob.removeprefix("!")))
     for effect in wanted.effects:
         yield {"bash": _command_with(effect)}
+        yield {"bash": re.sub(" -rf| -R", "", _command_with(effect))}  # of less weight
     for test, text in _tests(wanted.when):
         words = _words(text)
         yield from {

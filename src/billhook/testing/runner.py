@@ -205,6 +205,19 @@ def with_entries(config: Config, change: Callable[[Entry], Entry]) -> Config:
     return replace(config, entries=tuple(new for _, new in changed), hooks=hooks, plan=Plan(hooks))
 
 
+def _narrowed(config: Config, only: str | list[str] | None) -> Config:
+    """Only these hooks, and built-ins that decide nothing: what other rules decide makes no difference then."""
+    if only is None:
+        return config
+    names = {only} if isinstance(only, str) else set(only)
+    observe = {"metrics", "turn-tracker", "session-naming", "event-logger"}
+    hooks = tuple(one for one in config.hooks if forms(one.name) & names or one.name in observe)
+    kept = {one.name for one in hooks}
+    hooks = tuple(replace(one, after=tuple(name for name in one.after if name in kept)) for one in hooks)
+    entries = tuple(one if forms(one.shown) & names else replace(one, hook=None) for one in config.entries)
+    return replace(config, hooks=hooks, entries=entries, plan=Plan(hooks))
+
+
 def _as_tested(config: Config, suite: Suite, scratch: Scratch) -> Config:
     """Without a log, without hooks that need an approval they don't have, and without URLs."""
     approved = {
@@ -250,7 +263,7 @@ class CaseRunner:
         self, case: Case, config: Config | None = None, *, exercised: bool = False, why: bool = True
     ) -> CaseResult:
         """The result of a case under these rules, or under a changed configuration. `why`: explain a failure."""
-        config = config or self.config
+        config = _narrowed(config or self.config, case.data.get("only"))
         needs = case.data.get("needs")
         if needs and shutil.which(needs) is None:
             return CaseResult(case=case, status="skipped", notes=(f"`{needs}` is not installed",))
@@ -262,7 +275,7 @@ class CaseRunner:
                 wanted = case.data.get("permission")
                 wrong = _wrong_permission(wanted, permission_of(event, config)) if wanted else []
         except BillhookError as error:
-            return CaseResult(case=case, status="failed", problems=(self.scratch.shown(str(error)),))
+            return CaseResult(case=case, status="failed", problems=(self.scratch.shown(str(error).partition("\n")[0]),))
         told, lost = as_told(verdict, case.data.get("agent", ""))
         problems = [*differences(case.data, told, effects, deciders(verdict)), *wrong]
         waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]

@@ -175,8 +175,10 @@ class Scratch:
         for name, text in files.items():
             path, real = self.project / name, os.path.join(self.original.project, name)
             inside = os.path.realpath(path.parent).startswith(os.path.realpath(self.project))
-            if not inside or real in self.original.covered or os.path.normpath(name).startswith(_CODE_OF_GIT):
+            of_git = os.path.normpath(name).startswith(_CODE_OF_GIT)
+            if not inside or real in self.original.covered or of_git:
                 why = "that an approved hook runs" if real in self.original.covered else "outside of the project"
+                why = "from which git runs programs" if of_git else why
                 raise UsageError(f"a test can't write `{name}`, a file {why}", hint="use another name")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)

@@ -36,7 +36,7 @@ def note(ctx):
         file.write(ctx.options["name"] + " ")
 
 def quiet(event, ctx): note(ctx)
-def says(event, ctx): note(ctx); return notify("hi") if ctx.options["name"] > "h2" else inject("context")
+def answers(event, ctx): note(ctx); return notify("hi") if ctx.options["name"] > "h2" else inject("context")
 def large(event, ctx): note(ctx); return notify("x" * 300_000)
 def allows(event, ctx): note(ctx); return allow("fine")
 def asks(event, ctx): note(ctx); return ask("sure?")
@@ -183,7 +183,7 @@ def both_ways(folder: Folder, members: Sequence[Member | str]) -> tuple[Any, ...
 
 
 LISTS: dict[str, list[Member | str]] = {
-    "answers of every kind": ["says", "large", "allows", "stores", "stores", "prints", "views"],
+    "answers of every kind": ["answers", "large", "allows", "stores", "stores", "prints", "views"],
     "state and environment": ["stores", "stores", "forgets", "stores_objects", "views", "forgets", "views"],
     "what is changed in place": ["stores", "views", "changes_what_it_got", "views", "moves", "views"],
     "a deny": ["quiet", "denies", "quiet", Member("views", always=True), Member("quiet", always=True)],
@@ -203,8 +203,8 @@ LISTS: dict[str, list[Member | str]] = {
         "stores",
         Member("quiet", no_result),
         "stores",
-        Member("says", odd),
-        Member("says", odd),
+        Member("answers", odd),
+        Member("answers", odd),
         "stores",
         "views",
     ],
@@ -239,7 +239,7 @@ def test_any_list_is_the_same_as_alone(folder: Folder, members: list[Member]) ->
 # How many requests
 
 
-@pytest.mark.parametrize(("does", "expected"), [("quiet", 1), ("says", 1), ("stores", 1), ("asks", 10), ("raises", 10)])
+@pytest.mark.parametrize(("does", "expected"), [("quiet", 1), ("answers", 1), ("stores", 1), ("asks", 10), ("raises", 10)])
 def test_one_request(folder: Folder, requests: list[bytes], does: str, expected: int) -> None:
     """Ten hooks take one request; a hook whose answer may change what follows is the last of its request."""
     engine = folder.engine(*[does] * 10)

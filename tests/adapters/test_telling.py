@@ -24,7 +24,7 @@ GUARD = "hooks:\n  guard:\n    events: PreToolUse\n    run: exit 2\n"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param(GUARD, "1 hook is not approved and did not run: guard", id="not approved"),
+        pytest.param(GUARD, "1 hook in .billhook/hooks.yaml is not approved and did not run: guard", id="not approved"),
         pytest.param("hooks: [", "1 problem in the configuration", id="broken"),
     ],
 )

@@ -360,7 +360,8 @@ def test_what_waits_for_approval_is_named_once(place: Place) -> None:
     place.file(".billhook/hooks.yaml", "hooks:\n  theirs:\n    events: Stop\n    run: 'true'\n")
     ended = agent(place, LISTS)
     assert ended.err.count("note: ") == 2
-    assert "note: 1 hook is not approved and did not run: theirs (`billhook trust` shows it)\n" in ended.err
+    hook = "note: 1 hook in .billhook/hooks.yaml is not approved and did not run: theirs."
+    assert f"{hook} Review it: billhook trust\n" in ended.err
     waits = "note: 2 allow rules are not approved and do not apply: permissions.allow of .claude/settings.json"
     assert f"{waits} (`billhook trust` shows them)\n" in ended.err
     assert ", 0 hooks, " in ended.err and "needs permission" in ended.err

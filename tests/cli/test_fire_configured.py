@@ -44,7 +44,7 @@ PreToolUse Bash
 
 verdict   none (no objection)
 -- stderr
-note: 2 hooks are not approved and did not run: log, stop-it (`billhook trust` shows them)
+note: 2 hooks in hooks.yaml are not approved and did not run: log, stop-it. Review them: billhook trust
 -- exit 0
 """)
     assert not (place.project / "ran-log").exists()
@@ -75,7 +75,7 @@ def test_trust_all(place: Place) -> None:
     ended = fire(place, "--trust", "all")
     assert (ended.code, ended.err) == (1, "")
     assert (place.project / "ran-log").exists()
-    assert "2 hooks are not approved" in fire(place).err
+    assert "2 hooks in hooks.yaml are not approved" in fire(place).err
 
 
 def test_trust_none(place: Place) -> None:
@@ -118,8 +118,8 @@ def test_problems_are_noted_once(place: Place) -> None:
     )
     ended = place.run("fire", "Stop")
     assert ended.err == (
-        "note: 3 problems in the configuration: the first: ~/.config/billhook/hooks.yaml:4:5: unknown key `rum` "
-        "(`billhook check` shows all)\n"
+        "note: 3 problems, the first in the configuration: ~/.config/billhook/hooks.yaml:4: unknown key `rum`. "
+        "Details: billhook check\n"
     )
     assert "c  " in ended.out
 

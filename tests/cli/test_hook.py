@@ -179,7 +179,8 @@ def test_pending_hooks_are_named(place: Place) -> None:
         },
     )
     assert ended.err == (
-        "billhook: note: 2 hooks are not approved and did not run: never, other (`billhook trust` shows them)\n"
+        "billhook: note: 2 hooks in hooks.yaml are not approved and did not run: never, other."
+        " Review them: billhook trust\n"
     )
 
 
@@ -376,7 +377,7 @@ def test_one_bad_entry_does_not_disable_its_neighbours(place: Place) -> None:
     ended = place.run("hook", stdin=PRE)
     assert said(ended) == DENIED
     assert ended.err.count("\n") == 1
-    assert "hooks.yaml:4:5: unknown key `rum`" in ended.err
+    assert "hooks.yaml:4: unknown key `rum`" in ended.err
 
 
 def test_a_changed_gate_denies(place: Place) -> None:

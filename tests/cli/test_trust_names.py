@@ -41,7 +41,7 @@ def test_the_names(echos: Place) -> None:
     for name in ("project/echo", "'project/echo#2'", "'project/echo#3'"):
         assert f"`billhook trust {name}` shows it" in " ".join(shown.split())
     note = echos.run("hook", stdin=b'{"hook_event_name": "Stop"}').err
-    assert "did not run: project/echo, project/echo#2, project/echo#3 (" in note
+    assert "did not run: project/echo, project/echo#2, project/echo#3. " in note
     assert "3 hooks wait: project/echo, project/echo#2, project/echo#3\n" in echos.run("trust").out
 
 

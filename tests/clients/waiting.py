@@ -26,6 +26,7 @@ HOOKS: Final = 10
 ROUND: Final = 20
 """Tool calls of one run of the agent. The first is not counted, nor is the last, which proves that hooks run."""
 NONE: Final = "no hook at all"
+PLAIN: Final = "ten plain Claude Code hooks"
 _SHELL: Final = "grep -q forbidden && { echo 'forbidden by {name}' >&2; exit 2; }; exit 0"
 _PYTHON: Final = """\
 import json, sys
@@ -78,7 +79,7 @@ def _functions(kind: str, place: Place) -> dict[str, str]:
 
 _ALONE: Final = {"BILLHOOK_NO_DAEMON": "1"}
 _WAYS: Final = (
-    Way("ten plain Claude Code hooks", _plain),
+    Way(PLAIN, _plain),
     Way("the same ten in billhook, with its daemon", _plain, installed=True),
     Way("the same ten in billhook, without a daemon", _plain, installed=True, environ=_ALONE),
 )
@@ -147,9 +148,11 @@ def _round(way: Way, kind: str, binary: Path) -> list[float]:
 
 
 def _table(times: Mapping[tuple[str, str], Sequence[float]]) -> list[str]:
-    lines = ["| hooks | how they run | p50 | p99 |", "| --- | --- | --- | --- |"]
+    lines = ["| hooks | how they run | p50 | p99 | p50 against plain |", "| --- | --- | --- | --- | --- |"]
     for (kind, title), spans in times.items():
-        lines.append(f"| {kind} | {title} | {statistics.median(spans):.0f} ms | {_p99(spans):.0f} ms |")
+        plain = times.get((kind, PLAIN))
+        ratio = f"{statistics.median(spans) / statistics.median(plain):.2f}" if plain else ""
+        lines.append(f"| {kind} | {title} | {statistics.median(spans):.0f} ms | {_p99(spans):.0f} ms | {ratio} |")
     return lines
 
 

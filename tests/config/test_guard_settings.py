@@ -4,7 +4,7 @@ import pytest
 
 from billhook import Decision, Verdict
 from billhook.agents import DIALECTS
-from billhook.config.guard_report import GuardReport, guard_report
+from billhook.config.history import GuardReport, guard_report
 from billhook.config.recorder import encoded
 from billhook.core.events import parse
 from config.project import Project, codes

@@ -112,6 +112,7 @@ EXPECTED: dict[str, tuple[list[dict[str, Any]], list[list[str]]]] = {
     "a priority": ([ONE, {**TWO, "priority": 100}, THREE], [["one"], ["two"], ["three"]]),
     "after": ([ONE, TWO, {**THREE, "after": ["one"]}], [["one", "two"], ["three"]]),
     "a word that shows a rewrite": ([ONE, TWO, handler("./three --updatedInput")], [["one", "two"], ["three"]]),
+    "a command that reads results": ([ONE, TWO, handler("./three $BILLHOOK_RESULTS")], [["one", "two"], ["three"]]),
     "a script that rewrites": (
         [ONE, handler('"$CLAUDE_PROJECT_DIR"/rewrite.py'), TWO, THREE],
         [["one"], ["rewrite"], ["two", "three"]],
@@ -124,7 +125,8 @@ EXPECTED: dict[str, tuple[list[dict[str, Any]], list[list[str]]]] = {
 
 @pytest.mark.parametrize(("handlers", "expected"), EXPECTED.values(), ids=EXPECTED)
 def test_waves(project: Project, handlers: list[dict[str, Any]], expected: list[list[str]]) -> None:
-    """Hooks with an order of their own, and those that show that they rewrite, run alone at their place."""
+    """Hooks with an order of their own, and those that show that they rewrite or read results, run alone at their
+    place."""
     project.write("rewrite.py", 'print(json.dumps({"hookSpecificOutput": {"updatedInput": {}}}))\n')
     project.write(SETTINGS, settings(*handlers))
     project.approve()
@@ -212,7 +214,7 @@ def test_the_guard_judges_the_final_input(project: Project) -> None:
 
 def test_results_of_the_same_wave(project: Project) -> None:
     """A hook sees the results of earlier waves only."""
-    say = 'cat "$BILLHOOK_RESULTS" > '
+    say = 'name=RESULTS; eval "cat \\$BILLHOOK_$name" > '  # the whole name would show that it reads results
     late, early = ending_first(
         project, first=[f"{say}early.json", context("b")], last=[f"{say}late.json", context("a")]
     )

@@ -54,7 +54,8 @@ def engine_for(
     if isinstance(hooks, Engine):
         return hooks
     if hooks is None:
-        from billhook.config.loader import load_config, notes
+        from billhook.config.loader import load_config
+        from billhook.config.notices import notes
 
         config = load_config(cwd or None)
         say(notes(config), tell)

@@ -1,4 +1,5 @@
-"""Facts about a session: when it began, how many prompts it had, and which files changed since.
+"""Facts about a session: when it began, how many prompts it had, which files changed since, and which effects its calls
+had, for `after_effect`.
 
 Changed files are those that git lists as changed and that are newer than the session, and those committed in it.
 """
@@ -7,18 +8,20 @@ import itertools
 import os
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
 from billhook.core.answers import Verdict
 from billhook.core.errors import UnrecordedError
 from billhook.effects import gitstate
+from billhook.effects.conditions import cell_of
 from billhook.effects.gitindex import UnreadableError
 from billhook.store.files import StoreError, sha256
 from billhook.store.state import FileState, Value
 
 _KIND: Final = "runs"
+_EFFECTS: Final = "effects"
 _BEGAN, _PROMPTS, _SENT_BACK = "began", "prompts", "sent back"
 _SECONDS: Final = 2.0  # time limit for git at the end of a turn
 _MOST: Final = 20_000  # files that are checked in a folder without git
@@ -28,6 +31,7 @@ _COMMITTED: Final = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--
 class SessionNotes(msgspec.Struct, frozen=True):
     """The observer: notes when a session was first seen and at which commit, and counts its prompts."""
 
+    EVENTS: ClassVar = ("UserPromptSubmit", "Stop", "SubagentStop")
     state: FileState
     folder: str
     hook: str  # the hook with `changed_files` or `keep_going` that a failure counts for
@@ -123,3 +127,44 @@ def _newer(folder: str, since: float) -> Iterator[str]:
                 yield os.path.relpath(path, folder)
         if seen > _MOST:
             return
+
+
+# -- effects
+
+
+def seen_in(state: FileState, session_id: str) -> frozenset[str]:
+    """The effects seen in a session, as `kind:scope`. Raises StoreError."""
+    return state.value(_EFFECTS, session_id, _cells)
+
+
+def _cells(record: Value | None, session_id: str) -> frozenset[str]:
+    return frozenset(record or ())
+
+
+class SeenEffects(msgspec.Struct, frozen=True):
+    """The observer: adds the effects of a call to the record of its session, unless the call was denied.
+
+    A record has at most one entry for each kind and scope, so it can't grow without bounds.
+    """
+
+    EVENTS: ClassVar = ("PreToolUse",)
+    state: FileState
+    hook: str  # the hook with `after_effect` that a failure counts for
+    gate: bool
+
+    def __call__(self, verdict: Verdict) -> None:
+        from billhook.effects.analysis import effects_of
+
+        event = verdict.about
+        if verdict.event != "PreToolUse" or verdict.denied or not event.session_id:
+            return
+        if verdict.tool_input is not None:
+            event = event.replace(tool_input=verdict.tool_input)
+        found = {cell_of(effect) for effect in effects_of(event)}
+        try:
+            if found and not found <= seen_in(self.state, event.session_id):
+                more = dict.fromkeys(found, 1)
+                self.state.update(_EFFECTS, event.session_id, lambda record: {**(record or {}), **more})
+        except StoreError as error:
+            message = f"the effects of this call can't be recorded: {error.message}"
+            raise UnrecordedError(message, hook=self.hook, deny=self.gate, place=error.place) from error

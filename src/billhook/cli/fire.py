@@ -17,6 +17,7 @@ from billhook.cli.options import choice, complete_among, flag, json_of, option, 
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
+from billhook.config.notices import notes
 from billhook.config.sources import project_folders
 from billhook.core import strictjson, tools
 from billhook.core.answers import Decision, Skipped, SkipReason, Status, Verdict
@@ -298,7 +299,7 @@ def verb(ctx: click.Context, /, **given: Any) -> int:
 
 def _take_recorded(given: dict[str, Any]) -> None:
     """Use an event of the log as --event. Its session is that of test events: the real one must not count it."""
-    from billhook.cli.events.save import saved
+    from billhook.cli.events.export import saved
 
     if given["whole"] is not None:
         raise UsageError("--from and --event can't be combined", hint="leave one of them out")
@@ -326,7 +327,7 @@ def _configured(event: Event, given: dict[str, Any]) -> "Config":
         if not os.path.isfile(file):
             raise UsageError(f"--config {file}: no such file", hint="check the path")
     config = loader.load_for_cwd(event.cwd, given["files"], given["trust"])
-    for text in loader.notes(config):
+    for text in notes(config):
         note(with_shown_paths(text))
     return config
 

@@ -30,8 +30,7 @@ from billhook.cli.screen import (
 from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.guard_report import GuardReport, guard_report
-from billhook.config.history import RecentRecords, log_of, recent
+from billhook.config.history import GuardReport, RecentRecords, guard_report, log_of, recent
 from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import is_note
 from billhook.config.notices import Missing, blocking_text, gone_text, missing

@@ -38,8 +38,10 @@ from billhook.core.text import Finding
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
 from billhook.store.log.record import LARGEST_SNAPSHOT, is_hash, snapshot_path
+from billhook.store.state import FileState
 
 if TYPE_CHECKING:
+    from billhook.builtins.session_notes import SeenEffects, SessionNotes
     from billhook.config.override import Pause
     from billhook.config.permissions import Rules
     from billhook.config.recorder import Recording
@@ -135,7 +137,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         more = tuple(hooks)
         recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
-        recorded += [*self._effects_seen(), *self._session_notes()]
+        recorded += [] if self.knowing is None else self.noting(self.knowing.state)
         env = {
             "CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project,
             "BILLHOOK_AGENT": host,
@@ -159,23 +161,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             notices=None if self.knowing is None else Notices(self, host),
         )
 
-    def _effects_seen(self) -> "Iterator[Observer]":
-        """Records the effects of calls, if a hook needs them for `after_effect`."""
-        asking = [one for one in self.entries if one.declared.conditions.after_effects and one.hook is not None]
-        if asking and self.knowing is not None:
-            from billhook.builtins.seen_effects import SeenEffects
+    def noting(self, state: FileState) -> "Iterator[SeenEffects | SessionNotes]":
+        """The observers that hooks need: the effects of calls for `after_effect`; when sessions began, and how many
+        prompts they had. A failure counts for one of these hooks, a gate if there is one."""
+        running = sorted((one for one in self.entries if one.hook is not None), key=lambda one: not one.declared.gate)
+        for one in [one for one in running if one.declared.conditions.after_effects][:1]:
+            from billhook.builtins.session_notes import SeenEffects
 
-            first = max(asking, key=lambda one: one.declared.gate)
-            yield SeenEffects(self.knowing.state, first.shown, first.declared.gate)
-
-    def _session_notes(self) -> "Iterator[Observer]":
-        """Records when sessions begin and how many prompts they had, if a hook needs it."""
-        asking = [one for one in self.entries if one.hook is not None and needs_notes(one.declared)]
-        if asking and self.knowing is not None:
+            yield SeenEffects(state, one.shown, one.declared.gate)
+        for one in [one for one in running if _needs_notes(one.declared)][:1]:
             from billhook.builtins.session_notes import SessionNotes
 
-            first = max(asking, key=lambda one: one.declared.gate)
-            yield SessionNotes(self.knowing.state, self.project, first.shown, first.declared.gate)
+            yield SessionNotes(state, self.project, one.shown, one.declared.gate)
 
     @functools.cached_property
     def recording(self) -> "Recording | None":
@@ -188,7 +185,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Recording(self, filled("event-logger", settings.options), self.knowing)
 
 
-def needs_notes(declared: Declared) -> bool:
+def _needs_notes(declared: Declared) -> bool:
     """Whether a hook depends on the start of a session or on its prompts."""
     limited = isinstance(declared.action, Say) and declared.action.limit > 0
     return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)

@@ -25,7 +25,6 @@ from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source
 from billhook.core.lazy import later
-from billhook.core.text import counted
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 from billhook.store.state import FileState
@@ -497,7 +496,7 @@ def load(
     return config.engine(hooks=hooks)
 
 
-# The configured hooks for verbs that run them, and the notes for the user beside the verdict.
+# The configured hooks for verbs that run them.
 
 
 class NotLoadedError(Exception):
@@ -545,43 +544,9 @@ def standing(folder: str) -> str:
     return folder
 
 
-def notes(config: "Config", host: str = "") -> list[str]:
-    """At most one line each about hooks that are not approved, hooks that Claude Code runs itself, problems in the
-    files, and approvals that are ignored."""
-    from billhook.config.installation import adopting_command, is_claudes
-    from billhook.config.notices import listed_names
-
-    found = []
-    claudes = [entry for entry in config.pending if is_claudes(entry.declared, host)]
-    if pending := [entry for entry in config.pending if entry not in claudes]:
-        hooks, them = ("1 hook is", "it") if len(pending) == 1 else (f"{len(pending)} hooks are", "them")
-        names = listed_names(list(map(_called, pending)))
-        found.append(f"{hooks} not approved and did not run: {names} (`billhook trust` shows {them})")
-    if claudes:
-        hooks, them = ("1 hook", "it") if len(claudes) == 1 else (f"{len(claudes)} hooks", "them")
-        moving = dict.fromkeys(filter(None, (adopting_command(entry.declared) for entry in claudes)))
-        moves = f" (`{'`, `'.join(moving)}` moves {them} to billhook)" if moving else ""
-        why = f"because Claude Code runs {them} itself"
-        found.append(f"{hooks} in Claude Code's settings did not run here, {why}{moves}")
-    if problems := config.problems:
-        first = f"{'the first: ' * (len(problems) > 1)}{problems[0].place}: {problems[0].message}"
-        there = f"{counted(len(problems), 'problem')} in the configuration: {first}"
-        found.append(f"{there} (`billhook check` shows all)")
-    if invalid := doubts(config):
-        found.append(f"ignoring invalid approvals: {invalid[0]}")
-    return found
-
-
 def doubts(config: "Config") -> list[str]:
     """Why approvals can't be read, for files with pending hooks: a lost approval may have been that of a gate."""
     approvals = Approvals(Path(config.root))
     for file in dict.fromkeys(entry.declared.file for entry in config.pending):
         approvals.of_file(file)
     return approvals.problems
-
-
-def _called(entry: "Entry") -> str:
-    if entry.state != "changed":
-        return entry.shown
-    gate = entry.declared.gate or (entry.consent.before is not None and entry.consent.before.gate)
-    return f"{entry.shown} (changed{'; blocks until it is approved' if gate else ''})"

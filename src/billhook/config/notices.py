@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry, HookRow
-from billhook.config.declaration import needs_consent
-from billhook.config.installation import is_claudes
+from billhook.config.declaration import Declared, needs_consent
+from billhook.config.installation import adopting_command, is_claudes
 from billhook.config.sources import shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
@@ -442,6 +442,27 @@ def pending(config: "Config", host: str) -> Iterator[Notice]:
         facts = [repr((entry.shown, definition(entry.declared))) for entry in entries]
         keys = tuple(f"{state} {sha256(one.encode('utf-8', 'surrogatepass')).hexdigest()}" for one in facts)
         yield Notice(keys, f"{text} Review {them}: billhook trust")
+
+
+def notes(config: "Config", host: str = "") -> list[str]:
+    """For verbs and adapters, one line each: hooks that are not approved or have changed, hooks that Claude Code
+    runs itself, problems in the files, and approvals that are ignored."""
+    from billhook.config.loader import doubts
+
+    found = [one.text for one in pending(config, host)]
+    found += _run_by_claude([one.declared for one in config.pending if is_claudes(one.declared, host)])
+    found += [one.text for one in problems(config)]
+    return found + [f"ignoring invalid approvals: {why}" for why in doubts(config)[:1]]
+
+
+def _run_by_claude(hooks: "Sequence[Declared]") -> Iterator[str]:
+    if not hooks:
+        return
+    them = "it" if len(hooks) == 1 else "them"
+    moving = dict.fromkeys(filter(None, map(adopting_command, hooks)))
+    moves = f" (`{'`, `'.join(moving)}` moves {them} to billhook)" if moving else ""
+    why = f"because Claude Code runs {them} itself"
+    yield f"{counted(len(hooks), 'hook')} in Claude Code's settings did not run here, {why}{moves}"
 
 
 def problems(config: "Config") -> Iterator[Notice]:

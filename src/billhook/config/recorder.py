@@ -111,7 +111,7 @@ class Looked:
     def effects(self) -> frozenset[str] | None:
         """The effects of earlier calls of the session; None if the event has no session. Raises StoreError: a gate that
         depends on it must not confuse "not readable" with "not seen"."""
-        from billhook.builtins.seen_effects import seen_in
+        from billhook.builtins.session_notes import seen_in
 
         return seen_in(self.knowing.state, self.session_id) if self.session_id else None
 

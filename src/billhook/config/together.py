@@ -1,7 +1,7 @@
 """Which hooks start at the same time: those that an agent's own settings contain, if that agent would start them so.
 
-Such hooks were written for an agent without an order. Hooks with an order of their own (`priority`, `after`, a
-condition that may read results) and hooks that rewrite run alone, at their place.
+Such hooks were written for an agent without an order. Hooks with an order of their own (`priority`, `after`), hooks
+that read the results of others, and hooks that rewrite run alone, at their place.
 """
 
 import os
@@ -14,7 +14,7 @@ from billhook.config.declaration import Declared, Exec, RunAction
 from billhook.core import client_env
 from billhook.core.lazy import pattern
 
-_REWRITES = pattern(r"\bupdated(?:Input|(?:MCP)?ToolOutput)\b")
+_DEPENDS = pattern(r"\bupdated(?:Input|(?:MCP)?ToolOutput)\b|\bBILLHOOK_RESULTS\b|\$\{results\.")
 _MOST_FILES = 20  # files of one command that are searched
 _LARGEST = 256 << 10  # bytes of each
 
@@ -37,12 +37,12 @@ def with_waves(entries: Sequence[Entry]) -> list[Entry]:
 
 def _starts_with_others(one: Declared) -> bool:
     ordered = one.after or one.conditions.when or "priority" in one.places
-    return one.agent in AGENTS and AGENTS[one.agent].parallel and not ordered and not rewrites(one)
+    return one.agent in AGENTS and AGENTS[one.agent].parallel and not ordered and not _depends_on_order(one)
 
 
-def rewrites(one: Declared) -> bool:
-    """Whether the hook's command, or a file that it names, shows that it rewrites inputs or outputs."""
-    return any(map(_REWRITES.search, _texts(one)))
+def _depends_on_order(one: Declared) -> bool:
+    """Whether the hook's command, or a file that it names, shows that it rewrites or reads results."""
+    return any(map(_DEPENDS.search, _texts(one)))
 
 
 def _texts(one: Declared) -> Iterator[str]:

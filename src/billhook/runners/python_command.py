@@ -52,6 +52,7 @@ class PythonCall(NamedTuple):
     spelt: str  # the interpreter's name as it is its first argument
     env: Mapping[str, str]
     name: str = ""  # of the process, if it is not the interpreter's
+    in_shell: bool = False  # whether a shell would wait for it, and report how it ended
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -65,6 +66,9 @@ def recognise(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> PythonCa
         if words[:2] == ("/bin/sh", "-c"):
             env = _after_shell(env, cwd)
             words = _shell_words(words, env)
+            if words[0] != "exec":
+                return _call(words, env, cwd)._replace(in_shell=True)
+            words = words[1:]
         return _call(words, env, cwd)
     except NotPythonError as error:
         return str(error)
@@ -74,13 +78,13 @@ def recognise(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> PythonCa
 
 
 def _shell_words(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
-    """The words that the shell would pass on, if it does nothing else."""
+    """The words of the only command, after `exec` if it has that."""
     if len(words) != 3:
         raise NotPythonError("its shell gets parameters")
     found = [_expanded(pieces, env) for pieces in _pieces(words[2])]
-    if not found:
+    if not found or found == ["exec"]:
         raise NotPythonError("the command is empty")
-    return tuple(found[1:] if found[0] == "exec" else found)
+    return tuple(found)
 
 
 @functools.lru_cache(1024)

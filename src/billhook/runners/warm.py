@@ -20,6 +20,7 @@ import socket
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -37,7 +38,7 @@ IDLE: Final = 600.0  # seconds without a call after which a parent ends
 MOST_PARENTS: Final = 8
 MOST_SPARES: Final = (os.cpu_count() or 1) + 2
 LARGEST: Final = 128 << 10  # bytes of a script and its environment: more does not fit into a socket at once
-PATIENCE: Final = 0.1  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
+PATIENCE: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
 STUCK: Final = 2.0  # seconds without an expected spare after which a parent counts as stopped
 START: Final = 10.0  # seconds for a parent to start
 RELAX: Final = 30.0  # seconds without a call after which one spare is enough
@@ -111,7 +112,7 @@ def start(
         return Child.failed(str(error))
     except OSError:  # NotWarmError, or no more descriptors or processes
         return None
-    child.again = again
+    child.again, child.in_shell = again, call.in_shell
     return fed(child, child.ends, child.rest, keep)
 
 
@@ -155,6 +156,7 @@ class WarmChild(Child):
     ends: tuple[int, int]
     rest: memoryview
     again: Callable[[], Child]
+    in_shell = False
     _report = b""  # of the fork: "!" when it begins with the script, "?" if that is better started the plain way
     _instead: Child | None = None
 
@@ -165,7 +167,7 @@ class WarmChild(Child):
             if ended is None or ended.timed_out or self._report == b"!":
                 return ended
             if not self._report:
-                FAULTS.note("a fork ended before its script began")
+                FAULTS["a fork ended before its script began"] += 1
             self._instead = self.again()
         return await self._instead.wait(seconds - (time.monotonic() - before), until=until)
 
@@ -174,7 +176,18 @@ class WarmChild(Child):
             with suppress(OSError):
                 self._report = self.link.recv(1, socket.MSG_DONTWAIT)
             self.link.close()
-        return super()._finish(timed_out=timed_out)
+        ended = super()._finish(timed_out=timed_out)
+        if self.in_shell and ended.signal is not None:
+            self._ended = ended = _as_shell_reports(ended, ended.signal)
+        return ended
+
+
+def _as_shell_reports(ended: Exit, number: int) -> Exit:
+    """How dash ends when its command was ended by a signal: with a message, except for two, and a code."""
+    silent = number in (signal.SIGINT, signal.SIGPIPE)
+    message = b"" if silent else f"{signal.strsignal(number)}\n".encode()
+    stderr = (ended.stderr + message)[: process.STDERR_CAP]
+    return Exit(stdout=ended.stdout, stderr=stderr, truncated=ended.truncated, code=128 + number)
 
 
 # -- one call
@@ -247,20 +260,12 @@ def _umask() -> int:
 class Spare:
     """A process that waits for a script. It is our child, in its own process group."""
 
-    def __init__(self, link: socket.socket, marker: str, tree: Tree) -> None:
-        self.link, self.marker, self.tree = link, marker, tree
-        self.pid = tree.leader
-        tree.resting = True
-
-    @classmethod
-    def adopt(cls, link: socket.socket, marker: str) -> "Spare | None":
-        """The spare that a parent announced, once it reports its number; None if it does not."""
-        try:
-            pid = _received(link)[0]
-        except OSError:
-            link.close()
-            return None
-        return cls(link, marker, Tree(pid, marker))
+    def __init__(self, link: socket.socket, marker: str) -> None:
+        """Adopt the spare that has reported its number on this socket. Raises OSError if it is dead."""
+        self.link, self.marker = link, marker
+        self.pid: int = _received(link)[0]
+        self.tree = Tree(self.pid, marker)
+        self.tree.resting = True
 
     def is_fit(self) -> bool:
         """Whether it waits: not dead, and not stopped."""
@@ -302,6 +307,7 @@ class Parent:
         self._names: frozenset[str] = frozenset()
         self._files: dict[str, Identity] = {}
         self._spares: list[Spare] = []
+        self._arriving: list[tuple[socket.socket, str]] = []  # spares that have not reported yet, with their markers
         self._asked = self.began  # when the last spare was requested, or arrived
         self._wanted = 0  # spares that were requested and are not here yet
         self._kept = 1  # spares that are kept ready
@@ -332,7 +338,7 @@ class Parent:
 
     def is_ready(self) -> bool:
         """Whether it has greeted, and can be used."""
-        if not self._greeted and not self.problem and _is_readable(self.control, 0.0):
+        if not self._greeted and not self.problem and _readable([self.control], 0.0):
             try:
                 greeting, _ = _received(self.control)
             except OSError:
@@ -356,7 +362,8 @@ class Parent:
         would not be the same as its own."""
         age = time.monotonic() - self.began
         if self.problem:
-            return age > RETRY or (self._greeted and not self._is_current())
+            served = self.last_used > self.began  # otherwise another one would have the same problem
+            return served or age > RETRY or (self._greeted and not self._is_current())
         return not self._is_current() or (not self._greeted and age > START)
 
     def _is_current(self) -> bool:
@@ -378,22 +385,28 @@ class Parent:
         """A process for one call. Raises NotWarmError if there is none soon."""
         end = time.monotonic() + PATIENCE
         self._collect()
-        while True:
-            while self._spares:
-                spare = self._spares.pop()
-                if spare.is_fit():
-                    return spare
-                FAULTS.note("a spare was dead or stopped")
-                spare.end()
-            self._kept = min(self._kept + 1, MOST_SPARES)  # more calls at the same time than before
-            if not self._wanted:
+        while (spare := self._fit()) is None:
+            if not self._wanted and not self._arriving:
+                self._kept = min(self._kept + 1, MOST_SPARES)  # more calls at the same time than before
                 self._want(1)
-            self._tell(("now",))
-            if not _is_readable(self.control, end - time.monotonic()):
+            if self._wanted:
+                self._tell(("now",))
+            if not _readable([self.control, *(link for link, _ in self._arriving)], end - time.monotonic()):
                 if time.monotonic() - self._asked > STUCK:
                     raise self._fault("its parent does not fork")
                 raise NotWarmError("no spare is ready")
             self._collect()
+        return spare
+
+    def _fit(self) -> Spare | None:
+        """One of the spares that are ready."""
+        while self._spares:
+            spare = self._spares.pop()
+            if spare.is_fit():
+                return spare
+            FAULTS["a spare was dead or stopped"] += 1
+            spare.end()
+        return None
 
     def used(self, file: str, script: _ScriptText) -> None:
         """Note a call: the parent compiles its script, if it is new, and forks another spare."""
@@ -402,7 +415,7 @@ class Parent:
             if (file, script.digest) not in self._known and len(self._known) < MOST_CODES:
                 self._known.add((file, script.digest))
                 self._tell(("code", file, script.digest, script.text))
-            self._want(self._kept - len(self._spares) - self._wanted)
+            self._want(self._kept - len(self._spares) - len(self._arriving) - self._wanted)
 
     def tidy(self) -> None:
         """Adopt the spares that have been forked, and end those that are seldom needed."""
@@ -431,30 +444,39 @@ class Parent:
             raise self._fault("its parent has ended") from error
 
     def _collect(self) -> None:
-        """Adopt the spares that it has announced."""
+        """Take the spares that it has announced, and adopt those that have reported."""
         try:
-            while self._wanted and _is_readable(self.control, 0.0):
+            while self._wanted and _readable([self.control], 0.0):
                 marker, links = _received(self.control)
                 self._wanted -= 1
                 self._asked = time.monotonic()
                 if not links:
                     raise self._fault("its parent can't fork")
-                spare = Spare.adopt(links[0], marker.decode())
-                if spare is not None:
-                    self._spares.append(spare)
+                self._arriving.append((links[0], marker.decode()))
+        except NotWarmError:
+            raise
         except OSError as error:
             raise self._fault("its parent has ended") from error
+        reported = _readable([link for link, _ in self._arriving], 0.0) if self._arriving else ()
+        for link, marker in [one for one in self._arriving if one[0].fileno() in reported]:
+            self._arriving.remove((link, marker))
+            try:
+                self._spares.append(Spare(link, marker))
+            except OSError:
+                link.close()
 
     def _fault(self, why: str) -> NotWarmError:
         self.problem = why
-        FAULTS.note(why)
+        FAULTS[why] += 1
         return NotWarmError(why)
 
     def end(self) -> None:
         """End it and its spares. Running calls are not affected."""
         for spare in self._spares:
             spare.end()
-        self._spares.clear()
+        for link, _ in self._arriving:
+            link.close()  # which ends it
+        self._spares, self._arriving = [], []
         if self.control.fileno() >= 0:
             self.control.close()
             os.close(self._errors)
@@ -511,18 +533,9 @@ class Parents:
             self._by_key.pop(oldest).end()
 
 
-class Faults:
-    """What went wrong with parents and spares, for `billhook doctor`."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def note(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-
-
 PARENTS = Parents()
-FAULTS = Faults()
+FAULTS: Counter[str] = Counter()
+"""What went wrong with parents and spares, and how often: for `billhook doctor`."""
 
 
 def _key(call: PythonCall, cwd: str) -> InterpreterKey:
@@ -566,10 +579,12 @@ def _collect_killed() -> None:
         _killed.remove(tree)
 
 
-def _is_readable(link: socket.socket, seconds: float) -> bool:
+def _readable(links: Sequence[socket.socket], seconds: float) -> list[int]:
+    """The descriptors of those that have something to read, within so many seconds."""
     waiting = select.poll()
-    waiting.register(link, select.POLLIN)
-    return bool(waiting.poll(max(0.0, seconds) * 1000))
+    for link in links:
+        waiting.register(link, select.POLLIN)
+    return [fd for fd, _ in waiting.poll(max(0.0, seconds) * 1000)]
 
 
 def _received(link: socket.socket) -> tuple[Any, list[socket.socket]]:

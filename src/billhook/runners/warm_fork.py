@@ -64,6 +64,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     _say(control, _greeting(before))
     sys.dont_write_bytecode = Start.writes_none
+    os.chdir("/")  # it must not keep a project's folder in use
     gc.collect()
     gc.freeze()  # no collection touches, and so copies, what all processes share
     codes: Codes = {}
@@ -359,7 +360,7 @@ class ScriptGuard:
             while trace is not None and trace.tb_frame.f_code is not ScriptGuard.code:
                 trace = trace.tb_next
             # From Python 3.11 the interpreter goes on with the traceback of the exception, before with the one it had.
-            if sys.version_info >= (3, 11):
+            if sys.version_info >= (3, 11):  # noqa: UP036
                 error.__traceback__ = trace
                 QuickEnd.status = _status_of_error(kind)
             else:

@@ -262,7 +262,7 @@ class Daemon:
             http="" if self.http is None else self.http.url,
             log=str(self.folder / places.LOG),
             leaving=self.leaving,
-            warm=dict(warm.FAULTS.counts),
+            warm=dict(warm.FAULTS),
         )
         return msgspec.json.encode(status)
 

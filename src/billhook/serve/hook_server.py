@@ -725,7 +725,9 @@ def _notes(event: Event, config: "Config", host: str) -> list[str]:
     if name not in EVENTS and not any(name in entry.declared.events for entry in config.entries):
         notes.append(f"unknown event `{name[:_LONGEST]}`, and no configured hook listens for it")
     if config.pending or config.problems:
-        notes += loader.notes(config, host)
+        from billhook.config.notices import notes as of_config
+
+        notes += of_config(config, host)
     if config.recording is not None and config.recording.problem:
         notes.append(f"secrets are redacted with a key that only this process has: {config.recording.problem}")
     return notes

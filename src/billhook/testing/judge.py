@@ -16,10 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
-from billhook.builtins import guard, impact, rate_limit, seen_effects, session_notes
+from billhook.builtins import guard, impact, rate_limit
 from billhook.config import actions, conditions, loader
 from billhook.config.builtin_hooks import StandIn
-from billhook.config.config import Config, needs_notes
+from billhook.config.config import Config
 from billhook.config.recorder import Knowing
 from billhook.core import drive
 from billhook.core.answers import Decision, Verdict
@@ -211,10 +211,11 @@ class Judge:
         may_run = [entry.shown for entry in approved.entries if entry.state == "runs" and run_commands]
         found = _Substitutes(config, self._past, state, frozenset(may_run))
         self._stateful, self._codes = found.stateful, found.codes
-        self._noted: set[str] = set()  # events that the observers need
+        observers = list(config.noting(state))
+        self._noted = {event for one in observers for event in one.EVENTS}
         self._engine = Engine(
             found.hooks,
-            observers=self._observers(),
+            observers=observers,
             env={"CLAUDE_PROJECT_DIR": config.project, "BILLHOOK_AGENT": host},
             know=Knowing(state, config.project, names=False, turns=True),
         )
@@ -222,18 +223,6 @@ class Judge:
         self._work: dict[str, str] = {}
         self._kept: dict[bytes, Judgement] = {}
         self._unchanged = Unchanged(config, approved)
-
-    def _observers(self) -> list[Callable[[Verdict], object]]:
-        """Those that hooks with a memory need."""
-        found: list[Callable[[Verdict], object]] = []
-        declared = [entry.declared for entry in self.config.entries if entry.hook is not None]
-        if any(one.conditions.after_effects for one in declared):
-            self._noted.add("PreToolUse")
-            found.append(seen_effects.SeenEffects(self._state, "", False))
-        if any(map(needs_notes, declared)):
-            self._noted.update(("UserPromptSubmit", "Stop", "SubagentStop"))
-            found.append(session_notes.SessionNotes(self._state, self.config.project, "", False))
-        return found
 
     @property
     def unapproved(self) -> list[str]:

@@ -21,7 +21,7 @@ from billhook.cli.agent.screen import JsonStream, Screen, in_loop
 from billhook.cli.events.query import FEWEST, LogScope, here
 from billhook.cli.options import among, config_option, flag, guarding, option
 from billhook.cli.screen import is_terminal, note, with_shown_paths
-from billhook.config import loader
+from billhook.config.notices import notes
 from billhook.config.permissions import MODES, Rules
 from billhook.core.errors import UsageError
 from billhook.core.text import counted
@@ -154,7 +154,7 @@ class _AgentRun:
         show = JsonStream() if self.given["as_json"] else screen
         terminal, interrupts = Terminal(screen), Interrupts(screen.interrupted)
         interrupts.catch()
-        for text in (*loader.notes(self.config), *_rules_that_wait(self.config.permissions)):
+        for text in (*notes(self.config), *_rules_that_wait(self.config.permissions)):
             note(with_shown_paths(text))
         ended = TurnEnded("interrupted", "")
         try:

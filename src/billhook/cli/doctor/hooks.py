@@ -17,7 +17,7 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent, TrustCheck
 from billhook.cli.doctor.entries import DoctorFinding, InstalledEntries, Level, path_of
 from billhook.cli.install.entries import TOKEN_VARIABLE
-from billhook.config import guard_report, loader, sources
+from billhook.config import history, loader, sources
 from billhook.config.config import HookRow, rows
 from billhook.config.declaration import Declared
 from billhook.config.history import LogTailScan, log_of
@@ -245,7 +245,7 @@ def guard_findings(project: str) -> Iterator[DoctorFinding]:
     if pause := pause_of(loader.load_for_cwd(project)):
         yield DoctorFinding("warn", "guard", f"{pause}: denials and asks have no effect", "billhook resume")
     try:
-        for level, text, remedy in guard_report.findings(loader.load_for_cwd(project)):
+        for level, text, remedy in history.guard_findings(loader.load_for_cwd(project)):
             yield DoctorFinding(cast("Level", level), "guard", text, remedy)
     except StoreError as error:
         yield DoctorFinding("unknown", "guard", f"the event log can't be read: {error.message} ({error.place})")

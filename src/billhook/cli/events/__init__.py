@@ -234,7 +234,8 @@ class _EventsGroup(LazyCommands):
     """A group whose first argument may also be a session."""
 
     lines, package = COMMANDS, __name__
-    modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats", "verify": "export"}
+    modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats"}
+    modules |= dict.fromkeys(("verify", "save"), "export")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) if cmd_name else _VIEW

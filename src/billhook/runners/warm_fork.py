@@ -224,7 +224,7 @@ except SystemExit:
 
 
 def _rehearse() -> None:
-    """Do what a call does, while nobody waits: a page that is shared with the parent is copied when it is first used,
+    """Do what a call does, while no caller waits: a page that is shared with the parent is copied at its first use,
     and that takes longer than anything else in a call."""
     env = list(os.environb.items())
     os.environ.clear()

@@ -239,7 +239,9 @@ def test_any_list_is_the_same_as_alone(folder: Folder, members: list[Member]) ->
 # How many requests
 
 
-@pytest.mark.parametrize(("does", "expected"), [("quiet", 1), ("answers", 1), ("stores", 1), ("asks", 10), ("raises", 10)])
+@pytest.mark.parametrize(
+    ("does", "expected"), [("quiet", 1), ("answers", 1), ("stores", 1), ("asks", 10), ("raises", 10)]
+)
 def test_one_request(folder: Folder, requests: list[bytes], does: str, expected: int) -> None:
     """Ten hooks take one request; a hook whose answer may change what follows is the last of its request."""
     engine = folder.engine(*[does] * 10)

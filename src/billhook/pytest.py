@@ -81,7 +81,8 @@ class HookCase(pytest.Item):
         if not isinstance(excinfo.value, HookCaseError):
             return super().repr_failure(excinfo, style)
         found = excinfo.value.result
-        return "\n".join([f"{self.path}:{self.case.line}", *found.problems, f"got {found.got}", *found.why])
+        # pytest's summary has the first line
+        return "\n".join([*found.problems, f"got {found.got}", *found.why, f"{self.path}:{self.case.line}"])
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.case.line - 1, self.name

@@ -104,6 +104,27 @@ def test_other_hooks_still_judge_it(place: Place) -> None:
     assert "never" in json.dumps(answer(place))
 
 
+def test_two_hooks_are_allowed_one_after_the_other(place: Place) -> None:
+    """What the user allowed is used up only by a call that passes: another hook that denies does not spend it."""
+    place.own(DENY + "  second:\n    events: PreToolUse\n    match: Bash\n    deny: never\n")
+    first = code_in(answer(place))
+    allow(place, first)
+    second = code_in(answer(place))
+    assert second != first
+    allow(place, second)
+    assert decision(answer(place)) == "none"
+    assert code_in(answer(place)) == first  # both are used up
+
+
+def test_a_hook_without_a_code_does_not_spend_it(place: Place) -> None:
+    gate = DENY + "  gate:\n    events: PreToolUse\n    run: exit 2\n"
+    allow(place, code_in(answer(place)))
+    place.own(gate)
+    assert decision(answer(place)) == "deny"
+    place.own(DENY)
+    assert [decision(answer(place)) for _ in range(2)] == ["none", "deny"]
+
+
 def test_the_guard(place: Place) -> None:
     """An ask in an agent that can't ask names the code in place of the rule."""
     said = answer(place, "git push --force origin x", "codex")
@@ -271,7 +292,20 @@ def test_save_into_a_file(place: Place) -> None:
 def test_save_reports_that_secrets_are_gone(place: Place) -> None:
     answer(place, "curl -H 'Authorization: Bearer ghp_abcdefghijklmnopqrstuvwxyz0123456789' x")
     saved = place.run("events", "save", "1")
-    assert "ghp_" not in saved.out and "hooks may decide differently" in saved.err
+    assert "ghp_" not in saved.out and "hooks decide the same without them" in saved.err
+
+
+def test_save_reports_that_a_secret_decided(place: Place) -> None:
+    place.own("hooks:\n  leak: {events: PreToolUse, when: {has_secret: true}, deny: a secret}\n")
+    answer(place, "echo ghp_abcdefghijklmnopqrstuvwxyz0123456789")
+    saved = place.run("events", "save", "1", "--as-test")
+    assert "hooks decide none without them, not deny" in saved.err, saved
+
+
+def test_explain_in_a_pause(place: Place) -> None:
+    assert place.typing("pause", "10m", "--yes", answers=[]).code == 0
+    shown = place.run("explain", PUSH).out
+    assert "verdict without the pause: deny, by no-push" in shown and "\nverdict: deny" not in shown
 
 
 @pytest.mark.parametrize("words", [("events", "save", "99"), ("fire", "--from", "99")])

@@ -49,6 +49,25 @@ def test_coverage_names_every_hole_and_no_other(place: RulesPlace) -> None:
     assert "delete:home deny" in done.out
 
 
+def test_coverage_of_shadow_cells_and_limits(place: RulesPlace) -> None:
+    rules = """
+guard: {"write:home": {shadow: deny}}
+builtins: {rate-limit: {options: {limits: [{rule: Bash(curl *), at_most: 1, per: session}]}}}
+"""
+    place.rules("  - {bash: ls, expect: none}", rules)
+    done = place.run("test", "--coverage")
+    assert "shadow cell write:home: no test in which it is reached" in done.out, done
+    assert "built-in rate-limit: no test in which it stops a call" in done.out
+
+    more = """
+  - {bash: touch x, expect: none}
+  - {bash: touch ~/x, expect: none}
+  - {bash: curl x, after: [{bash: curl x}], expect: deny}
+"""
+    place.rules(more, rules)
+    assert "coverage: 2 of 2 rules exercised both ways" in place.run("test", "--coverage").out
+
+
 def test_complete_coverage(place: RulesPlace) -> None:
     more = """
   - {prompt: hello, expect: none}
@@ -91,7 +110,7 @@ hooks:
   careful: {events: PreToolUse, effect: force-push, deny: never}
   leak: {events: PreToolUse, effect: upload, after_effect: read-secret, deny: not after a secret}
   begin: {events: SessionStart, match: startup, inject: hi}
-  planned: {events: PreToolUse, match: Write, when: {all: [{agent: claude}, {not: {permission_mode: plan}}]}, deny: no}
+  planned: {events: PreToolUse, match: Write, when: {all: [{agent: claude}, {not: {permission_mode: plan}}]}, deny: x}
   tools: {events: PreToolUse, when: {runs: [make all, tox], not: {file_exists: x.lock}}, ask: sure?}
   rarely: {events: PreToolUse, if: Bash(aa *), once: session, deny: once}
   slowly: {events: PreToolUse, if: Bash(bb *), cooldown: 5m, deny: later}

@@ -86,7 +86,7 @@ def test_changed_rules(project: Project) -> None:
         "gone": {("deny", "none"): 1},
         "npm": {("none", "ask"): 1},
     }
-    assert dict(found.kinds) == {"denied": 5, "allowed": 1, "asked": 1}
+    assert dict(found.kinds) == {"denied": 4, "denied instead": 1, "allowed": 1, "asked": 1}
     assert len(found.hooks["echo"].first) == 3
     assert found.hooks["push"].first[0].now.reason == "Push?"
 

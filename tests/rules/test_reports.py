@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cli.terminal import PROGRAM
-from rules.place import RulesPlace
+from rules.place import RULES, RulesPlace
 
 TESTS = """
   - {bash: git push, expect: ask}
@@ -57,7 +57,7 @@ def test_junit(place: RulesPlace) -> None:
     }
     failure = suite[1].find("failure")
     assert failure is not None and failure.get("message") == "expected deny, got ask"
-    assert suite[1].get("line") == "12" and suite[1].get("name") == "100%: a, b"
+    assert suite[1].get("line") == "12" and suite[1].get("name") == "100%: a, b [12]"
 
 
 def test_junit_that_can_not_be_written(place: RulesPlace) -> None:
@@ -122,7 +122,7 @@ def test_without_tests(place: RulesPlace) -> None:
         ("{bash: ls, effects: [pushh:remote]}", "unknown effect `pushh:remote`"),
         ("{bash: ls}", "a test without an expectation can't fail"),
         ("{bash: ls, effects: []}", "a test without an expectation can't fail"),
-        ("{bash: ls, without: push-gat}", "no hook is called `push-gat`\n  did you mean `push-gate`?"),
+        ("{bash: ls, without: push-gat}", "no hook is called `push-gat`\n  hint: did you mean `push-gate`?"),
         ("{bash: ls, expect: none, only: [guard, nothing]}", "no hook is called `nothing`"),
         ("{bash: ls, permission: denied}", "did you mean `deny`?"),
     ],
@@ -181,8 +181,91 @@ def test_watch_runs_again_after_a_change(place: RulesPlace) -> None:
     assert process.wait(30) == 130
 
 
+def test_watch_notices_every_file_of_the_copy(place: RulesPlace) -> None:
+    """A file that a condition looks for, which no hook names as a script."""
+    subprocess.run(["git", "init", "-q"], cwd=place.project, check=True)
+    rules = "hooks:\n  frozen: {events: PreToolUse, when: {file_exists: go.mark}, deny: frozen}"
+    place.rules("  - {bash: ls, expect: deny, by: frozen}", rules)
+    process = subprocess.Popen(
+        [PROGRAM, "test", "--watch"], cwd=place.project, env=place.env(), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        _read_until(process, "waiting for changes")
+        place.file("go.mark", "")
+        _read_until(process, "1 passed in")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.stdout.close()
+    assert process.wait(30) == 130
+
+
 def _read_until(process: "subprocess.Popen[str]", text: str) -> None:
     assert process.stdout is not None
     end = time.monotonic() + 60
     while text not in (line := process.stdout.readline()):
         assert line and time.monotonic() < end, f"no `{text}`"
+
+
+def test_a_report_of_broken_files(place: RulesPlace) -> None:
+    """Not the report of an earlier run."""
+    place.rules("  - {bash: ls}")
+    assert place.run("test", "--junit", "report.xml").code == 2
+    suite = ElementTree.parse(place.project / "report.xml").getroot()
+
+    assert (suite.get("errors"), suite[0].get("name")) == ("1", "a test without an expectation can't fail [11]")
+
+
+@pytest.mark.parametrize("text", ["expect: ask", "git push, exp", "GIT PUSH", '"bash":"git'])
+def test_a_part_of_the_line_selects(place: RulesPlace, text: str) -> None:
+    place.rules("  - {bash: git push, expect: ask}\n  - {bash: ls, expect: none, name: other}")
+    done = place.run("test", "-k", text)
+
+    assert done.code == 0 and "1 passed" in done.out, done
+
+
+def test_by_is_the_hook_that_decided(place: RulesPlace) -> None:
+    """And the reasons include the hook that decided instead."""
+    more = """
+  note: {events: PreToolUse, match: Bash, inject: hello}
+  never: {events: PreToolUse, if: Bash(git push *), deny: never}
+"""
+    place.rules(
+        """
+  - {bash: git push, expect: deny, by: note}
+  - {bash: git push, expect: deny, by: never}
+  - {bash: ls, expect: none, by: note}
+  - {bash: git push, agent: codex, expect: deny, by: never}
+""",
+        f"{RULES.rstrip()}{more.rstrip()}",
+    )
+    code, lines = place.lines()
+
+    assert code == 1 and [one["status"] for one in lines[:-1]] == ["failed", "passed", "passed", "passed"], lines
+    assert lines[0]["problems"] == ["expected deny by hook `note`, decided by never"]
+    assert "never: runs, and answers deny" in lines[0]["why"]
+
+
+def test_other_hooks_make_no_difference_to_only(place: RulesPlace) -> None:
+    place.rules("""
+  - {bash: git push --force, expect: ask, only: push-gate}
+  - {bash: git push, expect: none, only: [no-env]}
+  - {bash: rm -rf ~, expect: none, only: no-env}
+  - {bash: rm -rf ~, expect: deny, by: guard}
+""")
+    assert place.statuses() == ["passed"] * 4, place.run("test")
+
+
+def test_permission_rules(place: RulesPlace) -> None:
+    place.rules(
+        """
+  - {bash: rm x, permission: deny}
+  - {bash: git status, permission: allow}
+  - {bash: ls, permission: none}
+  - {bash: rm x, permission: none}
+""",
+        "permissions: {deny: [Bash(rm *)], allow: [Bash(git status *)]}",
+    )
+    code, lines = place.lines()
+    assert code == 1 and [one["status"] for one in lines[:-1]] == ["passed", "passed", "passed", "failed"], lines
+    assert lines[3]["problems"] == ["expected the permission rules to decide none, got deny"]

@@ -278,10 +278,12 @@ def _facts(one: explain.Explained) -> Iterator[str]:
 
 
 def _conclusion(found: explain.Explanation) -> Iterator[str]:
+    outlook = found.outlook
+    line = verdict_line(outlook, found.event)
     if pause := pause_of(loaded(())):
         yield from screen.filled(f"{pause}: until then, denials and asks have no effect", 0)
-    outlook = found.outlook
-    yield from _bold(verdict_line(outlook, found.event))
+        line = line.replace("verdict:", "verdict without the pause:", 1)
+    yield from _bold(line)
     if outlook.decision is Decision.DENY:
         return
     if outlook.gates:

@@ -39,7 +39,8 @@ from billhook.testing.judge import Judges
 FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"
 _DAYS: Final = 30  # of transcripts, unless --since is given
-_KINDS: Final = {"denied": "newly denied", "asked": "newly asked about", "kept going": "newly kept going",
+_KINDS: Final = {"denied": "newly denied", "denied instead": "denied instead of asked",
+                 "asked": "newly asked about", "kept going": "newly kept going",
                  "allowed": "newly allowed"}  # fmt: skip
 READABLE: Final = tuple(agent.name for agent in AGENTS.values() if agent.transcripts)
 
@@ -69,7 +70,7 @@ Examples:
   billhook replay --transcripts            what would have been stopped
   billhook replay --json | jq '.hooks[] | {hook, count}'
 
-Exit code: 0 no such difference, 1 a call that was not denied would now be
+Exit code: 0 no such difference, 1 a call that was allowed would now be
 denied (see --fail-on), 2 usage.""",
 )
 @times.option("--since", end=False, help="Only events since then: 7d, 2h, yesterday, a date.")
@@ -135,8 +136,7 @@ def _agents(text: str) -> list[Agent]:
     names = READABLE if text == _ALL else words([text])
     for name in names:
         if name not in READABLE:
-            readable = ", ".join(READABLE)
-            raise UsageError(f"no transcripts of `{name}` can be read", hint=f"{suggest(name, READABLE)} ({readable})")
+            raise UsageError(f"no transcripts of `{name}` can be read", hint=suggest(name, READABLE))
     return [AGENTS[name] for name in names]
 
 

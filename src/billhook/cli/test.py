@@ -76,6 +76,8 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     if suite.findings:
         wrong = [{"type": "finding", **finding_data(one)} for one in suite.findings]
         report(as_json, _broken(suite.findings, github), *wrong)
+        if junit:
+            _write_junit(junit, [_as_error(one) for one in suite.findings], 0.0)
         return 2
     cases = suite.cases if text is None else runner.select(suite.cases, text)
     if not cases:
@@ -103,6 +105,12 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     return code
 
 
+def _as_error(one: Finding) -> CaseResult:
+    """A mistake in the files, as a server shows it."""
+    case = Case({"name": one.message}, one.file, one.line)
+    return CaseResult(case=case, status="not approved", problems=(one.hint,))
+
+
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
     from billhook.testing import mutants
 
@@ -120,9 +128,9 @@ def _code(results: Sequence[CaseResult]) -> int:
 
 
 def _times(files: Sequence[str], user: bool) -> dict[str, int]:
-    """The times of all files with cases or hooks, and of the scripts that hooks run."""
+    """The times of all files that tests read: those with cases, and those of the copy."""
     suite = runner.suite(files, user=user)
-    paths = {*suite.files, *(read.source.path for read in suite.real.sources), *suite.original.covered}
+    paths = {*suite.files, *suite.rules, *suite.original.files}
     return {path: os.stat(path).st_mtime_ns for path in sorted(paths) if os.path.exists(path)}
 
 
@@ -187,7 +195,8 @@ def _write_junit(file: str, results: Sequence[CaseResult], took: float) -> None:
     suite = Element("testsuite", {"name": "billhook", "time": f"{took:.3f}", "skipped": str(sums["skipped"])})
     suite.attrib |= {name: str(number) for name, number in numbers.items()}
     for one in results:
-        about = {"name": visible(one.case.title), "classname": shown_path(one.case.file), "time": f"{one.seconds:.3f}"}
+        name = visible(f"{one.case.title} [{one.case.line}]")  # servers merge cases of the same name
+        about = {"name": name, "classname": shown_path(one.case.file), "time": f"{one.seconds:.3f}"}
         case = SubElement(suite, "testcase", {**about, "file": one.case.file, "line": str(one.case.line)})
         if kind := {"failed": "failure", "not approved": "error", "skipped": "skipped"}.get(one.status):
             told = visible("; ".join((*one.problems, *one.notes)))

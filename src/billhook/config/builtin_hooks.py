@@ -15,7 +15,7 @@ from billhook.config.declaration import Declared, Exec, Python, RunAction, Say
 from billhook.config.recorder import Knowing
 from billhook.config.sources import Builtin, FileSnapshot
 from billhook.core import client_env
-from billhook.core.answers import Outcome, Reply, Status
+from billhook.core.answers import Outcome, Reply, Status, Verdict
 from billhook.core.errors import UsageError
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
@@ -172,6 +172,13 @@ class Review(msgspec.Struct, frozen=True):
         from billhook.config.override import reviewed
 
         return reviewed(self, event, outcome)
+
+    def settle(self, verdict: Verdict) -> None:
+        """After a verdict: what the user allowed once is used up only by a call that passes."""
+        if verdict.denied or verdict.stop:
+            from billhook.config.override import restore_unused
+
+            restore_unused(self.state, verdict)
 
 
 class Reviews(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook import __version__
-from billhook.config.builtin_hooks import StandIn
+from billhook.config.builtin_hooks import Review, StandIn
 from billhook.config.builtin_options import filled
 from billhook.config.declaration import (
     BUILTINS,
@@ -138,6 +138,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         more = tuple(hooks)
         recorded: list[Observer] = [] if self.recording is None else [self.recording.observer(host, more)]
         recorded += [] if self.knowing is None else self.noting(self.knowing.state)
+        recorded += [one.review.settle for one in self.hooks if isinstance(one.review, Review)][:1]
         env = {
             "CLAUDE_PROJECT_DIR": client_env.environ().get("CLAUDE_PROJECT_DIR") or self.project,
             "BILLHOOK_AGENT": host,

@@ -6,7 +6,7 @@ the managed layer can be neither allowed nor paused. Nothing here runs for a cal
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from billhook.config.sources import pause_file
 from billhook.core import strictjson, tools
-from billhook.core.answers import Outcome, Status
+from billhook.core.answers import Outcome, Status, Verdict
 from billhook.core.errors import StrictJSONError
 from billhook.core.events import Event
 from billhook.store import files
@@ -37,6 +37,7 @@ _MOST: Final = 64  # denied calls that are remembered
 _REMEMBERED: Final = 86400.0
 _LONGEST_CALL: Final = 300
 _LARGEST: Final = 64 << 10
+_ALLOWED: Final = "allowed once ("
 _COMMENT: Final = "description"  # for people: agents word it again when they repeat a call
 
 
@@ -53,6 +54,7 @@ class DeniedCall(msgspec.Struct, frozen=True):
     call: str  # for people, without secrets
     at: float
     until: float = 0.0  # it is allowed until then
+    used: float = 0.0  # the same, after that was used up
 
 
 class Overrides:
@@ -85,10 +87,19 @@ class Overrides:
         def change(record: Value | None) -> Value:
             known = _known(record)
             allowed.extend(one for one in known if one.key == call.key and one.until > time.time())
-            return _record([*(one for one in known if one.code != call.code), call])
+            now = replace(call, used=allowed[0].until) if allowed else call
+            return _record([*(one for one in known if one.code != call.code), now])
 
         self._state.update(KIND, KEY, change)
         return bool(allowed)
+
+    def restore(self, codes: Container[str]) -> None:
+        """Allow calls again that were allowed, and then not run: another hook denied them."""
+
+        def change(record: Value | None) -> Value:
+            return _record([replace(one, until=one.used) if one.code in codes else one for one in _known(record)])
+
+        self._state.update(KIND, KEY, change)
 
 
 def _known(record: Value | None) -> list[DeniedCall]:
@@ -178,8 +189,17 @@ def reviewed(review: "Review", event: Event, outcome: Outcome) -> Outcome:
     with suppress(StoreError):  # without state no call can be allowed, and none has a code
         call = denied_call(event, review.hook, review.project)
         allowed = Overrides(review.state).use(call)
-        return _waived(outcome, f"allowed once ({call.code})") if allowed else replace(outcome, code=call.code)
+        return _waived(outcome, f"{_ALLOWED}{call.code})") if allowed else replace(outcome, code=call.code)
     return outcome
+
+
+def restore_unused(state: FileState, verdict: Verdict) -> None:
+    """Allow again what the user allowed once, after a verdict with which the call does not run."""
+    waived = [one.waived.by for one in verdict.outcomes if one.waived is not None]
+    codes = {by.removeprefix(_ALLOWED).rstrip(")") for by in waived if by.startswith(_ALLOWED)}
+    if codes:
+        with suppress(StoreError):
+            Overrides(state).restore(codes)
 
 
 def _waived(outcome: Outcome, by: str) -> Outcome:

@@ -16,6 +16,8 @@ from billhook.testing.runner import CaseResult, Suite
 _VERBS = {
     "hook": ("runs", "run"),
     "guard cell": ("stops a call", "stop a call"),
+    "shadow cell": ("is reached", "apply"),
+    "built-in": ("stops a call", "stop a call"),
     "permission rule": ("matches", "match"),
 }
 
@@ -69,6 +71,7 @@ def coverage(suite: Suite, results: Sequence[CaseResult]) -> RuleCoverage:
     waiting = [one for file in of_files.pending for one in file.rules]
     known = [one.shown for one in (*of_files.deny, *of_files.ask, *of_files.allow, *waiting)]
     rules = {name: set[bool]() for name in known} | _both_ways(one.rules for one in seen)
+    limits = ["rate-limit"] if suite.real.builtins["rate-limit"].options.get("limits") else []
     cells: dict[str, str] = {}
     for one in seen:
         for cell, decision in one.cells.items():
@@ -76,7 +79,8 @@ def coverage(suite: Suite, results: Sequence[CaseResult]) -> RuleCoverage:
     return RuleCoverage(
         (
             *(_of_entry(one, hooks, suite.real.project) for one in suite.real.entries if _counts(one)),
-            *(_of_cell(cell, [one.cells for one in seen if one.cells or one.rules]) for cell in _set_cells(suite)),
+            *_of_cells(suite, [one.cells for one in seen if one.cells or one.rules]),
+            *(Covered("built-in", name, True in hooks.get(name, ()), False in hooks.get(name, ())) for name in limits),
             *(Covered("permission rule", name, True in ways, False in ways) for name, ways in rules.items()),
         ),
         dict(sorted(cells.items())),
@@ -104,15 +108,14 @@ def _of_entry(entry: Entry, seen: Mapping[str, set[bool]], project: str) -> Cove
     return Covered("hook", entry.shown, True in ways, unconditional or False in ways, place)
 
 
-def _set_cells(suite: Suite) -> list[str]:
-    """The cells of the guard's table that the files set."""
+def _of_cells(suite: Suite, seen: Sequence[Mapping[str, str]]) -> Iterator[Covered]:
+    """The cells of the guard's table that the files set. One in shadow mode stops nothing: tests reach it."""
     options = filled("guard", suite.real.builtins["guard"].options)
-    return [*dict.fromkeys([*options["cells"], *options["project_cells"]])]
-
-
-def _of_cell(cell: str, seen: Sequence[Mapping[str, str]]) -> Covered:
-    def is_it(name: str) -> bool:
-        return name == cell or name.partition(":")[0] == cell
-
-    stopped = [any(is_it(name) and decision != "-" for name, decision in one.items()) for one in seen]
-    return Covered("guard cell", cell, any(stopped), not all(stopped) or not seen)
+    for cell in dict.fromkeys([*options["cells"], *options["project_cells"], *options["shadow"]]):
+        tried = cell in options["shadow"]
+        reached = [
+            any(cell in (name, name.partition(":")[0]) and (tried or decision != "-") for name, decision in one.items())
+            for one in seen
+        ]
+        kind = "shadow cell" if tried else "guard cell"
+        yield Covered(kind, cell, any(reached), not all(reached) or not seen)

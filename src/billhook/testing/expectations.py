@@ -154,8 +154,11 @@ def _assert_outcome(engine: Engine, call: Call, wanted: tuple[str, ...], word: s
 
 
 def _story(verdict: Verdict) -> str:
-    """What each hook did, in one line."""
+    """The hooks that answered or failed, with their reasons, in one line; or which ones ran."""
     told = [
-        f"{one.hook} {one.status}, {one.answer.decision} {one.answer.reason or one.error}" for one in verdict.outcomes
+        f"{one.hook} {one.answer.decision if one.success else one.status}: {one.answer.reason or one.error}"
+        for one in verdict.outcomes
+        if one.answer.speaks or not one.success
     ]
-    return "; ".join(" ".join(text.split()) for text in told) or "no hook listens for this event"
+    silent = f"no hook objects (ran: {', '.join(sorted(ran(verdict))) or 'none'})"
+    return "; ".join(" ".join(text.split()) for text in told) or silent

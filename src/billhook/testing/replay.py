@@ -38,6 +38,12 @@ _KINDS: Final = {"deny": "denied", "stop": "denied", "ask": "asked", "defer": "a
 """What a decision means for a call; others allow it."""
 
 
+def _kind(then: str, now: str) -> str:
+    """The kind of a difference. The user who was asked could have refused: an ask that becomes a deny is no new deny."""
+    kind = _KINDS.get(now, "allowed")
+    return "denied instead" if kind == "denied" and _KINDS.get(then) == "asked" else kind
+
+
 class Examples(msgspec.Struct):
     """Events of one group: how many, and the first of them."""
 
@@ -80,7 +86,7 @@ class Replayed(msgspec.Struct):
         self.stopped += now.word in _KINDS
         if then.word != now.word:
             found = Difference(record, then, now)
-            self.kinds[_KINDS.get(now.word, "allowed")] += 1
+            self.kinds[_kind(then.word, now.word)] += 1
             self.hooks.setdefault(found.hook, Examples()).add(found)
 
 

@@ -5,6 +5,7 @@ approval here: they change nothing.
 """
 
 import functools
+import linecache
 import os
 import shutil
 import tempfile
@@ -19,10 +20,11 @@ from msgspec.structs import replace
 
 from billhook.agents import DIALECTS
 from billhook.builtins.guard import Guard
+from billhook.builtins.rate_limit import NAME as RATE_LIMIT
 from billhook.config import build
-from billhook.config.cases import Case, case_files, cases_in, event_of
+from billhook.config.cases import Case, case_files, cases_in, event_of, unknown_hooks
 from billhook.config.config import Config, Entry
-from billhook.config.declaration import Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
+from billhook.config.declaration import BUILTINS, Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
 from billhook.config.explain import Explained, explain
 from billhook.config.installation import of_claude_code
 from billhook.config.loader import Instead, load_config, load_instead
@@ -97,9 +99,12 @@ def suite(files: Sequence[str] = (), *, user: bool = False, cwd: str = "") -> Su
     found = list(named) or case_files(places, [os.path.join(real.project, ".billhook")])
     cases, wrong = zip(*map(cases_in, found), strict=True) if found else ((), ())
     unreadable = [read.findings for read in real.unreadable]  # without these files no result would mean anything
+    tests = tuple(case for some in cases for case in some)
+    names = {form for one in real.entries for form in (one.declared.name, *forms(one.shown))} | {*BUILTINS}
+    unknown = list(unknown_hooks(tests, names))
     return Suite(
-        cases=tuple(case for some in cases for case in some),
-        findings=tuple(dict.fromkeys(finding for found in (*wrong, *unreadable) for finding in found)),
+        cases=tests,
+        findings=tuple(dict.fromkeys(finding for found in (*wrong, *unreadable, unknown) for finding in found)),
         files=tuple(found),
         real=real,
         layers=layers,
@@ -336,7 +341,7 @@ class CaseRunner:
             self.scratch.restore()
 
     def _why(self, case: Case, config: Config) -> tuple[str, ...]:
-        """What `billhook explain` reports about the hook that the case names, or about all."""
+        """What `billhook explain` reports about the hook that the case names and those that answer, or about all."""
         try:
             found = explain(config, self._event(case.data, self._prepare(case, config)))
         finally:
@@ -347,7 +352,8 @@ class CaseRunner:
             return tuple(map(_reason, own[:_MOST_REASONS]))
         named = [one for one in (*own, *found.others) if names & forms(one.row.name)]
         missing = names.difference(*(forms(one.row.name) for one in named))
-        return (*map(_reason, named), *(f"no hook is called `{name}`" for name in sorted(missing)))
+        answering = [one for one in own if one not in named and one.answer is not None and not one.silent]
+        return (*map(_reason, (*named, *answering)), *(f"no hook is called `{name}`" for name in sorted(missing)))
 
     def _exercised(self, event: Event, verdict: Verdict, config: Config) -> Exercised:
         """Which hooks, cells and permission rules applied to a call, and which did not."""
@@ -358,6 +364,8 @@ class CaseRunner:
         wanting = [one for one in config.entries if one.hook is not None and one.hook.wants(verdict.event)]
         about = {one.shown for one in wanting if _is_about(one.declared, tool)} | ran
         hooks = {one.shown: one.shown in ran for one in wanting if one.shown in about - ended}
+        limited = [one.answer.speaks for one in verdict.outcomes if one.hook == RATE_LIMIT]
+        hooks |= {RATE_LIMIT: limited[0]} if limited else {}
         if verdict.event != "PreToolUse":
             return Exercised(hooks)
         rules = config.permissions
@@ -432,6 +440,10 @@ def _cells(event: Event, config: Config) -> Iterator[tuple[str, str]]:
 
 
 def select(cases: Iterable[Case], text: str) -> list[Case]:
-    """The cases whose title or fields contain these words."""
+    """The cases whose title, fields or line in the file contain these words."""
     wanted = text.lower()
-    return [one for one in cases if wanted in f"{one.title} {strictjson.dumps(one.data)}".lower()]
+    return [
+        one
+        for one in cases
+        if wanted in f"{one.title} {strictjson.dumps(one.data)} {linecache.getline(one.file, one.line)}".lower()
+    ]

@@ -23,7 +23,7 @@ from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
 from billhook.store.log.record import Record
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
-from billhook.testing.past import decided_by, judged_then
+from billhook.testing.past import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -233,10 +233,24 @@ def _record(id_: str) -> Record:
 def _payload(record: Record) -> tuple[dict[str, Any], list[str]]:
     notes = []
     if record.redacted:
-        notes.append("secrets were removed from this event, so hooks may decide differently")
+        notes.append(_without_secrets(record))
     if record.tool is not None and record.input is None:
         notes.append("the input of the tool was not recorded, so hooks may decide differently")
     return record.payload, notes
+
+
+def _without_secrets(record: Record) -> str:
+    """Whether the hooks of today decide differently about the event without its secrets."""
+    from billhook.config.explain import explain
+    from billhook.config.loader import load_for_cwd
+
+    event, head = event_of(record), "secrets were removed from this event"
+    found = explain(load_for_cwd(record.cwd), event).outlook if event is not None else None
+    if found is None or found.open:
+        return f"{head}, so hooks may decide differently"
+    if found.decision == record.decision:
+        return f"{head}; hooks decide the same without them"
+    return f"{head}, and hooks decide {found.decision} without them, not {record.decision}: put in a made-up secret"
 
 
 def command_of(payload: dict[str, Any]) -> str:

@@ -450,7 +450,7 @@ CASES = [
             if __name__ == "__main__":
                 with ProcessPoolExecutor(1) as pool:
                     print(list(pool.map(double, range(3))))
-                    pool.submit(fail).result()
+                    print(repr(pool.submit(fail).exception()))
         """,
     ),
     Case(

@@ -49,6 +49,7 @@ ENCODINGS = [
         arguments=("é", "\udcff"),
         env={**settings, "ODD": "é\udcff"},
         refused=name == "coercion-warns",
+        slow=name in ("ctype-only", "errors-only", "no-coercion", "utf16"),
     )
     for name, settings in LOCALES.items()
 ]

@@ -71,6 +71,14 @@ def test_versions(version: str, tmp_path: Path) -> None:
     if not (program := found_versions()[version]):
         pytest.skip(f"no Python {version} here")
     check_same(case("version", program), tmp_path / "here")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_versions_with_flags(version: str, tmp_path: Path) -> None:
+    """The same, isolated."""
+    if not (program := found_versions()[version]):
+        pytest.skip(f"no Python {version} here")
     check_same(case("isolated", program, flags=("-I", "-B")), tmp_path / "here")
 
 

@@ -97,7 +97,7 @@ def test_made(tmp_path: Path, body: list[str], stdin: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(bodies, inputs)
 def test_many_made(tmp_path: Path, body: list[str], stdin: bytes) -> None:
     """The same with many more scripts."""

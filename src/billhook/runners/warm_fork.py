@@ -52,8 +52,8 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
 
     `fresh`: this dict as a script finds it; `before`: the modules of an interpreter that has just started."""
     control = _socket.socket(fileno=_moved(0))
-    Start.ctype = os.environb.get(b"LC_CTYPE")
-    Start.writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    AtStart.ctype = os.environb.get(b"LC_CTYPE")
+    AtStart.writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     if sys.path and not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
         sys.path_importer_cache.pop(sys.path.pop(0), None)  # the folder of this file
     atexit.register(QuickEnd.leave)
@@ -61,7 +61,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
         import_module(name)
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     _say(control, _greeting(before))
-    sys.dont_write_bytecode = Start.writes_none
+    sys.dont_write_bytecode = AtStart.writes_none
     os.chdir("/")  # it must not keep a project's folder in use
     gc.collect()
     gc.freeze()  # no collection touches, and so copies, what all processes share
@@ -279,8 +279,8 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
         os.close(fd)
     os.umask(call["umask"])
     env = dict(pair.split(b"=", 1) for pair in call["env"].split(b"\0") if pair)
-    if Start.ctype is not None:
-        env[b"LC_CTYPE"] = Start.ctype
+    if AtStart.ctype is not None:
+        env[b"LC_CTYPE"] = AtStart.ctype
     _set_environment(env)
     _name_process(call)
     main_thread: Any = sys.modules["threading"].main_thread()
@@ -327,7 +327,7 @@ def _as_main(call: dict[str, Any], codes: Codes, fresh: dict[str, Any]) -> tuple
     return code, main
 
 
-class Start:
+class AtStart:
     """What an interpreter changes when it starts."""
 
     ctype: bytes | None = None  # the variable LC_CTYPE, which it sets if the locale is C

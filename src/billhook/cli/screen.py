@@ -333,8 +333,8 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     def tick(done: int, total: int) -> None:
         nonlocal last
-        if shown and (now := time.monotonic()) - last > 0.1:
-            last = now
+        if shown and (done == total or time.monotonic() - last > 0.1):
+            last = time.monotonic()
             share = f"[{'#' * (20 * done // total):<20}] {100 * done // total}% of" if total else f"{done:,}"
             click.echo(f"\r{share} {what}", err=True, nl=False)
 

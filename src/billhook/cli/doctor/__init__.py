@@ -26,10 +26,10 @@ from billhook.cli.doctor.hooks import (
 from billhook.cli.install import ANOTHER, named, project_here
 from billhook.cli.install.files import agents_here
 from billhook.cli.options import complete_among, flag, loaded, refuse_agents
-from billhook.cli.screen import beside, coloured, cut, filled, first_problem, note, report, say, shown_path, width
+from billhook.cli.screen import beside, coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago
 from billhook.core.errors import UsageError
-from billhook.core.text import counted
+from billhook.core.text import counted, visible
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ _INDENT: Final = 19
 def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """Every agent with its findings, billhook itself, and a summary."""
     head = click.style(f"billhook {__version__}", bold=True)
-    yield f"{head} in {cut(shown_path(project, here=False), width() - 20)}"
+    yield f"{head} in {visible(shown_path(project, here=False))}"
     for about in reports:
         yield from ("", click.style(about.host.title, bold=True))
         yield from lines(about.findings)
@@ -105,7 +105,7 @@ def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
 
 def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """The screen if no agent calls billhook: what to do first."""
-    yield f"no agent calls billhook in {cut(shown_path(project, here=False), width() - 20)}"
+    yield f"no agent calls billhook in {visible(shown_path(project, here=False))}"
     yield ""
     if reports:
         yield "found here"

@@ -1,4 +1,4 @@
-"""Goals 1 to 5, 21 and 31: the cost of one event for an agent that runs billhook as its hook.
+"""Goals 1 to 5, 21, 29 and 31: the cost of one event for an agent that runs billhook as its hook.
 
 The agent starts a process and waits for its end; nothing else delays it. With a daemon the process is the small client,
 without one it is Python. Everything is measured with the event log on, the default.
@@ -177,6 +177,61 @@ async def _cold(name: str, argv: list[str]) -> AsyncGenerator[Trial, None]:
         os.chdir("/")
 
 
+# -- 29 ------------------------------------------------------------------------------------------------------------
+
+
+_GUARD = """
+import json
+import re
+import sys
+
+event = json.load(sys.stdin)
+command = event.get("tool_input", {}).get("command", "")
+if re.search(r"\\brm\\s+-rf\\b", command):
+    print("no", file=sys.stderr)
+    sys.exit(2)
+sys.exit(0)
+"""
+
+
+async def warm_script() -> AsyncGenerator[Trial, None]:
+    """Goal 29: a hook that is a Python script, as people publish them, in a warm interpreter."""
+    with project() as (base, env):
+        folder = base / ".config" / "billhook"
+        folder.mkdir(parents=True)
+        (base / "guard.py").write_text(_GUARD)
+        argv = [sys._base_executable, str(base / "guard.py")]  # type: ignore[attr-defined]
+        (folder / "hooks.yaml").write_text(f"hooks:\n  g: {{events: PreToolUse, exec: {argv}}}\n")
+        with daemon(env):
+            run = process(base, env)
+            cases = {"billhook-hook": run([CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
+            cases["the script, plain"] = run(argv)
+            await cases["billhook-hook"](3)
+            await asyncio.sleep(1)  # until its interpreter is ready
+            bars = [Bar("billhook-hook", "/bin/true", 5), Bar("billhook-hook", "the script, plain", 1 / 6)]
+            yield Trial("a warm script", cases, bars, PROCESSES // 2)
+            _check_memory(env)
+        os.chdir("/")
+
+
+def _check_memory(env: dict[str, str]) -> None:
+    """A warm parent may have 15 MB for itself and its forks."""
+    billhook = str(_BIN / "billhook")
+    status = subprocess.run([billhook, "daemon", "status", "--json"], env=env, capture_output=True, check=True)
+    pid = msgspec.json.decode(status.stdout)["pid"]
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    warm = [int(child) for child in children if b"warm_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    used = max(map(_private, warm))
+    print(f"private memory of a warm parent: {used / 1e6:.1f} MB", file=sys.stderr)
+    assert used <= 15e6
+
+
+def _private(pid: int) -> int:
+    """Bytes that only the parent and its forks have."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("Private_Dirty", "Shared_Dirty")))
+
+
 # -- 21 ------------------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +348,7 @@ GOALS = (
     Goal(2, "the same through the agent's shell", through_a_shell),
     Goal(4, "cold, no daemon, an event that no hook listens for", cold_module, needs=("cchooks",)),
     Goal(5, "cold, through the script of the package", cold_script, needs=("cchooks",)),
+    Goal(29, "a Python script in a warm interpreter", warm_script),
     Goal(31, "Python functions as hooks, daemon warm", python_hooks),
     Goal(21, "the daemon's socket", on_the_wire, needs=("uvicorn", "starlette")),
 )

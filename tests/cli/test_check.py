@@ -117,7 +117,7 @@ def test_nothing_there(project: Path) -> None:
 no findings in 0 hooks of 0 files
 -- stderr
 
-hint: `billhook init` creates a first file with working hooks
+hint: `billhook init` creates hooks.yaml with example hooks
 -- exit 0
 """)
 
@@ -382,7 +382,7 @@ Usage: billhook check [OPTIONS] [PATH ...]
 
   Check the hooks for problems and suggest fixes. No hook is run.
 
-  The event log adds notes: hooks that never fired, and hooks that are slow.
+  The event log adds notes about hooks that never ran, and about slow hooks.
 
   PATH is a file, or the folder of a project. Without PATH, everything that
   applies here is checked, your own files included.

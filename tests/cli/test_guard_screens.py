@@ -63,7 +63,7 @@ def test_explain_shows_effects(folder: Folder) -> None:
 def test_init_writes_the_section(folder: Folder) -> None:
     """As a comment: the guard is on without it."""
     folder.billhook("init")
-    assert "\n# guard:\n#   preset: strict " in (folder.project / ".billhook" / "hooks.yaml").read_text()
+    assert "\n# guard:\n#   preset: strict\n" in (folder.project / ".billhook" / "hooks.yaml").read_text()
 
 
 def _guard(folder: Folder) -> list[dict[str, str]]:

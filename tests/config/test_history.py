@@ -145,7 +145,7 @@ def test_the_text_of_the_note(project: Project) -> None:
 
     match, rule = lint_log(facts(log, config), 1000.0)
 
-    assert match.message == "hook `match` has never run: `PreToolUse` occurred twice, and `match: Write` did not match"
+    assert match.message == "hook `never` has never run: `PreToolUse` occurred twice, and `match: Write` did not match"
     assert (
         rule.message
         == "hook `rule` has never run: `PreToolUse` occurred twice, and `if: Bash(git push *)` did not match"

@@ -21,7 +21,7 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "an event that it does not have": (
         "gemini",
         "events: [SubagentStop, TaskCreated], deny: no",
-        ["its events SubagentStop and TaskCreated do not exist in Gemini CLI and never fire there"],
+        ["Gemini CLI has no events SubagentStop and TaskCreated, so the hook never runs for them"],
     ),
     "evidence in its command": (
         "cursor",

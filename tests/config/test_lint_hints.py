@@ -99,7 +99,7 @@ ADVICE = {
     "BH213": "remove one of these `after`",
     "BH215": "remove it",
     "BH216": "wrap it",
-    "BH219": "put it into a script",
+    "BH219": "put the command into a script",
     "BH307": "remove it",
     "BH401": "create it, or correct the path",
     "BH507": "move it to another file",
@@ -144,7 +144,8 @@ def applied(entry: dict[str, Any], found: Finding) -> dict[str, Any]:
         subprocess.run(["/bin/sh", "-ec", quoted[0]], check=True)
         return entry
     if hint.startswith("did you mean"):
-        wrong = re.findall(r"`(?:when\.\w+: )?([^`]+)`", found.message)[-1 if "can't be" in found.message else 0]
+        message = found.message.removeprefix(f"hook `{found.hook}`")
+        wrong = re.findall(r"`(?:when\.\w+: )?([^`]+)`", message)[-1 if "can't be" in message else 0]
         return replaced(entry, wrong, quoted[0])
     if " in place of " in hint:
         return edited(replaced(entry, quoted[1], quoted[0]), hint.partition(", and ")[2])

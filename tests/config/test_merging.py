@@ -91,7 +91,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # In parts, so that they run in parallel; 5,000 examples in all, most of them in the slow suite.
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 4))])
-@settings(max_examples=1250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(user=st.one_of(files, broken), project=st.one_of(files, files, files, broken), data=st.data())
 def test_a_project_is_never_weaker_than_the_user_alone(
     base: Path, part: int, user: Any, project: Any, data: st.DataObject
@@ -107,7 +107,7 @@ def test_a_project_is_never_weaker_than_the_user_alone(
             assert set(before.context) <= set(after.context)
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(user=files, project=st.one_of(files, broken))
 def test_an_unapproved_project_changes_nothing(base: Path, user: Any, project: Any) -> None:
     """Unapproved hooks have no effect on any verdict, except for being named."""

@@ -214,14 +214,14 @@ def test_the_guard_judges_the_final_input(project: Project) -> None:
 
 def test_results_of_the_same_wave(project: Project) -> None:
     """A hook sees the results of earlier waves only."""
-    say = 'name=RESULTS; eval "cat \\$BILLHOOK_$name" > '  # the whole name would show that it reads results
+    answer = 'name=RESULTS; eval "cat \\$BILLHOOK_$name" > '  # the whole name would show that it reads results
     late, early = ending_first(
-        project, first=[f"{say}early.json", context("b")], last=[f"{say}late.json", context("a")]
+        project, first=[f"{answer}early.json", context("b")], last=[f"{answer}late.json", context("a")]
     )
     project.write(USER, "hooks:\n  own: {events: PreToolUse, inject: hello}\n  rest: {events: PreToolUse, notify: x}\n")
     project.write(SETTINGS, settings(handler(late), handler(early)))
     project.write(
-        ".billhook/hooks.yaml", f"hooks:\n  next: {{events: PreToolUse, run: {json.dumps(say + 'next.json')}}}\n"
+        ".billhook/hooks.yaml", f"hooks:\n  next: {{events: PreToolUse, run: {json.dumps(answer + 'next.json')}}}\n"
     )
     fire(project)
     seen = {name: (Path(project.folder) / f"{name}.json").read_text() for name in ("late", "early", "next")}

@@ -34,7 +34,7 @@ def client(tmp_path: Path) -> Path:
     return calling.built("c", tmp_path)
 
 
-MANY = [300, pytest.param(1000, marks=pytest.mark.slow)]
+MANY = [150, pytest.param(1000, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("kills", MANY)

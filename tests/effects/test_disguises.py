@@ -1,6 +1,7 @@
 """A dangerous command in other words stays dangerous, a harmless text stays harmless, and no text breaks the guard."""
 
 import base64
+import functools
 import random
 import shlex
 import tempfile
@@ -114,6 +115,12 @@ def _judged(judging: Engine, repository: Repository, line: str) -> Judgement:
     return judge(judging, repository.root, "Bash", {"command": line})
 
 
+@functools.cache
+def _plain(judging: Engine, repository: Repository, line: str) -> Judgement:
+    """The same in every test: judged once."""
+    return _judged(judging, repository, line)
+
+
 def _kinds(found: Judgement) -> set[str]:
     return {effect.partition(":")[0] for effect in found.effects}
 
@@ -128,7 +135,7 @@ def test_a_line_inside_another_is_stopped(name: str, judging: Engine, repository
     """All plain commands; a wrapping may add effects, and takes none away."""
     wrong = []
     for command in PLAIN:
-        plain, found = (_judged(judging, repository, line) for line in (command, WRAPPINGS[name](command)))
+        plain, found = _plain(judging, repository, command), _judged(judging, repository, WRAPPINGS[name](command))
         if not found.stopped or not _kinds(plain) <= _kinds(found):
             wrong.append(f"{WRAPPINGS[name](command)}: {plain.effects} became {found.effects}")
     assert not wrong, "\n".join(wrong)
@@ -138,7 +145,7 @@ def test_a_line_inside_another_is_stopped(name: str, judging: Engine, repository
 def test_a_wrapped_command_is_stopped(name: str, judging: Engine, repository: Repository) -> None:
     wrong = []
     for command in SIMPLE:
-        plain, found = (_judged(judging, repository, line) for line in (command, WRAPPERS[name](command)))
+        plain, found = _plain(judging, repository, command), _judged(judging, repository, WRAPPERS[name](command))
         if not found.stopped or not _kinds(plain) <= _kinds(found):
             wrong.append(f"{WRAPPERS[name](command)}: {plain.effects} became {found.effects}")
     assert not wrong, "\n".join(wrong)

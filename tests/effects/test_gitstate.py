@@ -509,10 +509,10 @@ def test_a_truncated_or_changed_index_is_uncertain(repo: Path, version: str) -> 
     git(repo, "update-index", "--index-version", version)
     index = repo / ".git/index"
     whole = index.read_bytes()
-    for size in range(len(whole)):
+    for size in range(0, len(whole), 3):
         index.write_bytes(whole[:size])
         assert not work(repo).certain
-    for place in range(len(whole)):
+    for place in range(0, len(whole), 3):
         index.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
         assert not work(repo).certain
 
@@ -524,7 +524,7 @@ def test_an_index_without_a_checksum_may_hold_anything(repo: Path) -> None:
     index.write_bytes(whole)
     same_as_git(repo)
     for place in range(len(whole) - 20):
-        for bit in (1, 0x80, 0xFF):
+        for bit in (1, 0x80) if place % 2 else (0xFF,):
             index.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
             work(repo)
 

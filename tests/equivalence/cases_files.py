@@ -220,7 +220,7 @@ MODULES = [
         name="module-in-zip",
         script="import sys; sys.path.insert(0, 'bundle.zip'); import packed; print(packed.__file__); packed.fail()",
         files={"packed.py": "def fail():\n    1 / 0\n"},
-        setup="python3 -m zipfile -c bundle.zip packed.py && rm packed.py",
+        setup="touch -d 2026-01-01 packed.py && python3 -m zipfile -c bundle.zip packed.py && rm packed.py",
     ),
     Case(
         name="module-resources",

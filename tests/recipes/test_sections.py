@@ -37,10 +37,10 @@ FILES = {
 @pytest.mark.parametrize("order", [*itertools.permutations(SOME)])
 @pytest.mark.parametrize("name", FILES)
 def test_back_byte_for_byte(name: str, order: tuple[str, ...]) -> None:
-    """Three recipes, added in one order and removed in others."""
+    """Three recipes, added in one order and removed in this one and its opposite."""
     text = FILES[name]
     before = None if text is None else text.encode()
-    for leaving in itertools.permutations(order):
+    for leaving in (order, order[::-1]):
         data = before
         for one in order:
             data = edit_yaml.with_sections(data, "hooks.yaml", RECIPES[one].sections({}))

@@ -36,6 +36,15 @@ EFFECTS = {
     "mask-secrets": r"mask-secrets +rewrote output.*\[redacted",
     "secrets-in-prompts": r"secrets-in-prompts +deny",
 }
+WITH_GIT = (
+    "compaction-notes",
+    "git-context",
+    "commit-each-turn",
+    "conventional-commits",
+    "no-commits-to-main",
+    "no-verify",
+)
+PLACES = [*((name, "empty") for name in EFFECTS), *((name, "git") for name in (*WITH_GIT, "tests-before-stop"))]
 SET = [
     ("no-commits-to-main", "branches=release/*,trunk", r"no-commits-to-main +deny"),
     ("protect-paths", "paths=infra/**", r"protect-paths +deny"),
@@ -72,8 +81,7 @@ def test_every_recipe_has_an_effect() -> None:
     assert {*EFFECTS} == {one.name for one in shipped()}
 
 
-@pytest.mark.parametrize("where", ["empty", "git"])
-@pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.parametrize(("name", "where"), PLACES)
 def test_it_is_shown(tmp_path: Path, name: str, where: str) -> None:
     """The hook by its name, and what it does."""
     place = Place(tmp_path)

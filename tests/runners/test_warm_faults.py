@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="warm interpreters need Linux"),
     pytest.mark.usefixtures("adopting"),
 ]
-SAY = "import sys\nprint('said', sys.stdin.read())"
+SAY = "import sys\nprint('heard', sys.stdin.read())"
 
 
 class Hook:
@@ -49,7 +49,7 @@ class Hook:
         return ended
 
     def says(self) -> None:
-        assert self.run().stdout == b"said x\n"
+        assert self.run().stdout == b"heard x\n"
 
 
 def until(true: Callable[[], object], seconds: float = 10) -> None:
@@ -113,7 +113,7 @@ def test_a_fork_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) 
     os.kill(spare.pid, signal.SIGKILL)
     ended = asyncio.run(child.wait(30))
     assert ended is not None
-    assert ended.stdout == b"said x\n"
+    assert ended.stdout == b"heard x\n"
     assert warm.FAULTS == {"a fork ended before its script began": 1}
 
 
@@ -316,7 +316,7 @@ def test_a_thousand_calls_leave_nothing(tmp_path: Path) -> None:
             if child is not None:
                 ended = await child.wait(30)
                 assert ended is not None
-                assert ended.stdout == b"said x\n"
+                assert ended.stdout == b"heard x\n"
         return warmed
 
     asyncio.run(calls(100))

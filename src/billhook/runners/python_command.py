@@ -89,7 +89,7 @@ def _shell_words(words: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, .
 
 @functools.lru_cache(1024)
 def _pieces(text: str) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """The words of a text, each as pieces of one kind. Raises NotPythonError for anything but one simple command."""
+    """The words of a command line, each as pieces of one kind. Raises NotPythonError if it is more than one command."""
     words: list[list[tuple[str, str]]] = [[]]
     text, at = text.strip(" \t\n"), 0
     while at < len(text):

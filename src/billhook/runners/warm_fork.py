@@ -54,8 +54,8 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
 
     `fresh`: this dict as a script finds it; `before`: the modules of an interpreter that has just started."""
     control = _socket.socket(fileno=_moved(0))
-    Start.ctype = os.environb.get(b"LC_CTYPE")
-    Start.writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    AtStart.ctype = os.environb.get(b"LC_CTYPE")
+    AtStart.writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     if sys.path and not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
         sys.path_importer_cache.pop(sys.path.pop(0), None)  # the folder of this file
     atexit.register(QuickEnd.leave)
@@ -63,7 +63,7 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
         import_module(name)
     QuickEnd.filters, QuickEnd.shared = list(sys.modules["warnings"].filters), frozenset(sys.modules) - {"__main__"}
     _say(control, _greeting(before))
-    sys.dont_write_bytecode = Start.writes_none
+    sys.dont_write_bytecode = AtStart.writes_none
     os.chdir("/")  # it must not keep a project's folder in use
     gc.collect()
     gc.freeze()  # no collection touches, and so copies, what all processes share
@@ -224,7 +224,7 @@ except SystemExit:
 
 
 def _rehearse() -> None:
-    """Do what a call does, while nobody waits: a page that is shared with the parent is copied when it is first used,
+    """Do what a call does, while no caller waits: a page that is shared with the parent is copied at its first use,
     and that takes longer than anything else in a call."""
     env = list(os.environb.items())
     os.environ.clear()
@@ -296,8 +296,8 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
         os.close(fd)
     os.umask(call["umask"])
     env = dict(call["env"])
-    if Start.ctype is not None:
-        env[b"LC_CTYPE"] = Start.ctype
+    if AtStart.ctype is not None:
+        env[b"LC_CTYPE"] = AtStart.ctype
     os.environ.clear()
     for name, value in env.items():
         os.environb[name] = value
@@ -336,7 +336,7 @@ def _as_main(call: dict[str, Any], codes: Codes, fresh: dict[str, Any]) -> tuple
     return code, main
 
 
-class Start:
+class AtStart:
     """What an interpreter changes when it starts."""
 
     ctype: bytes | None = None  # the variable LC_CTYPE, which it sets if the locale is C

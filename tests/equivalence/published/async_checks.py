@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PostToolUse: several checks at the same time, each with its own time-out; a failure cancels the slow one."""
+"""PostToolUse: several checks at the same time, each with its own timeout; a failure cancels the slow one."""
 
 import asyncio
 import json

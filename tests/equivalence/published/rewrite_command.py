@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PreToolUse: make commands safer: quiet package managers, no pagers, a time-out for tests."""
+"""PreToolUse: make commands safer: quiet package managers, no pagers, a timeout for tests."""
 
 import enum
 import json

@@ -303,7 +303,7 @@ def test_save_reports_that_a_secret_decided(place: Place) -> None:
 
 
 def test_explain_in_a_pause(place: Place) -> None:
-    assert place.typing("pause", "10m", "--yes", answers=[]).code == 0
+    assert place.typing("pause", "10m", answers=[]).code == 0
     shown = place.run("explain", PUSH).out
     assert "verdict without the pause: deny, by no-push" in shown and "\nverdict: deny" not in shown
 

@@ -102,9 +102,11 @@ hooks:
 tests:
   - {bash: git commit --no-verify -m x, expect: deny, only: no-verify}
   - {bash: git commit -anm x, expect: deny, only: no-verify}
-  - {bash: git -c core.hooksPath=/dev/null commit -m x, expect: deny, only: no-verify}
-  - {bash: "git commit -m 'drop --no-verify and -n'", expect: none, without: no-verify}
-  - {bash: git push -n, expect: none, without: no-verify}
+  - {bash: git -c core.hooksPath=/dev/null commit -m x, expect: deny, only:
+    no-verify}
+  - {bash: "git commit -m 'drop --no-verify and -n'", expect: none, only:
+    no-verify}
+  - {bash: git push -n, expect: none, only: no-verify}
 
 add this to .billhook/hooks.yaml? [y/N] added to .billhook/hooks.yaml and approved
 

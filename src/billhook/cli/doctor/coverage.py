@@ -12,7 +12,7 @@ from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptCall, TranscriptScan
 from billhook.cli.doctor.entries import DoctorFinding
 from billhook.cli.replay import shown_call
-from billhook.cli.screen import beside, filled, picked, width
+from billhook.cli.screen import beside, filled, picked, width, with_shown_paths
 from billhook.cli.times import local, shown_time
 from billhook.core.text import counted, one_line
 from billhook.store.files import log_folder
@@ -259,7 +259,9 @@ def _unseen(found: Coverage) -> Iterator[str]:
     for record, _ in found.shown[:_SHOWN]:
         who = f"{record.session_id[:8]}{'/' + record.agent_id[:8] if record.agent_id else ''}"
         head = f"  {shown_time(record.time)}  {one_line(who, 17):<8}  {one_line(record.tool or '', 24)}  "
-        yield from beside(head, one_line(shown_call(record), width()), below=6)
+        most = 2 * width() // 3
+        room = width() - (6 if len(head) > most else len(head))
+        yield from beside(head, one_line(with_shown_paths(shown_call(record)), room), below=6, most=most)
     if found.unseen > _SHOWN:
         yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
     if found.stopped:

@@ -204,7 +204,7 @@ async def warm_script() -> AsyncGenerator[Trial, None]:
         (folder / "hooks.yaml").write_text(f"hooks:\n  g: {{events: PreToolUse, exec: {argv}}}\n")
         with daemon(env):
             run = process(base, env)
-            cases = {"billhook-hook": run([_CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
+            cases = {"billhook-hook": run([CLIENT, "--as", "claude"]), "/bin/true": run(["/bin/true"])}
             cases["the script, plain"] = run(argv)
             await cases["billhook-hook"](3)
             await asyncio.sleep(1)  # until its interpreter is ready

@@ -38,6 +38,16 @@ class Hook:
     def parent(self) -> warm.Parent:
         return next(iter(warm.PARENTS._by_key.values()))
 
+    @property
+    def spare(self) -> warm.Spare:
+        """The only spare: the next call gets it."""
+        parent = self.parent
+        until(lambda: parent.has_spare() and not parent._wanted and not parent._arriving)
+        for more in parent._spares[1:]:
+            more.end()
+        del parent._spares[1:]
+        return parent._spares[0]
+
     def start(self, stdin: bytes = b"x") -> process.Child | None:
         return warm.start(self.argv, stdin=stdin, env=self.env, cwd=self.folder)
 
@@ -88,7 +98,7 @@ def test_a_parent_that_is_stopped_is_replaced(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_spare_that_does_not_wait_is_not_used(tmp_path: Path, number: int) -> None:
     hook = Hook(tmp_path)
-    spare = hook.parent._spares[0]
+    spare = hook.spare
     os.kill(spare.pid, number)
     until(lambda: not spare.is_fit())
     hook.says()
@@ -97,7 +107,7 @@ def test_a_spare_that_does_not_wait_is_not_used(tmp_path: Path, number: int) -> 
 
 def test_a_fork_that_ends_before_its_script_is_started_again(tmp_path: Path) -> None:
     hook = Hook(tmp_path)
-    spare = hook.parent._spares[0]
+    spare = hook.spare
     spare.link.shutdown(1)  # it gets nothing, and ends
     spare.is_fit = lambda: True  # type: ignore[method-assign]
     hook.says()
@@ -105,7 +115,7 @@ def test_a_fork_that_ends_before_its_script_is_started_again(tmp_path: Path) -> 
 
 def test_a_fork_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
     hook = Hook(tmp_path)
-    spare = hook.parent._spares[0]
+    spare = hook.spare
     spare.is_fit = lambda: True  # type: ignore[method-assign]
     os.kill(spare.pid, signal.SIGSTOP)
     child = hook.start()
@@ -119,7 +129,7 @@ def test_a_fork_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) 
 
 def test_a_spare_that_is_stopped_with_its_script_ends_at_the_deadline(tmp_path: Path) -> None:
     hook = Hook(tmp_path)
-    spare = hook.parent._spares[0]
+    spare = hook.spare
     spare.is_fit = lambda: True  # type: ignore[method-assign]
     os.kill(spare.pid, signal.SIGSTOP)
     child = hook.start()
@@ -285,7 +295,7 @@ while True: time.sleep(1)
 
 def test_it_ends_with_its_owner(tmp_path: Path) -> None:
     hook = Hook(tmp_path)
-    pids = [hook.parent.tree.leader, hook.parent._spares[0].pid]
+    pids = [hook.parent.tree.leader, hook.spare.pid]
     warm.close()
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
 

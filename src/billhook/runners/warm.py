@@ -10,6 +10,7 @@ other command: deadline, tree, output, exit status.
 Nothing here is needed: whenever a parent or spare is missing, dead or stopped, the caller starts the plain way.
 """
 
+import asyncio
 import functools
 import hashlib
 import marshal
@@ -39,6 +40,9 @@ MOST_PARENTS: Final = 8
 MOST_SPARES: Final = (os.cpu_count() or 1) + 2
 LARGEST: Final = 128 << 10  # bytes of a script and its environment: more does not fit into a socket at once
 PATIENCE: Final = 0.05  # seconds for a parent to fork while a call waits; a busy machine starts the plain way then
+PAUSE: Final = 0.002
+"""Seconds after a call until its spare is replaced: until then the processor is needed for the answer."""
+ARRIVAL: Final = 0.03  # seconds until that spare is usually there
 STUCK: Final = 2.0  # seconds without an expected spare after which a parent counts as stopped
 START: Final = 10.0  # seconds for a parent to start
 RELAX: Final = 30.0  # seconds without a call after which one spare is enough
@@ -140,7 +144,8 @@ def _start(parent: "Parent", call: PythonCall, stdin: bytes, cwd: str, covered: 
         raise NotWarmError(started)
     child, child.ends, child.rest = started[0], started[1], started[2]
     child.link = spare.link
-    parent.used(_file(call, cwd), script)
+    child.refill = functools.partial(parent.refill, _file(call, cwd), script)
+    parent.last_used = time.monotonic()
     return child
 
 
@@ -156,6 +161,7 @@ class WarmChild(Child):
     ends: tuple[int, int]
     rest: memoryview
     again: Callable[[], Child]
+    refill: Callable[[], None]
     in_shell = False
     _report = b""  # of the fork: "!" when it begins with the script, "?" if that is better started the plain way
     _instead: Child | None = None
@@ -164,12 +170,18 @@ class WarmChild(Child):
         before = time.monotonic()
         if self._instead is None:
             ended = await super().wait(seconds, until=until)
+            self._refill_soon()
             if ended is None or ended.timed_out or self._report == b"!":
                 return ended
             if not self._report:
                 FAULTS["a fork ended before its script began"] += 1
             self._instead = self.again()
         return await self._instead.wait(seconds - (time.monotonic() - before), until=until)
+
+    def _refill_soon(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(PAUSE, self.refill)
+        loop.call_later(ARRIVAL, PARENTS.collect)
 
     def _finish(self, *, timed_out: bool) -> Exit:
         if self.link.fileno() >= 0:
@@ -219,12 +231,20 @@ class _ScriptText(NamedTuple):
             "name": encoded(call.name),
             "text": self.text,
             "digest": self.digest,
-            "env": [(encoded(name), encoded(value)) for name, value in env.items()],
+            "env": _joined(env),
             "umask": _umask(),
             "folder": "" if self.covered is None else os.path.realpath(self.covered.folder),
             "covered": None if self.covered is None else {encoded(path): known for path, known in self.covered.files},
             "prefixes": parent.prefixes,
         }
+
+
+def _joined(env: Mapping[str, str]) -> bytes:
+    """The variables as the kernel has them. Raises NotWarmError for some that no process can have."""
+    joined = os.fsencode("\0".join(f"{name}={value}" for name, value in env.items()))
+    if joined.count(b"\0") != len(env) - 1 or any("=" in name or not name for name in env):
+        raise NotWarmError("its environment is invalid")
+    return joined
 
 
 def _check_approved(path: str, digest: str, covered: CoveredFiles) -> None:
@@ -385,17 +405,18 @@ class Parent:
         """A process for one call. Raises NotWarmError if there is none soon."""
         end = time.monotonic() + PATIENCE
         self._collect()
-        while (spare := self._fit()) is None:
+        spare = self._fit()
+        if spare is None:
+            self._kept = min(self._kept + 1, MOST_SPARES)  # calls come faster than before
+        while spare is None:
             if not self._wanted and not self._arriving:
-                self._kept = min(self._kept + 1, MOST_SPARES)  # more calls at the same time than before
-                self._want(1)
-            if self._wanted:
-                self._tell(("now",))
+                self._want(1, rehearse=False)
             if not _readable([self.control, *(link for link, _ in self._arriving)], end - time.monotonic()):
                 if time.monotonic() - self._asked > STUCK:
                     raise self._fault("its parent does not fork")
                 raise NotWarmError("no spare is ready")
             self._collect()
+            spare = self._fit()
         return spare
 
     def _fit(self) -> Spare | None:
@@ -408,31 +429,36 @@ class Parent:
             spare.end()
         return None
 
-    def used(self, file: str, script: _ScriptText) -> None:
-        """Note a call: the parent compiles its script, if it is new, and forks another spare."""
-        self.last_used = time.monotonic()
-        with suppress(NotWarmError):
+    def refill(self, file: str, script: _ScriptText) -> None:
+        """After a call: the parent compiles its script, if it is new, and forks another spare."""
+        with PARENTS.lock, suppress(NotWarmError):
+            if self.problem or self.control.fileno() < 0:
+                return
             if (file, script.digest) not in self._known and len(self._known) < MOST_CODES:
                 self._known.add((file, script.digest))
                 self._tell(("code", file, script.digest, script.text))
             self._want(self._kept - len(self._spares) - len(self._arriving) - self._wanted)
 
-    def tidy(self) -> None:
-        """Adopt the spares that have been forked, and end those that are seldom needed."""
+    def collect(self) -> None:
+        """Adopt the spares that have been forked."""
         with suppress(NotWarmError):
             if self.is_ready():
                 self._collect()
+
+    def tidy(self) -> None:
+        """Adopt the spares that have been forked, and end those that are seldom needed."""
+        self.collect()
         if time.monotonic() - self.last_used > RELAX:
             self._kept = 1
             for spare in self._spares[1:]:
                 spare.end()
             del self._spares[1:]
 
-    def _want(self, count: int) -> None:
+    def _want(self, count: int, *, rehearse: bool = True) -> None:
         for _ in range(count):
             if not self._wanted:
                 self._asked = time.monotonic()
-            self._tell(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0))))
+            self._tell(("spare", os.urandom(8).hex().encode(), _has_terminal(os.getsid(0)), rehearse))
             self._wanted += 1
 
     def _tell(self, message: tuple[Any, ...]) -> None:
@@ -508,6 +534,12 @@ class Parents:
     def problem(self, call: PythonCall, cwd: str) -> str:
         parent = self._by_key.get(_key(call, cwd))
         return "" if parent is None else parent.problem
+
+    def collect(self) -> None:
+        """Adopt the spares that have been forked."""
+        with self.lock:
+            for parent in self._by_key.values():
+                parent.collect()
 
     def tidy(self, now: float) -> None:
         """End parents that are not used any more, and collect processes that have ended."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import _socket
 import atexit
+import functools
 import gc
 import marshal
 import os
-import select
 import sys
 from importlib import import_module, machinery
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,6 @@ KNOWN_PTH = ("distutils-precedence.pth", "_virtualenv.pth", "a1_coverage.pth", "
 """Files whose code depends only on variables that choose the parent (`warm.py`)."""
 DIFFERS = (b"environ", b"getenv", b"argv", b"getcwd", b"time")
 """Words in the code of another `.pth` file: it may do something else at each start."""
-PAUSE = 0.004
-"""Seconds without a message after which a spare is forked: the call that took the last one needs the processor."""
 _FDS = 4  # of one call: standard input, output, error, and its folder
 _INT = 4  # bytes of a descriptor's number in a message
 
@@ -68,25 +66,12 @@ def serve(fresh: dict[str, Any], before: frozenset[str]) -> tuple[CodeType, dict
     gc.collect()
     gc.freeze()  # no collection touches, and so copies, what all processes share
     codes: Codes = {}
-    wanted: list[tuple[bytes, bool]] = []
-    urgent = False
     while True:
-        if wanted and (urgent or not _is_readable(control, PAUSE)):
-            link = _spare(control, *wanted.pop(0), rehearse=not urgent)
-            urgent = False
-            if link is not None:
-                return _script(link, codes, fresh)
-            continue
         kind, *rest = marshal.loads(_received(control)[0])
-        if kind == "spare":
-            wanted.append((rest[0], rest[1]))
-        elif kind == "code":
+        if kind == "code":
             _remember(codes, *rest)
-        urgent = urgent or kind == "now"
-
-
-def _is_readable(link: _socket.socket, seconds: float) -> bool:
-    return bool(select.select([link], [], [], seconds)[0])
+        elif (link := _spare(control, *rest)) is not None:
+            return _script(link, codes, fresh)
 
 
 def _moved(fd: int) -> int:
@@ -174,7 +159,7 @@ def _remember(codes: Codes, file: str, digest: str, text: bytes) -> None:
             pass
 
 
-def _spare(control: _socket.socket, marker: bytes, session: bool, *, rehearse: bool) -> _socket.socket | None:
+def _spare(control: _socket.socket, marker: bytes, session: bool, rehearse: bool) -> _socket.socket | None:
     """Fork a process that waits for a script: there, the socket on which it gets it. In the parent, None.
 
     The process in between ends at once, so that the daemon, which adopts orphans, becomes the parent of the spare: it
@@ -226,17 +211,15 @@ except SystemExit:
 def _rehearse() -> None:
     """Do what a call does, while no caller waits: a page that is shared with the parent is copied at its first use,
     and that takes longer than anything else in a call."""
-    env = list(os.environb.items())
-    os.environ.clear()
-    for name, value in env:
-        os.environb[name] = value
-    _areas()
+    env = dict(os.environb)
+    _set_environment(env)
     marshal.loads(marshal.dumps(env, 2))
     main = {"__name__": "rehearsal"}
     exec(compile(_REHEARSAL, "rehearsal", "exec", dont_inherit=True), main)
     main.clear()
     _ends_quietly()
     gc.collect()
+    gc.freeze()  # at the end, only the script's own objects are left to look at
 
 
 # -- messages
@@ -295,14 +278,10 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
     for fd in fds:
         os.close(fd)
     os.umask(call["umask"])
-    env = dict(call["env"])
+    env = dict(pair.split(b"=", 1) for pair in call["env"].split(b"\0") if pair)
     if AtStart.ctype is not None:
         env[b"LC_CTYPE"] = AtStart.ctype
-    os.environ.clear()
-    for name, value in env.items():
-        os.environb[name] = value
-    sys.modules["posix"].environ.clear()
-    sys.modules["posix"].environ.update(env)
+    _set_environment(env)
     _name_process(call)
     main_thread: Any = sys.modules["threading"].main_thread()
     main_thread._set_native_id()  # a fork keeps the number of its parent before Python 3.13
@@ -311,6 +290,18 @@ def _take_place(call: dict[str, Any], fds: list[int]) -> None:
 
         logging: Any = sys.modules["logging"]
         logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()
+
+
+def _set_environment(env: dict[bytes, bytes]) -> None:
+    """Replace all variables, in this order, also for the C library. `os.environ` would take three times as long."""
+    known: Any = os.environ
+    for name in known._data:
+        os.unsetenv(name)
+    for name, value in env.items():
+        os.putenv(name, value)
+    for variables in (known._data, sys.modules["posix"].environ):
+        variables.clear()
+        variables.update(env)
 
 
 def _as_main(call: dict[str, Any], codes: Codes, fresh: dict[str, Any]) -> tuple[CodeType, dict[str, Any]]:
@@ -503,6 +494,7 @@ def _name_process(call: dict[str, Any]) -> None:
         pass  # a container without /proc/self/mem: only `ps` differs
 
 
+@functools.lru_cache(None)  # the same in all forks
 def _areas() -> tuple[tuple[int, int], tuple[int, int]]:
     """Where the arguments and the environment are: start and size."""
     with open("/proc/self/stat", "rb") as file:

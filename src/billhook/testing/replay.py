@@ -39,7 +39,7 @@ _KINDS: Final = {"deny": "denied", "stop": "denied", "ask": "asked", "defer": "a
 
 
 def _kind(then: str, now: str) -> str:
-    """The kind of a difference. The user who was asked could have refused: an ask that becomes a deny is no new deny."""
+    """The kind of a difference. A user who was asked could refuse: an ask that becomes a deny is no new deny."""
     kind = _KINDS.get(now, "allowed")
     return "denied instead" if kind == "denied" and _KINDS.get(then) == "asked" else kind
 

@@ -160,5 +160,6 @@ def _story(verdict: Verdict) -> str:
         for one in verdict.outcomes
         if one.answer.speaks or not one.success
     ]
-    silent = f"no hook objects (ran: {', '.join(sorted(ran(verdict))) or 'none'})"
+    names = ", ".join(sorted(ran(verdict)))
+    silent = f"no hook objects (ran: {names})" if verdict.outcomes else "no hook listens for this event"
     return "; ".join(" ".join(text.split()) for text in told) or silent

@@ -111,9 +111,11 @@ async def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str
     if checked.code != 0:
         return "", "uv would change its environment first"
     found = await _run((uv, "python", "find", "--offline", "--script", path), env, cwd)
+    cache = await _run((uv, "cache", "dir"), env, cwd)
     python = found.stdout.decode(errors="replace").strip()
-    if found.code != 0 or not _is_environment(python):
-        return "", "uv has no environment for it"
+    environments = cache.stdout.decode(errors="replace").strip() + "/environments-"
+    if found.code != 0 or cache.code != 0 or not python.startswith(environments):  # another one, before it is made
+        return "", "uv would change its environment first"
     shown = await _run((uv, "run", "--offline", "--no-project", "--quiet", "/usr/bin/env", "-0"), env, cwd)
     passed = dict(pair.partition("=")[::2] for pair in os.fsdecode(shown.stdout).split("\0") if pair)
     passed.pop(process.MARKER, None)
@@ -121,10 +123,6 @@ async def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str
     if shown.code != 0 or not {"PATH", "UV"} <= changed <= _SET_BY_UV:
         return "", "this version of uv is not known"
     return python, ""
-
-
-def _is_environment(python: str) -> bool:
-    return os.path.isfile(os.path.join(os.path.dirname(os.path.dirname(python)), "pyvenv.cfg"))
 
 
 async def _run(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> Exit:

@@ -284,12 +284,17 @@ def _failed(exit: Exit) -> Reply:  # noqa: A002
         return Reply(status=Status.TIMED_OUT, error="no answer in time; the command and its children were ended")
     if exit.lost:
         return Reply(status=Status.FAILED, error="another part of the program collected its exit status")
-    told = strictjson.preview(exit.stderr_text.strip())
+    told = strictjson.preview(_problem(exit.stderr_text.strip()))
     if exit.signal is not None:
         return Reply(status=Status.FAILED, error=f"killed by signal {exit.signal}{told and ': ' + told}")
     not_started = exit.code in (126, 127) and _NOT_STARTED.search(exit.stderr_text)
     status = Status.COULD_NOT_START if not_started else Status.FAILED
     return Reply(status=status, error=f"exit code {exit.code}{told and ': ' + told}")
+
+
+def _problem(stderr: str) -> str:
+    """The part of stderr to show: of a Python traceback the last line, which has the error."""
+    return stderr.rpartition("\n")[2] if "Traceback (most recent call last):" in stderr else stderr
 
 
 def launch_note(exit: Exit) -> str:  # noqa: A002

@@ -521,7 +521,8 @@ def _check_imports(folder: str, covered: dict[bytes, str], prefixes: Sequence[st
     def refusal(path: str, data: bytes) -> str:
         known = {covered.get(os.fsencode(one)) for one in (os.path.abspath(path), os.path.realpath(path))}
         approved = not is_inside(path) or import_module("hashlib").sha256(data).hexdigest() in known
-        return "" if approved else f"{path} is not covered by the hook's approval; run `billhook trust`"
+        shown = os.path.abspath(path).removeprefix(folder)
+        return "" if approved else f"{shown} is not covered by the hook's approval; run `billhook trust`"
 
     def get_data(self: Any, path: str) -> bytes:
         data: bytes = read(self, path)

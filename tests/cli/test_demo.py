@@ -346,5 +346,5 @@ def test_its_help_names_the_options() -> None:
     """--help promises that no file of the user is touched."""
     shown = billhook("demo", "--help").out
 
-    assert "reads or changes none of your files" in " ".join(shown.split())
+    assert "Your files are neither read nor changed" in " ".join(shown.split())
     assert {"--json", "--keep"} <= {option for param in verb.params for option in param.opts}

@@ -87,15 +87,15 @@ Usage: billhook events [SESSION] [OPTIONS]
   first 6 characters, or several separated by commas. Without it, all sessions
   of this project. The oldest event comes first, also in JSON.
 
-  This and list, search, show, files and stats print tables on a terminal, and
-  JSON lines in a pipe; --human prints tables there, too. rename and verify
-  print text, unless --json is given.
+  On a terminal, `billhook events` and its commands print tables. In a pipe,
+  most of them print JSON lines; --human prints tables there, too. save,
+  rename and verify print text, unless --json is given.
 
 Options:
   -e, --event E,..           Only these events, in any spelling; `log` selects
-                             the log's notes about itself.
-  -t, --tool T,..            Only these tools, by the name that any supported
-                             agent uses.
+                             notes about the log.
+  -t, --tool T,..            Only these tools, by their names in any supported
+                             agent.
   -d, --decision D,..        Only these decisions: none, allow, ask, defer,
                              deny.
   --hook H                   Only events for which this hook ran, or was
@@ -141,8 +141,8 @@ Commands (`billhook events COMMAND --help` has details):
     billhook events search "turn-tracker"
     billhook events --follow
 
-  Exit code: 0 also if nothing matches and if Ctrl-C ends --follow, 1 findings
-  of `verify`, 2 usage or a log that can't be read.
+  Exit code: 0 success, also if nothing matches; 1 `verify` found a change; 2
+  usage, or a log that can't be read.
 -- exit 0
 """)
 

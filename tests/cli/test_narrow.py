@@ -89,8 +89,7 @@ PreToolUse
      if Bash(psql *)   gate   approved
      .billhook/hooks.yaml:2
    2 guard                    stops what can't be undone,
-                              and guards billhook's own
-                              files
+                              and protects billhook's files
      gate   priority 1000   built-in
 
 PostToolUse
@@ -121,7 +120,8 @@ def test_check(folder: Folder) -> None:
     gate, headers, inject, interpreter, keep_going, login,
     mask, match, name, notify, on_failure, once, options,
     paths, priority, python, asyncRewake, rewrite, if, run,
-    shadow, shell, stop, timeout, title, type, url, when
+    shadow, shell, stop, timeout, title, type, url, warm,
+    when
 
 1 finding in 1 file
 -- exit 1
@@ -134,7 +134,8 @@ BH216 A handler outside of `hooks`
 
 A handler with `type` must be in a group: `{"hooks":
 [...]}`. Outside of a group it is read as a flat entry,
-which has another dialect and other exit codes.
+which has another dialect, so its exit codes have other
+meanings.
 
 Bad, `.claude/settings.json`:
     {"hooks": {"PostToolUse": [{"type": "command",
@@ -182,8 +183,8 @@ def test_fire(folder: Folder) -> None:
     """A long name has a separate line, and reasons are broken at blanks."""
     assert narrow(folder, "fire", "PreToolUse", "--tool", "Bash", "--input", INPUT) == snapshot("""\
 note: 1 problem in the configuration:
-  .billhook/hooks.yaml:10:5: unknown key `seconds`
-  (`billhook check` shows all)
+  .billhook/hooks.yaml:10: unknown key `seconds`. Details:
+  billhook check
 PreToolUse Bash
 
   no-production-database-access-from-agents
@@ -227,18 +228,18 @@ def test_add(folder: Folder) -> None:
 context
   compaction-notes      Save notes before compaction, load
                         them at next start
-  file-context          Tell the model at session start what
-                        a file contains
-  git-context           Tell the model at session start
-                        about branch and commits
+  file-context          Show the model a file at session
+                        start
+  git-context           Show the model the branch and
+                        commits at session start
 git
   commit-each-turn      Commit each turn to a side branch
-  conventional-commits  Commit messages as in `feat(parser):
-                        read tabs`
+  conventional-commits  Deny commit messages without a type
+                        such as `fix:`
   no-commits-to-main    Deny commits and merges on main, and
                         pushes to it
   no-verify             Deny git's --no-verify and other
-                        ways around its hooks
+                        ways to skip git hooks
 """)
 
 
@@ -317,4 +318,4 @@ def test_lines_stay_whole_in_a_pipe(folder: Folder) -> None:
     assert "refreshed every night at 02:00 UTC.\n" in shown
     assert billhook("explain", "psql x", env=env, cwd=folder.project).out.count("02:00 UTC.\n") == 1
     whole = billhook("check", "--explain", "BH301", env=environment(COLUMNS=None)).out
-    assert "No agent has a tool" in whole and "```" not in whole and len(whole.splitlines()[2]) > 300
+    assert "that no agent has" in whole and "```" not in whole and len(whole.splitlines()[2]) > 300

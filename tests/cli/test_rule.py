@@ -29,7 +29,7 @@ def test_one_code() -> None:
 BH302 A matcher that names an MCP server, not its tools
 
 `mcp__memory` is read as a plain name, and no tool has that name: the tools of
-the server are called `mcp__memory__...`. The same goes for `mcp__` alone.
+the server are called `mcp__memory__...`. `mcp__` alone has the same problem.
 
 Bad, `hooks.yaml`:
     hooks:

@@ -255,7 +255,7 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
         "see it work:",
         *(f"  {visible(line)}" for line in shown),
     ]
-    report(change.as_json, lines, {**done, "added": True, "approved": not left})
+    report(change.as_json, lines, {**done, "added": True, "approved": not left}, whole=True)
     return 0
 
 

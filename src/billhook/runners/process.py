@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
     asyncio = later("asyncio")
 
-__all__ = ["MARKER", "Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
+__all__ = ["Child", "adopt_orphans", "run", "settle", "shell_argv", "start", "sweep", "why_not"]
 
 STDOUT_CAP = 1 << 20
 STDERR_CAP = 1 << 16

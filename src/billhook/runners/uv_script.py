@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from billhook.core.answers import Exit
 from billhook.runners import process
+from billhook.runners.process_tree import MARKER
 
 PENDING: Final = "uv is looking for its environment"
 _METADATA: Final = re.compile(rb"^# /// script\s*$", re.MULTILINE)
@@ -118,7 +119,7 @@ async def _query(uv: str, path: str, env: dict[str, str], cwd: str) -> tuple[str
         return "", "uv would change its environment first"
     shown = await _run((uv, "run", "--offline", "--no-project", "--quiet", "/usr/bin/env", "-0"), env, cwd)
     passed = dict(pair.partition("=")[::2] for pair in os.fsdecode(shown.stdout).split("\0") if pair)
-    passed.pop(process.MARKER, None)
+    passed.pop(MARKER, None)
     changed = {name for name in {**env, **passed} if env.get(name) != passed.get(name)}
     if shown.code != 0 or not {"PATH", "UV"} <= changed <= _SET_BY_UV:
         return "", "this version of uv is not known"

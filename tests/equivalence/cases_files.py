@@ -245,8 +245,8 @@ MODULES = [
     ),
     Case(
         name="package-named-like-a-common-one",
-        script="import csv; print(csv.__file__)",
-        files={"csv/__init__.py": "print('the local one')\n"},
+        script="import textwrap; print(textwrap.__file__)",
+        files={"textwrap/__init__.py": "print('the local one')\n"},
         refused=True,
     ),
     Case(

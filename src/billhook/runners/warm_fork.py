@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 
 # fmt: off
 COMMON = (
-    "__future__", "abc", "argparse", "ast", "base64", "bisect", "collections", "contextlib", "copy", "csv",
-    "dataclasses", "datetime", "difflib", "enum", "fnmatch", "functools", "getpass", "glob", "hashlib", "heapq",
-    "html", "inspect", "io", "itertools", "json", "locale", "logging", "math", "operator", "pathlib", "platform",
-    "posixpath", "random", "re", "shlex", "shutil", "signal", "stat", "string", "struct", "subprocess", "tempfile",
-    "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid",
-    "warnings", "weakref", "zlib",
+    "__future__", "abc", "argparse", "ast", "base64", "collections", "contextlib", "copy", "dataclasses",
+    "datetime", "enum", "fnmatch", "functools", "glob", "hashlib", "inspect", "io", "itertools", "json", "logging",
+    "math", "operator", "pathlib", "posixpath", "random", "re", "shlex", "shutil", "signal", "stat", "string",
+    "struct", "subprocess", "tempfile", "textwrap", "threading", "time", "traceback", "types", "typing",
+    "urllib.parse", "warnings", "weakref", "zlib",
 )
 # fmt: on
 """Modules of the standard library that hook scripts use most. None of them starts a thread or keeps a file open."""
@@ -197,7 +196,11 @@ _REHEARSAL = b"""
 import json, os, re, sys
 from pathlib import Path
 try:
-    data = json.loads(json.dumps({"tool_input": {"command": "ls -la", "description": ""}, "list": [1, 2.5, None]}))
+    read, write = os.pipe()
+    os.write(write, json.dumps({"tool_input": {"command": "ls", "text": ""}, "list": [1, 2.5, None]}).encode())
+    os.close(write)
+    with open(read) as file:
+        data = json.load(file)
     command = data.get("tool_input", {}).get("command", "")
     if re.search(r"\\brm\\s+-rf\\b", command) or Path(command).suffix == ".env":
         print(f"blocked: {command}", file=sys.stderr)
@@ -217,7 +220,10 @@ def _rehearse() -> None:
     main = {"__name__": "rehearsal"}
     exec(compile(_REHEARSAL, "rehearsal", "exec", dont_inherit=True), main)
     main.clear()
-    _ends_quietly()
+    machinery.SourceFileLoader("rehearsal", os.path.realpath("/usr/bin/env"))
+    kinds = {type(one) for one in gc.get_objects()}
+    _ends_quietly(kinds)
+    _flushed()
     gc.collect()
     gc.freeze()  # at the end, only the script's own objects are left to look at
 
@@ -398,14 +404,25 @@ class QuickEnd:
     @classmethod
     def leave(cls) -> None:
         """Registered first with `atexit`, and so called last. Returns if the interpreter must do it."""
-        if cls.status is None or not _ends_quietly() or not _flushed():
+        kinds = {type(one) for one in gc.get_objects()}
+        if cls.status is None or not _ends_quietly(kinds) or not _flushed():
             return
-        _destroy([name for name in sys.modules if name not in cls.shared])
+        inert = all(map(_is_inert, kinds))
+        kinds.clear()  # a class keeps its module
+        if not inert:
+            _destroy([name for name in sys.modules if name not in cls.shared])
         if _flushed():
             os._exit(cls.status)
 
 
-def _ends_quietly() -> bool:
+def _is_inert(kind: type) -> bool:
+    """Whether the end of such objects has no effect: they are of classes in Python, or built in. Files are not."""
+    return all(
+        one.__module__ == "builtins" or not {"__weakref__", "__slots__"}.isdisjoint(vars(one)) for one in kind.__mro__
+    )
+
+
+def _ends_quietly(kinds: Iterable[type]) -> bool:
     """Whether the end runs no Python code, prints nothing, and has no business with C libraries."""
     warnings = sys.modules["warnings"]
     traced = sys.gettrace() or sys.getprofile()
@@ -417,7 +434,7 @@ def _ends_quietly() -> bool:
         file = getattr(module, "__file__", None) or ""
         if name not in QuickEnd.shared and not file.endswith(".py") and not _is_in(file, QuickEnd.libraries) and file:
             return False
-    return not any(map(_runs_code_at_end, {type(one) for one in gc.get_objects()}))
+    return not any(map(_runs_code_at_end, kinds))
 
 
 def _runs_code_at_end(kind: type) -> bool:

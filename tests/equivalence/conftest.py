@@ -18,7 +18,7 @@ def _adopting() -> Iterator[None]:
     process_tree.adopt_orphans()
     assert process_tree.adopting()
     yield
-    warm.PARENTS.close()
+    warm.close()
     process_tree.settle()
     collect_orphans(before)
     process_tree._prctl(process_tree._SET_CHILD_SUBREAPER, 0)

@@ -37,6 +37,7 @@ class Steps(tuple[Step, ...]):
     """The hooks that handle an event, in order."""
 
     waits: bool  # at least one of them may wait
+    grouped: bool  # some of them start together, or share a request
     waves: "list[list[Step]] | None"  # the same steps as groups that start together; None: each runs alone
     following: dict[Step, list[Step]]  # by step: the steps directly after it that one request to a worker may include
 
@@ -45,6 +46,7 @@ class Steps(tuple[Step, ...]):
         made.waits = any(step.waits for step in made)
         made.waves = together(made) if made.waits else None
         made.following = _following(made)
+        made.grouped = made.waves is not None or bool(made.following)
         return made
 
 

@@ -12,9 +12,9 @@ from billhook.core.lazy import later
 from billhook.core.tools import folded
 
 if TYPE_CHECKING:
-    from billhook.core import answer_reader
+    from billhook.core import answer_json
 else:
-    answer_reader = later("billhook.core.answer_reader")
+    answer_json = later("billhook.core.answer_json")
 
 
 STRING, BOOL, OBJECT, LIST, NUMBER = "a string", "true or false", "an object", "a list", "a number from 0 to 10^12"
@@ -285,4 +285,4 @@ def read_returned(event: Event, value: object, meanings: Meanings) -> Reply:
         if value.decision is Decision.DENY and event.block is Block.KEEP_GOING:
             return Reply(answer=replace(value, decision=Decision.NONE, keep_going=True))  # a block of Stop
         return Reply(answer=value)
-    return value if type(value) is Reply else answer_reader.read_mapping(event, value, meanings)
+    return value if type(value) is Reply else answer_json.read_mapping(event, value, meanings)

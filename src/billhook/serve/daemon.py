@@ -96,7 +96,7 @@ class Daemon:
         try:
             from billhook.serve.http import serve
         except ImportError as error:
-            from billhook.core.extras import install_command
+            from billhook.core.text import install_command
 
             raise UsageError(f"HTTP needs the extra `serve`: {error}", hint=install_command("serve")) from None
         try:

@@ -94,8 +94,7 @@ PERMISSION_FIELDS = {
 ALL_SPECIFIC = {field for fields in SPECIFIC.values() for field in fields} | {"additionalContext", "hookEventName"}
 
 _OF_SEVERAL = {"hookEventName", "additionalContext", "updatedInput", "action", "decision", *_PERMISSION, *_OUTPUT}
-EXTRAS = ALL_SPECIFIC - _OF_SEVERAL
-"""Fields of one event only: they are in the `extras` of an answer."""
+EXTRAS = ALL_SPECIFIC - _OF_SEVERAL  # fields of one event only: they are in the `extras` of an answer
 
 
 def block_on(event: Event, meanings: Meanings) -> Block:

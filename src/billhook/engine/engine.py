@@ -256,7 +256,6 @@ class Engine:
         return verdict
 
     def _noticed(self, verdict: Verdict) -> Verdict:
-        """The verdict with the notices for the user."""
         notices = self._notices
         if notices is None or (not verdict.failed_open and verdict.about.session_id in notices.told):
             return verdict
@@ -356,7 +355,6 @@ class Engine:
 
 
 async def _run(step: Step, ctx: Context) -> Outcome:
-    """Run one hook to its end."""
     began = _now()
     returned = step.call(ctx, began)
     if returned is not None and type(returned) is not Outcome:

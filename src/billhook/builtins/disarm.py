@@ -10,12 +10,10 @@ from msgspec.structs import replace
 
 from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
 from billhook.effects.analysis import Analysis
-from billhook.effects.effect import UNKNOWN, Command, Effect
+from billhook.effects.effect import UNKNOWN, Command, Effect, Protected
 from billhook.effects.families import is_known
-from billhook.effects.fs import REAL
-from billhook.effects.places import LONGEST_PATH, World, absolute, inside, resolved
+from billhook.effects.places import LONGEST_PATH, REAL, World, absolute, inside, resolved
 from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS, Options, operand
-from billhook.effects.protected_paths import Protected
 from billhook.effects.table import word_set
 from billhook.effects.wrappers import mounts
 

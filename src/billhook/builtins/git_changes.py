@@ -16,7 +16,7 @@ from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
 from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.git import general
-from billhook.effects.gitindex import BROKEN, UnreadableError, digest, read_file
+from billhook.effects.gitstate import BROKEN, UnreadableError, digest, read_file
 from billhook.effects.places import World, absolute, has_pattern, inside, repository_above
 from billhook.effects.programs import Options
 from billhook.effects.table import word_set

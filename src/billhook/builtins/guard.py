@@ -15,8 +15,7 @@ from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import later
-from billhook.effects.effect import Effect
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Effect, Protected
 
 if TYPE_CHECKING:
     from billhook.builtins import advice, allow_rules, disarm, impact

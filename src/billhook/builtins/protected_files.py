@@ -13,11 +13,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from billhook.effects.effect import UNKNOWN
-from billhook.effects.fs import REAL
+from billhook.effects.effect import UNKNOWN, Protected
 from billhook.effects.patterns import Glob, segment_matches
-from billhook.effects.places import has_pattern, inside, repository_above, upwards
-from billhook.effects.protected_paths import Protected
+from billhook.effects.places import REAL, has_pattern, inside, repository_above, upwards
 
 MAX_PATHS: Final = 20_000
 _MAX_LISTED: Final = 4096

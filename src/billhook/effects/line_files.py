@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.fs import FileSystem, Overlay
 from billhook.effects.outputs import DOWNLOADS, PACKERS, TEMPORARY
-from billhook.effects.places import inside
+from billhook.effects.places import FileSystem, Overlay, inside
 from billhook.effects.programs import Options
 from billhook.effects.run import Run
 from billhook.effects.secret_files import is_secret_file

@@ -11,11 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.outputs import SETTINGS, output
+from billhook.effects.outputs import SETTINGS, output, transformed
 from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, Options, kind, operand
-from billhook.effects.run import Run
-from billhook.effects.transforms import transformed
-from billhook.effects.values import EMPTY, UNKNOWN_VALUE, Value, joined
+from billhook.effects.run import EMPTY, UNKNOWN_VALUE, Run, Value, joined
 from billhook.effects.wrappers import in_container
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})

@@ -10,14 +10,13 @@ from msgspec.structs import replace
 from billhook.effects import programs, recipes, wrappers
 from billhook.effects.code_execution import JAVASCRIPT, URL, run_code, run_file, run_interpreter
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.listings import listed
+from billhook.effects.families.reading import listed
 from billhook.effects.outputs import PROCESSES
 from billhook.effects.places import absolute, has_pattern, inside
 from billhook.effects.programs import Options
-from billhook.effects.run import Run, State
+from billhook.effects.run import MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Run, State, Value, joined
 from billhook.effects.script import ScriptCommand, ScriptRedirect
 from billhook.effects.table import word_set
-from billhook.effects.values import MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 
 _OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gdb lldb")
 _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  # which give their commands elsewhere

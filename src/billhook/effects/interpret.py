@@ -16,23 +16,35 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects import recipes, script, wrappers
-from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
+from billhook.effects import script, wrappers
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
 from billhook.effects.execution import note_computed, run_inner
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.reading import READS
 from billhook.effects.line_files import LineFiles, note_made
 from billhook.effects.outputs import output, prints_input, prints_secret
-from billhook.effects.places import World
+from billhook.effects.places import NO_FILES, World
 from billhook.effects.programs import SHELLS, WRAPPERS
-from billhook.effects.run import Redirections, Run, State
+from billhook.effects.run import (
+    EMPTY,
+    MOST_FIELDS,
+    NOTHING,
+    UNKNOWN_VALUE,
+    Node,
+    Redirections,
+    Run,
+    ScriptBlock,
+    State,
+    Value,
+    joined,
+    pipelines,
+    structured,
+)
 from billhook.effects.saved_work import after_saving, note_saved
 from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.shell_builtins import DECLARES, builtin_of
 from billhook.effects.table import Call, word_set
-from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
 
 MOST_STEPS: Final = 5_000  # a command that is visited is 1 to 5, and each of its effects is 1; loops are unrolled
@@ -46,7 +58,7 @@ _PRINT_ONLY: Final = word_set(": [ break continue date echo exit false ls return
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
-_ELSEWHERE: Final = World("/home/remote", "/home/remote", ("/home/remote",), fs=recipes.NO_FILES)
+_ELSEWHERE: Final = World("/home/remote", "/home/remote", ("/home/remote",), fs=NO_FILES)
 _TOO_DEEP: Final = "it is too deeply nested to be read"
 
 Stage = ScriptCommand | ScriptBlock

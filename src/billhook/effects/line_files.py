@@ -8,10 +8,9 @@ from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.outputs import DOWNLOADS, PACKERS, TEMPORARY
 from billhook.effects.places import FileSystem, Overlay, inside
 from billhook.effects.programs import Options
-from billhook.effects.run import Run
+from billhook.effects.run import Run, Value
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import word_set
-from billhook.effects.values import Value
 
 MOST_FILES: Final = 8  # that are read
 LARGEST_FILE: Final = 64 * 1024

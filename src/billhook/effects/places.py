@@ -74,6 +74,25 @@ class RealFileSystem:
 REAL: Final = RealFileSystem()
 
 
+class NoFiles:
+    """A file system in which nothing is: that of another machine."""
+
+    def kind(self, path: str) -> str:
+        return ""
+
+    def real(self, path: str) -> str:
+        return posixpath.normpath(path)
+
+    def names(self, folder: str) -> list[str]:
+        return []
+
+    def read(self, path: str, limit: int = 0) -> str | None:
+        return None
+
+
+NO_FILES: Final = NoFiles()
+
+
 class Overlay:
     """A file system with what a line itself makes on top: folders, files and links that are not there yet."""
 

@@ -11,9 +11,8 @@ import msgspec
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.line_files import LARGEST_FILE
 from billhook.effects.programs import Options
-from billhook.effects.run import Run
+from billhook.effects.run import EMPTY, Run, Value
 from billhook.effects.table import word_set
-from billhook.effects.values import EMPTY, Value
 
 _ASSIGNMENT = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?+]|::)?=[ \t]*(.*)$", re.M)
 _REFERENCE = re.compile(r"\$[({](\w+)[)}]")
@@ -25,25 +24,6 @@ _SCRIPT_RUNNERS: Final = frozenset({"run-s", "run-p", "npm-run-all", "npm-run-al
 _PACKAGE_FOLDERS: Final = "--prefix -C --dir --cwd"
 _PACKAGE_VALUES: Final = word_set(f"{_PACKAGE_FOLDERS} --filter -F -w --workspace --run")
 _OWN_VERBS: Final = frozenset({"test", "start", "stop", "restart"})
-
-
-class NoFiles:
-    """A file system in which nothing is: that of another machine."""
-
-    def kind(self, path: str) -> str:
-        return ""
-
-    def real(self, path: str) -> str:
-        return posixpath.normpath(path)
-
-    def names(self, folder: str) -> list[str]:
-        return []
-
-    def read(self, path: str, limit: int = 0) -> str | None:
-        return None
-
-
-NO_FILES: Final = NoFiles()
 
 
 def texts(command: Command, run: Run) -> Iterator[tuple[str, Value]]:

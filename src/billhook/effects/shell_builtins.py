@@ -5,8 +5,7 @@ from typing import Final
 
 from billhook.effects.effect import UNKNOWN
 from billhook.effects.outputs import printf
-from billhook.effects.run import Run
-from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value
+from billhook.effects.run import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Run, Value
 
 Builtin = Callable[[list[Value], Run], None]
 """A builtin gets its words, the name first."""

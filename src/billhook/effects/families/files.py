@@ -10,9 +10,8 @@ import msgspec
 
 from billhook.effects.archives import LARGEST_PATCH, patched, unpacked
 from billhook.effects.effect import UNKNOWN, Effect, Weight
-from billhook.effects.families.reading import only_names, pass_on, read_file
+from billhook.effects.families.reading import find_branch, find_names, only_names, pass_on, read_file
 from billhook.effects.families.sed import sed_script
-from billhook.effects.listings import find_branch, find_names
 from billhook.effects.patterns import segment_matches
 from billhook.effects.places import has_pattern, is_device
 from billhook.effects.table import Call, Reader, Row, readers

@@ -4,8 +4,8 @@ It runs nothing. It visits every command that the line would run, branches inclu
 the line shows their values. The rest is UNKNOWN inside a word, and what depends on it is not certain. Steps and depth
 are bounded: what is beyond them makes `complete` false.
 
-`words.py` expands words, `shell_builtins.py` has `cd` and its like, `execution.py` visits what a command runs in its
-turn, `outputs.py` knows what it prints, and `line_files.py` which files it makes.
+`words.py` expands words, `execution.py` visits what a command runs in its turn, `outputs.py` knows what it prints, and
+`line_changes.py` what it changes for the commands after it.
 """
 
 import posixpath
@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 
 from billhook.effects import script, wrappers
+from billhook.effects.line_changes import DECLARES, LineFiles, after_saving, builtin_of, note_made, note_saved
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
 from billhook.effects.execution import note_computed, run_inner
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.reading import READS
-from billhook.effects.line_files import LineFiles, note_made
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import NO_FILES, World
 from billhook.effects.programs import SHELLS, WRAPPERS
@@ -40,10 +40,8 @@ from billhook.effects.run import (
     pipelines,
     structured,
 )
-from billhook.effects.saved_work import after_saving, note_saved
 from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.shell_builtins import DECLARES, builtin_of
 from billhook.effects.table import Call, word_set
 from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
 

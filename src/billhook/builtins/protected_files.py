@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.effects.effect import UNKNOWN, Protected
-from billhook.effects.patterns import Glob, segment_matches
 from billhook.effects.places import REAL, has_pattern, inside, repository_above, upwards
+from billhook.effects.rules import Glob, segment_matches
 
 MAX_PATHS: Final = 20_000
 _MAX_LISTED: Final = 4096

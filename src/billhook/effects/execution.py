@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.effects import programs, wrappers
-from billhook.effects.line_changes import LARGEST_FILE
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.reading import listed
+from billhook.effects.line_changes import LARGEST_FILE
 from billhook.effects.outputs import PROCESSES, SETTINGS, output, transformed
 from billhook.effects.places import absolute, has_pattern, inside
 from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, Options, kind, operand

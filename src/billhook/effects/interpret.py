@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 
 from billhook.effects import script, wrappers
-from billhook.effects.line_changes import DECLARES, LineFiles, after_saving, builtin_of, note_made, note_saved
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
 from billhook.effects.execution import note_computed, run_inner
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.reading import READS
+from billhook.effects.line_changes import DECLARES, LineFiles, after_saving, builtin_of, note_made, note_saved
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import NO_FILES, World
 from billhook.effects.programs import SHELLS, WRAPPERS

@@ -10,8 +10,8 @@ from billhook.effects.places import World, absolute
 from billhook.effects.script import Item, Keyword, ScriptCommand, ScriptRedirect
 
 if TYPE_CHECKING:
-    from billhook.effects.line_changes import LineFiles
     from billhook.effects.interpret import Interpreter
+    from billhook.effects.line_changes import LineFiles
 
 NOTHING: Final[frozenset[str]] = frozenset()
 MOST_FIELDS: Final = 64  # of one brace expansion, one array, one loop

@@ -8,14 +8,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
+from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch, git_hits
 from billhook.effects.analysis import Analysis
 from billhook.effects.effect import UNKNOWN, Command, Effect, Protected
 from billhook.effects.families import is_known
 from billhook.effects.places import LONGEST_PATH, REAL, World, absolute, inside, resolved
 from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS, Options, operand
+from billhook.effects.shell import mounts
 from billhook.effects.table import word_set
-from billhook.effects.wrappers import mounts
 
 _READERS = """
 . : [ [[ ag alias atom atq basename bat bbedit bc bg billhook break cal cargo cat cd cksum claude clear clion cloc
@@ -138,10 +138,8 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
     if any(_DESCRIPTOR.match(path) for command in found.commands for path in (*command.writes, *command.appends)):
         code.append(text)
     yield from guarded.hits(list(dict.fromkeys(touches)), dict.fromkeys(code))
-    if git:
-        from billhook.builtins.git_changes import git_hits  # few calls compare commits
-
-        yield from (hit for command in git for hit in git_hits(guarded, command, world, protected.approved))
+    for command in git:
+        yield from git_hits(guarded, command, world, protected.approved)
 
 
 # Touched files

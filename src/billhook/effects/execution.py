@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from billhook.effects import programs, wrappers
+from billhook.effects import programs, shell
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.reading import listed
 from billhook.effects.line_changes import LARGEST_FILE
@@ -21,8 +21,8 @@ from billhook.effects.places import absolute, has_pattern, inside
 from billhook.effects.programs import ALSO_INTERPRET, INTERPRETERS, PYTHON, SHELLS, Options, kind, operand
 from billhook.effects.run import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Run, State, Value, joined
 from billhook.effects.script import ScriptCommand, ScriptRedirect
+from billhook.effects.shell import in_container
 from billhook.effects.table import word_set
-from billhook.effects.wrappers import in_container
 
 _OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gdb lldb")
 _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  # which give their commands elsewhere
@@ -39,8 +39,8 @@ _MOST_ITEMS: Final = 16  # of a list, for each of which a command runs
 
 def run_inner(command: Command, fields: list[Value], run: Run) -> Value | None:
     """Visit what a command runs; returns its output, or None if it runs nothing."""
-    if command.name in wrappers.RUN_INPUT and run.fed is not None:
-        lines = Value(wrappers.cron_lines(run.fed.text), run.fed.origins)
+    if command.name in shell.RUN_INPUT and run.fed is not None:
+        lines = Value(shell.cron_lines(run.fed.text), run.fed.origins)
         return run_code("shell", lines, command, run.inside(command.name))
     if command.name == "kill":
         _kill(command, run)
@@ -67,15 +67,15 @@ def _other(command: Command, fields: list[Value], run: Run) -> Value | None:
         with run.interpreter.certain_only():
             run_code("shell", value, command, run.inside(label, state=run.state.copy()))
     _program_file(command, run)
-    for word in wrappers.files_run(command.words):
-        lines = wrappers.cron_lines(run.files.read(run.path(word)) or "")
+    for word in shell.files_run(command.words):
+        lines = shell.cron_lines(run.files.read(run.path(word)) or "")
         with run.interpreter.certain_only():
             run.interpreter.run_text(lines, run.inside(command.name, state=run.state.copy()))
     if run.fed is not None and command.name in _OBEY_INPUT and _OBEY_WORDS.isdisjoint(command.args):
         _obey_input(command, run.fed, run)
     stdin = (ScriptRedirect("<<<", "", command.stdin),) if command.stdin is not None else ()
     piped = command.piped and command.stdin is None
-    found = wrappers.inside(ScriptCommand((command.program, *command.args), command.assignments, stdin, piped))
+    found = shell.unwrapped(ScriptCommand((command.program, *command.args), command.assignments, stdin, piped))
     if found.commands or found.texts:
         return _wrapped(command, found, fields, run)
     return _remote(command, run)
@@ -103,14 +103,14 @@ def _obey_input(command: Command, fed: Value, run: Run) -> None:
     if "remote" in fed.origins:
         run.interpreter.add(command, "run-opaque", command.text, why="it does what it reads from the network")
     lines = run.files.contents(fed).text.splitlines()[:MOST_FIELDS]
-    for text in wrappers.inside(ScriptCommand(("ex", *lines))).texts[:_MOST_INNER]:
+    for text in shell.unwrapped(ScriptCommand(("ex", *lines))).texts[:_MOST_INNER]:
         run.interpreter.run_text(text, run.inside(command.name, state=run.state.copy()))
 
 
 # wrappers
 
 
-def _wrapped(command: Command, found: wrappers.InnerCommands, fields: list[Value], run: Run) -> Value:
+def _wrapped(command: Command, found: shell.InnerCommands, fields: list[Value], run: Run) -> Value:
     origins = NOTHING.union(*(field.origins for field in fields[1:]))
     inner = run.inside(command.name, fed=run.fed, state=_moved(command, run))
     inner.only_programs = command.name not in _RUN_FUNCTIONS
@@ -182,7 +182,7 @@ def _read_lists(command: Command, run: Run) -> str:
 
 def _remote(command: Command, run: Run) -> Value | None:
     """`ssh host ...`: paths of another machine, where no project is."""
-    words = wrappers.remote_words(ScriptCommand((command.program, *command.args)))
+    words = shell.remote_words(ScriptCommand((command.program, *command.args)))
     if not words and (command.name not in _READ_LINES or run.fed is None):
         return None
     fed = _without_file(run.files.contents(run.fed)) if run.fed is not None else None

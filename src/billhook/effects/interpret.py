@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects import script, wrappers
+from billhook.effects import script, shell
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
 from billhook.effects.execution import note_computed, run_inner
 from billhook.effects.families import effects_of_command
@@ -405,7 +405,7 @@ class Interpreter:
 
     def _run_values(self, command: Command, run: Run) -> None:
         """`export EDITOR='...'`: values that other programs run."""
-        for line in wrappers.inside(ScriptCommand(command.words)).texts:
+        for line in shell.unwrapped(ScriptCommand(command.words)).texts:
             self.run_text(line, run.inside(command.name, state=run.state.copy()))
 
     def _printed(self, command: Command, run: Run) -> Value:

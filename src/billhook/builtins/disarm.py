@@ -164,7 +164,6 @@ def _below_home(effect: Effect, world: World) -> Effect:
 
 
 def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
-    """A word as a path, with its links followed if it exists."""
     path = absolute(word, cwd, world) if word and len(word) <= LONGEST_PATH else UNKNOWN
     if path != UNKNOWN:
         yield path
@@ -347,7 +346,6 @@ def _is_ours(word: str, place: int, cwd: str) -> bool:
 
 
 def _replaces_us(command: Command, cwd: str) -> bool:
-    """Whether an installer would remove billhook, or put another version in its place."""
     if not _INSTALLERS.fullmatch(command.name):
         return False
     words = [part for word in command.args for part in (word.split("=", 1) if word[:2] == "--" else [word])]

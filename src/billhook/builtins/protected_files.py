@@ -409,7 +409,6 @@ _folded_text = functools.lru_cache(maxsize=1)(fold)
 
 
 def _both(folder: str) -> dict[str, None]:
-    """A folder as written, and with its links followed."""
     return dict.fromkeys((normal(folder), REAL.real(folder)))
 
 
@@ -569,7 +568,6 @@ def _stash(rest: list[str], said: Options, operands: list[str]) -> list[_Change]
 
 
 def _other_commits(verb: str, said: Options, operands: list[str]) -> list[_Change]:
-    """The verbs that bring other commits into the work tree."""
     if said.has(*_PAUSED):
         return []
     if verb == "merge" or (verb == "rebase" and operands):

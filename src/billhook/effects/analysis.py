@@ -84,7 +84,6 @@ def _analysed(event: Event, fs: FileSystem) -> Analysis:
 
 
 def _with_lookalikes(found: Analysis, said: ToolInput, world: World) -> Analysis:
-    """What the line would do as people read it, if that differs."""
     lines = [plain_letters(line) for line in said.lines]
     if lines == said.lines:
         return found
@@ -213,7 +212,8 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         yield from _repository_of(effect, world)
     if effect.kind not in ("write", "overwrite"):
         return
-    if effect.scope == "home" and _is_store(path, world.home):
+    is_own = not posixpath.basename(path).startswith(".env")  # such files are those of projects
+    if effect.scope == "home" and is_own and is_secret_file(path, world.home):
         yield msgspec.structs.replace(effect, kind="overwrite", weight="normal")
     for name in ("", *effect.names):
         if weight := persist_place(f"{path}/{name}" if name else path, world):
@@ -228,11 +228,6 @@ def _repository_of(effect: Effect, world: World) -> Iterator[Effect]:
     takes = any(each.startswith(".") and fnmatch.fnmatchcase(".git", each) for each in names)
     if takes and effect.recursive and world.fs.kind(f"{base}/.git"):
         yield msgspec.structs.replace(effect, target=f"{base}/.git", names=())
-
-
-def _is_store(path: str, home: str) -> bool:
-    """Whether a path is one of the user's own keys or credentials; `.env` files are those of projects."""
-    return is_secret_file(path, home) and not posixpath.basename(path).startswith(".env")
 
 
 # Letters that look like those of a command: `rm` with a Cyrillic letter, blanks that a shell does not split at. A shell

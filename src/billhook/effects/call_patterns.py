@@ -175,7 +175,7 @@ def used(event: Event, project: str) -> Iterator[tuple[str, Use]]:
 
 
 def _below(effect: Effect, project: str) -> Iterator[str]:
-    top = project if _is_below(project, effect.target) else effect.target
+    top = project if project.startswith(effect.target.rstrip("/") + "/") else effect.target
     skip_hidden = not _SKIP_HIDDEN.isdisjoint(effect.via)
     count = 0
     for folder, folders, names in os.walk(top):
@@ -203,10 +203,6 @@ def _named(command: Command) -> Iterator[tuple[str, Use]]:
 
 def _is_git(command: Command) -> bool:
     return command.name == "git"
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip("/") + "/")
 
 
 def _real(path: str) -> str:

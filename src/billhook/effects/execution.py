@@ -191,7 +191,6 @@ def _remote(command: Command, run: Run) -> Value | None:
 
 
 def _without_file(value: Value) -> Value:
-    """Text that was read from a file here, which does not exist on the other machine."""
     if not value.known:
         return value
     return Value(value.text, frozenset(each for each in value.origins if not each.startswith("file:")))
@@ -303,7 +302,6 @@ def _disk_file(path: str, language: str, command: Command, run: Run, args: tuple
 
 
 def _foreign(language: str, text: str, command: Command, run: Run, args: tuple[str, ...]) -> Value:
-    """A program in another language."""
     from billhook.effects.families.code import effects_of_code  # most lines hold no code
 
     interpreter = run.interpreter
@@ -579,7 +577,6 @@ def _package_scripts(command: Command, options: Options, folder: str, run: Run) 
 
 
 def _script_names(command: Command, options: Options) -> list[str]:
-    """The scripts of package.json that a command runs."""
     words = options.operands
     if command.name in _SCRIPT_RUNNERS:
         return words[:_MOST_RULES]

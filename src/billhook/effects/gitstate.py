@@ -414,7 +414,6 @@ class Index:
         _check_extensions(data, at, len(data) - width)
 
     def _header(self, data: bytes, width: int) -> tuple[int, int]:
-        """The version, and how many entries there are."""
         signature, version, count = struct.unpack_from(">4sII", data)
         end = max(0, len(data) - width)
         sums = (bytes(width), digest(self.algorithm, data[:end]))  # zeros: index.skipHash

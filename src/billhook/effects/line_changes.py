@@ -84,14 +84,6 @@ def _operands(command: Command) -> list[str]:
     return [word for word in command.args if not word.startswith("-")]
 
 
-def _folders(command: Command, printed: Value, run: Run) -> None:
-    run.files.overlay.made |= {run.path(word): "dir" for word in _operands(command)}
-
-
-def _temporary(command: Command, printed: Value, run: Run) -> None:
-    run.files.overlay.made[TEMPORARY] = "dir"
-
-
 def _tee(command: Command, printed: Value, run: Run) -> None:
     for word in command.args:
         run.files.write(run.path(word), printed)
@@ -161,8 +153,10 @@ def _pack(command: Command, printed: Value, run: Run) -> None:
 
 _Maker = Callable[[Command, Value, Run], None]
 _MAKERS: Final[dict[str, tuple[_Maker, ...]]] = {
-    "mkdir": (_folders,),
-    "mktemp": (_temporary,),
+    "mkdir": (
+        lambda command, _, run: run.files.overlay.made.update({run.path(word): "dir" for word in _operands(command)}),
+    ),
+    "mktemp": (lambda command, printed, run: run.files.overlay.made.update({TEMPORARY: "dir"}),),
     "tee": (_tee,),
     "ln": (_link, _copy),
     **dict.fromkeys(("cp", "mv", "install"), (_copy,)),
@@ -231,10 +225,6 @@ def _declare(fields: list[Value], run: Run) -> None:
             run.state.variables[key.rstrip("+")] = Value(value, field.origins)
 
 
-def _unset(fields: list[Value], run: Run) -> None:
-    run.state.variables |= dict.fromkeys(_words(fields), EMPTY)
-
-
 def _read(fields: list[Value], run: Run) -> None:
     names = [word for word in _words(fields) if word.isidentifier()] or ["REPLY"]
     given = _next_line(run)
@@ -299,7 +289,7 @@ BUILTINS: Final[dict[str, Builtin]] = {
     "pushd": _pushd,
     "popd": _popd,
     **dict.fromkeys(DECLARES, _declare),
-    "unset": _unset,
+    "unset": lambda fields, run: run.state.variables.update(dict.fromkeys(_words(fields), EMPTY)),
     "read": _read,
     "mapfile": _mapfile,
     "readarray": _mapfile,

@@ -37,6 +37,7 @@ SETTINGS: Final = "settings"
 PROCESSES: Final = "processes:"
 """Origin of what `ps` and `pgrep` print; behind it the words that select them."""
 _LIST_PROCESSES: Final = frozenset({"ps", "pgrep", "pidof"})
+_PRINT_OPERAND: Final = ("realpath", "readlink", "which", "type", "command")
 _ECHO_OPTION = re.compile(r"-[neE]+")
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
 _TELLING: Final = "*secret* *token* *password* *passwd* *_key* *_pass* *apikey* *database_url* *credential* *private*"
@@ -113,7 +114,6 @@ def output(command: Command, fed: Value, run: Run) -> Value:
 
 
 def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
-    """A filter, a decoder, or an unknown program."""
     name = words[0]
     if name == "tee" or words in (("cat",), ("xargs",)):
         return fed
@@ -219,10 +219,6 @@ def _dirname(words: Sequence[str], run: Run) -> str:
     return posixpath.dirname(path.rstrip("/")) or (UNKNOWN if path == UNKNOWN else ".")
 
 
-def _last_operand(words: Sequence[str], run: Run) -> str:
-    return (_operands(words) or [UNKNOWN])[-1]
-
-
 def _operands(words: Sequence[str]) -> list[str]:
     return [word for word in words[1:] if not word.startswith("-")]
 
@@ -251,7 +247,7 @@ _PRINTERS: Final[dict[str, Callable[[Sequence[str], Run], str | None]]] = {
     "whoami": lambda words, run: posixpath.basename(run.world.home),
     "id": lambda words, run: posixpath.basename(run.world.home) if "-un" in words else None,
     "git": _git,
-    **dict.fromkeys(("realpath", "readlink", "which", "type", "command"), _last_operand),
+    **dict.fromkeys(_PRINT_OPERAND, lambda words, run: (_operands(words) or [UNKNOWN])[-1]),
     "seq": _seq,
 }
 
@@ -310,14 +306,6 @@ def _openssl(words: Sequence[str], text: str) -> str | None:
     return None if {"base64", "-base64", "-a"}.isdisjoint(words) else _decoded(words, text)
 
 
-def _rev(words: Sequence[str], text: str) -> str:
-    return "\n".join(line[::-1] for line in text.split("\n"))
-
-
-def _tac(words: Sequence[str], text: str) -> str:
-    return "\n".join(reversed(text.strip("\n").split("\n"))) + "\n"
-
-
 def _rot13(words: Sequence[str], text: str) -> str | None:
     return text.translate(_ROT13) if words[0] == "rot13" or list(words[1:2]) == ["13"] else None
 
@@ -325,10 +313,6 @@ def _rot13(words: Sequence[str], text: str) -> str | None:
 def _sed(words: Sequence[str], text: str) -> str | None:
     found = _SUBSTITUTION.fullmatch(words[-1])
     return text.replace(found[2], found[3], -1 if found[4] else 1) if found and found[2] else None
-
-
-def _whole(words: Sequence[str], text: str) -> str | None:
-    return text if len(words) == 1 else None
 
 
 def _tr(words: Sequence[str], text: str) -> str | None:
@@ -350,11 +334,11 @@ def _spelt(word: str) -> str:
 _TRANSFORMS: Final[dict[str, Callable[[Sequence[str], str], str | None]]] = {
     **dict.fromkeys(("base64", "gbase64", "base32", "xxd"), _decoded),
     "openssl": _openssl,
-    "rev": _rev,
-    "tac": _tac,
+    "rev": lambda words, text: "\n".join(line[::-1] for line in text.split("\n")),
+    "tac": lambda words, text: "\n".join(reversed(text.strip("\n").split("\n"))) + "\n",
     "rot13": _rot13,
     "caesar": _rot13,
     "tr": _tr,
     "sed": _sed,
-    **dict.fromkeys(("head", "tail", "cat", "sort", "uniq"), _whole),
+    **dict.fromkeys(("head", "tail", "cat", "sort", "uniq"), lambda words, text: text if len(words) == 1 else None),
 }

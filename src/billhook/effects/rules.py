@@ -535,10 +535,8 @@ def _value(name: str, tool_input: Mapping[str, object]) -> str | None:
 
 
 def _value_glob(name: str, specifier: str) -> Glob:
-    return _domain(specifier) if name == "WebFetch" else glob(specifier)
-
-
-def _domain(specifier: str) -> Glob:
+    if name != "WebFetch":
+        return glob(specifier)
     domain = specifier.removeprefix("domain:").strip().lower().rstrip(".")
     return glob(_ascii(domain) or domain)
 

@@ -238,7 +238,6 @@ def transparent(words: tuple[str, ...]) -> bool:
 
 
 def _wrapped(command: ScriptCommand) -> InnerCommands:
-    """What a wrapper of the table runs."""
     name = program(command.words)
     prefix = Prefix(command.words, WRAPPERS[name])
     if prefix.ending:
@@ -318,7 +317,6 @@ _EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", 
 
 
 def _found(command: ScriptCommand) -> InnerCommands:
-    """What find and fd run for each file that they find."""
     found: list[list[str]] = []
     inner, complete = False, True
     before = "-"  # an unknown word counts as the first folder, or as the value of a test

@@ -130,7 +130,6 @@ def _read(name: str, given: Mapping[str, Any]) -> list[str]:
 
 
 def _sql(given: Mapping[str, Any]) -> list[str]:
-    """Statements for a database: the values of the names that such tools have for them."""
     return [value for key, value in _strings(given) if key in _STATEMENTS]
 
 
@@ -262,7 +261,6 @@ def from_address(text: str) -> str:
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, in `snake_case` and in `camelCase`."""
     return [word.lower() for word in _NAME_WORDS.findall(name[:_LONGEST_NAME])]
 
 
@@ -348,7 +346,6 @@ def _object(text: str) -> Mapping[str, object]:
 
 
 def _lines(name: str, given: Mapping[str, object]) -> list[str]:
-    """The lines that a shell tool may run."""
     if words := list_of_words(given.get("command")):
         return _as_lines(words)
     command = tools.command_of(name, given)

@@ -7,17 +7,7 @@ from typing import Final
 
 from billhook.effects import script
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.run import (
-    EMPTY,
-    LONGEST_VALUE,
-    MOST_FIELDS,
-    UNKNOWN_VALUE,
-    Run,
-    State,
-    Value,
-    joined,
-    structured,
-)
+from billhook.effects.run import EMPTY, LONGEST_VALUE, MOST_FIELDS, UNKNOWN_VALUE, Run, State, Value, joined, structured
 from billhook.effects.script import Expansion, RawWord
 
 MOST_DEPTH: Final = 40
@@ -190,7 +180,6 @@ def _variable(part: Expansion, run: Run) -> list[Value]:
 
 
 def _nested(word: str, run: Run) -> Value:
-    """A word inside `${...}`."""
     if "$" in word or "`" in word:
         return text(script.read_text(word, _LONGEST_DEFAULT), run)
     return Value(word.translate(_QUOTES))
@@ -334,7 +323,6 @@ def _back(word: str, parts: list[Expansion]) -> Iterator[str | Expansion]:
 
 
 def _one_brace(word: str) -> list[str]:
-    """The innermost braces of a word as several words."""
     close = word.find("}")
     while close >= 0:
         begin = word.rfind("{", 0, close)

@@ -155,7 +155,6 @@ class _Parser:
             parts.append(ast.Constant(None))
 
     def _arguments(self, closing: str = "") -> list[ast.expr]:
-        """Values up to a closing sign, or to the end of the statement."""
         found: list[ast.expr] = []
         more = {",", ";", "\n"} if closing else {","}
         while True:

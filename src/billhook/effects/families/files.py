@@ -247,7 +247,6 @@ def _scp(call: Call) -> Iterator[Effect]:
 
 
 def _transfer(call: Call, sources: Sequence[str], target: str) -> Iterator[Effect]:
-    """Files that go to another machine, come from one, or stay here."""
     local = [source for source in sources if not is_remote(source)]
     reads = [effect for source in local for effect in read_file(call, source, prints=False, below=True)]
     yield from reads

@@ -227,11 +227,7 @@ _AT_ONCE: Final[Mapping[str, tuple[Kind, Scope]]] = {
     "device": ("device", "unknown"),
 }
 # where the result of a call comes from
-_ORIGINS: Final = {
-    "decode": frozenset({"decoded"}),
-    "download": frozenset({"remote"}),
-    "upload": frozenset({"remote"}),
-}
+_ORIGINS: Final = {"decode": frozenset({"decoded"}), "download": frozenset({"remote"}), "upload": frozenset({"remote"})}
 _PRINTED = re.compile(r"\bprint\s*\{?\s*\$?\w+\s*\}?\s+(['\"])((?:(?!\1).)*)\1", re.DOTALL)
 """What perl prints into a handle: `print F "..."`."""
 _ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\s*(?:do\b|\{)|\bfor\s*\(\s*;\s*;")
@@ -458,7 +454,6 @@ class CodeReader:
         self._on_code(call, len(call.args) - 1)
 
     def _computed(self, origins: frozenset[str]) -> None:
-        """What is run is decoded or computed, or comes from elsewhere."""
         if "remote" in origins:
             self._add("run-remote", scope="remote")
             return

@@ -92,7 +92,7 @@ def _read(call: Call) -> Iterator[Effect]:
     files, written = _files(call, how)
     prints = call.command.shown and not written and not call.given(how.quiet) and not only_names(call)
     below = call.given(how.below)
-    if not files and below and not _has_input(call):
+    if not files and below and not (call.command.piped or call.command.stdin is not None or call.command.reads):
         files = ["."]
     for word in files:
         yield from read_file(call, word, prints=prints, below=below)
@@ -120,10 +120,6 @@ def pass_on(call: Call, *, prints: bool) -> Iterator[Effect]:
     """A secret on standard input, or among the words of `echo`, that a program prints."""
     if prints and "secret" in (call.command.origins if call.command.name in _ECHO else call.command.fed):
         yield call.effect("read-secret")
-
-
-def _has_input(call: Call) -> bool:
-    return call.command.piped or call.command.stdin is not None or bool(call.command.reads)
 
 
 def only_names(call: Call) -> bool:
@@ -160,7 +156,6 @@ def _holds_secrets(folder: str) -> bool:
 
 
 def _is_secret(call: Call, word: str, path: str) -> bool:
-    """Whether a word names a secret file, a link to one, or a pattern that matches one."""
     home = call.world.home
     if any(is_secret_file(each, home) for each in (*call.paths(word), path)):
         return True
@@ -224,7 +219,6 @@ def find_names(tests: Sequence[str]) -> tuple[str, ...]:
 
 
 def _found_names(words: Sequence[str]) -> tuple[str, ...]:
-    """The names of the files that find prints, or runs a command for."""
     actions = [place for place, word in enumerate(words) if word.startswith(("-exec", "-ok", "-print"))]
     each = [find_names(find_branch(words, place)) for place in actions] or [find_names(words)]
     return tuple(name for names in each for name in names) if all(each) else ()

@@ -24,8 +24,7 @@ from billhook.agent.conversation import INTERRUPTED, NOT_RUN, Block, Message, Te
 from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say
 from billhook.agent.models.services import completed
 from billhook.agent.team import Team
-from billhook.agent.tools import Tool, ToolError
-from billhook.agent.tools.files import Workspace
+from billhook.agent.tools import Tool, ToolError, Workspace
 from billhook.core import tools as names
 from billhook.session.calls import ToolResult
 from billhook.session.session import FORCED_AT_MOST, Session

@@ -21,8 +21,7 @@ from billhook.agent import conversation
 from billhook.agent import tools as base
 from billhook.agent import ui_events as ui
 from billhook.agent.conversation import INTERRUPTED, NOT_RUN, Block, Message, Text, ToolUse, Transcript, Usage, user
-from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say
-from billhook.agent.models.services import completed
+from billhook.agent.models import UNREADABLE, Completion, Model, ModelError, ModelRequest, Say, completed
 from billhook.agent.team import Team
 from billhook.agent.tools import Tool, ToolError, Workspace
 from billhook.core import tools as names

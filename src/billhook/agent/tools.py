@@ -395,8 +395,8 @@ _FILE = {"type": "string", "minLength": 1, "description": "The file, absolute or
 
 READ = spec(
     "Read",
-    f"Read a text file of the workspace: {READ_LINES:,} lines or {READ_CAP:,} characters of it at once. If there is more, "
-    "the last line is a note in brackets.",
+    f"Read a text file of the workspace: {READ_LINES:,} lines or {READ_CAP:,} characters of it at once. If there is "
+    "more, the last line is a note in brackets.",
     "file_path",
     file_path=_FILE,
     offset={"type": "integer", "minimum": 1, "description": "The line to begin with; the first line is 1"},

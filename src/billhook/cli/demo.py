@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from billhook.agent.factory import open_agent
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.agent.ui_events import Show, TextDelta, TurnEnded
 from billhook.cli.agent.chat import Interrupts
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop

@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 import loggen
-from billhook.store.log import query
+from billhook.store.log import Wanted, query
 from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Wanted
 from harness import PROCESSES, Bar, Case, Goal, Trial
 
 _SIZE = 10**9

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.core import strictjson
-from billhook.store.log import query
+from billhook.store.log import Record, Wanted, query
 from billhook.store.log.query import called, contains, hooks_of, says, spellings
 from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Record, Wanted
 
 from .logs import append, content, made_lines, put, reader
 

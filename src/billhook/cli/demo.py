@@ -32,7 +32,7 @@ from billhook.config.loader import load_config
 from billhook.config.trust import approve_entry
 from billhook.core.errors import BillhookError
 from billhook.runners import process_tree
-from billhook.store.log.record import ALL, Record
+from billhook.store.log import ALL, Record
 
 _PREFIX: Final = "billhook-demo-"
 _OVER: Final = "over"  # a file that marks a folder which the next demo may remove

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from billhook.core import strictjson
-from billhook.store.log.record import Record, Wanted
+from billhook.store.log import Record, Wanted
 
 FILES_AT_ONCE: Final = 8
 """For one ripgrep process: enough to outweigh its start, and few enough to show progress."""

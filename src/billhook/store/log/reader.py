@@ -19,9 +19,9 @@ import msgspec
 from billhook.core import strictjson
 from billhook.core.errors import StrictJSONError
 from billhook.store.files import StoreError, opened, status
+from billhook.store.log import ALL, Record, Side, Wanted, read_side, side_path
 from billhook.store.log.eventlog import CURRENT, reading, rotated_names
 from billhook.store.log.query import FILES_AT_ONCE, Group, Query, match_places, program
-from billhook.store.log.record import ALL, Record, Side, Wanted, read_side, side_path
 
 FIRST: Final = 16 << 10  # bytes of the first block at the end of a file: a few records
 BLOCK: Final = 64 << 10  # larger blocks of memory are returned to the system each time

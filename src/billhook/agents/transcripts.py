@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar
 
 import msgspec
 
-from billhook.agents import AGENTS
-from billhook.agents.inbound import parsed
+from billhook.agents import AGENTS, parsed
 from billhook.core import tools
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from billhook.core import strictjson
-from billhook.store.log import Record, Wanted, query
+from billhook.store.log import Record, Wanted
+from billhook.store.log import reader as log_reader
 from billhook.store.log.reader import LogReader, called, contains, hooks_of, says, spellings
 
 from .logs import append, content, made_lines, put, reader
@@ -266,10 +267,10 @@ def test_with_ripgrep_the_same_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     wishes = [Wanted(text=text) for text in (*texts, "none of these")] + [Wanted(text="needle", tools=frozenset("x"))]
     path = program(tmp_path / "bin", script) if script else os.environ["PATH"]
     monkeypatch.setenv("PATH", os.devnull)
-    assert program() is None
+    assert log_reader.program() is None
     without = [seqs(log, wanted) for wanted in wishes]
     monkeypatch.setenv("PATH", path)
-    assert program() is not None
+    assert log_reader.program() is not None
     assert [seqs(log, wanted) for wanted in wishes] == without
     assert len(log.files()) > 10 and without[0] and without[-3] and not without[-2]
 
@@ -293,7 +294,7 @@ def test_a_ripgrep_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytes
     """The files are searched without it."""
     append(tmp_path, *(content(number, input="needle") for number in range(40)), max_bytes=5_000)
     monkeypatch.setenv("PATH", program(tmp_path / "bin", script))
-    assert program() == str(tmp_path / "bin" / "rg")
+    assert log_reader.program() == str(tmp_path / "bin" / "rg")
     assert len(seqs(reader(tmp_path), Wanted(text="needle"))) == 40
 
 

@@ -247,7 +247,7 @@ def test_a_filter_meets_only_what_has_its_bytes(tmp_path: Path) -> None:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of any size is worth a process."""
-    monkeypatch.setattr(query, "_FEWEST_BYTES", 0)
+    monkeypatch.setattr(log_reader, "_FEWEST_BYTES", 0)
 
 
 NEEDS_RG = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")

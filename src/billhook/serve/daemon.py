@@ -23,6 +23,7 @@ from billhook.serve.engine_pool import Served
 from billhook.serve.places import AlreadyError, DaemonOptions
 from billhook.serve.protocol import DaemonStatus, memory_in_use
 from billhook.serve.socket import Server, stamp
+from billhook.serve.telemetry import Telemetry, settings
 from billhook.store.files import StoreError, log_folder
 from billhook.store.log import verify
 
@@ -53,6 +54,7 @@ class Daemon:
         self.server = Server(self.served.begin, about=self._about, changed=self._changed)
         self.http: Http | None = None
         self.heads = HeadExports()
+        self.telemetry = Telemetry(os.environ)
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
@@ -75,6 +77,9 @@ class Daemon:
         await self._listen_for_http()
         self._listen()
         self._remember()
+        if self.telemetry.is_on:
+            self.telemetry.tick(time.monotonic())
+            self.served.observers.append(self.telemetry.observe)
         http = "" if self.http is None else f", {self.http.url}"
         server_log.log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
         ready()
@@ -162,6 +167,7 @@ class Daemon:
         await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
+        self.telemetry.close()
         if self.served.later:
             server_log.log.warning("hooks in the background did not finish in time and are killed")
 
@@ -224,6 +230,7 @@ class Daemon:
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
                 worker.close()
             self.heads.tick(self.served.configs)
+            self.telemetry.tick(time.monotonic())
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
@@ -263,6 +270,7 @@ class Daemon:
             log=str(self.folder / places.LOG),
             leaving=self.leaving,
             warm=dict(warm.FAULTS),
+            telemetry=self.telemetry.status,
         )
         return msgspec.json.encode(status)
 
@@ -288,7 +296,7 @@ def run(
     and UsageError for an address that can't be used, unless it was used before (`again`)."""
     stand_alone()
     folder = places.made(root)
-    options = DaemonOptions(idle, http, exposed)
+    options = DaemonOptions(idle, http, exposed, settings(os.environ))
 
     async def serve() -> str:
         daemon = Daemon(folder, options, again=again, detached=detached)

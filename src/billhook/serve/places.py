@@ -21,7 +21,7 @@ from billhook.core.errors import UsageError
 from billhook.store.files import LockedError, LockFile, StoreError, private_folder, read_bytes, remove, write_atomically
 
 FILE: Final = "options"
-_LARGEST: Final = 4096
+_LARGEST: Final = 64 << 10
 
 
 class DaemonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,6 +30,7 @@ class DaemonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_exit: float
     http: str = ""
     exposed: bool = False
+    otel: dict[str, str] = {}  # variables: not those of the agent that starts the next one, which may be a project's
 
     def words(self) -> list[str]:
         """As command line arguments."""

@@ -297,7 +297,7 @@ class Exporter:
 
     @property
     def has_room(self) -> bool:
-        """Whether the queues of the SDK, which drop what is too much, are at most half full."""
+        """Whether the queues of the SDK, which drop spans when they are full, are at most half full."""
         spans = 0 if self.spans is None else self.ended.count - self.spans.done
         logs = 0 if self.logs is None else self.records.made - self.logs.done
         return max(spans, logs) < self._room

@@ -1,10 +1,11 @@
 """Verdicts for OpenTelemetry, on their way from the daemon to the process that exports them (`otel.py`).
 
-A verdict never waits for telemetry: one line of JSON goes into a pipe that never blocks. If the pipe is full, because
-the collector is slow or dead, the verdict is not reported, and counted as dropped. The SDK, its threads and its memory
-are in the other process.
+A verdict never waits for telemetry: after its answer, one line of JSON goes into a pipe that never blocks. If the pipe
+is full, because the collector is slow or dead, the verdict is not reported, and counted as dropped. The SDK, its threads
+and its memory are in the other process.
 """
 
+import asyncio
 import fcntl
 import importlib.util
 import json
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +35,9 @@ PREFIX: Final = "OTEL_"
 _ENDPOINTS: Final = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_", "LOGS_"))
 _ROOM: Final = 1 << 20  # bytes of the pipe: some thousand verdicts
 _LONGEST_REASON: Final = 500
+_SOON: Final = 0.05  # seconds after an answer
+_AT_ONCE: Final = 32
+_MOST_WAITING: Final = 4096
 _PAUSE: Final = 10.0  # seconds after which an exporter that ended is started again
 
 
@@ -74,7 +79,7 @@ class Reported(msgspec.Struct, frozen=True, omit_defaults=True):
     hooks: list[HookSpan] = []
 
 
-def reported(verdict: Verdict, config: "Config", host: str) -> Reported:
+def reported(verdict: Verdict, config: "Config", host: str, ended: float) -> Reported:
     """The report of a verdict, without secrets."""
     event = verdict.about
     ran = [one for one in verdict.outcomes if one.status is not Status.SKIPPED]
@@ -82,7 +87,7 @@ def reported(verdict: Verdict, config: "Config", host: str) -> Reported:
     turns = (one.data.get("turn_id") for one in ran if isinstance(one.data, dict))
     return Reported(
         id=verdict.id,
-        ended=time.time(),
+        ended=ended,
         ms=verdict.duration_ms,
         event=verdict.event,
         session=event.session_id,
@@ -120,6 +125,7 @@ class Telemetry:
         self._exporter: subprocess.Popen[bytes] | None = None
         self._tree: Tree | None = None
         self._rest = b""
+        self._waiting: deque[tuple[Verdict, Config, str, float]] = deque()
         self._said: dict[str, Any] = {}
         self._unread = b""
         self._problem = ""
@@ -132,18 +138,33 @@ class Telemetry:
         return bool(self._env) and not self._problem
 
     def observe(self, verdict: Verdict, config: "Config", host: str) -> None:
-        """Report a verdict, if there is room. Never waits, and never raises."""
+        """Report a verdict, soon after its answer was sent. Never waits, and never raises."""
+        if len(self._waiting) >= _MOST_WAITING:
+            self.dropped += 1
+            return
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_SOON, self._write_soon)
+        self._waiting.append((verdict, config, host, time.time()))
+
+    def _write_soon(self) -> None:
+        """Write some, and the others later: requests must not wait for this."""
+        for _ in range(min(len(self._waiting), _AT_ONCE)):
+            self._write(*self._waiting.popleft())
+        if self._waiting:
+            asyncio.get_running_loop().call_later(_SOON, self._write_soon)
+
+    def _write(self, verdict: Verdict, config: "Config", host: str, ended: float) -> None:
         exporter = self._exporter
         if exporter is None or exporter.stdin is None:
             self.dropped += 1
             return
         try:
-            rest = self._rest or msgspec.json.encode(reported(verdict, config, host)) + b"\n"
+            rest = self._rest or msgspec.json.encode(reported(verdict, config, host, ended)) + b"\n"
             self.dropped += bool(self._rest)
             self._rest = rest[os.write(exporter.stdin.fileno(), rest) :]
         except BlockingIOError:
             self.dropped += not self._rest
-        except Exception:  # the exporter ended, or the verdict can't be reported: the answer does not depend on it
+        except Exception:  # the exporter ended, or the verdict can't be reported: nothing depends on it
             self.dropped += 1
 
     def tick(self, now: float) -> None:
@@ -159,6 +180,8 @@ class Telemetry:
 
     def close(self) -> None:
         """The exporter sends what it has, within seconds, and ends."""
+        while self._waiting:
+            self._write(*self._waiting.popleft())
         self._end()
 
     @property

@@ -1,8 +1,8 @@
 """Verdicts for OpenTelemetry, on their way from the daemon to the process that exports them (`otel.py`).
 
 A verdict never waits for telemetry: after its answer, one line of JSON goes into a pipe that never blocks. If the pipe
-is full, because the collector is slow or dead, the verdict is not reported, and counted as dropped. The SDK, its threads
-and its memory are in the other process.
+is full, because the collector is slow or dead, the verdict is not reported, and counted as dropped. The SDK with its
+threads and its memory is in the other process.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from billhook.config import sources
-from billhook.config.builtin_options import WrongError, read_options
+from billhook.config.builtin_hooks import WrongError, read_options
 from billhook.config.declaration import (
     ADOPTED,
     BUILTINS,

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from billhook.config.builtin_options import filled
+from billhook.config.builtin_hooks import filled
 from billhook.config.config import Entry
 from billhook.config.declaration import Conditions
 from billhook.config.installation import of_claude_code

@@ -83,7 +83,7 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
 def head_folder() -> str:
     """The configured folder for exported heads; empty if there is none. A broken configuration must not prevent the
     check of the log."""
-    from billhook.config.builtin_options import filled
+    from billhook.config.builtin_hooks import filled
 
     try:
         config = loaded(())

@@ -3,8 +3,12 @@
 A project's file can only tighten: it may record more, never less.
 """
 
+import functools
 import os
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +16,7 @@ import msgspec
 
 from billhook.agents import TABLE
 from billhook.builtins import trackers
-from billhook.config import installation, sources
+from billhook.config import sources
 from billhook.config.declaration import Declared, Exec, Python, RunAction, Say
 from billhook.config.nodes import FieldNodes, Node
 from billhook.config.recorder import Knowing
@@ -22,6 +26,7 @@ from billhook.core.answers import Outcome, Reply, Status, Verdict
 from billhook.core.errors import UsageError
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
+from billhook.core.lazy import pattern
 from billhook.core.text import folded, suggestion
 from billhook.effects.effect import KINDS, SCOPES
 from billhook.effects.protected_paths import Protected
@@ -126,15 +131,15 @@ def protected(found: sources.FoundSources, root: Path, entries: Sequence["Entry"
     for entry in entries:
         if entry.consent.standing in ("approved", "changed"):
             approved += [entry.declared.file, *_named(entry, look)]
-    installed = installation.installation()
+    installed = installation()
     return Protected(
         files=tuple(dict.fromkeys(files)),
         folders=(*(os.path.join(folder, ".billhook") for folder in folders), *sorted(own_folders)),
-        programs=installation.programs(settings),
+        programs=programs(settings),
         interpreters=installed.interpreters,
-        packages=(*installed.packages, *installation.source_package(found.project)),
+        packages=(*installed.packages, *source_package(found.project)),
         sites=installed.sites,
-        search_path=installation.search_path(),
+        search_path=search_path(),
         elsewhere=tuple(dict.fromkeys(path for one in others for path in (one.file, *one.files))),
         approved=tuple(dict.fromkeys(approved)),
         # an agent that could write a pause would switch off its own guard
@@ -158,6 +163,85 @@ def _named(entry: "Entry", look: FileSnapshot) -> list[str]:
     from billhook.config.referenced_files import named
 
     return list(named(action, folder, look).files)
+
+
+# The installation of billhook, which the guard protects, too:
+
+
+PROGRAMS = ("billhook-hook", "billhook")
+_LARGEST = 1 << 20
+_IN_SETTINGS = pattern(
+    r"""(?:'(/[^'\n]*?/billhook(?:-hook)?)'|(?<![\w'])(/[^\s"'\\;|&]*/billhook(?:-hook)?))(?![\w/-])"""
+)
+
+
+class Installation(msgspec.Struct, frozen=True):
+    """The files of this process's installation."""
+
+    programs: tuple[str, ...]
+    interpreters: tuple[str, ...]
+    packages: tuple[str, ...]
+    sites: tuple[str, ...]
+
+
+@functools.cache
+def installation() -> Installation:
+    """The installation that this process runs from."""
+    beside = os.path.dirname(sys.executable)
+    programs = [path for name in PROGRAMS if os.path.lexists(path := os.path.join(beside, name))]
+    sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+    ours = re.compile(r"billhook(?:-.*(?:-info|\.egg))?", re.DOTALL)
+    packages = [path for site in sites for path in _within(site) if ours.fullmatch(os.path.basename(path))]
+    if os.path.basename(sys.prefix) == "billhook":  # uv tool and pipx make an environment for each program
+        packages.append(sys.prefix)
+    return Installation(
+        tuple(programs), _with_links((sys.executable,)), _with_links(packages), _with_links(filter(None, sites))
+    )
+
+
+def programs(settings: Iterable[str]) -> tuple[str, ...]:
+    """The programs that agents run: those in their settings, on PATH, and beside the interpreter."""
+    on_path = ([os.path.join(folder, name) for folder in _path()] for name in PROGRAMS)
+    found = [next(filter(os.path.exists, paths), "") for paths in on_path]
+    named = [named for file in settings for named in _named_in(file)]
+    return _with_links(os.path.abspath(one) for one in (*named, *found, *installation().programs) if one)
+
+
+def _path() -> list[str]:
+    return [folder for folder in client_env.environ().get("PATH", "").split(":") if folder.startswith("/")]
+
+
+def search_path() -> tuple[str, ...]:
+    """The folders of PATH, and the targets of links."""
+    return _with_links(_path())
+
+
+def _named_in(file: str) -> list[str]:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as opened:
+            text = opened.read(_LARGEST)
+    except (OSError, ValueError):
+        return []
+    return [one or other for one, other in _IN_SETTINGS.findall(text)] if "billhook" in text else []
+
+
+def source_package(project: str) -> tuple[str, ...]:
+    """The package, if it is installed from a source tree; () in that tree, where edits are normal."""
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    inside = os.path.join(os.path.realpath(project), "")
+    return () if package.startswith(inside) or package in installation().packages else (package,)
+
+
+def _within(folder: str) -> list[str]:
+    with suppress(OSError):
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return []
+
+
+def _with_links(paths: Iterable[str]) -> tuple[str, ...]:
+    listed = [path.rstrip("/") or "/" for path in paths]
+    placed = [os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in listed]
+    return tuple(dict.fromkeys([*listed, *placed, *map(os.path.realpath, listed)]))
 
 
 # Hooks that the user can override (`config/override.py`, which is loaded when a hook objects):

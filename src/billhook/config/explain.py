@@ -15,8 +15,8 @@ from billhook.config.conditions import EventTests, NotAgain, OnBranch, OnPaths
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import Conditions, Declared, Say
 from billhook.config.entry import Part
-from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import edit, listed
+from billhook.config.sources import adopting_command, of_claude_code
 from billhook.config.suggest_fix import Proposal, effect_reason, is_safe, match_reason, other_event, rule_reason
 from billhook.core.answers import NOTHING, Answer, Decision, Outcome
 from billhook.core.errors import BillhookError

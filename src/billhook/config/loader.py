@@ -18,9 +18,8 @@ from billhook.config import layers, sources
 from billhook.config.builtin_hooks import Builtins, Reviews, StandIn, protected
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import CONDITION_KEYS, LAYERS, Declared, Layer, needs_consent
-from billhook.config.installation import confirmed, inside, runs_itself, seen
 from billhook.config.layers import UnsetError, Values, interpolated
-from billhook.config.sources import FileRead
+from billhook.config.sources import FileRead, confirmed, inside, runs_itself, seen
 from billhook.core import client_env
 from billhook.core.errors import UsageError
 from billhook.core.hook import Hook, Source

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from billhook.agents import AGENTS, dialect_of
 from billhook.config.config import Config, Entry, HookRow
 from billhook.config.declaration import Declared, needs_consent
-from billhook.config.installation import adopting_command, is_claudes
-from billhook.config.sources import shown_path
+from billhook.config.sources import adopting_command, is_claudes, shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
 from billhook.core.events import Event

@@ -25,9 +25,8 @@ from billhook.config.declaration import (
     needs_consent,
 )
 from billhook.config.entry import EntryReader, Where
-from billhook.config.installation import is_billhook
 from billhook.config.nodes import GATE_WORDS, FieldNodes, Node, Read, read_text
-from billhook.config.sources import Builtin, FileRead
+from billhook.config.sources import Builtin, FileRead, is_billhook
 from billhook.core import client_env
 from billhook.core.dialect_traits import MEANINGS
 from billhook.core.events import EVENTS

@@ -8,8 +8,7 @@ import msgspec
 from billhook.config.builtin_hooks import filled
 from billhook.config.config import Entry
 from billhook.config.declaration import Conditions
-from billhook.config.installation import of_claude_code
-from billhook.config.sources import shown_path
+from billhook.config.sources import of_claude_code, shown_path
 from billhook.core.text import counted
 from billhook.testing.runner import CaseResult, Suite
 

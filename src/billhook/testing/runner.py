@@ -26,9 +26,9 @@ from billhook.config.cases import Case, case_files, cases_in, event_of, unknown_
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import BUILTINS, Declared, Exec, Layer, Python, RunAction, Say, Url, needs_consent
 from billhook.config.explain import Explained, explain
-from billhook.config.installation import of_claude_code
 from billhook.config.loader import Instead, load_config, load_instead
 from billhook.config.recorder import encoded
+from billhook.config.sources import of_claude_code
 from billhook.config.trust import holds
 from billhook.core import strictjson
 from billhook.core.answers import Outcome, Status, Verdict, fold

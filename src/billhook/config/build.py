@@ -21,9 +21,9 @@ from billhook.store.approvals import Approval
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.config import actions, variables
+    from billhook.config import actions
 else:
-    actions, variables = later("billhook.config.actions"), later("billhook.config.variables")
+    actions = later("billhook.config.actions")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -138,16 +138,16 @@ def _handler(declared: Declared, limits: Limits, state: FileState) -> Handler:
     match declared.action:
         case RunAction(text, shell, login):
             runner = command(text, dialect=dialect, login=login, shell=shell, cwd=folder)
-            if declared.shape != "yaml" or not variables.used_in(text):
+            if declared.shape != "yaml" or "${" not in text or not actions.used_in(text):
                 return runner
-            return variables.with_values(runner, *variables.for_shell(text, shell), paths=conditions.paths_of(declared))
+            return actions.with_values(runner, *actions.for_shell(text, shell), paths=conditions.paths_of(declared))
         case Exec(argv):
             # No shell reads arguments, so the only variable that they may contain is replaced here.
             spelt = "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"
             words = [word.replace(spelt[0], folder).replace(spelt[1], folder) for word in argv]
             runner = execute(words, dialect=dialect, cwd=folder)
-            told = declared.shape == "yaml" and any("${" in word and variables.used_in(word) for word in words)
-            return replace(runner, fill=variables.Fill(conditions.paths_of(declared))) if told else runner
+            told = declared.shape == "yaml" and any("${" in word and actions.used_in(word) for word in words)
+            return replace(runner, fill=actions.Fill(conditions.paths_of(declared))) if told else runner
         case Python(target, interpreter, options):
             from billhook.runners.worker import python
 

@@ -94,7 +94,7 @@ EVENT_VARIABLES: Final = frozenset(
         "project",
     ]
 )
-"""Names in `${...}` whose values come from the event; `variables.py` has the values."""
+"""Names in `${...}` whose values come from the event; `actions.py` has the values."""
 
 
 class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):

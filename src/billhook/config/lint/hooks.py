@@ -14,7 +14,7 @@ import msgspec
 
 from billhook.agents import AGENTS
 from billhook.agents.child import HOOK_VARIABLES
-from billhook.config import variables
+from billhook.config import actions
 from billhook.config.declaration import Declared, Exec, RunAction, Say, Url
 from billhook.config.history import NOT_WANTED, HookHistory, Quiet, Slow
 from billhook.config.lint import at_event, edit, finding, kinds, listed
@@ -273,7 +273,7 @@ def lint_variables(hook: Declared, given: frozenset[str] = frozenset()) -> Itera
     if not isinstance(hook.action, RunAction) or hook.action.shell == "powershell" or len(hook.action.text) > LONGEST:
         return
     native = hook.shape == "yaml"
-    text = variables.for_shell(hook.action.text, "")[0] if native else hook.action.text
+    text = actions.for_shell(hook.action.text, "")[0] if native else hook.action.text
     if name := next((name for name in _unset(text) if name not in given and _is_invented(name, hook)), ""):
         yield _never_set(hook, name, "")
         return
@@ -301,7 +301,7 @@ def _never_set(hook: Declared, name: str, word: str) -> Finding:
         return finding(hook, "BH406", "action", message, "use `$CLAUDE_PROJECT_DIR`")
     asked = next((query for words, query in _FIELDS if words.search(name)), ".tool_input")
     own = asked.removesuffix(" // empty").rpartition(".")[2].replace("tool_name", "tool")
-    if hook.shape == "yaml" and not word and own in variables.NAMES:
+    if hook.shape == "yaml" and not word and own in actions.NAMES:
         return finding(hook, "BH406", "action", message, f"write `${{{own}}}`")
     hint = f"set it first: `{name}=$(jq -r '{asked}')`"
     return finding(hook, "BH406", "action", f"{message}; the event comes as JSON on stdin", hint)

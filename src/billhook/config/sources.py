@@ -25,7 +25,7 @@ from billhook.core.errors import UsageError
 from billhook.core.text import Finding
 
 if TYPE_CHECKING:
-    from billhook.config.known_variables import KnownVariables
+    from billhook.config.referenced_files import KnownVariables
     from billhook.config.trust import FileMark
 
 

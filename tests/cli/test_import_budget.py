@@ -164,7 +164,6 @@ def test_one_plain_rule(place: Place) -> None:
             "billhook.config",
             "billhook.config.build",
             "billhook.config.builtin_hooks",
-            "billhook.config.conditions",
             "billhook.config.config",
             "billhook.config.declaration",
             "billhook.config.entry",

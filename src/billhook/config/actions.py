@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from billhook.config.conditions import OnPaths, agent_of, branches, paths_of, result
+from billhook.config.build import OnPaths, agent_of, branches, paths_of, result
 from billhook.config.declaration import Declared, Mask, Rewrite, Say
 from billhook.core import strictjson, tools
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop

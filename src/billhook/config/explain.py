@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from billhook.agents import AGENTS
 from billhook.builtins.guard import Guard
 from billhook.builtins.rate_limit import RateLimiter
-from billhook.config.build import absence
+from billhook.config.build import EventTests, NotAgain, OnBranch, OnPaths, absence
 from billhook.config.builtin_hooks import StandIn
-from billhook.config.conditions import EventTests, NotAgain, OnBranch, OnPaths
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.declaration import Conditions, Declared, Exec, Mask, Python, RunAction, Say, Url
 from billhook.config.entry import Part

@@ -29,7 +29,7 @@ from billhook.store.files import state_root
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:
-    from billhook.config import build, shapes, together, trust
+    from billhook.config import build, shapes, trust
     from billhook.config.config import State
     from billhook.config.override import Pause
     from billhook.config.trust import Consent, Trust
@@ -38,7 +38,6 @@ else:
     trust = later("billhook.config.trust")
     build = later("billhook.config.build")
     shapes = later("billhook.config.shapes")
-    together = later("billhook.config.together")
 
 
 _SETTLED: Final = 1_000_000_000
@@ -298,7 +297,7 @@ class _Loading:
         reads = self._with_consent(entries)
         parallel = layers.parallel(reads)
         if not any(read.parallel is False for read in reads) and sum(bool(one.declared.agent) for one in entries) > 1:
-            entries = together.with_waves(entries)
+            entries = build.with_waves(entries)
         if parallel and builtins is not None:
             # every hook gets the session's name and turn, so it runs after the trackers
             for place, entry in enumerate(entries):

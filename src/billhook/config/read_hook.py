@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from billhook.config.conditions import GROUPS, PERIODS, TESTS, Tests
+from billhook.config.build import GROUPS, PERIODS, TESTS, Tests
 from billhook.config.declaration import (
     ACTIONS,
     TYPES,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from billhook.agents import AGENTS
 from billhook.builtins import guard, impact, rate_limit
-from billhook.config import actions, conditions, loader
+from billhook.config import actions, build, loader
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.config import Config
 from billhook.config.recorder import Knowing
@@ -161,11 +161,11 @@ class _Substitutes:
         known: list[Condition] = []
         last: list[Condition] = []
         for one in single(hook.condition) if hook.condition is not None else ():
-            if isinstance(one, conditions.NotAgain):
+            if isinstance(one, build.NotAgain):
                 self.stateful.append(hook)
                 last.append(replace(one, state=self.state, clock=self.past.clock))
-            elif isinstance(one, conditions.OnBranch) or (
-                isinstance(one, conditions.EventTests) and _OF_THEIR_TIME & set(_tests(one.tests))
+            elif isinstance(one, build.OnBranch) or (
+                isinstance(one, build.EventTests) and _OF_THEIR_TIME & set(_tests(one.tests))
             ):
                 last.insert(0, NotKnown(doubt, self.past))
             else:
@@ -189,11 +189,11 @@ def _rank_of(run: Handler) -> int:
     return STRONGEST
 
 
-def _tests(tests: conditions.Tests) -> Iterator[str]:
+def _tests(tests: build.Tests) -> Iterator[str]:
     """The names of tests, also of those in groups."""
     for name, wanted in tests:
         yield name
-        for one in (wanted,) if name == "not" else wanted if name in conditions.GROUPS else ():
+        for one in (wanted,) if name == "not" else wanted if name in build.GROUPS else ():
             yield from _tests(one)
 
 

@@ -18,9 +18,9 @@ import yaml
 
 from billhook.agents import AGENTS
 from billhook.config import sources
+from billhook.config.build import GROUPS, Tests
 from billhook.config.builtin_hooks import StandIn
 from billhook.config.cases import CALLS, Case, event_of
-from billhook.config.conditions import GROUPS, Tests
 from billhook.config.config import Config, Entry
 from billhook.config.declaration import LIMITS, Conditions, Declared, Mask, Rewrite, field_of
 from billhook.config.lint.matchers import VALUES

@@ -393,10 +393,10 @@ def branches(ctx: Context, runs: tuple[str, ...] = ()) -> tuple[str, ...]:
         root = _repository(words.folder)
         if target := _switched_to(words):
             switched[root] = target
-        elif not runs or command_patterns.selects(runs, command):
+        elif not runs or command_patterns.selects(runs, one):
             pushed = command_patterns.pushed_branches(words) if words.operands[:1] == ["push"] else [""]
             here = switched.get(root) or (gitstate.current_branch(root) if root else "")
-            found |= dict.fromkeys(one or here for one in pushed)
+            found |= dict.fromkeys(name or here for name in pushed)
     return tuple(filter(None, found))
 
 

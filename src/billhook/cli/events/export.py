@@ -23,7 +23,7 @@ from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
 from billhook.store.log.record import Record
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
-from billhook.testing.past import decided_by, event_of, judged_then
+from billhook.testing.replay import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 

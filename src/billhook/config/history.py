@@ -1,5 +1,5 @@
-"""The event log about the configured hooks: when each last ran, which never ran although its event occurred, and which
-are slow; and what the guard decided.
+"""The event log about the configured hooks: when each last ran, which never ran although its event occurred, which are
+slow, what the guard decided, and what hooks in shadow mode would have decided.
 
 Only the newest part of a log is read, so that verbs don't become slower the longer billhook is used.
 """
@@ -7,7 +7,7 @@ Only the newest part of a log is read, so that verbs don't become slower the lon
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from billhook.config.config import Config, HookRow, as_data, kept, rows
 from billhook.config.declaration import CONDITION_KEYS
 from billhook.config.sources import own_file
 from billhook.config.trust import TRUST
+from billhook.core import tools
 from billhook.core.answers import Skipped, SkipReason
 from billhook.core.text import counted
 from billhook.store.files import log_folder
@@ -357,3 +358,84 @@ def guard_findings(config: Config) -> Iterator[tuple[str, str, str]]:
     text = f"{report.setting}; {report.lately}"
     remedy = f"remove `guard: off` from {own_file()}, or write `guard: standard`"
     yield ("ok", f"on: {text}", "") if report.on else ("note", text, remedy)
+
+
+# Hooks in shadow mode:
+
+
+_SHADOW: Final = "shadow"
+_MOST_EXAMPLES: Final = 3
+
+
+class ShadowExample(msgspec.Struct, frozen=True):
+    """One event for which a hook would have decided."""
+
+    id: str
+    time: str
+    call: str  # the command, path or event, as it was logged
+    would: str
+    reason: str = ""
+
+
+class ShadowReport(msgspec.Struct):
+    """One hook in shadow mode."""
+
+    name: str
+    what: str
+    file: str = ""
+    runs: int = 0
+    would: Counter[str] = msgspec.field(default_factory=Counter)  # by answer: `deny`, `ask`, `context`
+    since: str = ""  # its first run in that time
+    examples: list[ShadowExample] = []  # the newest first, each call once
+
+    @property
+    def decisions(self) -> int:
+        return sum(self.would.values())
+
+    @property
+    def per_day(self) -> float:
+        """Would-have-been decisions per day since its first run; a part of a day counts as a day."""
+        if not self.since:
+            return 0.0
+        days = (datetime.now(UTC) - datetime.fromisoformat(self.since)).total_seconds() / 86400
+        return round(self.decisions / max(1.0, days), 2)
+
+
+def shadow_rows(config: Config) -> list[HookRow]:
+    """The hooks that are in shadow mode now, cells of the guard included."""
+    return [row for row in rows(config) if row.shadow]
+
+
+def shadow_report(config: Config, since: str, found: Sequence[HookRow]) -> tuple[list[ShadowReport], bool]:
+    """What these hooks would have decided since a time, and whether the log was read back to it. Raises StoreError."""
+    reports = {row.name: ShadowReport(row.name, row.what, row.file) for row in found}
+    log = log_of(config)
+    look = LogTailScan(log, config.project, since=since)
+    for record in look:
+        for outcome in record.outcomes:
+            if (
+                log is not None
+                and outcome.hook in reports
+                and outcome.waived is not None
+                and outcome.waived.by == _SHADOW
+            ):
+                _count(reports[outcome.hook], record if record.side is None else log.whole(record), outcome)
+    return list(reports.values()), look.complete
+
+
+def _count(report: ShadowReport, record: Record, outcome: OutcomeRecord) -> None:
+    waived = outcome.waived
+    assert waived is not None
+    report.runs, report.since = report.runs + 1, record.time
+    if waived.would == "none":
+        return
+    report.would[waived.would] += 1
+    call = _call_of(record)
+    if len(report.examples) < _MOST_EXAMPLES and call not in [one.call for one in report.examples]:
+        report.examples.append(ShadowExample(record.id, record.time, call, waived.would, waived.reason))
+
+
+def _call_of(record: Record) -> str:
+    """What a record is about: `Bash: git push`, `Write: src/a.py`, `UserPromptSubmit`."""
+    about = tools.subject_of(record.tool or "", record.input)
+    return f"{record.tool or record.event}{f': {about}' if about else ''}"

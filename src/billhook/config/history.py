@@ -18,12 +18,13 @@ from billhook.builtins.guard import NAME, Guard, GuardSettings
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
-from billhook.config.declaration import CONDITION_KEYS
+from billhook.config.declaration import CONDITION_KEYS, Declared
+from billhook.config.lint import edit, finding
 from billhook.config.sources import own_file
 from billhook.config.trust import TRUST
 from billhook.core import tools
 from billhook.core.answers import Skipped, SkipReason
-from billhook.core.text import counted
+from billhook.core.text import Finding, counted
 from billhook.store.files import log_folder
 from billhook.store.log.record import OutcomeRecord, Record, Wanted
 
@@ -358,6 +359,60 @@ def guard_findings(config: Config) -> Iterator[tuple[str, str, str]]:
     text = f"{report.setting}; {report.lately}"
     remedy = f"remove `guard: off` from {own_file()}, or write `guard: standard`"
     yield ("ok", f"on: {text}", "") if report.on else ("note", text, remedy)
+
+
+# Findings from the event log, about hooks without any other finding:
+
+
+def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
+    """A note for each hook that never ran, and for each that is slow."""
+    yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
+    yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
+
+
+def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
+    occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
+    unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
+    behind = sum(quiet.reasons.values()) - unfit
+    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "rules"
+    value = hook.match if field == "match" else " ".join(hook.conditions.rules[:1])
+    what = f"`{edit(hook, field, value)}`" if value else "its condition"
+    if not behind:
+        why = f", and {what} did not match"
+    elif not unfit:
+        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it could run"
+    else:
+        why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it could run"
+    last = " the last time" if sum(quiet.events.values()) > 1 else ""
+    right = (
+        "for a guard against rare cases this is normal"
+        if unfit
+        else "to run also for denied calls, it needs a smaller `priority`"
+    )
+    hint = f"`billhook explain {quiet.last}` shows why it was skipped{last}; {right}"
+    return finding(
+        hook, "BH601", field if unfit else "priority", f"{hook.subject} has never run: {occurred}{why}", hint
+    )
+
+
+def _ended_by(quiet: Quiet) -> str:
+    ended = [why for why in quiet.reasons if why not in NOT_WANTED]
+    return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
+
+
+def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
+    runs, took = slow.stats.runs, f"{slow.stats.p95 or 0.0:,.0f} ms"
+    spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
+    if runs >= 20:  # with fewer runs the 95th percentile is the longest
+        spoken = f"one run in twenty takes {took} or more"
+    message = f"{hook.subject} is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
+    later = "" if hook.gate else ", run it in the background"
+    hint = f"make it faster{later}, or raise `warn_ms` of the built-in `metrics`"
+    return finding(hook, "BH602", "action", message, hint)
 
 
 # Hooks in shadow mode:

@@ -1,12 +1,13 @@
 """Checks of one hook: timeouts, gates and answers without effect (BH501 to BH503, BH510, BH513), addresses, shell
-lines, tests that are never true (BH301, BH305), variables and results (BH212, BH214), and findings from the event log.
+lines, tests that are never true (BH301, BH305), variables and results (BH212, BH214); and for `billhook check --host`,
+what an agent can't honour of it: missing events, answers that it ignores or changes, and time limits.
 """
 
 import functools
 import importlib.util
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -14,7 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from billhook.agents import AGENTS
+from billhook.agents.base import CAPABILITIES, can
 from billhook.agents.child import HOOK_VARIABLES
+from billhook.agents.inbound import own_name
 from billhook.config import actions
 from billhook.config.declaration import (
     BUILTINS,
@@ -22,6 +25,7 @@ from billhook.config.declaration import (
     Declared,
     Exec,
     Mask,
+    NotYet,
     Python,
     Rewrite,
     RunAction,
@@ -29,16 +33,15 @@ from billhook.config.declaration import (
     Url,
     spelling,
 )
-from billhook.config.history import NOT_WANTED, HookHistory, Quiet, Slow
 from billhook.config.lint import at_event, edit, finding, kinds, listed
-from billhook.config.lint.commands import LONGEST, scripts
+from billhook.config.lint.commands import LONGEST, head_of, scripts
 from billhook.config.permissions import MODES
 from billhook.config.sources import agent_of
 from billhook.core.answer_schema import HEARD
-from billhook.core.answers import SkipReason
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import EVENTS, Block
 from billhook.core.extras import install_command
+from billhook.core.match import compile_matcher
 from billhook.core.text import Finding, nearest
 from billhook.runners.webhook import loopback
 
@@ -182,60 +185,6 @@ def _secret(parts: SplitResult) -> str:
         return "a user name and password" if ":" in credentials else "a user name"
     names = [name for name, value in parse_qsl(parts.query) if _SECRET.fullmatch(name) and not value.startswith("$")]
     return f"a secret (`{names[0]}`)" if names else ""
-
-
-# Findings from the event log, about hooks without any other finding:
-
-
-def lint_log(facts: HookHistory, warn_ms: float | None) -> Iterator[Finding]:
-    """A note for each hook that never ran, and for each that is slow."""
-    yield from (_never_fired(one, one.row.declared) for one in facts.quiet if one.row.declared is not None)
-    yield from (_slow(one, one.row.declared, warn_ms or 0.0) for one in facts.slow if one.row.declared is not None)
-
-
-def _never_fired(quiet: Quiet, hook: Declared) -> Finding:
-    occurred = ", ".join(f"`{event}` occurred {_times(count)}" for event, count in quiet.events.items())
-    unfit = sum(count for why, count in quiet.reasons.items() if why in NOT_WANTED)
-    behind = sum(quiet.reasons.values()) - unfit
-    field = "match" if hook.match and SkipReason.CONDITION_FALSE not in quiet.reasons else "rules"
-    value = hook.match if field == "match" else " ".join(hook.conditions.rules[:1])
-    what = f"`{edit(hook, field, value)}`" if value else "its condition"
-    if not behind:
-        why = f", and {what} did not match"
-    elif not unfit:
-        why = f", and {'each time ' * (behind > 1)}{_ended_by(quiet)} before it could run"
-    else:
-        why = f"; {what} did not match {_times(unfit)}, and {_times(behind)} {_ended_by(quiet)} before it could run"
-    last = " the last time" if sum(quiet.events.values()) > 1 else ""
-    right = (
-        "for a guard against rare cases this is normal"
-        if unfit
-        else "to run also for denied calls, it needs a smaller `priority`"
-    )
-    hint = f"`billhook explain {quiet.last}` shows why it was skipped{last}; {right}"
-    return finding(
-        hook, "BH601", field if unfit else "priority", f"{hook.subject} has never run: {occurred}{why}", hint
-    )
-
-
-def _ended_by(quiet: Quiet) -> str:
-    ended = [why for why in quiet.reasons if why not in NOT_WANTED]
-    return " or ".join([*ended[:3], *(["others"] if len(ended) > 3 else [])])
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
-
-
-def _slow(slow: Slow, hook: Declared, warn_ms: float) -> Finding:
-    runs, took = slow.stats.runs, f"{slow.stats.p95 or 0.0:,.0f} ms"
-    spoken = f"the slowest of {runs} runs took {took}" if runs > 1 else f"its one run took {took}"
-    if runs >= 20:  # with fewer runs the 95th percentile is the longest
-        spoken = f"one run in twenty takes {took} or more"
-    message = f"{hook.subject} is slow: {spoken}, and the latency budget is {warn_ms:,.0f} ms"
-    later = "" if hook.gate else ", run it in the background"
-    hint = f"make it faster{later}, or raise `warn_ms` of the built-in `metrics`"
-    return finding(hook, "BH602", "action", message, hint)
 
 
 # Shell lines that can't work where they run (BH406, BH407). Quoted text, comments and here-documents are blanked out
@@ -581,3 +530,201 @@ CHECKS: Final = (
     *(_milliseconds, _too_late, _nothing_to_block, _nothing_to_refuse, lint_url, lint_bash),
     *(lint_answer, lint_settings, lint_everywhere, lint_tests, lint_references),
 )
+
+
+# -- what an agent can't honour: each limit is one sentence
+
+
+_LITERALS: Final = {"inject": ("context",), "notify": ()}  # the others have the same name in both tables
+_ANSWERS: Final = {
+    "allow": "allow",
+    "deny": "deny",
+    "ask": "ask",
+    "rewrite_input": "rewritten input",
+    "replace_output": "rewritten output",
+    "context": "context",
+    "stop": "stop",
+    "keep_going": "request to keep going",
+    "quiet": "`suppressOutput`",
+}
+_RETURNS: Final = {
+    "deny": "deny",
+    "ask": "ask",
+    "rewrite_input": "a rewritten input",
+    "replace_output": "a rewritten output",
+    "context": "context",
+    "stop": "stop",
+    "keep_going": "a request to keep going",
+}
+"""What any hook may return. An ignored allow changes nothing, so it is left out."""
+_VALUE: Final = r"\\?[\"']?\s{0,9}[:=,]\s{0,9}\\?[\"']?"
+_EVIDENCE: Final = {
+    "ask": re.compile(rf"permissionDecision{_VALUE}ask\b|\b(?:return|billhook\.)\s{{0,9}}ask\("),
+    "rewrite_input": re.compile(r"\bupdatedInput\b|\brewrite\(\s{0,9}input"),
+    "replace_output": re.compile(r"\bupdated(?:MCP)?ToolOutput\b|\brewrite\(\s{0,9}output"),
+    "context": re.compile(r"\badditionalContext\b|\b(?:return|billhook\.)\s{0,9}inject\("),
+    "stop": re.compile(rf"\bcontinue{_VALUE}[Ff]alse\b|\b(?:return|billhook\.)\s{{0,9}}stop\("),
+}
+"""Text in a script that shows this answer."""
+_QUIET: Final = re.compile(rf"\bsuppressOutput{_VALUE}[Tt]rue\b")
+_EVENT: Final = re.compile(r"\b[A-Z][a-z]+[A-Z]\w+\b")
+_REFUSED: Final = (Block.DENY, Block.NOT_HONOURED)
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The agent whose limits are checked."""
+
+    name: str
+    title: str  # its name for people
+    seconds: Callable[[str, float], float]
+    """How many seconds a hook can take for an event in that agent, given the event and the hook's timeout."""
+
+    def calls(self, event: str) -> str:
+        """The agent's name of an event."""
+        return own_name(self.name, event) or event
+
+
+class HostLimit(msgspec.Struct, frozen=True):
+    """One part of a hook that an agent can't honour."""
+
+    hook: str
+    file: str
+    line: int
+    events: tuple[str, ...]  # our names of the events
+    wants: tuple[str, ...]  # `ask`, `deny`, `context` ...; or `event`, or `timeout`
+    becomes: str
+    sure: bool  # the hook certainly uses it; if False, it may
+    sentence: str
+
+
+def limits(hook: Declared, agent: Host) -> list[HostLimit]:
+    """Everything that this agent can't honour of a hook; certain limits come first."""
+    missing = [event for event in hook.events if event not in CAPABILITIES[agent.name]]
+    found = [*_missing(hook, agent, missing)]
+    events = [event for event in hook.events or CAPABILITIES[agent.name] if event not in missing]
+    known = _known(hook)
+    found += _losses(hook, agent, events, known or (), sure=True)
+    if hook.gate and hook.on_failure not in (known or ()):
+        found += _losses(hook, agent, filter(_refusable, events), (hook.on_failure,), sure=True)
+    if _QUIET.search("\n".join(_sources(hook))):
+        found += _losses(hook, agent, events, ("quiet",), sure=True)
+    found += _partly(hook, agent, events, known or ())
+    if known is None:
+        found += _losses(hook, agent, events, [want for want in _RETURNS if want != hook.on_failure], sure=False)
+    return [*found, *_late(hook, agent, events)]
+
+
+def _known(hook: Declared) -> tuple[str, ...] | None:
+    """The answers that the hook returns; None if they are unknown."""
+    match hook.action:
+        case Say(decision):
+            return _LITERALS.get(decision, (decision,))
+        case Rewrite():
+            return ("rewrite_input",)
+        case Mask():
+            return ("replace_output",)
+        case RunAction() | Exec() | Python():
+            whole = "\n".join(_sources(hook))
+            return tuple(want for want, words in _EVIDENCE.items() if words.search(whole)) or None
+        case Url():
+            return None
+        case NotYet() | None:
+            return ()
+
+
+def _sources(hook: Declared) -> Iterator[str]:
+    """The hook's command, and the scripts and the module that it names."""
+    if isinstance(hook.action, RunAction):
+        yield hook.action.text
+    if isinstance(hook.action, RunAction | Exec):
+        yield from (text for _, text in scripts(hook))
+    if isinstance(hook.action, Python):
+        module = os.path.join(hook.module_folder, hook.action.target.partition(":")[0].replace(".", "/"))
+        yield from map(head_of, (f"{module}.py", f"{module}/__init__.py"))
+
+
+def _missing(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
+    if events:
+        several = len(events) > 1
+        missing = f"{agent.title} has no {'events' if several else 'event'} {_and(events)}"
+        sentence = f"{missing}, so the hook never runs for {'them' if several else 'it'}"
+        yield _limit(hook, events, ("event",), "never fires", sentence, sure=True)
+
+
+def _losses(
+    hook: Declared, agent: Host, events: Iterable[str], wants: Iterable[str], *, sure: bool
+) -> Iterator[HostLimit]:
+    """Answers that the hook returns, or may return, and the agent can't honour. Equal losses share one sentence."""
+    alike: dict[str, dict[str, list[str]]] = {}
+    for event in events:
+        for want in wants:
+            clause = _becomes(agent, event, want, sure=sure)
+            if clause:
+                alike.setdefault(clause, {}).setdefault(want, []).append(event)
+    for clause, by_want in alike.items():
+        together: dict[tuple[str, ...], list[str]] = {}
+        for want, where in by_want.items():
+            together.setdefault(tuple(where), []).append(want)
+        for on, lost in together.items():
+            yield _loss(hook, agent, on, lost, clause, sure=sure)
+
+
+def _loss(hook: Declared, agent: Host, on: tuple[str, ...], lost: list[str], clause: str, *, sure: bool) -> HostLimit:
+    place = f"on {agent.title}'s {_and(list(dict.fromkeys(agent.calls(event) for event in on)))}"
+    if sure:
+        sentence = f"{place} its {_and([_ANSWERS[want] for want in lost])} {clause}"
+    else:
+        sentence = f"if it returns {_and([_RETURNS[want] for want in lost], 'or')} {place}, that {clause}"
+    return _limit(hook, on, tuple(lost), clause, sentence, sure=sure)
+
+
+def _becomes(agent: Host, event: str, want: str, *, sure: bool) -> str:
+    """What the agent does with this answer; empty if it honours it, or if it has no meaning for this event."""
+    able, usual = can(agent.name, event), can("claude", event)
+    clause = able.becomes(want)
+    if not clause or (want == "deny" and not _refusable(event) and clause == usual.becomes(want)):
+        return ""
+    means_something = getattr(usual, want) or (want == "deny" and _refusable(event))
+    if not sure and (not means_something or "anyway" in clause):
+        return ""
+    spelt = _EVENT.sub(lambda found: agent.calls(found[0]), clause)
+    return f"is {spelt}" if spelt.startswith("held") else spelt
+
+
+def _partly(hook: Declared, agent: Host, events: list[str], known: tuple[str, ...]) -> Iterator[HostLimit]:
+    """A rewritten input of which the agent uses only a part. Hooks that rewrite shell commands are not affected."""
+    taken = AGENTS[agent.name].taken_over if agent.name in AGENTS else ""
+    matcher = compile_matcher(hook.match, meanings(hook.dialect).matching, "PreToolUse")
+    shell_only = all(rule.startswith("Bash") for rule in hook.conditions.rules or ("",))
+    files = not shell_only and any(map(matcher.matches, ("Write", "Edit", "apply_patch")))
+    if taken and files and "rewrite_input" in known and "PreToolUse" in events:
+        place = f"on {agent.title}'s {agent.calls('PreToolUse')}"
+        sentence = f"if it rewrites more than {taken} {place}, that becomes deny"
+        yield _limit(hook, ["PreToolUse"], ("rewrite_input",), "becomes deny", sentence, sure=False)
+
+
+def _refusable(event: str) -> bool:
+    """Whether a refusal prevents something."""
+    return event in EVENTS and EVENTS[event].block in _REFUSED
+
+
+def _late(hook: Declared, agent: Host, events: list[str]) -> Iterator[HostLimit]:
+    """A timeout that is longer than the agent's."""
+    for event in events if hook.timeout is not None and not hook.background else ():
+        assert hook.timeout is not None
+        there = agent.seconds(event, hook.timeout)
+        if hook.timeout > there:
+            ended = "the call is denied" if hook.gate and can(agent.name, event).deny else "the hook counts as failed"
+            too_long = f"its timeout of {hook.timeout:g} s is too long for {agent.title}'s {agent.calls(event)}"
+            sentence = f"{too_long}: after {there:g} s {ended}"
+            yield _limit(hook, [event], ("timeout",), f"ended after {there:g} s", sentence, sure=True)
+
+
+def _limit(
+    hook: Declared, events: Iterable[str], wants: tuple[str, ...], becomes: str, sentence: str, *, sure: bool
+) -> HostLimit:
+    return HostLimit(hook.name, hook.file, hook.line, tuple(events), wants, becomes, sure, sentence)
+
+
+def _and(words: list[str], last: str = "and") -> str:
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

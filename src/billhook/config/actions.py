@@ -297,10 +297,6 @@ def _tool(ctx: Context) -> str:
     return tools.canonical(getattr(ctx.event, "tool_name", "") or "")
 
 
-def _command(ctx: Context) -> str:
-    return tools.command_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or ""
-
-
 def _files(ctx: Context, paths: OnPaths | None) -> list[str]:
     """The files of a call, as the tool spells them. For a hook with `paths`, only those that it selects."""
     given = tools.paths_of(_tool(ctx), getattr(ctx.event, "tool_input", None))
@@ -316,10 +312,6 @@ def _message(ctx: Context) -> str:
     return str(getattr(event, "message", "") or getattr(event, "last_assistant_message", "") or "")
 
 
-def _branch(ctx: Context) -> str:
-    return next(iter(branches(ctx)), "")
-
-
 def _reason(ctx: Context) -> str:
     """The event's reason, else the reason of the last earlier hook that gave one."""
     own = getattr(ctx.event, "reason", "") or ""
@@ -329,9 +321,9 @@ def _reason(ctx: Context) -> str:
 
 VARIABLES: Final[Mapping[str, Callable[[Context], str]]] = {
     "tool": _tool,
-    "command": _command,
+    "command": lambda ctx: tools.command_of(_tool(ctx), getattr(ctx.event, "tool_input", None)) or "",
     "message": _message,
-    "branch": _branch,
+    "branch": lambda ctx: next(iter(branches(ctx)), ""),
     "reason": _reason,
     "prompt": lambda ctx: str(getattr(ctx.event, "prompt", "") or ""),
     "event": lambda ctx: ctx.event_type,

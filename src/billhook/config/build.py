@@ -233,12 +233,8 @@ def with_waves(entries: Sequence[Entry]) -> list[Entry]:
 
 def _starts_with_others(one: Declared) -> bool:
     ordered = one.after or one.conditions.when or "priority" in one.places
-    return one.agent in AGENTS and AGENTS[one.agent].parallel and not ordered and not _depends_on_order(one)
-
-
-def _depends_on_order(one: Declared) -> bool:
-    """Whether the hook's command, or a file that it names, shows that it rewrites or reads results."""
-    return any(map(_DEPENDS.search, _texts(one)))
+    together = one.agent in AGENTS and AGENTS[one.agent].parallel and not ordered
+    return together and not any(map(_DEPENDS.search, _texts(one)))
 
 
 def _texts(one: Declared) -> Iterator[str]:
@@ -468,20 +464,12 @@ class EventTests(msgspec.Struct, frozen=True):
         return ""
 
 
-def _file_exists(when: EventTests, globs: tuple[str, ...], ctx: Context) -> bool:
-    return any(path_globs.exists(text, when.folder) for text in globs)
-
-
 def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context) -> bool:
     """Whether files changed since the session began; `false`: whether none did."""
     changed = session_notes.changed_files(when.state, ctx.session_id, when.folder)
     if isinstance(globs, bool):
         return bool(changed) is globs
     return any(path_globs.selects(globs, os.path.join(when.folder, name), when.folder) for name in changed)
-
-
-def _runs(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
-    return any(command_patterns.selects(patterns, command) for command in getattr(ctx.event, "commands", ()))
 
 
 def _commit_message(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
@@ -503,28 +491,22 @@ def _has_secret(when: EventTests, wanted: bool, ctx: Context) -> bool:
     return (redaction.redactor(when.state.root).redacted(told).texts > 0) is wanted
 
 
-def _agent(when: EventTests, names: tuple[str, ...], ctx: Context) -> bool:
-    return _selected(names, agent_of(ctx))
-
-
 def agent_of(ctx: Context) -> str:
     """The agent that sent the event, by its name in `--host`."""
     return ctx.env.get("BILLHOOK_AGENT", "").removeprefix("http:")
 
 
-def _permission_mode(when: EventTests, names: tuple[str, ...], ctx: Context) -> bool:
-    return _selected(names, str(getattr(ctx.event, "permission_mode", "") or ""))
-
-
 _TESTS: Final[Mapping[str, Callable[[EventTests, Any, Context], bool]]] = {
-    "file_exists": _file_exists,
+    "file_exists": lambda when, globs, ctx: any(path_globs.exists(text, when.folder) for text in globs),
     "changed_files": _changed_files,
-    "runs": _runs,
+    "runs": lambda when, patterns, ctx: any(
+        command_patterns.selects(patterns, one) for one in getattr(ctx.event, "commands", ())
+    ),
     "commit_message": _commit_message,
     "prompt": _prompt,
     "has_secret": _has_secret,
-    "agent": _agent,
-    "permission_mode": _permission_mode,
+    "agent": lambda when, names, ctx: _selected(names, agent_of(ctx)),
+    "permission_mode": lambda when, names, ctx: _selected(names, str(getattr(ctx.event, "permission_mode", "") or "")),
 }
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from billhook.builtins.guard import NAME, Guard, GuardSettings
+from billhook.builtins.guard import NAME, Guard
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.builtins.trackers import METRICS, WARN_MS, ContextBudget
 from billhook.config.config import Config, HookRow, as_data, kept, rows
@@ -320,15 +320,9 @@ class GuardReport(msgspec.Struct, frozen=True):
         return f"{least}{counted(self.asks, 'ask')} and {denies} in the last {DAYS} days"
 
 
-def _guard_settings(config: Config) -> GuardSettings | None:
-    """The guard's settings in a configuration; None without built-ins."""
-    guards = (hook.run for hook in config.hooks if isinstance(hook.run, Guard))
-    return next((one.settings for one in guards), None)
-
-
 def guard_report(config: Config) -> GuardReport | None:
     """The report, from the configuration and the end of the event log; None without built-ins. Raises StoreError."""
-    settings = _guard_settings(config)
+    settings = next((hook.run.settings for hook in config.hooks if isinstance(hook.run, Guard)), None)
     if settings is None:
         return None
     cells = {**settings.cells, **settings.tightened}
@@ -341,14 +335,10 @@ def _lately(config: Config) -> tuple[int, int, bool]:
     asks = denies = 0
     look = LogTailScan(log_of(config), config.project, LARGEST // 8, since)
     for record in look:
-        decisions = [one.decision for one in record.outcomes if _is_guard(one.hook, one.source)]
+        built_in = [one for one in record.outcomes if one.source == _BUILT_IN]  # a hook of the user may have its name
+        decisions = [one.decision for one in built_in if one.hook in (NAME, f"{_BUILT_IN}/{NAME}")]
         asks, denies = asks + ("ask" in decisions), denies + ("deny" in decisions)
     return asks, denies, look.complete
-
-
-def _is_guard(hook: str, source: str | None) -> bool:
-    """Whether an outcome is from the guard; a hook of the user may have the same name."""
-    return source == _BUILT_IN and hook in (NAME, f"{_BUILT_IN}/{NAME}")
 
 
 def guard_findings(config: Config) -> Iterator[tuple[str, str, str]]:

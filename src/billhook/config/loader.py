@@ -239,8 +239,7 @@ def _gone() -> UsageError:
     return UsageError("the working directory is gone", hint="change to a folder that exists")
 
 
-Instead = Mapping[str, bytes | None]
-"""Other contents of a project's files, by path; None: the file is missing."""
+Instead = Mapping[str, bytes | None]  # other contents of a project's files, by path; None: the file is missing
 
 
 def load_instead(

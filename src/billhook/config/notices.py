@@ -221,8 +221,7 @@ class Notices:
         assert config.knowing is not None
         self.config, self._state = config, config.knowing.state
         self.host = dialect_of(host).removeprefix("http:")
-        self._shown: dict[str, set[str]] = {}
-        """By session: the keys of the notices that it was shown."""
+        self._shown: dict[str, set[str]] = {}  # by session: the keys of the notices that it was shown
         self._waiting: dict[str, list[Notice]] = {}  # by session: notices that wait for an event that can show them
         self.told: set[str] = set()  # sessions that need no notice until a hook fails
         self._remembered = False

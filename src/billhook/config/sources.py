@@ -42,8 +42,7 @@ class Content(msgspec.Struct, frozen=True):
     """The content of a regular file."""
 
     data: bytes = b""
-    identity: Identity = ()
-    """Empty if it is not reliable: the file was changed just now, or while it was read."""
+    identity: Identity = ()  # empty if it is not reliable: the file was changed just now, or while it was read
 
 
 class FileSnapshot:

@@ -383,7 +383,10 @@ class _Attempt(msgspec.Struct, frozen=True):
             for data in _telling(runner, call, change.rule.name if change.rule.file else "", changed):
                 case = Case(data, "", 0)
                 if runner.judge(case).status == "passed" and runner.judge(case, changed, why=False).status == "failed":
-                    return _one_line_yaml(data)
+                    text: str = yaml.dump(
+                        data, Dumper=_OneLine, default_flow_style=True, sort_keys=False, width=1 << 16
+                    )
+                return text.strip()
         return ""
 
 
@@ -429,11 +432,6 @@ def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 
 
 _OneLine.add_representer(str, _quoted)
-
-
-def _one_line_yaml(data: dict[str, Any]) -> str:
-    text: str = yaml.dump(data, Dumper=_OneLine, default_flow_style=True, sort_keys=False, width=1 << 16)
-    return text.strip()
 
 
 # -- calls that a rule may be about

@@ -499,11 +499,13 @@ class CaseRunner:
                 seen = self._exercised(event, verdict, config) if exercised else Exercised()
                 effects = [cell_of(one) for one in getattr(event, "effects", ())] if "effects" in case.data else []
                 wanted = case.data.get("permission")
-                wrong = _wrong_permission(wanted, permission_of(event, config)) if wanted else []
+                got = permission_of(event, config) if wanted else wanted
         except BillhookError as error:
             return CaseResult(case=case, status="failed", problems=(self.scratch.shown(str(error).partition("\n")[0]),))
         told, lost = as_told(verdict, case.data.get("agent", ""))
-        problems = [*differences(case.data, told, effects, deciders(verdict)), *wrong]
+        problems = [*differences(case.data, told, effects, deciders(verdict))]
+        if got != wanted:
+            problems.append(f"expected the permission rules to decide {wanted}, got {got}")
         waiting = [one.hook for one in verdict.outcomes if one.error == NOT_APPROVED]
         silent = [one.hook for one in verdict.outcomes if one.error == _NO_NETWORK]  # their answers are unknown
         status: CaseStatus = "not approved" if waiting else "passed"
@@ -623,10 +625,6 @@ def permission_of(event: Event, config: Config) -> str:
         if any(one.rule.strikes(tool, given, event.cwd) for one in some):
             return kind
     return "allow" if any(one.rule.covers(tool, given, event.cwd) for one in rules.allow) else "none"
-
-
-def _wrong_permission(wanted: str, got: str) -> list[str]:
-    return [] if got == wanted else [f"expected the permission rules to decide {wanted}, got {got}"]
 
 
 def _in_words(verdict: Verdict) -> str:

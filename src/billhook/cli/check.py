@@ -22,10 +22,9 @@ from billhook.config import loader, sources
 from billhook.config.builtin_hooks import guard_settings
 from billhook.config.config import Config
 from billhook.config.declaration import Declared
-from billhook.config.history import budget_of, facts, log_of
-from billhook.config.host_limits import Host, HostLimit, limits
+from billhook.config.history import budget_of, facts, lint_log, log_of
 from billhook.config.lint import Section, is_note, lint, sections
-from billhook.config.lint.hooks import lint_log
+from billhook.config.lint.hooks import Host, HostLimit, limits
 from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError

@@ -34,7 +34,7 @@ from billhook.store.files import StoreError
 from billhook.store.log import Record, Wanted
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
-from billhook.testing.judge import Judges
+from billhook.testing.replay import Judges
 
 FAIL_ON: Final = ("denied", "changed", "never")
 _ALL: Final = "all"

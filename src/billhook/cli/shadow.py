@@ -15,10 +15,10 @@ from billhook.cli.trust import agreed, log_trust
 from billhook.config import edit_yaml, trust
 from billhook.config.config import Config, Entry, HookRow
 from billhook.config.declaration import needs_consent
+from billhook.config.history import ShadowReport, shadow_report, shadow_rows
 from billhook.config.loader import load_config
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest, visible
-from billhook.testing.shadow import ShadowReport, shadow_report, shadow_rows
 
 _DAYS = "7d"
 _NONE = "no hook is in shadow mode here"

@@ -31,11 +31,10 @@ from billhook.cli.times import ago, midnight
 from billhook.config.config import Config, rows
 from billhook.config.declaration import Declared, needs_consent
 from billhook.config.history import GuardReport, RecentRecords, guard_report, log_of, recent
-from billhook.config.installation import adopting_command, of_claude_code
 from billhook.config.lint import is_note
 from billhook.config.notices import Missing, blocking_text, gone_text, missing
 from billhook.config.override import pause_of
-from billhook.config.sources import FileRead
+from billhook.config.sources import FileRead, adopting_command, of_claude_code
 from billhook.core.text import Finding, counted
 
 _SHOWN = 3  # problems on the screen; further ones are only counted

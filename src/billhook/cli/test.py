@@ -112,13 +112,13 @@ def _as_error(one: Finding) -> CaseResult:
 
 
 def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
-    from billhook.testing import mutants
+    from billhook.testing.coverage import lines, survivors
 
     if any(one.status == "failed" for one in results):
         raise UsageError("--mutate needs tests that pass", hint="fix the failing tests first")
     with progress("mutants") as tick:
-        found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
-    report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
+        found = survivors(suite, [one.case for one in results if one.status == "passed"], tick)
+    report(as_json, lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
     return int(bool(found.survivors))
 
 

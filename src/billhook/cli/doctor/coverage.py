@@ -19,7 +19,7 @@ from billhook.store.files import log_folder
 from billhook.store.log import Record, Wanted
 from billhook.store.log.reader import LogReader
 from billhook.testing import replay
-from billhook.testing.judge import Judges
+from billhook.testing.replay import Judges
 
 _BEFORE: Final = frozenset({"PreToolUse"})
 _AROUND: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"})

@@ -23,7 +23,7 @@ from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
 from billhook.store.log import Record
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
-from billhook.testing.past import decided_by, event_of, judged_then
+from billhook.testing.replay import decided_by, event_of, judged_then
 
 _SHOWN = 20  # findings on the screen; `--json` has more
 
@@ -83,7 +83,7 @@ def verify_verb(wants_head: bool, expect: Head | None, as_json: bool) -> int:
 def head_folder() -> str:
     """The configured folder for exported heads; empty if there is none. A broken configuration must not prevent the
     check of the log."""
-    from billhook.config.builtin_options import filled
+    from billhook.config.builtin_hooks import filled
 
     try:
         config = loaded(())

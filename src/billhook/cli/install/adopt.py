@@ -21,7 +21,7 @@ from billhook.config.declaration import (
     made_name,
 )
 from billhook.config.edit_yaml import hooks_in, pieces_of
-from billhook.config.installation import is_billhook
+from billhook.config.sources import is_billhook
 from billhook.core.dialect_traits import meanings
 from billhook.core.tools import NAMINGS
 

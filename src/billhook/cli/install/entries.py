@@ -13,8 +13,8 @@ from billhook.agents import whole
 from billhook.agents.base import Agent, Scope
 from billhook.config import edit_json
 from billhook.config.declaration import Action, RunAction, Url
-from billhook.config.installation import is_billhook
 from billhook.config.nodes import Node
+from billhook.config.sources import is_billhook
 
 SECONDS: Final = 60.0  # the timeout of an entry, unless a hook needs more
 PROGRAM: Final = "billhook-hook"

@@ -20,8 +20,7 @@ import click
 from billhook.agent.factory import open_agent
 from billhook.agent.models.script import Scripted
 from billhook.agent.ui_events import Show, TextDelta, TurnEnded
-from billhook.cli.agent.chat import Interrupts
-from billhook.cli.agent.screen import JsonStream, Screen, in_loop
+from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
 from billhook.cli.options import flag

@@ -12,8 +12,7 @@ from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.agents.transcripts import PastCall, TranscriptScan
 from billhook.cli import times
-from billhook.cli.events import query
-from billhook.cli.events.table import about
+from billhook.cli.events import about, query
 from billhook.cli.options import choice, complete_among, flag, option, words
 from billhook.cli.screen import (
     beside,

@@ -10,8 +10,7 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.events import Printer, format_options, query
-from billhook.cli.events.table import EventRow, Table, about, told, turn, word
+from billhook.cli.events import EventRow, Printer, Table, about, format_options, query, told, turn, word
 from billhook.cli.options import option
 from billhook.cli.screen import (
     beside,

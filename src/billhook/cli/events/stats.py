@@ -10,8 +10,7 @@ import msgspec
 
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
-from billhook.cli.events import query, show_list, show_nothing
-from billhook.cli.events.table import TRUST
+from billhook.cli.events import TRUST, query, show_list, show_nothing
 from billhook.cli.options import flag, option
 from billhook.cli.screen import aligned, note, report, shown_path, width
 from billhook.cli.times import shown_time

@@ -11,16 +11,22 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent
 from billhook.cli import times
-from billhook.cli.doctor import entries
-from billhook.cli.doctor.hooks import (
+from billhook.cli.doctor.findings import (
     LAST_CALL,
     DaemonState,
+    DoctorFinding,
+    InstalledEntries,
+    SettingsPair,
+    all_well,
+    entry_findings,
     gate_findings,
     guard_findings,
     head_findings,
     hook_findings,
     is_logged,
     log_findings,
+    path_of,
+    program_finding,
     trust_findings,
 )
 from billhook.cli.install import ANOTHER, named, project_here
@@ -33,19 +39,19 @@ from billhook.core.text import counted, visible
 from billhook.store.files import state_root
 
 if TYPE_CHECKING:
-    from billhook.cli.doctor.coverage import Coverage, LoggedCalls
+    from billhook.cli.doctor.proof import Coverage, LoggedCalls
 
 
 class AgentReport(msgspec.Struct, frozen=True):
     """The findings about one agent."""
 
     host: Agent
-    installed: tuple[entries.InstalledEntries, ...]
-    findings: tuple[entries.DoctorFinding, ...]
+    installed: tuple[InstalledEntries, ...]
+    findings: tuple[DoctorFinding, ...]
 
     @property
     def well(self) -> bool:
-        return entries.all_well(self.findings)
+        return all_well(self.findings)
 
     @property
     def events(self) -> list[str]:
@@ -58,11 +64,11 @@ def examined(host: Agent, project: str, root: Path, daemon: DaemonState, *, aske
 
     `asked`: the user named this agent; otherwise it is one of those found here.
     """
-    files = entries.SettingsPair(host, project, root)
-    claude = entries.SettingsPair(AGENTS["claude"], project, root).installed if host.reads_claude else []
+    files = SettingsPair(host, project, root)
+    claude = SettingsPair(AGENTS["claude"], project, root).installed if host.reads_claude else []
     others = [one for one in claude if one.scope in host.reads_claude]  # in files that this agent also reads
     installed = (*files.installed, *others)
-    findings = [entries.program_finding(host), *entries.entry_findings(files, others, asked=asked)]
+    findings = [program_finding(host), *entry_findings(files, others, asked=asked)]
     if installed:
         findings += daemon.listens(call.address for one in installed for call in one.calls() if call.address)
         findings += trust_findings(host, project, installed)
@@ -76,7 +82,7 @@ _WORDS: Final = {"unknown": "?"}
 _INDENT: Final = 19
 
 
-def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
+def screen(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """Every agent with its findings, billhook itself, and a summary."""
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {visible(shown_path(project, here=False))}"
@@ -92,7 +98,7 @@ def screen(project: str, general: Sequence[entries.DoctorFinding], reports: Sequ
     yield ", ".join(wrong) or click.style("no problems found", fg="green")
 
 
-def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
+def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
     """Each finding, with its remedy below it."""
     for one in findings:
         word = coloured(f"{_WORDS.get(one.level, one.level):<5}", one.level)
@@ -103,7 +109,7 @@ def lines(findings: Iterable[entries.DoctorFinding]) -> Iterator[str]:
             yield from filled(f"-> {one.remedy}", _INDENT, hang=3)
 
 
-def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
+def beginning(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
     """The screen if no agent calls billhook: what to do first."""
     yield f"no agent calls billhook in {visible(shown_path(project, here=False))}"
     yield ""
@@ -127,12 +133,12 @@ def beginning(project: str, general: Sequence[entries.DoctorFinding], reports: S
     yield "  billhook replay --transcripts    what the guard would have stopped so far"
 
 
-def as_data(project: str, general: Sequence[entries.DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
+def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
     """The report as JSON."""
     return {
         "version": __version__,
         "project": project,
-        "ok": bool(reports) and entries.all_well(general) and all(about.well for about in reports),
+        "ok": bool(reports) and all_well(general) and all(about.well for about in reports),
         "daemon": [one for one in general if one.about != "guard"],
         "guard": [one for one in general if one.about == "guard"],
         "agents": [
@@ -214,7 +220,7 @@ class _DoctorScope:
         """The agents that are on this machine, or whose files have billhook's entries."""
         seen = agents_here("user", self.project)
         for host in AGENTS.values():
-            if seen[host.name] or entries.SettingsPair(host, self.project, self.root).installed:
+            if seen[host.name] or SettingsPair(host, self.project, self.root).installed:
                 yield host
 
     def report(self, host: Agent) -> AgentReport:
@@ -232,7 +238,7 @@ class _DoctorScope:
         """One agent after the other, because each takes a while."""
         found = []
         for about in map(self.report, self.hosts):
-            if not self.asked and not (about.installed and entries.path_of(about.host)):
+            if not self.asked and not (about.installed and path_of(about.host)):
                 continue
             one = self._canary(about, as_json)
             found.append((about.host, one))
@@ -246,8 +252,8 @@ class _DoctorScope:
         report(as_json, () if found else nothing, {"project": self.project, "ok": proved, "agents": agents})
         return 0 if proved else 1
 
-    def _canary(self, report: AgentReport, as_json: bool) -> entries.DoctorFinding:
-        from billhook.cli.doctor.canary import canary_finding, not_possible
+    def _canary(self, report: AgentReport, as_json: bool) -> DoctorFinding:
+        from billhook.cli.doctor.proof import canary_finding, not_possible
 
         logged = is_logged(report.host, self.project)
         if refusal := not_possible(report.host, report.events, logged=logged):
@@ -257,7 +263,7 @@ class _DoctorScope:
         return canary_finding(report.host, self.project, self.root, [*report.findings, *self.general])
 
     def show_coverage(self, as_json: bool, since: str) -> int:
-        from billhook.cli.doctor.coverage import coverage_data, coverage_lines
+        from billhook.cli.doctor.proof import coverage_data, coverage_lines
 
         hosts = [host for host in self.hosts if host.transcripts and host.names_calls]
         if not hosts and self.asked:
@@ -271,7 +277,7 @@ class _DoctorScope:
         return 0 if well else 1
 
     def _coverage(self, host: Agent, since: str) -> "Coverage":
-        from billhook.cli.doctor.coverage import Reasons, compared
+        from billhook.cli.doctor.proof import Reasons, compared
 
         about, logged = self.report(host), is_logged(host, self.project)
 

@@ -7,8 +7,8 @@ import click
 import msgspec
 
 from billhook.cli import times
-from billhook.cli.install import diff, files
-from billhook.cli.install.plan import FileChange
+from billhook.cli.install import diff
+from billhook.cli.install.plan import FileChange, content, replace
 from billhook.cli.options import flag, loaded, refuse_programs
 from billhook.cli.screen import beside, hanging, hint, note, report, say, shown_path
 from billhook.cli.trust import agreed, log_trust
@@ -137,7 +137,7 @@ def _change(config: Config, row: HookRow) -> FileChange:
     if row.declared is None:
         reads = [read for read in config.sources if any(cell in one.options.get("shadow", {}) for one in read.builtins)]
         file = reads[0].source.path
-    before = files.content(file) or b""
+    before = content(file) or b""
     edited = edit_yaml.promoted_cell if row.declared is None else edit_yaml.promoted_hook
     name = cell if row.declared is None else row.declared.name
     return FileChange(shown_path(file), file, before, edited(before, file, name))
@@ -146,7 +146,7 @@ def _change(config: Config, row: HookRow) -> FileChange:
 def _write(change: FileChange, row: HookRow) -> None:
     assert change.after is not None
     of_project = row.declared is not None and needs_consent(row.declared.layer)
-    files.replace(change.real, change.after, "project" if of_project else "user", change.before)
+    replace(change.real, change.after, "project" if of_project else "user", change.before)
 
 
 def _approve(row: HookRow, file: str) -> None:

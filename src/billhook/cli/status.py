@@ -11,7 +11,7 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.cli.check import checked_hooks
 from billhook.cli.doctor.findings import InstalledEntries, SettingsPair
-from billhook.cli.install.files import agents_here
+from billhook.cli.install.entries import agents_here
 from billhook.cli.options import loaded
 from billhook.cli.screen import (
     beside,

@@ -30,7 +30,7 @@ from billhook.cli.doctor.findings import (
     trust_findings,
 )
 from billhook.cli.install import ANOTHER, named, project_here
-from billhook.cli.install.files import agents_here
+from billhook.cli.install.entries import agents_here
 from billhook.cli.options import complete_among, flag, loaded, refuse_agents
 from billhook.cli.screen import beside, coloured, filled, first_problem, note, report, say, shown_path
 from billhook.cli.times import ago

@@ -23,8 +23,7 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.agents.base import Agent, Scope, TrustCheck
 from billhook.cli.install import entries as install_entries
-from billhook.cli.install.entries import TOKEN_VARIABLE
-from billhook.cli.install.files import ALSO_CALLS, notes_about, on_path
+from billhook.cli.install.entries import ALSO_CALLS, TOKEN_VARIABLE, notes_about, on_path
 from billhook.cli.install.plan import Needs, Target
 from billhook.config import history, loader, sources
 from billhook.config.config import HookRow, rows

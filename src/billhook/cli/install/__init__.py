@@ -14,7 +14,7 @@ import msgspec
 
 from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
-from billhook.cli.install import files, plan
+from billhook.cli.install import entries, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
 from billhook.cli.options import choice, complete_among, flag, option, refuse_agents
 from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
@@ -207,7 +207,7 @@ def verb(
     project = project_here(scope)
     options = _options(scope, http, if_missing, program)
     asked = _InstallRequest(scope=scope, project=project, dry=dry, **given)
-    here = files.agents_here(scope, project) if all_agents else None
+    here = entries.agents_here(scope, project) if all_agents else None
     code = one_by_one(hosts, partial(_install, asked=asked, options=options, here=here))
     lines = list(dict.fromkeys(line for change in asked.done for line in _next_steps(change, options)))
     if lines and not asked.as_json and not dry:
@@ -253,13 +253,13 @@ def _options(scope: Scope, http: bool, if_missing: IfMissing, program: str) -> E
         if http:
             message = "--http is for your own settings: without billhook such an entry can't refuse calls"
             raise UsageError(message, hint="leave out --http, or --project")
-        if not files.on_path(PROGRAM):
+        if not entries.on_path(PROGRAM):
             note(f"`{PROGRAM}` is not on PATH here, so these entries act as if billhook were missing")
         return EntryOptions(scope=scope, if_missing=if_missing)
-    path = files.named(program) if program else files.lasting()
-    if program and (place := files.soon_gone(path)):
+    path = entries.chosen_program(program) if program else entries.lasting_program()
+    if program and (place := entries.soon_gone(path)):
         note(f"{path} is in {place}; when it is removed, your agents deny the calls that it would check")
-    if not program and (owner := files.of_a_project(path)):
+    if not program and (owner := entries.of_a_project(path)):
         own = "to install your own copy, run `uv tool install .` in a checkout"
         note(f"your settings will call billhook in {owner}; {own}")
     return EntryOptions(scope=scope, program=path, if_missing=if_missing, http=_daemon_address() if http else "")

@@ -95,9 +95,8 @@ class Verbs(LazyCommands):
         "schema": "check",
         "log": "events",
         "uninstall": "install",
-        "remove": "add",
-        "promote": "shadow",
-        **dict.fromkeys(("allow-once", "pause", "resume"), "override"),
+        **dict.fromkeys(("init", "remove"), "add"),
+        **dict.fromkeys(("allow-once", "pause", "resume", "shadow", "promote"), "override"),
     }
 
     def resolve_command(

@@ -164,7 +164,6 @@ def _check_values(recipe: Recipe, given: Mapping[str, str]) -> None:
 
 
 def _text(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
-    """The text to add, as it would be in an empty file."""
     for key, block in recipe.sections(given).items():
         yield f"{key}:"
         yield from (f"  {line}".rstrip() for line in block.splitlines())

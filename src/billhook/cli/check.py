@@ -64,7 +64,6 @@ def hosted(host: Agent, hooks: Sequence[Declared], left: int, projects: Iterable
 
 
 def _deadlines(host: Agent, projects: Iterable[str]) -> dict[str, float]:
-    """The installed deadlines of this agent's events, in seconds."""
     canonical = {own: event for event, own in host.spellings.items()}
     found: dict[str, float] = {}
     for file in {host.file("user", ""), *(host.file("project", project) for project in projects)}:

@@ -252,7 +252,6 @@ def _told_if_silent(as_json: bool) -> Iterator[None]:
 
 
 def _waiting(for_what: str) -> Callable[[], None]:
-    """A function that prints, once and after a second, what is waited for."""
     texts, end = [f"waiting for {for_what} ..."], time.monotonic() + _NOTICE
 
     def tell() -> None:

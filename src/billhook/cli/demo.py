@@ -104,7 +104,6 @@ def _copy(source: Traversable, target: Path) -> None:
 
 
 def _sweep() -> None:
-    """Remove the folders of earlier demos of the same user."""
     for over in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OVER}"):
         with suppress(OSError):
             found = over.parent.lstat()

@@ -204,7 +204,6 @@ def _samples(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_fields(name: str) -> list[str]:
-    """The fields of an event that not every event has."""
     base = {*Event.__struct_fields__}
     return [
         field.name

@@ -128,7 +128,6 @@ def _as_data(row: HookRow, config: Config, agent: "Agent | None", fired: LastFir
 
 
 def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
-    """Whether the agent has none of the hook's events."""
     return agent is not None and bool(row.events) and not any(event in agent.spellings for event in row.events)
 
 
@@ -213,7 +212,6 @@ def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> I
 
 
 def _called(event: str, agent: "Agent | None") -> str:
-    """The event, with the agent's name for it."""
     own = agent.spellings.get(event, event) if agent is not None else event
     return event if own == event else f"{event} ({own})"
 
@@ -224,7 +222,6 @@ def _column(names: Iterable[str]) -> int:
 
 
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
-    """A hook that the agent runs itself."""
     lines = (*_headed("   - ", name, what, column), *facts(about, _INDENT))
     yield from (click.style(line, dim=True) for line in lines)
 
@@ -286,7 +283,6 @@ def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
 
 
 def _looked_in(config: Config) -> Iterator[str]:
-    """The places of hook files, and which of them exist."""
     there = {read.source.path: " (no hooks)" if read.readable else " (can't be read)" for read in config.sources}
     places: list[tuple[str, list[str]]] = [
         ("project", [f"{config.project}/{name}" for name in sources.PROJECT_FILES]),

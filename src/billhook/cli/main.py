@@ -135,7 +135,6 @@ def _module(name: str, **names: Any) -> ModuleType:
 
 
 def _datetime() -> ModuleType | None:
-    """The C implementation of `datetime`, without the Python fallback."""
     import importlib
 
     try:
@@ -145,8 +144,6 @@ def _datetime() -> ModuleType | None:
 
 
 class _Nothing:
-    """A type that no value has."""
-
     unknown = None
 
 
@@ -162,8 +159,6 @@ def _later(module: str, name: str) -> Any:
 
 
 class _LazyModule(ModuleType):
-    """A module that is imported when one of its names is used."""
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

@@ -93,7 +93,6 @@ def agent_of(argv: Sequence[str]) -> str:
 
 
 def _script(words: list[str]) -> tuple[str, list[str]]:
-    """The script of an interpreter, and its arguments."""
     while words:
         word = words.pop(0)
         if word == "-m" and words:

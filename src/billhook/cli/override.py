@@ -264,7 +264,6 @@ def _named(config: Config, name: str) -> HookRow:
 
 
 def _change(config: Config, row: HookRow) -> FileChange:
-    """The file with the hook, or the guard's cell, activated."""
     file, cell = row.file, row.name.removeprefix("guard/")
     if row.declared is None:
         reads = [read for read in config.sources if any(cell in one.options.get("shadow", {}) for one in read.builtins)]

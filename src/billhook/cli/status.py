@@ -161,7 +161,6 @@ def _screen(status: FolderStatus) -> Iterator[str]:
 
 
 def _labelled(label: str, text: str, colour: str = "") -> Iterator[str]:
-    """A label, and the text beside it in lines that fit."""
     for line in beside(f"  {label:<8}  ", text):
         at = _LABEL + 2
         yield line[:at] + (click.style(line[at:], fg=colour) if colour else line[at:])
@@ -221,8 +220,6 @@ def _count(config: Config, read: FileRead) -> str:
 
 
 class _Counts(msgspec.Struct, frozen=True):
-    """The hooks of one file."""
-
     running: int
     pending: int  # not approved yet, and not run by Claude Code itself
     itself: int  # run by Claude Code itself, approved or not
@@ -262,7 +259,6 @@ def _waiting(config: Config) -> str:
 
 
 def _connect(status: FolderStatus) -> list[Command]:
-    """What makes an agent call billhook, and what moves an agent's hooks to billhook."""
     if adopt := _adopt(status.config):
         return adopt
     if not status.installed:

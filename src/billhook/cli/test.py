@@ -106,7 +106,6 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
 
 
 def _as_error(one: Finding) -> CaseResult:
-    """A mistake in the files, as a server shows it."""
     case = Case({"name": one.message}, one.file, one.line)
     return CaseResult(case=case, status="not approved", problems=(one.hint,))
 
@@ -142,7 +141,6 @@ def _place(case: Case) -> str:
 
 
 def _told(one: CaseResult, github: bool) -> Iterator[str]:
-    """A test that did not pass: its place and call, how it differs, and why."""
     if one.status == "skipped":
         yield from filled(f"skipped {_place(one.case)}: {', '.join(one.notes)}", 0)
     if one.status in ("passed", "skipped"):

@@ -115,7 +115,6 @@ def verb(
 
 
 def _wanted(config: Config, words: Sequence[str]) -> list[Pending]:
-    """The pending items that were named; all of them if none was named."""
     if not words:
         return [*config.pending, *config.permissions.pending]
     found: dict[int, Pending] = {}
@@ -316,7 +315,6 @@ def _acknowledge(config: Config, words: Sequence[str], *, as_json: bool) -> int:
 
 
 def _known(config: Config, approvals: Approvals, everywhere: bool) -> list[Approval]:
-    """The approvals of this project's files, also of removed ones; or all approvals."""
     if everywhere:
         return approvals.all()
     files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}

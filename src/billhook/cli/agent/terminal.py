@@ -86,7 +86,6 @@ class Screen(_Stdout):
         self._slow = _SlowHooks(self.urgent, later)
 
     def __call__(self, event: Any) -> None:
-        """Show an event of the run."""
         match event:
             case ui.SessionStarted():
                 self._begin(event)
@@ -166,7 +165,6 @@ class Screen(_Stdout):
             self._write("\n")
 
     def _wipe_prompt(self) -> None:
-        """Remove the prompt, or end its line, before other output."""
         if self._prompt:
             _put("\r\x1b[K" if _can_wipe() else "\n")
 

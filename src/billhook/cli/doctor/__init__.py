@@ -207,8 +207,6 @@ def verb(agents: tuple[str, ...], as_json: bool, canary: bool, coverage: bool, s
 
 
 class _DoctorScope:
-    """This project, and the agents to examine."""
-
     def __init__(self, agents: tuple[str, ...]) -> None:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
         self.hosts = named(agents)[0] if agents else list(self._hosts_here())

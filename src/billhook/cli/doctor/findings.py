@@ -273,7 +273,6 @@ def _up_to_date(one: InstalledEntries) -> Iterator[DoctorFinding]:
 
 
 def _timeless(entry: Mapping[str, Any] | None, host: Agent) -> str:
-    """An entry as text, without its times."""
     if entry is None:
         return ""
     handler = entry["hooks"][0] if host.shape == "nested" else entry
@@ -353,7 +352,6 @@ def _enabled(project: str) -> Iterator[tuple[str, str]]:
 
 
 def _hooks_in(folder: str) -> Iterator[Declared]:
-    """The hooks in a plugin's hooks file, and in the files that its manifest names."""
     given = settings_of(os.path.join(folder, ".claude-plugin", "plugin.json")).get("hooks")
     named = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
     for path in dict.fromkeys(os.path.normpath(os.path.join(folder, one)) for one in ("hooks/hooks.json", *named)):
@@ -417,7 +415,6 @@ _NEWEST: Final = 8 << 20  # bytes at the end of the log that are searched
 
 
 def _fate(row: HookRow, host: Agent) -> str:
-    """How a hook is counted in an agent."""
     if row.layer == "built-in":
         return "built in"
     if row.effect == "nothing":

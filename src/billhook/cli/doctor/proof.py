@@ -139,8 +139,6 @@ def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> 
 
 
 class _Watch:
-    """Looks for the record of the canary's prompt."""
-
     def __init__(self, root: Path, project: str, host: str, nonce: str, since: str) -> None:
         self._log = LogReader(log_folder(root, project), root)
         self._host, self._nonce = host, nonce
@@ -188,7 +186,6 @@ def end_all(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _last_line(output: IO[bytes]) -> str:
-    """The last line that it printed."""
     size = os.fstat(output.fileno()).st_size
     tail = os.pread(output.fileno(), _TAIL, max(0, size - _TAIL))  # does not move the agent's write position
     lines = tail.decode("utf-8", "replace").strip().splitlines()
@@ -348,8 +345,6 @@ def compared(
 
 
 class _Comparison:
-    """The comparison of all transcripts of a project with the log."""
-
     def __init__(self, host: Agent, project: str, root: Path) -> None:
         self.seen = LoggedCalls(root, host.name)
         self.seen.read(project)

@@ -526,8 +526,6 @@ class _View(click.Command):
 
 
 class _EventsGroup(LazyCommands):
-    """A group whose first argument may also be a session."""
-
     lines, package = COMMANDS, __name__
     modules: ClassVar = {"list": "stats", "rename": "stats", "search": "show", "files": "stats"}
     modules |= dict.fromkeys(("verify", "save"), "export")

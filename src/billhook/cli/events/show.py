@@ -218,7 +218,6 @@ def _numbered(number: int, reader: LogReader) -> tuple[LogReader, LogEntry]:
 
 
 def _line(folder: int, name: str, start: bytes) -> bytes:
-    """The line of a log file with this beginning; empty if there is none."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with open(descriptor, "rb") as stream:
         held = b"\n"
@@ -323,7 +322,6 @@ def _labelled(label: str, text: str | None) -> Iterator[str]:
 
 
 def _value(value: Any) -> Iterator[str]:
-    """A value for the screen: strings unchanged, everything else as indented JSON."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     more = f"\n... {len(text) - _LONGEST:,} more characters (--json)" if len(text) > _LONGEST else ""
     yield from (f"  {visible(line)}".rstrip() for line in (text[:_LONGEST] + more).split("\n"))

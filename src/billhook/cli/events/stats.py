@@ -166,7 +166,6 @@ def touched(records: Iterable[Record]) -> list[TouchedFile]:
 
 
 def _counted_before(record: Record, paths: tuple[str, ...], calls: Counter[tuple[str, ...]]) -> bool:
-    """Whether this is the result of a call that was already counted."""
     call = (record.tool_use_id,) if record.tool_use_id else paths
     key = (record.session_id, record.tool or "", *call)
     if record.event == "PreToolUse":

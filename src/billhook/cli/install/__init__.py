@@ -312,7 +312,6 @@ def _approve(change: plan.InstallChange) -> None:
 
 
 def _has_past(host: Agent, project: str) -> bool:
-    """Whether transcripts of this project contain a call."""
     from billhook.agents.transcripts import TranscriptScan
     from billhook.testing.replay import project_of
 

@@ -124,7 +124,6 @@ def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> st
 
 
 def _without(host: Agent, event: str, options: EntryOptions) -> str:
-    """The shell commands that run if billhook is missing."""
     if options.if_missing == "allow" and event in _WARNED:
         stdout = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
         return f"{{ {stdout}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
@@ -242,7 +241,6 @@ def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 
 def _listed(node: Node | None) -> tuple[Node, ...]:
-    """The items of a list; empty for anything else."""
     return node.value if node is not None and isinstance(node.value, tuple) else ()
 
 
@@ -555,7 +553,6 @@ class Adoption:
 
 
 def _action(data: Mapping[str, Any], host: Agent) -> Action | None:
-    """The action of a handler; None if billhook can't run it."""
     command, url, args = data.get(host.command_key, data.get("command")), data.get("url"), data.get("args")
     kind = data.get("type", "command" if not host.typed else None)
     if kind == "http" and isinstance(url, str):
@@ -610,7 +607,6 @@ def _adopted(name: str, mark: object, host: Agent) -> Adopted | None:
 
 
 def _original_fields(one: Adopted, host: Agent) -> dict[str, Any]:
-    """The fields of the hook, as they were when it was adopted."""
     nested = host.shape == "nested"
     data = one.entry["hooks"][0] if nested else one.entry
     group = {key: value for key, value in one.entry.items() if key != "hooks"} if nested else {}

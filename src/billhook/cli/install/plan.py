@@ -158,7 +158,6 @@ def as_it_was(text: str, original: str | None, host: Agent) -> str:
 
 
 def _each(document: Document, host: Agent) -> list[str]:
-    """Every handler with its group, sorted."""
     return sorted(
         json.dumps([one.event, one.group, one.data], sort_keys=True) for one in entries.handlers(document, host)
     )
@@ -224,7 +223,6 @@ def hooks_file(scope: Scope, project: str) -> str:
 
 
 def _adoption(target: Target, clean: str) -> tuple[Adoption, tuple[FileChange, Moved] | None]:
-    """The handlers to move, and the change to the hooks.yaml."""
     path = hooks_file(target.scope, target.project)
     real = behind(path, target.scope, target.project)
     data = content(real)
@@ -262,7 +260,6 @@ def _adoptable_elsewhere(target: Target) -> str:
 
 
 def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
-    """The hooks.yaml without the moved handlers."""
     if target.moved is None:
         return data
     change = _unmoved(target, target.moved, [])
@@ -282,7 +279,6 @@ def plan_uninstall(target: Target) -> InstallChange:
 
 
 def _unmoved(target: Target, moved: Moved, notes: list[str]) -> FileChange | None:
-    """The change to the hooks.yaml that removes the moved handlers."""
     data = content(moved.file)
     if data is None:
         return None

@@ -7,24 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from billhook.agents import AGENTS
+from billhook.cli import screen
 from billhook.cli.options import checked_event, config_option, flag, loaded, option
-from billhook.cli.screen import (
-    beside,
-    cut,
-    facts,
-    few,
-    filled,
-    first_problem,
-    hint,
-    name_column,
-    noting,
-    picked,
-    say,
-    say_json,
-    shown_name,
-    shown_path,
-    width,
-)
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
@@ -83,14 +67,14 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
         plugins = [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
     if as_json:
-        say_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
+        screen.say_json(*(_as_data(row, config, agent, fired) for row in found), *map(_plugin_data, plugins))
         return 0
     if agent is not None and config.entries:
-        say(f"what applies in {agent.title}\n")
+        screen.say(f"what applies in {agent.title}\n")
     lines = _screen(config, found, wanted, fired, agent) if config.entries else _empty(config, found)
-    say("\n".join([*lines, *_plugin_lines(plugins)]))
+    screen.say("\n".join([*lines, *_plugin_lines(plugins)]))
     if not config.sources:
-        hint("`billhook init` writes a first file with hooks")
+        screen.hint("`billhook init` writes a first file with hooks")
     _hints(config)
     return 0
 
@@ -102,15 +86,18 @@ def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     column = _column(one.declared.name for one in plugins)
     for one in plugins:
         declared = one.declared
-        about = facts_of(picked(declared, "events match"), "events match")
+        about = facts_of(screen.picked(declared, "events match"), "events match")
         yield from _dimmed(
-            shown_name(declared.name), declared.does, [*about, one.plugin, shown_path(declared.place)], column
+            screen.shown_name(declared.name),
+            declared.does,
+            [*about, one.plugin, screen.shown_path(declared.place)],
+            column,
         )
 
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
     declared = one.declared
-    about = {**picked(declared, "events match"), "what": declared.does, "source": declared.place}
+    about = {**screen.picked(declared, "events match"), "what": declared.does, "source": declared.place}
     status = {"state": "elsewhere", "why": "run by Claude Code itself", "effect": "nothing"}
     return {"name": declared.name, "plugin": one.plugin, **about, **status}
 
@@ -133,7 +120,7 @@ def _never_fires(row: HookRow, agent: "Agent | None") -> bool:
 
 def _fired(config: Config, found: Iterable[HookRow]) -> LastFired | None:
     """When these hooks last ran; None without a log."""
-    with noting("can't determine when hooks last ran"):
+    with screen.noting("can't determine when hooks last ran"):
         names = [row.name for row in found if row.effect != "nothing"]
         if (log := log_of(config)) is not None:
             fired = last_fired(log, config.project, names, known_as=KnownAs(rows(config), Path(config.root)))
@@ -158,7 +145,7 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "always": lambda _: "also after a deny",
     "shadow": lambda _: "shadow: it decides nothing",
     "trust": str,
-    "source": shown_path,
+    "source": screen.shown_path,
 }
 _EMPTY: tuple[Any, ...] = (None, "", False, (), [])
 
@@ -180,11 +167,13 @@ def _screen(
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
     for place, (title, rows_) in enumerate(groups):
         yield from ("",) if place else ()
-        yield click.style(one_line(title, width()), bold=True)
+        yield click.style(one_line(title, screen.width()), bold=True)
         for number, row in enumerate(rows_, 1):
             idle = row.effect == "nothing" or _never_fires(row, agent)
             if row.state == "elsewhere":
-                yield from _dimmed(shown_name(row.name), row.what, [*facts_of(row, "events source"), row.why], column)
+                yield from _dimmed(
+                    screen.shown_name(row.name), row.what, [*facts_of(row, "events source"), row.why], column
+                )
                 continue
             yield from _hook(row, config.project, None if idle else number, column, fired, brief=title == _OBSERVERS)
     if not groups:
@@ -218,11 +207,11 @@ def _called(event: str, agent: "Agent | None") -> str:
 
 def _column(names: Iterable[str]) -> int:
     """The width of a column of names. Longer ones have a separate line."""
-    return min(_LONGEST_NAME, name_column(names, 7))
+    return min(_LONGEST_NAME, screen.name_column(names, 7))
 
 
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
-    lines = (*_headed("   - ", name, what, column), *facts(about, _INDENT))
+    lines = (*_headed("   - ", name, what, column), *screen.facts(about, _INDENT))
     yield from (click.style(line, dim=True) for line in lines)
 
 
@@ -231,14 +220,14 @@ def _headed(number: str, name: str, what: str, column: int) -> list[str]:
     head = f"{number}{name}{' ' * (column - len(click.unstyle(name)))}  "
     most = column + 7
     above = len(click.unstyle(head)) > most
-    short = " ".join(cut(word, width() - (_INDENT if above else most)) for word in what.split())
-    return few(beside(head, short, below=_INDENT, most=most), 3 + above)
+    short = " ".join(screen.cut(word, screen.width() - (_INDENT if above else most)) for word in what.split())
+    return screen.few(screen.beside(head, short, below=_INDENT, most=most), 3 + above)
 
 
 def _hook(
     row: HookRow, project: str, number: int | None, column: int, fired: LastFired | None, *, brief: bool
 ) -> Iterator[str]:
-    yield from _headed(f"  {number or '-':>2} ", click.style(shown_name(row.name), fg="cyan"), row.what, column)
+    yield from _headed(f"  {number or '-':>2} ", click.style(screen.shown_name(row.name), fg="cyan"), row.what, column)
     if brief:
         return
     events, priority = "events" if number is None else "", "priority" if row.priority != 100 else ""
@@ -253,29 +242,31 @@ def _hook(
     if fired is not None and row.effect != "nothing":
         never = "never ran" if fired.complete else f"did not run in the last {fired.events:,} events"
         about.append(f"last ran {ago(fired.times[row.name])}" if row.name in fired.times else never)
-    yield from facts(about, _INDENT)
+    yield from screen.facts(about, _INDENT)
     text, colour = "", "yellow"
     if row.effect == "blocks":
         text, colour = f"blocks the events that it would judge: {row.why}", "red"
     elif row.why and (row.state != "new" or row.broken):
         text = row.broken or row.why
-    yield from (click.style(line, fg=colour) for line in (filled(text, _INDENT) if text else ()))
+    yield from (click.style(line, fg=colour) for line in (screen.filled(text, _INDENT) if text else ()))
 
 
 def _hints(config: Config) -> None:
     if pause := pause_of(config):
-        hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
+        screen.hint(f"{pause}: denials and asks have no effect; `billhook resume` ends it")
     if config.pending:
-        hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
+        screen.hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        hint(one_line(f"{names}: the rules have no effect until you approve them (`billhook trust`)", _LONGEST_HINT))
-    if where := first_problem(config.problems):
-        hint(f"fix {where} first; `billhook check` shows all problems")
+        screen.hint(
+            one_line(f"{names}: the rules have no effect until you approve them (`billhook trust`)", _LONGEST_HINT)
+        )
+    if where := screen.first_problem(config.problems):
+        screen.hint(f"fix {where} first; `billhook check` shows all problems")
 
 
 def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
-    yield f"no hooks are configured for {one_line(shown_path(config.project, here=False), 200)}"
+    yield f"no hooks are configured for {one_line(screen.shown_path(config.project, here=False), 200)}"
     yield ""
     yield from _looked_in(config)
     if built_in := [row.name for row in found if row.layer == "built-in"]:
@@ -293,4 +284,6 @@ def _looked_in(config: Config) -> Iterator[str]:
     yield "looked in:"
     for layer, files in places:
         shown = [file for file in files if file in there or not file.endswith(".yml")]
-        yield from beside(f"  {layer:<9}", ", ".join(shown_path(file) + there.get(file, "") for file in shown))
+        yield from screen.beside(
+            f"  {layer:<9}", ", ".join(screen.shown_path(file) + there.get(file, "") for file in shown)
+        )

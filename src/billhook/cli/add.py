@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_agents, refuse_programs
+from billhook.cli.options import agent_around, as_command, at_terminal, flag, option, refuse_agents, refuse_programs
 from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, say, shown_path
 from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources
@@ -40,9 +40,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [one.name for one in recipes.shipped() if one.name.startswith(incomplete)]
 
 
-@click.command(
-    "add",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook add                                    list all recipes
   billhook add no-commits-to-main                 show it, ask, and add it
@@ -52,8 +50,7 @@ Examples:
   billhook add ./ours/guard.yaml                  a recipe of your own
   billhook add ./ours                             every recipe of a folder
 
-Exit code: 0 added, or already there; 1 not added; 2 usage, or refused.""",
-)
+Exit code: 0 added, or already there; 1 not added; 2 usage, or refused.""")
 @click.argument("names", nargs=-1, metavar="[NAME|FILE|FOLDER ...]", shell_complete=_complete)
 @option("--set", "settings", "KEY=VALUE", "Set a parameter of the recipe. May be repeated.", multiple=True)
 @flag("--user", "Add it to your own hooks.yaml, for all your projects.")
@@ -84,16 +81,13 @@ def verb(
     return max([_add(change, one, given) for one in chosen])
 
 
-@click.command(
-    "remove",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook remove no-commits-to-main
   billhook remove git-context --user
   billhook remove guard                           added from ./ours/guard.yaml
 
-Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""",
-)
+Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""")
 @click.argument("names", nargs=-1, required=True, metavar="NAME|FILE|FOLDER ...", shell_complete=_complete)
 @flag("--user", "Remove it from your own hooks.yaml.")
 @flag("--yes", "Remove it without asking. Works only in a terminal.")
@@ -344,16 +338,13 @@ _LIST = ("billhook list", "show all hooks in run order")
 _TRUST = ("billhook trust", "review these hooks and approve them")
 
 
-@click.command(
-    "init",
-    epilog=f"""\b
+@as_command(f"""\b
 Examples:
   billhook init
   {_TRY}
 
 Exit code: 0 written; 1 the file exists, nothing was changed;
-2 the file can't be written.""",
-)
+2 the file can't be written.""")
 @flag("--force", "Replace an existing file. The old file is kept as hooks.yaml.bak.")
 @flag("--json", "as_json", "Print the result as one line of JSON.")
 def init_verb(force: bool, as_json: bool) -> int:

@@ -16,7 +16,7 @@ from billhook.agents.base import Agent, able
 from billhook.cli.findings import FORMATS
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
-from billhook.cli.options import choice, complete_among, flag, option, words
+from billhook.cli.options import as_command, choice, complete_among, flag, option, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
 from billhook.config.builtin_hooks import guard_settings
@@ -143,9 +143,7 @@ class Checked(msgspec.Struct, frozen=True):
     files: int
 
 
-@click.command(
-    "check",
-    epilog=f"""\b
+@as_command(f"""\b
 Examples:
   billhook check
   billhook check --explain BH301
@@ -157,8 +155,7 @@ Examples:
 
 Exit code: 0 no findings, or only notes (BH6); 1 findings; 2 a file can't be
 read. With --host: 1 if this agent does not support something that a hook
-needs.""",
-)
+needs.""")
 @click.argument("paths", nargs=-1, metavar="[PATH ...]")
 @choice([*FORMATS], "--format", "format_", "How findings are printed.")
 @option("--select", "CODES", "Only these codes or prefixes of codes: BH3,BH506.", multiple=True)
@@ -380,17 +377,14 @@ def _heading(section: Section) -> str:
 _KINDS = ("hooks", "settings")
 
 
-@click.command(
-    "schema",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook schema > .billhook/hooks.schema.json
   billhook schema settings
 
 \b
 This line in hooks.yaml tells editors where the schema is:
-  # yaml-language-server: $schema=./hooks.schema.json""",
-)
+  # yaml-language-server: $schema=./hooks.schema.json""")
 @click.argument("kind", metavar="[hooks|settings]", default="hooks", shell_complete=complete_among(_KINDS))
 def schema_verb(kind: str) -> int:
     """Print the JSON Schema of hooks.yaml, or of the hooks in settings files."""

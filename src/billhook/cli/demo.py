@@ -23,7 +23,7 @@ from billhook.agent.ui_events import Show, TextDelta, TurnEnded
 from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
-from billhook.cli.options import flag
+from billhook.cli.options import as_command, flag
 from billhook.cli.screen import filled, note, say, say_json
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config
@@ -127,15 +127,12 @@ _HEAD: Final = (
 )
 
 
-@click.command(
-    "demo",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook demo
   billhook demo --keep
 
-Exit code: 0 everything worked, 1 something failed, 130 interrupted.""",
-)
+Exit code: 0 everything worked, 1 something failed, 130 interrupted.""")
 @flag("--json", "as_json", "Print the typed events of the run, one line of JSON each.")
 @flag("--keep", "Keep the scratch folder. By default the next demo removes it.")
 def verb(as_json: bool, keep: bool) -> int:

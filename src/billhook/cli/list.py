@@ -8,7 +8,7 @@ import click
 
 from billhook.agents import AGENTS
 from billhook.cli import screen
-from billhook.cli.options import checked_event, config_option, flag, loaded, option
+from billhook.cli.options import as_command, checked_event, config_option, flag, loaded, option
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
@@ -32,15 +32,12 @@ _DEFAULT_FORMAT = next(iter(AGENTS))  # of hooks in a hooks.yaml; it is not show
 _OBSERVERS = "Built-ins that only observe"
 
 
-@click.command(
-    "list",
-    epilog=f"""\b
+@as_command(f"""\b
 Examples:
   billhook list
   billhook list --event PreToolUse
   billhook list --host {[*AGENTS][2]}
-  billhook list --json | jq -r 'select(.trust == "not approved") | .source'""",
-)
+  billhook list --json | jq -r 'select(.trust == "not approved") | .source'""")
 @option("--event", "EVENT", "Show only the hooks that listen for this event.")
 @option("--host", "NAME", f"Show what applies in this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option

@@ -142,6 +142,11 @@ _QUOTING = {
 }
 
 
+def as_command(epilog: str) -> Callable[[Verb], click.Command]:
+    """A verb: its docstring is its help, and the examples and exit codes come last. Its name is that of its module."""
+    return click.command(epilog=epilog)
+
+
 def flag(*declared: str) -> Callable[[Verb], Verb]:
     """An option without a value: its names, then its help."""
     return click.option(*declared[:-1], is_flag=True, help=declared[-1])

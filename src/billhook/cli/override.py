@@ -15,7 +15,7 @@ import msgspec
 from billhook.cli import times
 from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange, content, replace
-from billhook.cli.options import flag, loaded, option, refuse_programs
+from billhook.cli.options import as_command, flag, loaded, option, refuse_programs
 from billhook.cli.screen import beside, hanging, hint, note, report, say, shown_path
 from billhook.cli.times import seconds_of
 from billhook.cli.trust import agreed, log_trust
@@ -34,15 +34,12 @@ _DEFAULT = "10m"
 _WIDEST = 200
 
 
-@click.command(
-    "allow-once",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook allow-once K7QF2M         the code is in the reason of the deny
   billhook allow-once K7QF2M --yes   don't ask
 
-Exit code: 0 allowed; 1 not allowed; 2 usage, or refused.""",
-)
+Exit code: 0 allowed; 1 not allowed; 2 usage, or refused.""")
 @click.argument("codes", nargs=-1, required=True, metavar="CODE ...")
 @flag("--yes", "Don't ask. Only in a terminal.")
 @flag("--json", "as_json", "Print one line of JSON for each call; needs --yes.")
@@ -90,16 +87,13 @@ def _call_shown(one: DeniedCall) -> str:
 # `billhook pause` and `billhook resume`:
 
 
-@click.command(
-    "pause",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook pause                     10 minutes
   billhook pause 1h --hook guard     only this hook
   billhook resume                    end it
 
-Exit code: 0 paused; 2 usage, or refused.""",
-)
+Exit code: 0 paused; 2 usage, or refused.""")
 @click.argument("length", default=_DEFAULT, metavar="[TIME]")
 @option("--hook", "hooks", "NAME", "Only this hook. May be repeated.", multiple=True)
 @flag("--json", "as_json", "Print one line of JSON.")
@@ -128,14 +122,11 @@ def pause_verb(length: str, hooks: tuple[str, ...], as_json: bool) -> int:
     return 0
 
 
-@click.command(
-    "resume",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook resume
 
-Exit code: 0 the hooks decide again, 1 there was no pause, 2 refused.""",
-)
+Exit code: 0 the hooks decide again, 1 there was no pause, 2 refused.""")
 @flag("--json", "as_json", "Print one line of JSON.")
 def resume_verb(as_json: bool) -> int:
     """End the pause of this project: its hooks decide again."""
@@ -157,17 +148,14 @@ _SHADOW_HINT = (
 )
 
 
-@click.command(
-    "shadow",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook shadow
   billhook shadow --since 30d
   billhook shadow --json | jq -r '[.name, .decisions, .per_day] | @tsv'
   billhook promote no-push       activate one of them
 
-Exit code: always 0.""",
-)
+Exit code: always 0.""")
 @times.option("--since", end=False, default=_LAST_DAYS, help="How far back to look: 30m, 1d, a date.  [default: 7d]")
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def shadow_verb(since: str, as_json: bool) -> int:
@@ -215,15 +203,12 @@ def _lines(one: ShadowReport) -> Iterator[str]:
 # `billhook promote NAME`:
 
 
-@click.command(
-    "promote",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook promote no-push
   billhook promote guard/discard     a cell of the guard's table
 
-Exit code: 0 done; 1 not promoted; 2 usage, or refused.""",
-)
+Exit code: 0 done; 1 not promoted; 2 usage, or refused.""")
 @click.argument("name", metavar="NAME")
 @times.option("--since", end=False, default=_LAST_DAYS, help="How far back to look.  [default: 7d]")
 @flag("--yes", "Don't ask. Only in a terminal.")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from billhook.cli.findings import annotation, finding_data, finding_lines
-from billhook.cli.options import flag, option
+from billhook.cli.options import as_command, flag, option
 from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
@@ -25,9 +25,7 @@ _LABEL = 11
 _POLL = 0.3  # seconds
 
 
-@click.command(
-    "test",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook test                       run all tests of this project
   billhook test -k push               only those that contain `push`
@@ -36,8 +34,7 @@ Examples:
   billhook test ours.hooktest.yaml --junit report.xml
 
 Exit code: 0 all pass; 1 a test fails, or (--mutate) a change goes unnoticed;
-2 broken files, no tests, or hooks that are not approved.""",
-)
+2 broken files, no tests, or hooks that are not approved.""")
 @click.argument("files", nargs=-1, metavar="[FILE ...]", type=click.Path(exists=True, dir_okay=False))
 @option("-k", "text", "TEXT", "Run only tests whose line contains this text.")
 @flag("--user", "Also test your own hooks.yaml.")

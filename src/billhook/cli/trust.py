@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from billhook.cli.options import agent_around, at_terminal, flag, refuse_agents
+from billhook.cli.options import agent_around, as_command, at_terminal, flag, refuse_agents
 from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
 from billhook.config import loader
 from billhook.config.config import Config, Entry, kind_of
@@ -61,9 +61,7 @@ q       quit
 unseen  approve it although one of its files can't be shown"""
 
 
-@click.command(
-    "trust",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook trust                    show each waiting hook, and ask
   billhook trust lint no-destroy    only these
@@ -72,8 +70,7 @@ Examples:
   billhook trust --revoke lint      revoke an approval
   billhook trust --acknowledge      stop warnings about removed gates
 
-Exit code: 0 nothing waits for approval, 1 something still waits, 2 usage, or refused.""",
-)
+Exit code: 0 nothing waits for approval, 1 something still waits, 2 usage, or refused.""")
 @click.argument("hooks", nargs=-1, metavar="[NAME|HASH ...]")
 @flag("--all", "everything", "With --yes: all waiting hooks. With --list: all projects.")
 @flag("--yes", "Approve the named hooks, or --all, without asking.")

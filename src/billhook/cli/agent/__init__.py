@@ -9,8 +9,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-import click
-
 from billhook.agent.conversation import transcript_of
 from billhook.agent.factory import begin_anew, open_agent
 from billhook.agent.loop import BUDGET, AgentLoop
@@ -19,7 +17,7 @@ from billhook.agent.permissions import expected, question_text, read_answer
 from billhook.agent.ui_events import Show, TurnEnded
 from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, Terminal, in_loop
 from billhook.cli.events.query import FEWEST, LogScope, here
-from billhook.cli.options import among, config_option, flag, guarding, option
+from billhook.cli.options import among, as_command, config_option, flag, guarding, option
 from billhook.cli.screen import is_terminal, note, with_shown_paths
 from billhook.config.notices import notes
 from billhook.config.permissions import MODES, Rules
@@ -32,9 +30,7 @@ from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
 
 
-@click.command(
-    "agent",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook agent                                 a chat
   billhook agent -p 'tidy up' > answer           one prompt; stdout has only the answer
@@ -45,8 +41,7 @@ Examples:
 
 Exit code: 0 done, 1 blocked, stopped or failed, 2 usage, broken input, or
 output that can't be written, 130 interrupted (128 + the signal's number for
-other signals).""",
-)
+other signals).""")
 @option("-p", "--prompt", "TEXT", "One prompt: the agent works until it is done, and exits.")
 @option(
     "--model",

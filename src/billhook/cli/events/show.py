@@ -11,7 +11,7 @@ import msgspec
 
 from billhook.cli import screen, times
 from billhook.cli.events import EventRow, Printer, Table, about, format_options, query, told, turn, word
-from billhook.cli.options import option
+from billhook.cli.options import as_command, option
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
@@ -27,15 +27,12 @@ _INDENT = 8
 _UNSEARCHED: Final = frozenset({"v", "seq", "mono", "side"})  # internal fields
 
 
-@click.command(
-    "search",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook events search "turn-tracker"
   billhook events search 'git push' --decision deny
   billhook events search .env --session . --since 1d
-  billhook events search terraform --json | jq -r .session_name""",
-)
+  billhook events search terraform --json | jq -r .session_name""")
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
 @option("--session", "-s", "sessions", "S,..", "Only these sessions: `.`, names or ids.", multiple=True)
 @query.filter_options
@@ -127,13 +124,10 @@ _LABEL = 9
 _LONGEST = 20_000  # characters of one value on the screen; `--json` has all
 
 
-@click.command(
-    "show",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook events show 12
-  billhook events show 019a8f3b52c7 | jq .outcomes""",
-)
+  billhook events show 019a8f3b52c7 | jq .outcomes""")
 @click.argument("id_", metavar="NR|ID")
 @query.json_options(
     "One line of JSON: the record as logged, with its event. The default in a pipe.",

@@ -11,7 +11,7 @@ import msgspec
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
 from billhook.cli.events import TRUST, query, show_list, show_nothing
-from billhook.cli.options import flag, option
+from billhook.cli.options import as_command, flag, option
 from billhook.cli.screen import aligned, note, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
@@ -47,14 +47,11 @@ class Summary(msgspec.Struct, kw_only=True):
         self.failed_open += record.failed_open > 0
 
 
-@click.command(
-    "list",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook events list
   billhook events list --since 1w
-  billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""",
-)
+  billhook events list --all --json | jq -r 'select(.denied > 0) | .name'""")
 @flag("--all", "everywhere", "The sessions of all projects.")
 @times.option("--since", "since", end=False, help="Only events since then: 1h, 2d, a date, ISO 8601.")
 @times.option("--until", "until", end=True, help="Only events up to then.")
@@ -123,14 +120,11 @@ class TouchedFile(msgspec.Struct, kw_only=True):
     last: str = ""
 
 
-@click.command(
-    "files",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook events files .
   billhook events files --since 1d --decision deny
-  billhook events files jolly-squid --json | jq -r 'select(.writes > 0) | .path'""",
-)
+  billhook events files jolly-squid --json | jq -r 'select(.writes > 0) | .path'""")
 @click.argument("sessions", metavar="[SESSION]", nargs=-1)
 @query.filter_options
 @option("--last", "-n", "last", "N", "The N most recent files.", type=int, callback=query.number)
@@ -226,16 +220,13 @@ class Stats:
         self.hooks: tuple[HookStats, ...] = tally.stats()  # the slowest first
 
 
-@click.command(
-    "stats",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook events stats
   billhook events stats . --since 1h
   billhook events stats | jq -r '.hooks[] | select(.over_budget) | .name'
 
-Exit code: always 0.""",
-)
+Exit code: always 0.""")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]")
 @query.filter_options
 @query.json_options("One line of JSON. The default in a pipe.")
@@ -332,13 +323,10 @@ def _size(number: int) -> str:
 _NAMED = 8
 
 
-@click.command(
-    "rename",
-    epilog="""\b
+@as_command("""\b
 Examples:
   billhook events rename . login-rewrite
-  billhook events rename jolly-squid login-rewrite""",
-)
+  billhook events rename jolly-squid login-rewrite""")
 @click.argument("session", metavar="SESSION")
 @click.argument("name", metavar="NAME")
 @flag("--json", "as_json", "Print the session as one line of JSON.")

@@ -16,7 +16,7 @@ from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import entries, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.options import choice, complete_among, flag, option, refuse_agents
+from billhook.cli.options import as_command, choice, complete_among, flag, option, refuse_agents
 from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -166,9 +166,7 @@ def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
 _ADDRESS = "127.0.0.1:8123"
 
 
-@click.command(
-    "install",
-    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+@as_command(f"""AGENT is one of {", ".join(AGENTS)}, or all.
 
 \b
 Examples:
@@ -179,8 +177,7 @@ Examples:
   billhook install claude --events PreToolUse,Stop
 
 Exit code: 0 done, or installed already; 1 no agent was found;
-2 refused, or a file can't be changed.""",
-)
+2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @option("--events", "NAME,...", "Only these events.  [default: what hooks need]", multiple=True)
@@ -340,9 +337,7 @@ def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[s
 
 
 # `billhook uninstall`:
-@click.command(
-    "uninstall",
-    epilog=f"""AGENT is one of {", ".join(AGENTS)}, or all.
+@as_command(f"""AGENT is one of {", ".join(AGENTS)}, or all.
 
 \b
 Examples:
@@ -350,8 +345,7 @@ Examples:
   billhook uninstall all --dry-run      show the changes
   billhook uninstall {ANOTHER} --project    from the settings of this project
 
-Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""",
-)
+Exit code: 0 done, or not installed; 2 refused, or a file can't be changed.""")
 @click.argument("agents", nargs=-1, metavar="AGENT ...", shell_complete=complete_among([*AGENTS, ALL]))
 @scope_options
 @flag("--dry-run", "dry", "Show the changes without making them.")

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.cli.options import agent_around, as_command, at_terminal, flag, option, refuse_agents, refuse_programs
+from billhook.cli.options import agent_around, at_terminal, flag, option, refuse_agents, refuse_programs, usage
 from billhook.cli.screen import command_lines, filled, hint, name_lines, note, report, say, shown_path
 from billhook.cli.trust import agreed
 from billhook.config import edit_yaml, recipes, sources
@@ -40,7 +40,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [one.name for one in recipes.shipped() if one.name.startswith(incomplete)]
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook add                                    list all recipes
   billhook add no-commits-to-main                 show it, ask, and add it
@@ -81,7 +81,7 @@ def verb(
     return max([_add(change, one, given) for one in chosen])
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook remove no-commits-to-main
   billhook remove git-context --user
@@ -338,7 +338,7 @@ _LIST = ("billhook list", "show all hooks in run order")
 _TRUST = ("billhook trust", "review these hooks and approve them")
 
 
-@as_command(f"""\b
+@usage(f"""\b
 Examples:
   billhook init
   {_TRY}

@@ -16,7 +16,7 @@ from billhook.agents.base import Agent, able
 from billhook.cli.findings import FORMATS
 from billhook.cli.install import READS_OTHERS
 from billhook.cli.install.entries import checked, ours, parse, times
-from billhook.cli.options import as_command, choice, complete_among, flag, option, words
+from billhook.cli.options import choice, complete_among, flag, option, usage, words
 from billhook.cli.screen import filled, hint, note, noting, picked, report, say, shown_path
 from billhook.config import loader, sources
 from billhook.config.builtin_hooks import guard_settings
@@ -143,7 +143,7 @@ class Checked(msgspec.Struct, frozen=True):
     files: int
 
 
-@as_command(f"""\b
+@usage(f"""\b
 Examples:
   billhook check
   billhook check --explain BH301
@@ -377,7 +377,7 @@ def _heading(section: Section) -> str:
 _KINDS = ("hooks", "settings")
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook schema > .billhook/hooks.schema.json
   billhook schema settings

@@ -23,7 +23,7 @@ from billhook.agent.ui_events import Show, TextDelta, TurnEnded
 from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, in_loop
 from billhook.cli.events import Printer
 from billhook.cli.events.query import Filters, Logs, chosen, here
-from billhook.cli.options import as_command, flag
+from billhook.cli.options import flag, usage
 from billhook.cli.screen import filled, note, say, say_json
 from billhook.cli.signals import catch_signals
 from billhook.config.config import Config
@@ -127,7 +127,7 @@ _HEAD: Final = (
 )
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook demo
   billhook demo --keep

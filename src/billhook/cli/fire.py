@@ -13,17 +13,7 @@ from click.core import ParameterSource
 
 from billhook.agents import DIALECTS
 from billhook.agents.inbound import others
-from billhook.cli.options import (
-    as_command,
-    choice,
-    complete_among,
-    flag,
-    json_of,
-    option,
-    seconds,
-    text_of,
-    tool_options,
-)
+from billhook.cli.options import choice, complete_among, flag, json_of, option, seconds, text_of, tool_options, usage
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire
 from billhook.config import loader
@@ -223,7 +213,7 @@ def _own_fields(name: str) -> list[str]:
 
 
 # `billhook fire`:
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook fire PreToolUse --tool Bash --input '{"command": "git push --force"}'
   billhook fire PreToolUse --tool Bash --input '{"command": "ls"}' --run ./guard.sh

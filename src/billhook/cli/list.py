@@ -8,7 +8,7 @@ import click
 
 from billhook.agents import AGENTS
 from billhook.cli import screen
-from billhook.cli.options import as_command, checked_event, config_option, flag, loaded, option
+from billhook.cli.options import checked_event, config_option, flag, loaded, option, usage
 from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
@@ -32,7 +32,7 @@ _DEFAULT_FORMAT = next(iter(AGENTS))  # of hooks in a hooks.yaml; it is not show
 _OBSERVERS = "Built-ins that only observe"
 
 
-@as_command(f"""\b
+@usage(f"""\b
 Examples:
   billhook list
   billhook list --event PreToolUse

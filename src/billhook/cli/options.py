@@ -142,8 +142,8 @@ _QUOTING = {
 }
 
 
-def as_command(epilog: str) -> Callable[[Verb], click.Command]:
-    """A verb: its docstring is its help, and the examples and exit codes come last. Its name is that of its module."""
+def usage(epilog: str) -> Callable[[Verb], click.Command]:
+    """Makes a verb of a function: its docstring is its help, with this text (examples, exit codes) at the end."""
     return click.command(epilog=epilog)
 
 

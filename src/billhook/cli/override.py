@@ -15,7 +15,7 @@ import msgspec
 from billhook.cli import times
 from billhook.cli.install import diff
 from billhook.cli.install.plan import FileChange, content, replace
-from billhook.cli.options import as_command, flag, loaded, option, refuse_programs
+from billhook.cli.options import flag, loaded, option, refuse_programs, usage
 from billhook.cli.screen import beside, hanging, hint, note, report, say, shown_path
 from billhook.cli.times import seconds_of
 from billhook.cli.trust import agreed, log_trust
@@ -34,7 +34,7 @@ _DEFAULT = "10m"
 _WIDEST = 200
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook allow-once K7QF2M         the code is in the reason of the deny
   billhook allow-once K7QF2M --yes   don't ask
@@ -87,7 +87,7 @@ def _call_shown(one: DeniedCall) -> str:
 # `billhook pause` and `billhook resume`:
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook pause                     10 minutes
   billhook pause 1h --hook guard     only this hook
@@ -122,7 +122,7 @@ def pause_verb(length: str, hooks: tuple[str, ...], as_json: bool) -> int:
     return 0
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook resume
 
@@ -148,7 +148,7 @@ _SHADOW_HINT = (
 )
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook shadow
   billhook shadow --since 30d
@@ -203,7 +203,7 @@ def _lines(one: ShadowReport) -> Iterator[str]:
 # `billhook promote NAME`:
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook promote no-push
   billhook promote guard/discard     a cell of the guard's table

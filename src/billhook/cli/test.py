@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from billhook.cli.findings import annotation, finding_data, finding_lines
-from billhook.cli.options import as_command, flag, option
+from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import filled, hanging, hint, progress, report, say, shown_path
 from billhook.config.cases import Case
 from billhook.core.errors import BillhookError, UsageError
@@ -25,7 +25,7 @@ _LABEL = 11
 _POLL = 0.3  # seconds
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook test                       run all tests of this project
   billhook test -k push               only those that contain `push`

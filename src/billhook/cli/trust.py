@@ -13,21 +13,10 @@ from typing import Any, Final
 
 import click
 
-from billhook.cli.options import agent_around, as_command, at_terminal, flag, refuse_agents
+from billhook.cli.options import agent_around, at_terminal, flag, refuse_agents, usage
 from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
-from billhook.config import loader
+from billhook.config import declaration, loader
 from billhook.config.config import Config, Entry, kind_of
-from billhook.config.declaration import (
-    Exec,
-    Mask,
-    Python,
-    Rewrite,
-    RunAction,
-    Say,
-    Url,
-    conditions_in_words,
-    needs_consent,
-)
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import NAME, Waiting, in_force
@@ -61,7 +50,7 @@ q       quit
 unseen  approve it although one of its files can't be shown"""
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook trust                    show each waiting hook, and ask
   billhook trust lint no-destroy    only these
@@ -314,7 +303,7 @@ def _acknowledge(config: Config, words: Sequence[str], *, as_json: bool) -> int:
 def _known(config: Config, approvals: Approvals, everywhere: bool) -> list[Approval]:
     if everywhere:
         return approvals.all()
-    files = {read.source.path for read in config.sources if needs_consent(read.source.layer)}
+    files = {read.source.path for read in config.sources if declaration.needs_consent(read.source.layer)}
     inside = config.project.rstrip("/") + "/"
     return [one for one in approvals.all() if one.file in files or one.file.startswith(inside)]
 
@@ -460,13 +449,13 @@ def _rules_called(config: Config, word: str) -> list[Waiting] | None:
         raise UsageError(f"`{word}` could mean the rules of {len(found)} files", hint=f"use one of: {which}")
     if found:
         return found
-    approved = [one for one in config.permissions.allow if needs_consent(one.layer)]
+    approved = [one for one in config.permissions.allow if declaration.needs_consent(one.layer)]
     return [] if any(word in names(one.layer) for one in approved) else None
 
 
 def _rules_summary(now: Config) -> list[str]:
     """Which allow rules of the project are in force now, and which are pending."""
-    counting = Counter(one.file for one in now.permissions.allow if needs_consent(one.layer))
+    counting = Counter(one.file for one in now.permissions.allow if declaration.needs_consent(one.layer))
     lines = [f"{NAME} of {shown_path(file)}: {counted(count, 'rule')} in force" for file, count in counting.items()]
     lines += [f"{one.shown}: {counted(len(one.rules), 'rule')} not in force" for one in now.permissions.pending]
     return [visible(line) for line in lines]
@@ -525,9 +514,9 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "events", ", ".join(declared.events) or "every event"
     if declared.match is not None:
         yield "match", declared.match
-    yield from conditions_in_words(declared.conditions.as_data())
+    yield from declaration.conditions_in_words(declared.conditions.as_data())
     yield from _action(entry)
-    if isinstance(declared.action, RunAction | Exec | Python | Url):
+    if isinstance(declared.action, declaration.RunAction | declaration.Exec | declaration.Python | declaration.Url):
         yield "dialect", declared.dialect
         rule = meanings(declared.dialect)
         usual = dict.fromkeys(rule.timeouts.get(event, rule.timeout) for event in declared.events or EVENTS)
@@ -539,7 +528,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "shadow", "it runs and is recorded, and decides nothing"
     if declared.always:
         yield "always", "it also runs after another hook denied"
-    if not isinstance(declared.action, Say) or declared.gate:
+    if not isinstance(declared.action, declaration.Say) or declared.gate:
         yield "on failure", _RULES[declared.on_failure]
     yield "priority", f"{declared.priority:g}"
     if declared.after:
@@ -562,27 +551,27 @@ _SAYS = {
 def _action(entry: Entry) -> Iterator[tuple[str, str]]:
     declared = entry.declared
     match declared.action:
-        case RunAction(text, shell, login):
+        case declaration.RunAction(text, shell, login):
             yield "runs", text
             how = [shell] if shell else []
             how += ["as a login shell"] if login == "exact" else []
             yield from (("shell", ", ".join(how)),) if how else ()
-        case Exec(argv):
+        case declaration.Exec(argv):
             yield "runs", strictjson.dumps(list(argv))
-        case Python(target, interpreter, options):
+        case declaration.Python(target, interpreter, options):
             yield "runs", f"Python function {target}" + (f", by {interpreter}" if interpreter else "")
             yield from (("options", options),) if options else ()
-        case Url(url, headers, allowed_env):
+        case declaration.Url(url, headers, allowed_env):
             yield "sends to", url
             if headers:
                 yield "headers", ", ".join(name for name, _ in headers)
             if allowed_env:
                 yield "may send", "the variables " + ", ".join(allowed_env)
-        case Say(decision, text, file, command):
+        case declaration.Say(decision, text, file, command):
             yield _SAYS[decision], text or ("-" if not file and not command else "")
             yield from (("file", file),) if file else ()
             yield from (("runs", command),) if command else ()
-        case Rewrite() | Mask():
+        case declaration.Rewrite() | declaration.Mask():
             deed, _, detail = declared.does.partition(": ")
             yield f"{deed}s", detail
         case None:

@@ -17,7 +17,7 @@ from billhook.agent.permissions import expected, question_text, read_answer
 from billhook.agent.ui_events import Show, TurnEnded
 from billhook.cli.agent.terminal import Interrupts, JsonStream, Screen, Terminal, in_loop
 from billhook.cli.events.query import FEWEST, LogScope, here
-from billhook.cli.options import among, as_command, config_option, flag, guarding, option
+from billhook.cli.options import among, config_option, flag, guarding, option, usage
 from billhook.cli.screen import is_terminal, note, with_shown_paths
 from billhook.config.notices import notes
 from billhook.config.permissions import MODES, Rules
@@ -30,7 +30,7 @@ from billhook.store.sessions import Sessions
 from billhook.store.state import FileState
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook agent                                 a chat
   billhook agent -p 'tidy up' > answer           one prompt; stdout has only the answer

@@ -9,27 +9,11 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from billhook.cli import times
+from billhook.cli import screen, times
 from billhook.cli.events import query
 from billhook.cli.events.query import FAILED, SessionNames
 from billhook.cli.group import LazyCommands
 from billhook.cli.options import flag, words
-from billhook.cli.screen import (
-    cells,
-    coloured,
-    cut,
-    few,
-    filled,
-    hint,
-    note,
-    padded,
-    picked,
-    report,
-    say,
-    shown_path,
-    table_width,
-    word_of,
-)
 from billhook.core import strictjson, tools
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS
@@ -109,17 +93,17 @@ class Printer:
         records = [logs.whole(entry) for entry in entries]
         if records:
             short = (minimal(EventRow(record), self.names) for record in records)
-            say("\n".join(short if self.minimal else self._table(records)))
+            screen.say("\n".join(short if self.minimal else self._table(records)))
         return len(records)
 
     def one(self, logs: query.Logs, entry: LogEntry, table: "Table | None" = None) -> None:
         """Print one record."""
         if self.in_json:
-            few = strictjson.encode(picked(entry.record, _MINIMAL)) if self.minimal else None
+            few = strictjson.encode(screen.picked(entry.record, _MINIMAL)) if self.minimal else None
             click.echo(few or query.line_of(entry, logs.whole(entry)))
             return
         row = EventRow(logs.whole(entry))
-        say(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
+        screen.say(minimal(row, self.names) if table is None or self.minimal else "\n".join(table.lines(row)))
 
     def _table(self, records: list[Record]) -> Iterator[str]:
         rows = joined(records)
@@ -147,25 +131,25 @@ class Printer:
             which = f"{counted_records(logs.unread)} could not be searched completely"
             missing = "its side file is" if logs.unread == 1 else "their side files are"
             name = "it" if logs.unread == 1 else "them"
-            note(f"{which}: {missing} missing or damaged; `billhook events verify` names {name}")
+            screen.note(f"{which}: {missing} missing or damaged; `billhook events verify` names {name}")
         if not shown and self.hook is not None:
             newest = islice((entry for reader in logs.readers for entry in reader.backward()), _LOOKED_AT)
             known = {name for entry in newest for name in hooks_of(entry.record)}
             if known and not any(called(one, self.hook) for one in known):  # else another filter excludes it
                 near = visible(suggest(self.hook, sorted(known)))
-                hint(f"no recent record has a hook `{visible(self.hook)}`; {near}")
+                screen.hint(f"no recent record has a hook `{visible(self.hook)}`; {near}")
 
 
 def show_nothing(logs: query.Logs, *, in_json: bool) -> int:
     """The screen for an empty log: its path, and what writes records. Returns the exit code."""
     folders = [reader.folder for reader in logs.readers] or [logs.here.reader().folder]
-    path = one_line(shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
-    project = one_line(shown_path(logs.here.project, here=False), 200)
-    text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *filled(_HOW, 0)])
+    path = one_line(screen.shown_path(f"{folders[0]}/hooks.jsonl", here=False), 300)
+    project = one_line(screen.shown_path(logs.here.project, here=False), 200)
+    text = "\n".join([f"no events are recorded for {project}", "", f"looked in {path}", "", *screen.filled(_HOW, 0)])
     if logs.foreign:
         text += f"\nSkipped {counted(logs.foreign, 'line')} there that billhook did not write."
-    say(text, err=in_json)
-    hint("`billhook fire PreToolUse --tool Bash` records a first event")
+    screen.say(text, err=in_json)
+    screen.hint("`billhook fire PreToolUse --tool Bash` records a first event")
     return 0
 
 
@@ -180,7 +164,7 @@ def show_list(
 ) -> int:
     """Print the last items as JSON lines or as a table, and their number on standard error. Returns the exit code."""
     shown = found if last is None else found[max(0, len(found) - last) :]
-    report(in_json, draw(shown) if shown else (), *shown)
+    screen.report(in_json, draw(shown) if shown else (), *shown)
     _note_count([f"{len(shown):,} of {counted(len(found), thing)}"], foreign, len(shown), in_json=in_json)
     return 0
 
@@ -191,7 +175,7 @@ def _note_count(notes: list[str], foreign: int | None, shown: int, *, in_json: b
     if foreign:
         below.append(f"skipped {counted(foreign, 'line')} that billhook did not write")
     if below:
-        say(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
+        screen.say(f"{'' if in_json or not shown else chr(10)}{'; '.join(below)}", err=True)
 
 
 def counted_records(number: int) -> str:
@@ -201,7 +185,7 @@ def counted_records(number: int) -> str:
 def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
     table = Table([], printer.names, hook=printer.hook)
     if not printer.in_json and not printer.minimal:
-        say(table.head())
+        screen.say(table.head())
     newest = query.Slice(last=_BEFORE_FOLLOWING if part.last is None else part.last)
     with suppress(KeyboardInterrupt):  # this is how it ends
         for entry in logs.followed(newest):
@@ -364,7 +348,7 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
     """The hooks of this name, each with what it did for an event, or why it was skipped."""
     for one in record.outcomes:
         if called(one.hook, hook) and one.status not in ("skipped", *FAILED):
-            yield one.hook, f"{word_of(one)}, {one.duration_ms:.1f} ms"
+            yield one.hook, f"{screen.word_of(one)}, {one.duration_ms:.1f} ms"
     for name, why in record.not_asked.items():
         if called(name, hook):
             yield name, f"skipped: {why}"
@@ -414,7 +398,7 @@ class Table:
         """`alone`: all rows are of one session, so its column is left out. `hook`: show what this hook did. `quiet`: no
         details below a row."""
         self._names, self._hook, self._quiet = names, hook, quiet
-        narrow = table_width() < _NARROW
+        narrow = screen.table_width() < _NARROW
         self._shown = [
             name for name in _COLUMNS if not (alone and name == "session") and not (narrow and name == "what")
         ]
@@ -438,11 +422,11 @@ class Table:
         drawn = self._cells(row)
         yield self._line(drawn, row.word)
         if "what" not in self._shown and drawn["what"]:
-            yield " " * _INDENT + cut(drawn["what"], table_width() - _INDENT)
+            yield " " * _INDENT + screen.cut(drawn["what"], screen.table_width() - _INDENT)
         below = [] if self._quiet else list(details(row, self._hook))
         for word, text in below[:_MOST_DETAILS]:
-            for line in few(filled(text, _INDENT, table_width(), hang=2), 2):
-                yield coloured(line, word)
+            for line in screen.few(screen.filled(text, _INDENT, screen.table_width(), hang=2), 2):
+                yield screen.coloured(line, word)
         if len(below) > _MOST_DETAILS:
             yield f"{' ' * _INDENT}and {len(below) - _MOST_DETAILS} more: billhook events show {row.record.seq}"
 
@@ -463,18 +447,18 @@ class Table:
         widths = {name: _COLUMNS[name].usual for name in self._shown}
         for name in self._shown if rows else ():
             column = _COLUMNS[name]
-            longest = max(column.least, len(column.title), *(cells(flat(row[name])) for row in rows))
+            longest = max(column.least, len(column.title), *(screen.cells(flat(row[name])) for row in rows))
             widths[name] = min(longest, column.most)
         rest = sum(widths[name] + 2 for name in self._shown if name != "what")
-        longest = max((cells(flat(row["what"])) for row in rows), default=table_width())
-        return {**widths, "what": min(table_width() - rest, max(longest, _LEAST))}
+        longest = max((screen.cells(flat(row["what"])) for row in rows), default=screen.table_width())
+        return {**widths, "what": min(screen.table_width() - rest, max(longest, _LEAST))}
 
     def _line(self, row: dict[str, str], word: str = "") -> str:
         parts = []
         for name in self._shown:
-            text = padded(row[name], self._widths[name], right=_COLUMNS[name].right)
+            text = screen.padded(row[name], self._widths[name], right=_COLUMNS[name].right)
             shown = text.rstrip()  # no colour on padding
-            parts.append(coloured(shown, word) + text[len(shown) :] if name == "decision" else text)
+            parts.append(screen.coloured(shown, word) + text[len(shown) :] if name == "decision" else text)
         return "  ".join(parts).rstrip()
 
 
@@ -483,8 +467,9 @@ def minimal(row: EventRow, names: SessionNames) -> str:
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "
-    room = table_width() - cells(head) - len(row.word) - 1
-    return f"{head}{coloured(row.word, row.word)} {cut(what(record), room if room > _LEAST else _WIDE)}".rstrip()
+    room = screen.table_width() - screen.cells(head) - len(row.word) - 1
+    text = screen.cut(what(record), room if room > _LEAST else _WIDE)
+    return f"{head}{screen.coloured(row.word, row.word)} {text}".rstrip()
 
 
 # The group of commands:

@@ -11,7 +11,7 @@ import click
 from billhook.cli.events import show_nothing
 from billhook.cli.events.query import Filters, Slice, chosen, filter_options, here, slice_options
 from billhook.cli.events.show import found, whole
-from billhook.cli.options import as_command, flag, loaded, option
+from billhook.cli.options import flag, loaded, option, usage
 from billhook.cli.screen import filled, hint, note, picked, report, shown_path, table_width, with_shown_paths
 from billhook.config import edit_yaml
 from billhook.config.cases import EXPECTED
@@ -37,7 +37,7 @@ def _head(ctx: click.Context, param: click.Parameter, value: str | None) -> Head
         raise UsageError(f"--expect: {error}", hint="give the output of `billhook events verify --head`") from None
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events verify
   billhook events verify --head > /mnt/elsewhere/head
@@ -136,7 +136,7 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
 
 
 # `billhook events export`:
-@as_command("""\b
+@usage("""\b
 Examples:
   (umask 077; billhook events export > audit.jsonl)
   billhook events export jolly-squid --since 1d | gzip > session.jsonl.gz""")
@@ -173,7 +173,7 @@ _OF_RUN: Final = ("session_id", "transcript_path", "tool_use_id", "cwd", "permis
 """Fields that belong to that run, and not to a test."""
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events save 12                          a `billhook fire` command
   billhook events save 12 --as-test                a test case for hooks.yaml

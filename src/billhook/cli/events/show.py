@@ -11,7 +11,7 @@ import msgspec
 
 from billhook.cli import screen, times
 from billhook.cli.events import EventRow, Printer, Table, about, format_options, query, told, turn, word
-from billhook.cli.options import as_command, option
+from billhook.cli.options import option, usage
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
@@ -27,7 +27,7 @@ _INDENT = 8
 _UNSEARCHED: Final = frozenset({"v", "seq", "mono", "side"})  # internal fields
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events search "turn-tracker"
   billhook events search 'git push' --decision deny
@@ -124,7 +124,7 @@ _LABEL = 9
 _LONGEST = 20_000  # characters of one value on the screen; `--json` has all
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events show 12
   billhook events show 019a8f3b52c7 | jq .outcomes""")

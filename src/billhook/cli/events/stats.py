@@ -11,7 +11,7 @@ import msgspec
 from billhook.builtins.metrics import HookStats, Tally
 from billhook.cli import times
 from billhook.cli.events import TRUST, query, show_list, show_nothing
-from billhook.cli.options import as_command, flag, option
+from billhook.cli.options import flag, option, usage
 from billhook.cli.screen import aligned, note, report, shown_path, width
 from billhook.cli.times import shown_time
 from billhook.config import loader
@@ -47,7 +47,7 @@ class Summary(msgspec.Struct, kw_only=True):
         self.failed_open += record.failed_open > 0
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events list
   billhook events list --since 1w
@@ -120,7 +120,7 @@ class TouchedFile(msgspec.Struct, kw_only=True):
     last: str = ""
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events files .
   billhook events files --since 1d --decision deny
@@ -220,7 +220,7 @@ class Stats:
         self.hooks: tuple[HookStats, ...] = tally.stats()  # the slowest first
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events stats
   billhook events stats . --since 1h
@@ -323,7 +323,7 @@ def _size(number: int) -> str:
 _NAMED = 8
 
 
-@as_command("""\b
+@usage("""\b
 Examples:
   billhook events rename . login-rewrite
   billhook events rename jolly-squid login-rewrite""")

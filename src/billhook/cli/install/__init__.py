@@ -16,7 +16,7 @@ from billhook.agents import AGENTS, TABLE, agent
 from billhook.agents.base import Agent, Scope
 from billhook.cli.install import entries, plan
 from billhook.cli.install.entries import PROGRAM, TOKEN_VARIABLE, EntryOptions, IfMissing, ours
-from billhook.cli.options import as_command, choice, complete_among, flag, option, refuse_agents
+from billhook.cli.options import choice, complete_among, flag, option, refuse_agents, usage
 from billhook.cli.screen import error_text, filled, note, say, say_json, shown_path, with_shown_paths
 from billhook.config import sources
 from billhook.config.edit_json import measured
@@ -166,7 +166,7 @@ def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
 _ADDRESS = "127.0.0.1:8123"
 
 
-@as_command(f"""AGENT is one of {", ".join(AGENTS)}, or all.
+@usage(f"""AGENT is one of {", ".join(AGENTS)}, or all.
 
 \b
 Examples:
@@ -337,7 +337,7 @@ def _next_steps(change: plan.InstallChange, options: EntryOptions) -> Iterator[s
 
 
 # `billhook uninstall`:
-@as_command(f"""AGENT is one of {", ".join(AGENTS)}, or all.
+@usage(f"""AGENT is one of {", ".join(AGENTS)}, or all.
 
 \b
 Examples:

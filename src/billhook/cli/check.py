@@ -35,8 +35,6 @@ from billhook.core.text import Finding, counted, nearest, one_line, suggest, vis
 
 
 class Hosted(msgspec.Struct, frozen=True):
-    """One agent, and the limits of hooks in it."""
-
     host: Agent
     hooks: tuple[Declared, ...]  # the examined hooks
     found: tuple[HostLimit, ...]
@@ -136,8 +134,6 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The findings, and the number of checked hooks and files."""
-
     findings: tuple[Finding, ...]
     hooks: int
     files: int

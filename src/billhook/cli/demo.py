@@ -59,7 +59,6 @@ class DemoFolder(NamedTuple):
         return load_config(self.project, layers=("project",), home=self.home)
 
     def approve(self) -> None:
-        """Approve the project's hooks, as the user would with `billhook trust`."""
         for entry in self.config().pending:
             approve_entry(entry, self.home)
 
@@ -220,7 +219,6 @@ class _DemoReport:
         self.records = [entry.record for entry in logs.forward()]
 
     def tell(self, as_json: bool) -> int:
-        """Print it; the exit code."""
         amiss = list(self.amiss())
         if as_json:
             where = {"project": str(self.made.project), "home": str(self.made.home)}

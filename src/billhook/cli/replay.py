@@ -166,8 +166,6 @@ def _transcript_records(
 
 
 class ReplayScreen:
-    """The result for people and for programs."""
-
     def __init__(
         self, found: replay.Replayed, since: str | None, rules: str | None, what: str, unapproved: Sequence[str]
     ) -> None:

@@ -301,7 +301,6 @@ def say(text: str, *, err: bool = False, whole: bool = False) -> None:
 
 
 def say_json(*values: Any) -> None:
-    """Print each record or value as one line of JSON."""
     for value in values:
         say(strictjson.dumps(msgspec.to_builtins(value)), whole=True)
 
@@ -321,7 +320,6 @@ def picked(one: Any, names: str) -> dict[str, Any]:
 
 
 def hint(text: str) -> None:
-    """Print a hint on standard error."""
     say(f"\nhint: {text}", err=True)
 
 
@@ -354,7 +352,6 @@ def not_written(error: OSError) -> None:
 
 
 def note(text: str) -> None:
-    """Print something else that the user should know."""
     say(f"note: {visible(text)}", err=True)
 
 

@@ -39,8 +39,6 @@ Command = tuple[str, str]
 
 
 class FolderStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the screen shows about a folder."""
-
     config: Config
     problems: Sequence[Finding]
     installed: Sequence[InstalledEntries]  # billhook's entries in the settings of agents

@@ -224,7 +224,6 @@ def typed(question: str) -> str:
 
 
 def agreed(question: str) -> bool:
-    """Whether the user answers yes."""
     return typed(f"{question} [y/N] ") in ("y", "yes")
 
 

@@ -91,7 +91,6 @@ class _AgentRun:
         self.close: Callable[[], None] = lambda: None  # ends background hooks that still run
 
     async def main(self) -> int:
-        """The whole session; the exit code."""
         hooks = sum(entry.state == "runs" for entry in self.config.entries)
         later = frozenset(hook.name for hook in self.config.hooks if hook.background)
         screen = Screen(hooks=hooks, streams=self.prompt is None or is_terminal(sys.stdout), later=later)

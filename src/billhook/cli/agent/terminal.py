@@ -57,8 +57,6 @@ class _Stdout:
 
 
 class JsonStream(_Stdout):
-    """Prints typed events as JSON lines on standard output."""
-
     def __call__(self, event: Any) -> None:
         try:
             say_json(event)
@@ -113,7 +111,6 @@ class Screen(_Stdout):
                 self._ended(event)
 
     def line(self, text: str) -> None:
-        """A line on standard error."""
         if self._held is not None:
             self._held.append(text)
             return
@@ -136,7 +133,6 @@ class Screen(_Stdout):
         self.line(text)
 
     def flush(self) -> None:
-        """Show the held lines now."""
         held, self._held = self._held or [], None
         for text in held:
             self.line(text)
@@ -464,7 +460,6 @@ class Interrupts:
         self.code = 0  # the exit code, if a signal ended the session
 
     def catch(self) -> None:
-        """Start to handle signals."""
         if sys.platform == "win32":
             return
         for name in ENDING:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 
 class AgentReport(msgspec.Struct, frozen=True):
-    """The findings about one agent."""
-
     host: Agent
     installed: tuple[InstalledEntries, ...]
     findings: tuple[DoctorFinding, ...]
@@ -99,7 +97,6 @@ def screen(project: str, general: Sequence[DoctorFinding], reports: Sequence[Age
 
 
 def lines(findings: Iterable[DoctorFinding]) -> Iterator[str]:
-    """Each finding, with its remedy below it."""
     for one in findings:
         word = coloured(f"{_WORDS.get(one.level, one.level):<5}", one.level)
         text, timed, when = one.text.partition(LAST_CALL)
@@ -134,7 +131,6 @@ def beginning(project: str, general: Sequence[DoctorFinding], reports: Sequence[
 
 
 def as_data(project: str, general: Sequence[DoctorFinding], reports: Sequence[AgentReport]) -> dict[str, Any]:
-    """The report as JSON."""
     return {
         "version": __version__,
         "project": project,

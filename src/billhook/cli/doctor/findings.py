@@ -73,7 +73,6 @@ _fail = partial(DoctorFinding, "fail", "installed")
 
 
 def all_well(findings: Iterable[DoctorFinding]) -> bool:
-    """Whether nothing has to be fixed."""
     return all(one.well for one in findings)
 
 
@@ -113,8 +112,6 @@ def version_of(path: str) -> str:
 
 # The entries in an agent's files:
 class InstalledEntries(msgspec.Struct, frozen=True):
-    """Billhook's entries in one file of an agent."""
-
     host: Agent
     scope: Scope
     path: str
@@ -324,8 +321,6 @@ _MOST: Final = 200  # plugins that are examined
 
 
 class PluginHook(msgspec.Struct, frozen=True):
-    """One hook of one plugin."""
-
     plugin: str
     declared: Declared
 
@@ -465,7 +460,6 @@ def gate_findings(project: str) -> Iterator[DoctorFinding]:
 
 
 def is_logged(host: Agent, project: str) -> bool:
-    """Whether the agent's events are logged."""
     setting = loader.load_for_cwd(project, host=host.name).builtins.get("event-logger")
     return setting is None or setting.enabled is not False
 

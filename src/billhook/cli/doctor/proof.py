@@ -58,8 +58,6 @@ _EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})  # events that a
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """The result of one run."""
-
     record: Record | None
     seconds: float
     exit: int | None  # the agent's exit code; None: it was ended by us
@@ -262,8 +260,6 @@ def moment(text: str) -> float:
 
 # Why no hook saw a call:
 class Reasons:
-    """Explains why calls were not seen."""
-
     def __init__(
         self, host: Agent, seen: LoggedCalls, findings: Iterable[DoctorFinding], events: Iterable[str], *, logged: bool
     ) -> None:
@@ -274,7 +270,6 @@ class Reasons:
         self._now = f"; now: {keeping[0]}" if keeping else ""
 
     def why(self, call: TranscriptCall) -> str:
-        """The likeliest reason."""
         host, seen = self._host, self._seen
         if call.elsewhere:
             return "it runs on the model provider's servers, where no hook runs"
@@ -393,7 +388,6 @@ _COUNTS: Final = "transcripts sessions calls judged unjudged afterwards not_run 
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
-    """The result for one agent."""
     yield click.style(f"{found.host.title}: transcripts compared with the event log", bold=True)
     if not found.transcripts:
         yield "  no transcript of this project was found"
@@ -443,7 +437,6 @@ def _unseen(found: Coverage) -> Iterator[str]:
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:
-    """The result as JSON."""
     return {
         "agent": found.host.name,
         "ok": found.well,

@@ -35,7 +35,6 @@ _MINIMAL = "id time session_id session_name turn_id event tool decision reason"
 
 
 def format_options(verb: Any) -> Any:
-    """The options `--json`, `--human` and `--minimal`."""
     text = "One short line for each record; in JSON, only a few fields."
     verb = flag("--minimal", "-m", text)(verb)
     return query.json_options("JSON lines: each record as logged, with its event. The default in a pipe.")(verb)
@@ -74,8 +73,6 @@ def view(filters: query.Filters, part: query.Slice, in_json: bool, minimal: bool
 
 
 class Printer:
-    """Prints records in the chosen format."""
-
     def __init__(
         self, where: query.LogScope, *, in_json: bool = False, minimal: bool = False, hook: str | None = None
     ) -> None:
@@ -97,7 +94,6 @@ class Printer:
         return len(records)
 
     def one(self, logs: query.Logs, entry: LogEntry, table: "Table | None" = None) -> None:
-        """Print one record."""
         if self.in_json:
             few = strictjson.encode(screen.picked(entry.record, _MINIMAL)) if self.minimal else None
             click.echo(few or query.line_of(entry, logs.whole(entry)))
@@ -224,7 +220,6 @@ class EventRow(msgspec.Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """The decision."""
         words = [word(record) for record in self.records]
         return next((one for one in _SEVERE if one in words), "none")
 
@@ -463,7 +458,6 @@ class Table:
 
 
 def minimal(row: EventRow, names: SessionNames) -> str:
-    """A row as one short line, without a table."""
     record = row.record
     day, clock = times.day(record.time), times.clock(record.time)
     head = f"{day} {clock} {flat(names.of(record))} {flat(record.event)} "

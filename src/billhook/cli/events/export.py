@@ -245,7 +245,6 @@ def _without_secrets(record: Record) -> str:
 
 
 def command_of(payload: dict[str, Any]) -> str:
-    """The command that fires the event again."""
     return f"billhook fire --event {shlex.quote(dumps(payload))}"
 
 

@@ -144,7 +144,6 @@ def _split(data: bytes | None) -> list[str]:
 
 
 def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
-    """The change as JSON."""
     wrote = change.state not in ("already", "absent")
     target, backup = change.target, change.target.shelf.backup
     return {

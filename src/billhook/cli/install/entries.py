@@ -190,8 +190,6 @@ def wanted(host: Agent, events: Iterable[str], options: EntryOptions) -> dict[st
 
 # An agent's file:
 class Handler(msgspec.Struct, frozen=True):
-    """One handler of an agent's file."""
-
     event: str  # the agent's name of it
     at: int  # index in the event's list: of the handler, or of its group
     inner: int  # index in that group's `hooks`; -1 in a flat file
@@ -224,7 +222,6 @@ def _wrong(node: Node, file: str, message: str, hint: str) -> edit_json.FaultyFi
 
 
 def handlers(document: edit_json.Document, host: Agent) -> list[Handler]:
-    """Every handler in the file, in its order."""
     found = []
     for event in dict.fromkeys(edit_json.keys(edit_json.at_path(document, ["hooks"]))):
         listed = edit_json.at_path(document, ["hooks", event])
@@ -261,7 +258,6 @@ def by_hand(document: edit_json.Document, host: Agent) -> list[Handler]:
 
 
 def holds(document: edit_json.Document, host: Agent, wanted: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether billhook's entries are exactly these."""
     found = [(one.event, one.entry) for one in ours(document, host)]
     return sorted(event for event, _ in found) == sorted(wanted) and all(data == wanted[event] for event, data in found)
 

@@ -41,8 +41,6 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class InstallBackup(msgspec.Struct, frozen=True, kw_only=True):
-    """One installation."""
-
     host: str
     scope: Scope
     file: str
@@ -101,16 +99,13 @@ class Target:
         return text
 
     def settings(self, data: bytes | None) -> str:
-        """The settings in such data, as JSON."""
         text = self.host.format.read((data or b"").decode("utf-8", "surrogateescape"))
         return decoded(text.encode("utf-8", "surrogateescape"), self.path)
 
     def file(self, settings: str) -> bytes:
-        """The file with these settings."""
         return self.host.format.write(settings, (self.data or b"").decode("utf-8", "surrogateescape")).encode()
 
     def clean(self) -> str:
-        """Its settings without billhook's entries."""
         text = self.text()
         if not entries.ours(measured(text), self.host):
             return text
@@ -216,7 +211,6 @@ def _kept(target: Target, after: bytes, moved: Moved | None) -> InstallBackup:
 
 
 def hooks_file(scope: Scope, project: str) -> str:
-    """The hooks.yaml for adopted handlers."""
     of_project = [os.path.join(project, ".billhook", name) for name in ("hooks.yaml", "hooks.yml")]
     paths = sources.user_files()[1:] if scope == "user" else of_project
     return next((path for path in paths if os.path.lexists(path)), paths[0])
@@ -267,7 +261,6 @@ def _yaml_without(target: Target, data: bytes | None) -> bytes | None:
 
 
 def plan_uninstall(target: Target) -> InstallChange:
-    """The changes of `uninstall`."""
     restored = target.restored()
     notes: list[str] = []
     changes = [target.change(restored)]

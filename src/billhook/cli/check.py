@@ -24,7 +24,7 @@ from billhook.config.config import Config
 from billhook.config.declaration import Declared
 from billhook.config.history import budget_of, facts, log_of
 from billhook.config.host_limits import Host, HostLimit, limits
-from billhook.config.lint import Section, is_note, lint, sections
+from billhook.config.lint import is_note, lint, sections
 from billhook.config.lint.hooks import lint_log
 from billhook.config.lint.matchers import lint_permissions
 from billhook.config.loader import load_config
@@ -349,7 +349,8 @@ def _explain(code: str, *, as_json: bool) -> int:
         raise UsageError(f"no code `{code}`", hint=remedy)
     chosen = [known[word]] if code else list(known.values())
     whole = ["", *_paragraphs(chosen[0].text)] if code else []
-    report(as_json, [*map(_heading, chosen), *whole], *(picked(one, "code title text") for one in chosen))
+    heads = (f"{click.style(one.code, bold=True)} {one.title}" for one in chosen)
+    report(as_json, [*heads, *whole], *(picked(one, "code title text") for one in chosen))
     if not code and not as_json:
         hint("`billhook check --explain CODE` explains one code")
     return 0
@@ -363,10 +364,6 @@ def _paragraphs(text: str) -> Iterator[str]:
             continue
         for place, paragraph in enumerate(filter(None, part.strip().split("\n\n"))):
             yield from (*([""] if number or place else []), *filled(paragraph, 0))
-
-
-def _heading(section: Section) -> str:
-    return f"{click.style(section.code, bold=True)} {section.title}"
 
 
 # `billhook schema`:

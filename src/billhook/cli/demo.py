@@ -253,8 +253,7 @@ class _DemoReport:
         all_ = "All" if len(happened) == len(LIFECYCLE) else f"{len(happened)} of the"
         text = f"{all_} {len(LIFECYCLE)} events of a session happened in {self.seconds:.1f} s: "
         yield from filled(text + ", ".join(happened), 0)
-        yield ""
-        yield click.style("A closer look", bold=True)
+        yield from ("", click.style("A closer look", bold=True))
         yield f"  cd {shlex.quote(str(self.made.project))}"
         home = shlex.quote(str(self.made.home))
         yield f"  export HOME={home} BILLHOOK_HOME={home} XDG_CONFIG_HOME={home}"

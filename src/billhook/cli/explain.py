@@ -155,22 +155,18 @@ def _screen(found: explain.Explanation, everything: bool) -> Iterator[str]:
     yield from _effects(found.effects)
     deciding = [one for one in found.hooks if not one.silent]
     for place, one in enumerate(deciding, 1):
-        yield ""
-        yield from _hook(one, place)
+        yield from ("", *_hook(one, place))
     if not deciding:
         yield from ("", f"no hook listens for {one_line(found.event.hook_event_name, 60)}")
     others = [one for one in found.others if not one.silent]
     for one in others if everything else ():
-        yield ""
-        yield from _hook(one, 0)
+        yield from ("", *_hook(one, 0))
     if others and not everything:
-        yield ""
-        yield from screen.filled(_others(others), 0)
+        yield from ("", *screen.filled(_others(others), 0))
     if silent := [one.row.name for one in found.hooks if one.silent]:
         yield ""
         yield from _styled(screen.filled(f"built-ins that only observe: {', '.join(silent)}", 0), dim=True)
-    yield ""
-    yield from _conclusion(found)
+    yield from ("", *_conclusion(found))
 
 
 def _others(others: Sequence[explain.Explained]) -> str:
@@ -356,8 +352,7 @@ def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
     yield from screen.facts([known[0], f"{shown_time(record.time)} ({ago(record.time)})", *known[1:]], 2)
     shown = [one for one in past.hooks if not _silent(one)]
     for place, one in enumerate(shown, 1):
-        yield ""
-        yield from _considered(one, place)
+        yield from ("", *_considered(one, place))
     if not shown:
         yield from ("", "no hook listened for it" if past.record.judged else "no hook ran")
     # A gate that runs again after a rewrite is there twice.
@@ -368,13 +363,11 @@ def _past_screen(past: Past, today: Judgement) -> Iterator[str]:
         yield ""
         names = ", ".join(f"{name} ({outcome.duration_ms:.1f} ms)" for name, outcome in silent.items())
         yield from _styled(screen.filled(f"built-ins with no objection: {names}", 0), dim=True)
-    yield ""
-    yield from _styled(screen.filled(f"verdict: {_decision(past)}", 0), bold=True)
+    yield from ("", *_styled(screen.filled(f"verdict: {_decision(past)}", 0), bold=True))
     yield from screen.filled(f"reason: {record.reason}", 0) if record.reason else ()
     if record.failed_open and record.judged:
         yield f"{counted(record.failed_open, 'hook')} failed open"
-    yield ""
-    yield from _today(past, today)
+    yield from ("", *_today(past, today))
 
 
 def _silent(one: Considered) -> bool:

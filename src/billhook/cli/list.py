@@ -78,17 +78,13 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 
 def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     if plugins:
-        yield ""
-        yield click.style("Hooks of Claude Code plugins, run by Claude Code itself", bold=True)
+        yield from ("", click.style("Hooks of Claude Code plugins, run by Claude Code itself", bold=True))
     column = _column(one.declared.name for one in plugins)
     for one in plugins:
         declared = one.declared
         about = facts_of(screen.picked(declared, "events match"), "events match")
         yield from _dimmed(
-            screen.shown_name(declared.name),
-            declared.does,
-            [*about, one.plugin, screen.shown_path(declared.place)],
-            column,
+            declared.name, declared.does, [*about, one.plugin, screen.shown_path(declared.place)], column
         )
 
 
@@ -168,9 +164,7 @@ def _screen(
         for number, row in enumerate(rows_, 1):
             idle = row.effect == "nothing" or _never_fires(row, agent)
             if row.state == "elsewhere":
-                yield from _dimmed(
-                    screen.shown_name(row.name), row.what, [*facts_of(row, "events source"), row.why], column
-                )
+                yield from _dimmed(row.name, row.what, [*facts_of(row, "events source"), row.why], column)
                 continue
             yield from _hook(row, config.project, None if idle else number, column, fired, brief=title == _OBSERVERS)
     if not groups:
@@ -208,7 +202,7 @@ def _column(names: Iterable[str]) -> int:
 
 
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
-    lines = (*_headed("   - ", name, what, column), *screen.facts(about, _INDENT))
+    lines = (*_headed("   - ", screen.shown_name(name), what, column), *screen.facts(about, _INDENT))
     yield from (click.style(line, dim=True) for line in lines)
 
 
@@ -255,17 +249,15 @@ def _hints(config: Config) -> None:
         screen.hint(f"{counted(len(config.pending), 'hook')} not approved yet: review with `billhook trust`")
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
-        screen.hint(
-            one_line(f"{names}: the rules have no effect until you approve them (`billhook trust`)", _LONGEST_HINT)
-        )
+        text = f"{names}: the rules have no effect until you approve them (`billhook trust`)"
+        screen.hint(one_line(text, _LONGEST_HINT))
     if where := screen.first_problem(config.problems):
         screen.hint(f"fix {where} first; `billhook check` shows all problems")
 
 
 def _empty(config: Config, found: Iterable[HookRow]) -> Iterator[str]:
     yield f"no hooks are configured for {one_line(screen.shown_path(config.project, here=False), 200)}"
-    yield ""
-    yield from _looked_in(config)
+    yield from ("", *_looked_in(config))
     if built_in := [row.name for row in found if row.layer == "built-in"]:
         yield from ("", f"built-ins: {', '.join(built_in)}")
 
@@ -281,6 +273,5 @@ def _looked_in(config: Config) -> Iterator[str]:
     yield "looked in:"
     for layer, files in places:
         shown = [file for file in files if file in there or not file.endswith(".yml")]
-        yield from screen.beside(
-            f"  {layer:<9}", ", ".join(screen.shown_path(file) + there.get(file, "") for file in shown)
-        )
+        found = ", ".join(screen.shown_path(file) + there.get(file, "") for file in shown)
+        yield from screen.beside(f"  {layer:<9}", found)

@@ -108,14 +108,12 @@ def verb(
         with screen.progress("calls") as tick:
             calls = _transcript_records(_agents(transcripts), here.project, first, wants, tick)
             found = replay.replay(calls, judges)
-    view = ReplayScreen(
-        found, since, rules, "calls" if transcripts else "events", judges.of(here.project, "").unapproved
-    )
+    what = "calls" if transcripts else "events"
+    view = ReplayScreen(found, since, rules, what, judges.of(here.project, "").unapproved)
     screen.report(as_json, view.lines(), view.data())
     if not found.events and not as_json:
-        screen.hint(
-            "`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further"
-        )
+        more = "`billhook events list` shows the sessions" if transcripts is None else "--since 90d goes back further"
+        screen.hint(more)
     failed = found.kinds["denied"] if fail_on == "denied" else found.different
     return int(bool(failed) and fail_on != "never")
 

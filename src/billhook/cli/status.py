@@ -50,7 +50,8 @@ class FolderStatus(msgspec.Struct, frozen=True, kw_only=True):
     def files(self) -> list[FileRead]:
         """The files to show: those with hooks, those that can't be read, and every hooks.yaml."""
         sources = self.config.sources
-        return [read for read in sources if _hooks(read) or not read.readable or _is_native(read)]
+        ours = (".yaml", ".yml")
+        return [read for read in sources if _hooks(read) or not read.readable or read.source.path.endswith(ours)]
 
 
 def show(*, as_json: bool) -> int:
@@ -80,10 +81,6 @@ def _status() -> FolderStatus:
 def _hooks(read: FileRead) -> list[Declared]:
     """The hooks of a file, without billhook's entries in an agent's settings."""
     return [one for one in read.entries if not one.ours]
-
-
-def _is_native(read: FileRead) -> bool:
-    return read.source.path.endswith((".yaml", ".yml"))
 
 
 def _as_data(status: FolderStatus) -> dict[str, Any]:
@@ -118,8 +115,7 @@ def _screen(status: FolderStatus) -> Iterator[str]:
     config, problems = status.config, status.problems
     head = click.style(f"billhook {__version__}", bold=True)
     yield f"{head} in {screen.cut(screen.shown_path(config.project, here=False), screen.width() - 20)}"
-    yield ""
-    yield from _files(status)
+    yield from ("", *_files(status))
     yield from _labelled("agents", _agents(status), "" if status.installed else "yellow")
     if status.guard is not None:
         done = f"; {status.guard.lately}" if config.recording is not None else ""
@@ -129,11 +125,9 @@ def _screen(status: FolderStatus) -> Iterator[str]:
     if status.lately is not None:
         yield from _log(config, status.lately)
     for row in (one for one in rows(config) if one.effect == "blocks" and one.state == "changed"):
-        yield ""
-        yield from (click.style(line, fg="red") for line in screen.filled(blocking_text(row), 2))
+        yield from ("", *(click.style(line, fg="red") for line in screen.filled(blocking_text(row), 2)))
     for one in status.gone:
-        yield ""
-        yield from (click.style(line, fg="red") for line in screen.filled(gone_text(one, config), 2))
+        yield from ("", *(click.style(line, fg="red") for line in screen.filled(gone_text(one, config), 2)))
     if problems:
         yield from ("", click.style(counted(len(problems), "problem"), bold=True))
     for finding in problems[:_SHOWN]:

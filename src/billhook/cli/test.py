@@ -85,7 +85,8 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
         results = runner.run_cases(suite, cases, tick, exercised=given["coverage"])
     told = (line for one in results for line in _told(one, github))
     report(as_json, told, *({"type": "test", **_result_data(one)} for one in results))
-    code = _code(results)
+    statuses = {one.status for one in results}
+    code = 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
     if given["coverage"]:
         from billhook.testing.coverage import coverage
 
@@ -116,11 +117,6 @@ def _mutate(suite: Suite, results: Sequence[CaseResult], as_json: bool) -> int:
         found = mutants.survivors(suite, [one.case for one in results if one.status == "passed"], tick)
     report(as_json, mutants.lines(found), *({"type": "mutant", **one.data()} for one in found.survivors))
     return int(bool(found.survivors))
-
-
-def _code(results: Sequence[CaseResult]) -> int:
-    statuses = {one.status for one in results}
-    return 1 if "failed" in statuses else 2 if "not approved" in statuses else 0
 
 
 def _times(files: Sequence[str], user: bool) -> dict[str, int]:

@@ -393,8 +393,7 @@ def coverage_lines(found: Coverage) -> Iterator[str]:
         yield "  no transcript of this project was found"
         return
     head = f"{counted(found.transcripts, 'transcript')}, {counted(found.sessions, 'session')} with tool calls"
-    yield f"  {head}, {found.bytes / 1e6:.1f} MB"
-    yield ""
+    yield from (f"  {head}, {found.bytes / 1e6:.1f} MB", "")
     rows = {
         "tool calls": found.calls,
         "judged before they ran": found.judged,
@@ -414,12 +413,10 @@ def coverage_lines(found: Coverage) -> Iterator[str]:
 def _unseen(found: Coverage) -> Iterator[str]:
     if not found.unseen:
         return
-    yield ""
-    yield click.style("Likely reasons", bold=True)
+    yield from ("", click.style("Likely reasons", bold=True))
     for why, number in found.reasons.most_common():
         yield from beside(f"  {number:>7,}  ", why)
-    yield ""
-    yield click.style("Not seen", bold=True)
+    yield from ("", click.style("Not seen", bold=True))
     for record, _ in found.shown[:_SHOWN]:
         who = f"{record.session_id[:8]}{'/' + record.agent_id[:8] if record.agent_id else ''}"
         head = f"  {shown_time(record.time)}  {one_line(who, 17):<8}  {one_line(record.tool or '', 24)}  "
@@ -429,11 +426,9 @@ def _unseen(found: Coverage) -> Iterator[str]:
     if found.unseen > _SHOWN:
         yield f"  and {found.unseen - _SHOWN:,} more; --json has the first thousand"
     if found.stopped:
-        yield ""
         shows = f"`billhook replay --transcripts {found.host.name}` shows them"
-        yield from filled(
-            f"{found.stopped:,} of these would have been stopped by the rules as they are now; {shows}", 0
-        )
+        text = f"{found.stopped:,} of these would have been stopped by the rules as they are now; {shows}"
+        yield from ("", *filled(text, 0))
 
 
 def coverage_data(found: Coverage) -> dict[str, Any]:

@@ -198,7 +198,9 @@ def save_verb(id_: str, as_test: bool, name: str | None, file: str | None, as_js
         case = case_of(record, payload, name or "")
         text = f"- {dumps(case)}"
         if file is not None:
-            _append(Path(file), text)
+            path = Path(file)
+            before = path.read_bytes() if path.exists() else None
+            path.write_bytes(edit_yaml.with_sections(before, str(path), {"tests": text}))
         report(as_json, [f"added to {visible(shown_path(file))}: {text}" if file else text], case, whole=True)
         if record.event not in EVENTS:
             hint(f"`{record.event}` is not an event of an agent: the case can't be tested")
@@ -267,9 +269,3 @@ def _call(record: Record, payload: dict[str, Any]) -> dict[str, Any]:
     if record.event == "UserPromptSubmit" and isinstance(given.get("prompt"), str):
         return {"prompt": given["prompt"]}
     return {"event": {field: value for field, value in payload.items() if field not in _OF_RUN}}
-
-
-def _append(file: Path, text: str) -> None:
-    """Add a case at the end of `tests`. Raises BillhookError if that needs an edit by hand."""
-    before = file.read_bytes() if file.exists() else None
-    file.write_bytes(edit_yaml.with_sections(before, str(file), {"tests": text}))

@@ -272,9 +272,8 @@ def _hooks(record: Record) -> Iterator[str]:
         yield from _outcome(one, column)
     yield from ("", click.style("skipped hooks", bold=True)) if skipped else ()
     for name, why in skipped.items():
-        yield from screen.beside(
-            f"  {screen.shown_name(name):<{column}}  ", why, below=6, columns=screen.table_width(), most=column + 4
-        )
+        head = f"  {screen.shown_name(name):<{column}}  "
+        yield from screen.beside(head, why, below=6, columns=screen.table_width(), most=column + 4)
 
 
 def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
@@ -293,9 +292,8 @@ def _outcome(one: OutcomeRecord, column: int) -> Iterator[str]:
     texts.append(str(one.waived) if one.waived is not None and one.waived.would != "none" else None)
     texts.append(f"code: {one.code}" if one.code else None)
     texts.append(strictjson.compact(one.data) if one.data is not None else None)
-    yield from (
-        line for text in texts if text for line in screen.filled(text, screen.text_indent(column), screen.table_width())
-    )
+    indent, room = screen.text_indent(column), screen.table_width()
+    yield from (line for text in texts if text for line in screen.filled(text, indent, room))
 
 
 def _labelled(label: str, text: str | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from billhook.agents import AGENTS as RECORDS
 from billhook.agents.base import CANARY_KEY, Agent
 from billhook.agents.codex import snake, trusted_hash
-from billhook.cli.doctor.findings import settings_of
+from billhook.cli.doctor.checks import settings_of
 from billhook.cli.doctor.proof import environment
 from billhook.cli.install.entries import Handler
 from cli.terminal import living

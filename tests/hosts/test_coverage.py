@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 
 from billhook.agents import AGENTS
 from billhook.agents.transcripts import TranscriptCall
-from billhook.cli.doctor.findings import DoctorFinding
+from billhook.cli.doctor.checks import DoctorFinding
 from billhook.cli.doctor.proof import Coverage, LoggedCalls, Reasons, compared
 from billhook.cli.replay import shown_call
 from billhook.config import load_config

@@ -11,7 +11,7 @@ import pytest
 from billhook.agents import AGENTS
 from billhook.agents.codex import snake, trusted_hash
 from billhook.cli.doctor import AgentReport, examined
-from billhook.cli.doctor.findings import DaemonState, SettingsPair
+from billhook.cli.doctor.checks import DaemonState, SettingsPair
 from hosts.installed import Home
 
 Change = Callable[[Home], object]

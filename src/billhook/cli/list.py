@@ -21,7 +21,7 @@ from billhook.core.text import counted, one_line
 
 if TYPE_CHECKING:
     from billhook.agents.base import Agent
-    from billhook.cli.doctor.findings import PluginHook
+    from billhook.cli.doctor.checks import PluginHook
 
 _LONGEST_NAME = 28
 _LONGEST_FACT = 70
@@ -60,7 +60,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
     fired = _fired(config, found)
     plugins: list[PluginHook] = []
     if agent is None or agent.name == "claude":
-        from billhook.cli.doctor.findings import plugin_hooks
+        from billhook.cli.doctor.checks import plugin_hooks
 
         plugins = [one for one in plugin_hooks(config.project) if not wanted or wanted in one.declared.events]
     if as_json:

@@ -11,7 +11,7 @@ from billhook import __version__
 from billhook.agents import AGENTS
 from billhook.cli import screen
 from billhook.cli.check import checked_hooks
-from billhook.cli.doctor.findings import InstalledEntries, SettingsPair
+from billhook.cli.doctor.checks import InstalledEntries, SettingsPair
 from billhook.cli.install.entries import agents_here
 from billhook.cli.options import loaded
 from billhook.cli.times import ago, midnight
@@ -173,7 +173,7 @@ def _agents(status: FolderStatus) -> str:
 
 
 def _log(config: Config, lately: RecentRecords) -> Iterator[str]:
-    from billhook.cli.doctor.findings import head_findings
+    from billhook.cli.doctor.checks import head_findings
 
     number = f"{lately.today:,}" if lately.complete else f"at least {lately.today:,}"
     opened = click.style(f"{lately.failed_open:,} failed open", fg="yellow") if lately.failed_open else ""

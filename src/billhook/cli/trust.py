@@ -15,22 +15,11 @@ import click
 
 from billhook.cli.options import agent_around, at_terminal, flag, refuse_agents, usage
 from billhook.cli.screen import fitted, hint, note, picked, report, say, say_json, shown_path, unreadable, width
-from billhook.config import declaration, loader
+from billhook.config import declaration, loader, trust
 from billhook.config.config import Config, Entry, kind_of
 from billhook.config.loader import load_config
 from billhook.config.notices import acknowledge, missing
 from billhook.config.permissions import NAME, Waiting, in_force
-from billhook.config.trust import (
-    ChangedError,
-    FileMark,
-    Fingerprint,
-    TrustAction,
-    approve_entry,
-    approve_rules,
-    changes,
-    record_trust,
-    text_of,
-)
 from billhook.core import strictjson
 from billhook.core.dialect_traits import meanings
 from billhook.core.errors import UsageError
@@ -181,9 +170,9 @@ class _Review:
     def _approve(self, one: Pending) -> bool:
         how = "with `billhook trust --yes`" if id(one) in self.sure else "from a terminal"
         try:
-            approve = approve_rules if isinstance(one, Waiting) else approve_entry
+            approve = trust.approve_rules if isinstance(one, Waiting) else trust.approve_entry
             approval = approve(one, self.config.root, how)  # type: ignore[arg-type]
-        except ChangedError as error:
+        except trust.ChangedError as error:
             self.changed = True
             say(f"not approved: {marked(str(error))}\n", err=True)
             return False
@@ -227,9 +216,9 @@ def agreed(question: str) -> bool:
     return typed(f"{question} [y/N] ") in ("y", "yes")
 
 
-def log_trust(action: TrustAction, approvals: Iterable[Approval], config: Config, **more: object) -> None:
+def log_trust(action: trust.TrustAction, approvals: Iterable[Approval], config: Config, **more: object) -> None:
     """Record in the event log what the user allowed or revoked, and note if that fails."""
-    if unrecorded := record_trust(action, approvals, config, **more):
+    if unrecorded := trust.record_trust(action, approvals, config, **more):
         note(f"this was not logged: {unrecorded}")
 
 
@@ -502,7 +491,7 @@ def _in_full(one: Pending, number: int, count: int) -> Iterator[str]:
         yield from _file_shown(mark) if mark.identity else ()
     if one.consent.before is not None:
         yield from ("", "  what changed")
-        for line in changes(one.consent.before, one.declared, print_):
+        for line in trust.changes(one.consent.before, one.declared, print_):
             colour = {"+": "green", "-": "red"}.get(line[:1])
             yield f"    {click.style(marked(line), fg=colour)}".rstrip()
 
@@ -580,12 +569,12 @@ def _action(entry: Entry) -> Iterator[tuple[str, str]]:
             yield "runs", f"{kind_of(declared.action)}: billhook does not run this kind yet"
 
 
-def _print(entry: Entry) -> Fingerprint:
+def _print(entry: Entry) -> trust.Fingerprint:
     assert entry.consent.fingerprint is not None
     return entry.consent.fingerprint
 
 
-def _file_lines(print_: Fingerprint) -> Iterator[str]:
+def _file_lines(print_: trust.Fingerprint) -> Iterator[str]:
     for mark in print_.named:
         known = f"sha256 {mark.sha256[:12]}" if mark.sha256 else "can't be read: identified by its times"
         if mark.identity:
@@ -621,7 +610,7 @@ def _approved_texts(one: Pending) -> Iterator[str]:
         yield (_text(mark) or "") if mark.identity else ""
 
 
-def _file_shown(mark: FileMark) -> Iterator[str]:
+def _file_shown(mark: trust.FileMark) -> Iterator[str]:
     yield ""
     text = _text(mark)
     yield f"  {marked(shown_path(mark.path))}{': binary, long or changing; not shown' if text is None else ''}"
@@ -631,8 +620,8 @@ def _file_shown(mark: FileMark) -> Iterator[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _text(mark: FileMark) -> str | None:
-    return text_of(mark, _MAX_SHOWN)
+def _text(mark: trust.FileMark) -> str | None:
+    return trust.text_of(mark, _MAX_SHOWN)
 
 
 def _pending_data(one: Pending, approved: bool) -> dict[str, Any]:
@@ -668,7 +657,7 @@ def _pending_data(one: Pending, approved: bool) -> dict[str, Any]:
         "not_covered": print_.uncovered,
         "not_shown": _unseen(one),
         "warning": warning(_approved_texts(one)) or None,
-        "changes": changes(before, declared, print_) if before is not None else None,
+        "changes": trust.changes(before, declared, print_) if before is not None else None,
     }
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from billhook.agents.base import Agent, Start
 from billhook.agents.transcripts import PastCall, TranscriptCall, TranscriptScan
-from billhook.cli.doctor.findings import DoctorFinding, Level, path_of, settings_of
+from billhook.cli.doctor.checks import DoctorFinding, Level, path_of, settings_of
 from billhook.cli.replay import shown_call
 from billhook.cli.screen import beside, filled, picked, width, with_shown_paths
 from billhook.cli.times import local, shown_time

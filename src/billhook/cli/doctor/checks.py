@@ -1,4 +1,4 @@
-"""The doctor's findings: the agent's program, billhook's entries in its files, trust, the daemon, the hooks
+"""The doctor's checks: the agent's program, billhook's entries in its files, trust, the daemon, the hooks
 and the log.
 
 Agents silently skip hooks in folders that they don't trust.

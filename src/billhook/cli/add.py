@@ -110,9 +110,7 @@ def _source_of(data: bytes | None, name: str) -> str:
     return next((one for one in sources if Path(one).stem == name), name)
 
 
-# -- recipes
-
-
+# Recipes:
 def _listing(found: Sequence[Recipe], what: str) -> Iterator[str]:
     width = max(len(one.name) for one in found)
     for purpose, group in itertools.groupby(found, key=lambda one: one.purpose):
@@ -172,9 +170,7 @@ def _described(recipe: Recipe, given: Mapping[str, str]) -> Iterator[str]:
     yield from ("", *map(visible, _text(recipe, given)), "")
 
 
-# -- the file
-
-
+# The file:
 class RecipeFile:
     """The file to change, and whether the user agrees."""
 

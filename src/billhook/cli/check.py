@@ -31,9 +31,8 @@ from billhook.config.loader import load_config
 from billhook.core.errors import BillhookError, UsageError
 from billhook.core.text import Finding, counted, nearest, one_line, suggest, visible
 
+
 # `billhook check --host NAME`:
-
-
 class Hosted(msgspec.Struct, frozen=True):
     host: Agent
     hooks: tuple[Declared, ...]  # the examined hooks
@@ -124,8 +123,6 @@ def _data(host: Agent, limit: HostLimit) -> dict[str, object]:
 
 # `billhook check`:
 _UNREAD = ("BH101", "BH102", "BH103")  # a file could not be opened or read at all, so its content is unknown
-
-
 _EXPLAIN_HELP = "Explain a code of a finding, as in --explain BH301. Without CODE, list all codes."
 
 
@@ -201,7 +198,6 @@ def verb(
 
 def _for_host(name: str, paths: Sequence[str], *, as_json: bool) -> int:
     """Show the limits of hooks in one agent, or in all; the exit code."""
-
     about, unread = [], False
     for host in list(AGENTS.values()) if name == "all" else [host_named(name, "all")]:
         configs = [_loaded(path, host.name) for path in paths or (None,)]

@@ -213,8 +213,7 @@ def status(as_json: bool) -> int:
     rows = list(_rows(found)) if found is not None else []
     width = max((len(name) for name, _ in rows), default=0)
     lines = [line for name, text in rows for line in beside(f"{name:<{width}}  ", text)]
-    lines = lines or ["the daemon is not running"]
-    report(as_json, lines, _as_data(found))
+    report(as_json, lines or ["the daemon is not running"], _as_data(found))
     return 0 if found is not None else 1
 
 

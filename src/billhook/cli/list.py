@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from billhook.agents.base import Agent
     from billhook.cli.doctor.checks import PluginHook
 
-_LONGEST_NAME = 28
+_LONGEST_NAME = 28  # longer ones have a separate line
 _LONGEST_FACT = 70
-_LONGEST_HINT = 300
 _INDENT = 5
 _WAITING = ("new", "changed")
 _DEFAULT_FORMAT = next(iter(AGENTS))  # of hooks in a hooks.yaml; it is not shown
@@ -79,13 +78,12 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
 def _plugin_lines(plugins: "Sequence[PluginHook]") -> Iterator[str]:
     if plugins:
         yield from ("", click.style("Hooks of Claude Code plugins, run by Claude Code itself", bold=True))
-    column = _column(one.declared.name for one in plugins)
+    column = min(_LONGEST_NAME, screen.name_column((one.declared.name for one in plugins), 7))
     for one in plugins:
         declared = one.declared
         about = facts_of(screen.picked(declared, "events match"), "events match")
-        yield from _dimmed(
-            declared.name, declared.does, [*about, one.plugin, screen.shown_path(declared.place)], column
-        )
+        where = [one.plugin, screen.shown_path(declared.place)]
+        yield from _dimmed(declared.name, declared.does, [*about, *where], column)
 
 
 def _plugin_data(one: "PluginHook") -> dict[str, object]:
@@ -156,7 +154,7 @@ def facts_of(row: HookRow | Mapping[str, Any], names: str) -> Iterator[str]:
 def _screen(
     config: Config, found: Sequence[HookRow], wanted: str, fired: LastFired | None, agent: "Agent | None" = None
 ) -> Iterator[str]:
-    column = _column(row.name for row in found)
+    column = min(_LONGEST_NAME, screen.name_column((row.name for row in found), 7))
     groups = [(event, rows_) for event, rows_ in _by_event(found, wanted, agent) if rows_]
     for place, (title, rows_) in enumerate(groups):
         yield from ("",) if place else ()
@@ -194,11 +192,6 @@ def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> I
 def _called(event: str, agent: "Agent | None") -> str:
     own = agent.spellings.get(event, event) if agent is not None else event
     return event if own == event else f"{event} ({own})"
-
-
-def _column(names: Iterable[str]) -> int:
-    """The width of a column of names. Longer ones have a separate line."""
-    return min(_LONGEST_NAME, screen.name_column(names, 7))
 
 
 def _dimmed(name: str, what: str, about: Sequence[str], column: int) -> Iterator[str]:
@@ -250,7 +243,7 @@ def _hints(config: Config) -> None:
     if waiting := config.permissions.pending:
         names = ", ".join(one.shown for one in waiting)
         text = f"{names}: the rules have no effect until you approve them (`billhook trust`)"
-        screen.hint(one_line(text, _LONGEST_HINT))
+        screen.hint(one_line(text, 300))
     if where := screen.first_problem(config.problems):
         screen.hint(f"fix {where} first; `billhook check` shows all problems")
 

@@ -30,8 +30,6 @@ from billhook.store.state import FileState
 from billhook.testing.shadow import ShadowReport, shadow_report, shadow_rows
 
 _WHY = "only the user can pause hooks"
-_DEFAULT = "10m"
-_WIDEST = 200
 
 
 @usage("""\b
@@ -81,12 +79,10 @@ def _denied(overrides: Overrides, code: str) -> DeniedCall:
 
 def _call_shown(one: DeniedCall) -> str:
     where = f"denied by {one.hook} in {shown_path(one.project)}"
-    return f"{visible(one_line(one.call, _WIDEST))}  ({visible(where)})"
+    return f"{visible(one_line(one.call, 200))}  ({visible(where)})"
 
 
 # `billhook pause` and `billhook resume`:
-
-
 @usage("""\b
 Examples:
   billhook pause                     10 minutes
@@ -94,7 +90,7 @@ Examples:
   billhook resume                    end it
 
 Exit code: 0 paused; 2 usage, or refused.""")
-@click.argument("length", default=_DEFAULT, metavar="[TIME]")
+@click.argument("length", default="10m", metavar="[TIME]")
 @option("--hook", "hooks", "NAME", "Only this hook. May be repeated.", multiple=True)
 @flag("--json", "as_json", "Print one line of JSON.")
 def pause_verb(length: str, hooks: tuple[str, ...], as_json: bool) -> int:
@@ -142,7 +138,6 @@ def resume_verb(as_json: bool) -> int:
 
 # `billhook shadow`:
 _LAST_DAYS = "7d"
-_NO_SHADOW = "no hook is in shadow mode here"
 _SHADOW_HINT = (
     "`shadow: true` on a hook, or `guard: {discard: {shadow: deny}}`, records its decisions without applying them"
 )
@@ -181,7 +176,7 @@ def _shadow_data(one: ShadowReport) -> dict[str, Any]:
 
 def _shadow_screen(found: Sequence[ShadowReport]) -> Iterator[str]:
     if not found:
-        yield _NO_SHADOW
+        yield "no hook is in shadow mode here"
     for place, one in enumerate(found):
         yield from ("",) if place else ()
         yield from _lines(one)
@@ -201,8 +196,6 @@ def _lines(one: ShadowReport) -> Iterator[str]:
 
 
 # `billhook promote NAME`:
-
-
 @usage("""\b
 Examples:
   billhook promote no-push

@@ -126,9 +126,7 @@ def _agents(text: str) -> list[Agent]:
     return [AGENTS[name] for name in names]
 
 
-# -- the past
-
-
+# The past:
 def _log_records(reader: LogReader, wanted: Wanted, tick: Callable[[int, int], None]) -> Iterator[Record]:
     """The records of the log, with their side files; without its input a record is unknown."""
     done, total = 0, reader.bytes
@@ -160,9 +158,7 @@ def _transcript_records(
                 yield replay.record_of(one, agent, project)
 
 
-# -- the screen
-
-
+# The screen:
 class ReplayScreen:
     def __init__(
         self, found: replay.Replayed, since: str | None, rules: str | None, what: str, unapproved: Sequence[str]
@@ -264,7 +260,4 @@ def shown_call(record: Record) -> str:
     """What an event is about, in one line, without secrets: transcripts contain them."""
     from billhook.store.redaction import Redactor
 
-    return Redactor().text(about(record))[:_LONGEST]
-
-
-_LONGEST: Final = 300
+    return Redactor().text(about(record))[:300]

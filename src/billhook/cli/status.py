@@ -1,6 +1,6 @@
 """Bare `billhook`: the status of this folder, and what to do next."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +238,10 @@ def _waiting(config: Config) -> str:
 
 
 def _connect(status: FolderStatus) -> list[Command]:
-    if adopt := _adopt(status.config):
-        return adopt
+    hooks = [one.declared for one in status.config.entries if of_claude_code(one.declared)]
+    commands = [command for one in hooks if (command := adopting_command(one))]
+    if commands:
+        return [(commands[0], f"move {counted(commands.count(commands[0]), 'hook')} to billhook")]
     if not status.installed:
         here = agents_here("user", status.config.project)
         names = [name for name, trace in here.items() if trace] or [*AGENTS][:1]
@@ -248,12 +250,3 @@ def _connect(status: FolderStatus) -> list[Command]:
     if status.lately is None:
         return [("billhook doctor", f"check that {status.installed[0].host.title} calls billhook")]
     return []
-
-
-def _adopt(config: Config) -> list[Command]:
-    hooks = [one.declared for one in config.entries if of_claude_code(one.declared)]
-    commands = [command for one in hooks if (command := adopting_command(one))]
-    purposes: Mapping[str, str] = {
-        command: f"move {counted(commands.count(command), 'hook')} to billhook" for command in commands
-    }
-    return list(purposes.items())[:1]

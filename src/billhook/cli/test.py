@@ -22,7 +22,6 @@ from billhook.testing.runner import CaseResult, CaseStatus, Suite
 _ORDER: tuple[CaseStatus, ...] = ("passed", "failed", "not approved", "skipped")
 _COLOURS = {"passed": "green", "failed": "red", "not approved": "yellow"}
 _LABEL = 11
-_POLL = 0.3  # seconds
 
 
 @usage("""\b
@@ -62,7 +61,7 @@ def verb(files: tuple[str, ...], watch: bool, **given: Any) -> int:
             say(f"error: {visible(str(error))}", err=True)
         say(click.style("\nwaiting for changes; Ctrl-C ends", dim=True))
         while _times(files, given["user"]) == before:
-            time.sleep(_POLL)
+            time.sleep(0.3)
         click.clear()
 
 
@@ -97,7 +96,8 @@ def _run(files: Sequence[str], *, text: str | None, user: bool, junit: str | Non
     sums, took = Counter(one.status for one in results), time.perf_counter() - began
     if junit:
         _write_junit(junit, results, took)
-    report(as_json, [_summary(sums, took)], {"type": "summary", **sums, "seconds": round(took, 3)})
+    parts = [click.style(f"{sums[name]} {name}", fg=_COLOURS.get(name)) for name in _ORDER if sums[name]]
+    report(as_json, [f"{', '.join(parts)} in {took:.1f} s"], {"type": "summary", **sums, "seconds": round(took, 3)})
     if sums["not approved"] and not as_json:
         hint("some hooks run programs and are not approved: `billhook trust` shows them")
     return code
@@ -126,23 +126,18 @@ def _times(files: Sequence[str], user: bool) -> dict[str, int]:
     return {path: os.stat(path).st_mtime_ns for path in sorted(paths) if os.path.exists(path)}
 
 
-# -- screens
-
-
-def _place(case: Case) -> str:
-    return f"{shown_path(case.file)}:{case.line}"
-
-
+# Screens:
 def _told(one: CaseResult, github: bool) -> Iterator[str]:
+    place = f"{shown_path(one.case.file)}:{one.case.line}"
     if one.status == "skipped":
-        yield from filled(f"skipped {_place(one.case)}: {', '.join(one.notes)}", 0)
+        yield from filled(f"skipped {place}: {', '.join(one.notes)}", 0)
     if one.status in ("passed", "skipped"):
         return
     if github:
         text = "; ".join((*one.problems, *one.why, *one.notes))
         yield annotation(Finding("billhook test", f"{one.case.title}: {text}", one.case.file, one.case.line))
         return
-    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {_place(one.case)}  {flat(one.case.title)}"
+    yield f"{click.style(one.status, fg=_COLOURS[one.status])} {place}  {flat(one.case.title)}"
     yield from _labelled("", one.problems)
     yield from _labelled("got", [one.got] if one.got else [])
     yield from _labelled("why", one.why)
@@ -156,11 +151,6 @@ def _labelled(label: str, texts: Sequence[str]) -> Iterator[str]:
         yield f"{f'  {label}'.ljust(_LABEL)}{first.lstrip()}" if label else first
         yield from rest
         label = label and " "
-
-
-def _summary(sums: "Counter[CaseStatus]", took: float) -> str:
-    parts = [click.style(f"{sums[name]} {name}", fg=_COLOURS.get(name)) for name in _ORDER if sums[name]]
-    return f"{', '.join(parts)} in {took:.1f} s"
 
 
 def _broken(findings: Sequence[Finding], github: bool) -> Iterator[str]:

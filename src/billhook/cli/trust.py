@@ -238,8 +238,6 @@ def _summary(now: Config, approved: int) -> str:
 
 
 # Approvals: list and revoke them:
-
-
 def _list_approvals(config: Config, words: Sequence[str], *, everywhere: bool, as_json: bool) -> int:
     """Show the approvals of this project, or of all projects, the newest first."""
     approvals = Approvals(Path(config.root))
@@ -667,7 +665,6 @@ _ALIKE: Final = frozenset("аАВеЕКМНоОрРсСТуУхХіІјЈѕЅԁ�
 _BLANK: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-_WORD: Final = re.compile(r"\w+")
 
 
 def marked(text: str) -> str:
@@ -699,7 +696,7 @@ def _foreign(line: str) -> set[int]:
     another script, some letters are no look-alikes."""
     prose = any(char.isalpha() and not char.isascii() and char not in _ALIKE for char in line)
     found: set[int] = set()
-    for word in _WORD.finditer(line):
+    for word in re.finditer(r"\w+", line):
         letters = [char for char in word[0] if char.isalpha()]
         mixed = any(char.isascii() for char in letters)
         if mixed or (not prose and all(char in _ALIKE for char in letters)):

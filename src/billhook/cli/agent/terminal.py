@@ -361,7 +361,6 @@ _CUT: Final = (
 FORGOTTEN: Final = 2.0  # seconds after which a Ctrl-C that stopped a turn no longer counts as the first of two
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Signals that end a session. The first Ctrl-C only stops the turn.
 
-
 _Waiting = tuple[str, "asyncio.Future[str | None]"]  # the prompt, and the future that gets the line
 
 

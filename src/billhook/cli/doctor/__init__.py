@@ -60,7 +60,6 @@ def examined(host: Agent, project: str, root: Path, daemon: checks.DaemonState, 
 
 # The screen of `billhook doctor`:
 _WORDS: Final = {"unknown": "?"}
-_INDENT: Final = 19
 
 
 def screen(project: str, general: Sequence[checks.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
@@ -86,7 +85,7 @@ def lines(findings: Iterable[checks.DoctorFinding]) -> Iterator[str]:
         told = f"{text} last called billhook {ago(when)}" if timed else text
         yield from beside(f"  {word} {one.about:<10} ", told)
         if one.remedy:
-            yield from filled(f"-> {one.remedy}", _INDENT, hang=3)
+            yield from filled(f"-> {one.remedy}", 19, hang=3)
 
 
 def beginning(project: str, general: Sequence[checks.DoctorFinding], reports: Sequence[AgentReport]) -> Iterator[str]:
@@ -190,12 +189,8 @@ class _DoctorScope:
         self.root, self.project, self.asked = state_root(), project_here("user"), bool(agents)
         self.hosts = named(agents)[0] if agents else list(self._hosts_here())
         self.daemon = checks.DaemonState(self.root)
-        self.general = [
-            *self.daemon.findings(),
-            *checks.gate_findings(self.project),
-            *checks.guard_findings(self.project),
-        ]
-        self.general += checks.head_findings(self.project, self.root)
+        self.general = [*self.daemon.findings(), *checks.gate_findings(self.project)]
+        self.general += [*checks.guard_findings(self.project), *checks.head_findings(self.project, self.root)]
 
     def _hosts_here(self) -> Iterator[Agent]:
         """The agents that are on this machine, or whose files have billhook's entries."""

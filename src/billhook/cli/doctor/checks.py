@@ -1,5 +1,4 @@
-"""The doctor's checks: the agent's program, billhook's entries in its files, trust, the daemon, the hooks
-and the log.
+"""The doctor's checks: an agent's program, its entries, trust, the daemon, the hooks and the log.
 
 Agents silently skip hooks in folders that they don't trust.
 """
@@ -44,7 +43,6 @@ from billhook.store.log import verify
 
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+[\w.+-]*")
 _HIGHEST: Final = 6  # folders above a program in which its package.json is looked for
-_LARGEST: Final = 1 << 20
 _TIME: Final = re.compile(r"deadline[ =]\d+")
 _SECONDS: Final = 10.0
 _NEVER_CALLS: Final = ("disables", "does not start")  # in notes on settings with which the agent does not call billhook
@@ -101,7 +99,7 @@ def version_of(path: str) -> str:
         return name
     for _ in range(_HIGHEST):
         with suppress(OSError), open(os.path.join(folder, "package.json"), "rb") as file:
-            found = re.search(rb'"version"\s*:\s*"([^"\\]{1,60})"', file.read(_LARGEST))
+            found = re.search(rb'"version"\s*:\s*"([^"\\]{1,60})"', file.read(1 << 20))
             if found and _VERSION.fullmatch(version := found[1].decode("ascii", "replace")):
                 return version
         if os.path.basename(os.path.dirname(folder)) == "node_modules" or folder == "/":

@@ -31,11 +31,10 @@ from billhook.store.log.record import Record, Wanted
 from billhook.testing import replay
 from billhook.testing.judge import Judges
 
+
 # `billhook doctor --canary`: start an agent with its own settings and no model. The addresses of the model and of all
 # proxies are a loopback port on which nothing listens: nothing leaves the machine, nothing costs money, and an agent
 # without a model runs no tool.
-
-
 def environment(start: Start, url: str, around: Mapping[str, str]) -> dict[str, str]:
     """The agent's environment: ours, with proxies that lead nowhere, and the variables that it needs."""
     proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -46,14 +45,11 @@ def environment(start: Start, url: str, around: Mapping[str, str]) -> dict[str, 
 
 
 SECONDS: Final = 60.0  # how long an agent may take to call billhook
-_POLL: Final = 0.1
 _LATE: Final = 2.0  # seconds after the agent's exit in which a record may still be written
 _OFFLINE: Final = "waiting for network"
 """One agent prints this for ever once it calls its model: the events before that have been fired then."""
-_SETTLES: Final = 0.5
 _TAIL: Final = 4096
 _ENDS: Final = 3.0  # seconds between TERM and KILL
-_ENDED: Final = "exited after {:.1f} s with code {}"
 _EARLY: Final = frozenset({"SessionStart", "UserPromptSubmit"})  # events that are fired before the model is called
 
 
@@ -80,7 +76,8 @@ def canary_finding(
             text += f"; its answer was {word}: {record.reason or ''}".rstrip(": ")
         return DoctorFinding("ok", "canary", text)
     why = next((one for one in findings if not one.well and one.about in ("trust", "installed", "daemon")), None)
-    ended = f"ran for {ran.seconds:.0f} s" if ran.exit is None else _ENDED.format(ran.seconds, ran.exit)
+    exited = f"exited after {ran.seconds:.1f} s with code {ran.exit}"
+    ended = f"ran for {ran.seconds:.0f} s" if ran.exit is None else exited
     text = f"no hook fired: {host.title} {ended} and did not call billhook"
     if why is not None:
         return DoctorFinding("fail", "canary", f"{text}; likely because {why.text}", why.remedy)
@@ -130,7 +127,7 @@ def run(host: Agent, program: str, project: str, root: Path, seconds: float) -> 
             took = time.monotonic() - began
             exited = process.poll() if record is None else None
             if record is not None:
-                time.sleep(_SETTLES)  # let the hook return its answer
+                time.sleep(0.5)  # let the hook return its answer
         finally:
             end_all(process)
         return Ran(record, took, exited, _last_line(output))
@@ -163,7 +160,7 @@ def _awaited(process: "subprocess.Popen[bytes]", watch: _Watch, output: IO[bytes
             over, end = True, min(end, time.monotonic() + _LATE)
         if (record := watch.found()) is not None:
             return record
-        time.sleep(_POLL)
+        time.sleep(0.1)
     return watch.found()
 
 
@@ -384,7 +381,6 @@ class _Comparison:
 # The screen:
 _ALWAYS: Final = ("tool calls", "judged before they ran", "not seen by any hook")  # others only if not 0
 _SHOWN: Final = 20  # calls on the screen; --json has more
-_COUNTS: Final = "transcripts sessions calls judged unjudged afterwards not_run open unseen stopped"
 
 
 def coverage_lines(found: Coverage) -> Iterator[str]:
@@ -435,7 +431,7 @@ def coverage_data(found: Coverage) -> dict[str, Any]:
     return {
         "agent": found.host.name,
         "ok": found.well,
-        **picked(found, _COUNTS),
+        **picked(found, "transcripts sessions calls judged unjudged afterwards not_run open unseen stopped"),
         "unread_lines": found.unread,
         "first_asked": found.first or None,
         "reasons": [{"why": why, "calls": number} for why, number in found.reasons.most_common()],

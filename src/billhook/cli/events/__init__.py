@@ -192,7 +192,6 @@ def _follow(logs: query.Logs, part: query.Slice, printer: Printer) -> int:
 # Its rows: one for each record, or for a tool's call and its result together.
 TRUST: Final = "Trust"  # The event of an approval. It belongs to no session.
 
-_AFTER: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 _SEVERE: Final = ("deny", "stop", "defer", "ask", "failed open", "keep going", "allow")
 """The decision of a pair: the first of these that one of the two records has."""
 _TELLING: Final = (
@@ -235,7 +234,7 @@ def joined(records: Iterable[Record]) -> list[EventRow]:
     calls: dict[tuple[str | None, ...], int] = {}
     for record in records:
         key = (record.session_id, record.tool, record.tool_use_id)
-        if record.event in _AFTER and key in calls:
+        if record.event in ("PostToolUse", "PostToolUseFailure") and key in calls:
             place = calls.pop(key)
             rows[place] = EventRow(rows[place].record, record)
             continue
@@ -353,7 +352,6 @@ def parts_of(hook: str, record: Record) -> Iterator[tuple[str, str]]:
 _NARROW = 80  # on a narrower screen, WHAT is below its row
 _LEAST = 16  # the least width of the column WHAT; other columns are left out first
 _WIDE = 60  # of the same text where it needs two lines
-_DISPENSABLE: Final = ("ms", "turn", "session")
 _INDENT = 8
 _MOST_DETAILS = 4
 
@@ -399,7 +397,7 @@ class Table:
         ]
         drawn = [self._cells(row) for row in rows]
         self._widths = self._fitted(drawn)
-        for name in _DISPENSABLE:
+        for name in ("ms", "turn", "session"):
             if self._widths["what"] < (0 if narrow else _LEAST) and name in self._shown:
                 self._shown.remove(name)
                 self._widths = self._fitted(drawn)

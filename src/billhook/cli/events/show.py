@@ -22,7 +22,6 @@ from billhook.store.log.record import OutcomeRecord, Record
 _LIMIT = 50
 _MOST_HITS = 3  # hits that are shown for one record; the others are counted
 _BEFORE = 25
-_LONGEST_PLACE = 40
 _INDENT = 8
 _UNSEARCHED: Final = frozenset({"v", "seq", "mono", "side"})  # internal fields
 
@@ -71,7 +70,7 @@ def _screen(records: list[Record], sought: str, printer: Printer) -> Iterator[st
         yield from table.lines(row)
         found = list(hits(row.record, sought))
         for place, text in found[:_MOST_HITS]:
-            shown = f"{screen.cut(place, _LONGEST_PLACE)}: "
+            shown = f"{screen.cut(place, 40)}: "
             yield " " * _INDENT + click.style(shown, dim=True) + marked(text, sought, screen.cells(shown))
         if len(found) > _MOST_HITS:
             yield f"{' ' * _INDENT}and {len(found) - _MOST_HITS} more: billhook events show {row.record.seq}"

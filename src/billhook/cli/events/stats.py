@@ -95,9 +95,8 @@ def _sessions_table(shown: list[Summary], everywhere: bool) -> list[str]:
         first, last = times.minute(one.first), times.minute(one.last)
         last = last.split(" ")[-1] if last[:10] == first[:10] else last  # on the same day only the time
         numbers = (f"{number:,}" for number in (one.events, one.denied, one.asked, one.failed_open))
-        rows.append(
-            [one.name or "-", one.session_id or "-", first, last, *numbers, shown_path(one.project, here=False)]
-        )
+        place = shown_path(one.project, here=False)
+        rows.append([one.name or "-", one.session_id or "-", first, last, *numbers, place])
     cells = [row[: len(titles)] for row in rows]
     if everywhere:
         return aligned(titles, cells, right=(4, 5, 6, 7), flexible=8, drop=(1, 3, 6, 7, 2))
@@ -186,17 +185,14 @@ def _count(one: TouchedFile, record: Record) -> None:
 def _files_table(shown: list[TouchedFile]) -> list[str]:
     numbers = [(f"{number:,}" for number in (one.reads, one.writes, one.other, one.denied)) for one in shown]
     rows = [[shown_path(one.path), *some, times.minute(one.last)] for one, some in zip(shown, numbers, strict=True)]
-    return aligned(
-        ("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST"), rows, right=(1, 2, 3, 4), least=24, drop=(3, 5)
-    )
+    titles = ("FILE", "READS", "WRITES", "OTHER", "DENIED", "LAST")
+    return aligned(titles, rows, right=(1, 2, 3, 4), least=24, drop=(3, 5))
 
 
 # `billhook events stats`:
-_LONGEST_NAME = 40
 _HEADS = ("hook    ", "runs", "started", "failed", "timed out", "p50 ms", "p95 ms", "max ms", "output")
 _SECONDARY = ("output", "p50 ms", "max ms", "timed out")  # left out on a narrow screen
 _STARTED = 2  # the column of background starts, which is left out if there are none
-_SIZES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 class Stats:
@@ -299,7 +295,7 @@ def _hooks_table(hooks: tuple[HookStats, ...], warn_ms: float | None) -> Iterato
     heads, *cells = rows
     room = width() - len("  slow")
     right, drop = range(1, len(heads)), [heads.index(name) for name in _SECONDARY]
-    names: dict[str, Any] = {"least": 20, "most": _LONGEST_NAME, "drop": drop}
+    names: dict[str, Any] = {"least": 20, "most": 40, "drop": drop}
     head, *lines = aligned(heads, cells, right=right, room=room, style="bold", **names)
     yield head
     for hook, line in zip(hooks, lines, strict=True):
@@ -313,7 +309,7 @@ def _time(ms: float | None) -> str:
 
 
 def _size(number: int) -> str:
-    for unit, bytes_ in _SIZES:
+    for unit, bytes_ in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= bytes_:
             return f"{number / bytes_:.1f} {unit}"
     return f"{number} B" if number else "-"

@@ -162,9 +162,6 @@ def as_data(change: plan.InstallChange, *, dry: bool) -> dict[str, Any]:
 
 
 # `billhook install`:
-_ADDRESS = "127.0.0.1:8123"
-
-
 @usage(f"""AGENT is one of {", ".join(AGENTS)}, or all.
 
 \b
@@ -269,7 +266,7 @@ def _daemon_address() -> str:
         found = control.ask(state_root())
     except control.SilentError:
         found = None
-    return found.http.rstrip("/") if found is not None and found.http else f"http://{_ADDRESS}"
+    return found.http.rstrip("/") if found is not None and found.http else "http://127.0.0.1:8123"
 
 
 def _install(host: Agent, asked: _InstallRequest, options: EntryOptions, here: dict[str, str] | None) -> bool:

@@ -54,7 +54,6 @@ MISSING_THERE: Final = (
 )
 NOT_RUNNING: Final = "billhook is not installed here, so its hooks do not run."  # the same in every version
 UNGUARDED: Final = f"{NOT_RUNNING} Install it: {GET_BILLHOOK}"
-_WARNED: Final = REFUSED_WITHOUT | {"SessionStart"}
 
 IfMissing = Literal["deny", "allow"]
 
@@ -124,7 +123,7 @@ def command(host: Agent, event: str, options: EntryOptions, deadline: int) -> st
 
 
 def _without(host: Agent, event: str, options: EntryOptions) -> str:
-    if options.if_missing == "allow" and event in _WARNED:
+    if options.if_missing == "allow" and event in REFUSED_WITHOUT | {"SessionStart"}:
         stdout = f"echo {shlex.quote(json.dumps({'systemMessage': UNGUARDED}))}; " if host.system_message else ""
         return f"{{ {stdout}echo {shlex.quote(UNGUARDED)} >&2; exit 0; }}"
     if options.if_missing == "allow" or not is_refused(host, event):
@@ -441,7 +440,6 @@ _SAME: Final = {
 }
 """Keys of handlers that also exist in a hooks.yaml, with their names there."""
 _OF_GROUPS: Final = frozenset({"matcher", "sequential", "description"})
-_EVERYTHING: Final = ("", "*", ".*")
 _TOOL_EVENTS: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
 
 
@@ -522,7 +520,7 @@ class Adoption:
         data, host = handler.data, self._host
         fields: dict[str, Any] = {"events": event}
         pattern = data.get("matcher", handler.group.get("matcher"))
-        if isinstance(pattern, str) and pattern not in _EVERYTHING:
+        if isinstance(pattern, str) and pattern not in ("", "*", ".*"):
             fields["match"] = _matcher(pattern, host) if event in _TOOL_EVENTS else pattern
         match action:
             case RunAction(text):

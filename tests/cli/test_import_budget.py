@@ -79,7 +79,6 @@ def test_an_event_without_hooks(place: Place) -> None:
             "billhook.builtins.guard",
             "billhook.builtins.trackers",
             "billhook.cli",
-            "billhook.cli.fast_import",
             "billhook.cli.hook",
             "billhook.cli.main",
             "billhook.cli.signals",
@@ -151,7 +150,6 @@ def test_one_plain_rule(place: Place) -> None:
             "billhook.builtins.guard",
             "billhook.builtins.trackers",
             "billhook.cli",
-            "billhook.cli.fast_import",
             "billhook.cli.hook",
             "billhook.cli.main",
             "billhook.cli.signals",
@@ -221,7 +219,7 @@ def test_one_plain_rule(place: Place) -> None:
 
 LIGHT = """
 import sys
-from billhook.cli.fast_import import import_lightly
+from billhook.cli.main import import_lightly
 import_lightly()
 import msgspec
 missing = [name for name in ("typing_extensions", "uuid", "decimal", "datetime", "urllib.parse") if name in sys.modules]

@@ -1,4 +1,4 @@
-"""The screen of an agent's run: the model's text as it comes, and a line for each action of tools and hooks.
+"""The terminal of an agent's run: what it shows, the lines that the user types, and Ctrl-C.
 
 The model's text goes to standard output, all else to standard error: `billhook agent -p ... > answer` gets the answer.
 """
@@ -6,15 +6,19 @@ The model's text goes to standard output, all else to standard error: `billhook 
 import asyncio
 import errno
 import os
+import signal
 import sys
 import threading
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
 from billhook.agent import ui_events as ui
+from billhook.agent.loop import AgentLoop
+from billhook.agent.ui_events import TurnEnded
 from billhook.cli.screen import is_terminal, not_written, say, say_json, shown_path, width
 from billhook.core import strictjson, tools
 from billhook.core.text import counted, one_line, visible
@@ -53,8 +57,6 @@ class _Stdout:
 
 
 class JsonStream(_Stdout):
-    """Prints typed events as JSON lines on standard output."""
-
     def __call__(self, event: Any) -> None:
         try:
             say_json(event)
@@ -82,7 +84,6 @@ class Screen(_Stdout):
         self._slow = _SlowHooks(self.urgent, later)
 
     def __call__(self, event: Any) -> None:
-        """Show an event of the run."""
         match event:
             case ui.SessionStarted():
                 self._begin(event)
@@ -110,7 +111,6 @@ class Screen(_Stdout):
                 self._ended(event)
 
     def line(self, text: str) -> None:
-        """A line on standard error."""
         if self._held is not None:
             self._held.append(text)
             return
@@ -133,7 +133,6 @@ class Screen(_Stdout):
         self.line(text)
 
     def flush(self) -> None:
-        """Show the held lines now."""
         held, self._held = self._held or [], None
         for text in held:
             self.line(text)
@@ -162,7 +161,6 @@ class Screen(_Stdout):
             self._write("\n")
 
     def _wipe_prompt(self) -> None:
-        """Remove the prompt, or end its line, before other output."""
         if self._prompt:
             _put("\r\x1b[K" if _can_wipe() else "\n")
 
@@ -349,3 +347,167 @@ def _can_wipe() -> bool:
 def _put(text: str) -> None:
     with suppress(OSError):
         click.echo(text, nl=False, err=True)
+
+
+# What the user types, and Ctrl-C:
+T = TypeVar("T")
+
+_STOP, _HINT, _LAST = "stopping ...", "press Ctrl-C again to end the session", "ending the session ..."
+LONGEST: Final = 4095
+"""Bytes of a line. The terminal driver discards what comes after them without notice."""
+_CUT: Final = (
+    f"the terminal cut this line at {LONGEST:,} bytes, so it was ignored; use `billhook agent < file` for a long prompt"
+)
+FORGOTTEN: Final = 2.0  # seconds after which a Ctrl-C that stopped a turn no longer counts as the first of two
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Signals that end a session. The first Ctrl-C only stops the turn.
+
+_Waiting = tuple[str, "asyncio.Future[str | None]"]  # the prompt, and the future that gets the line
+
+
+class Terminal:
+    """Reads lines without blocking the event loop. The terminal's mode is not changed: its driver edits the lines.
+
+    Several readers may wait for a line: a question comes before the prompt that it interrupted.
+    """
+
+    def __init__(self, screen: Screen, descriptor: int = 0) -> None:
+        self._screen, self._descriptor = screen, descriptor
+        self._waiting: list[_Waiting] = []
+        self._begun = b""
+        self._asking = asyncio.Lock()
+
+    async def line(self, prompt: str, *, urgent: bool = False) -> str | None:
+        """The next line, without its end; None: the input has ended (Ctrl-D)."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[str | None] = loop.create_future()
+        waiting = prompt, future
+        if not self._waiting:
+            loop.add_reader(self._descriptor, self._read)
+        self._waiting.insert(len(self._waiting) if urgent else 0, waiting)
+        if self._waiting[-1] is waiting:
+            self._screen.prompt(prompt)
+        try:
+            return await future
+        finally:
+            on_top = self._waiting[-1] is waiting
+            self._waiting.remove(waiting)
+            if on_top and future.cancelled():
+                self._screen.withdraw()
+            if not self._waiting:
+                loop.remove_reader(self._descriptor)
+                self._screen.prompt("")
+            elif on_top:
+                self._screen.prompt(self._waiting[-1][0])
+
+    async def answer(
+        self, question: str, prompt: str, read: Callable[[str], T | None], otherwise: T, *, expected: str
+    ) -> T:
+        """The answer to a question, one question at a time; `otherwise` if the input has ended. Input from before the
+        question is discarded. After an invalid answer the user is told what is `expected`."""
+        import termios
+
+        async with self._asking:
+            while True:
+                self._begun = b""
+                with suppress(termios.error):
+                    termios.tcflush(self._descriptor, termios.TCIFLUSH)
+                line = await self.line(f"{question}\n{prompt}", urgent=True)
+                if line is None:
+                    return otherwise
+                answer = read(line)
+                if answer is not None:
+                    return answer
+                question = expected
+
+    def _read(self) -> None:
+        """The terminal has data: a line, the beginning of one (before a Ctrl-D), or the end of the input."""
+        try:
+            data = os.read(self._descriptor, 1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:  # the terminal is gone
+            data = b""
+        if len(data.rstrip(b"\n")) >= LONGEST:
+            self._begun = b""
+            self._screen.prompt(f"{_CUT}\n{self._waiting[-1][0]}")
+            return
+        self._begun += data
+        if data and not data.endswith(b"\n"):
+            return
+        line = self._begun.decode("utf-8", "replace").rstrip("\n") if self._begun else None
+        self._begun = b""
+        future = self._waiting[-1][1]
+        if not future.done():
+            future.set_result(line)
+
+
+class Interrupts:
+    """Handles signals: the first Ctrl-C stops the turn, a second one ends the session; other signals end it at once.
+
+    Lives as long as the event loop. While the session ends, signals only end background hooks: its last hooks have a
+    short deadline.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._main = asyncio.current_task()
+        self._turn: asyncio.Task[Any] | None = None
+        self._pressed = 0
+        self._stopped: tuple[asyncio.Task[Any], float] | None = None  # the turn that the last Ctrl-C stopped, and when
+        self._hurry: Callable[[], None] | None = None  # set while the session ends
+        self.at_prompt = False  # waiting for the next prompt: the first Ctrl-C only clears the line
+        self.code = 0  # the exit code, if a signal ended the session
+
+    def catch(self) -> None:
+        if sys.platform == "win32":
+            return
+        for name in ENDING:
+            number = getattr(signal, name)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, self._signalled, number)
+
+    def ignore(self) -> None:
+        """Block signals during the final cleanup: the exit code is decided."""
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_BLOCK, {getattr(signal, name) for name in ENDING})
+
+    def typed(self) -> None:
+        """The user typed something, so earlier Ctrl-Cs no longer count."""
+        self._pressed, self._stopped = 0, None
+
+    def leave(self, hurry: Callable[[], None]) -> None:
+        """The session is about to end; `hurry` ends what it still waits for."""
+        self._hurry = hurry
+        if self.code:
+            hurry()
+
+    async def turn(self, work: Coroutine[Any, Any, T], agent: AgentLoop) -> T | TurnEnded:
+        """Run work that the user can stop; a stopped turn is cleaned up, and ends as interrupted."""
+        task: asyncio.Task[T] = asyncio.ensure_future(work)
+        self._turn = task
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._turn = None
+        return TurnEnded("interrupted", "", agent.usage) if task.cancelled() else task.result()
+
+    def _signalled(self, number: int) -> None:
+        if self.code:
+            return
+        if self._stopped is not None and self._turn is not self._stopped[0]:
+            if time.monotonic() - self._stopped[1] > FORGOTTEN:
+                self._pressed = 0
+            self._stopped = None
+        self._pressed += 1
+        spared = self._turn is not None or self.at_prompt
+        last = number != signal.SIGINT or self._pressed > 1 or not spared
+        if last:
+            self.code = 128 + number
+        self._tell(_LAST if last else _STOP if self._turn is not None else _HINT)
+        if self._turn is not None:
+            self._stopped = self._turn, time.monotonic()
+            self._turn.cancel()
+        elif self._hurry is not None:
+            self._hurry()
+        elif last and self._main is not None:
+            self._main.cancel()

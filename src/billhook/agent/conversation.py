@@ -28,8 +28,7 @@ class ToolUse(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_fie
     id: str
     name: str
     input: dict[str, Any]
-    sent: str = ""
-    """The text of the input as the model wrote it, for hooks that read it; empty if unknown."""
+    sent: str = ""  # The text of the input as the model wrote it, for hooks that read it; empty if unknown.
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same call; the spacing of its text does not matter."""

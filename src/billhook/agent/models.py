@@ -90,8 +90,7 @@ class Model(Protocol):
 
 
 SERVICES = ("scripted", "anthropic", "openai")
-DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}
-"""The default models, without a name and MODEL_ID."""
+DEFAULTS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.5"}  # The default models, without a name and MODEL_ID.
 
 KEYS = {"anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "openai": ("OPENAI_API_KEY",)}
 _HOW = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use `--model scripted:FILE`, which needs no key"

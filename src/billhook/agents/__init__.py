@@ -138,10 +138,8 @@ def meant(agent: str) -> Mapping[str, str]:
 
 
 def canonical_event(name: str, agent: str = "") -> str:
-    """The canonical event for any agent's name, ignoring case, `_` and `-`; "" if there is none.
-
-    `agent`: the one that most likely uses it; the records of the others are only imported if it does not.
-    """
+    """The canonical event for any agent's name, ignoring case, `_` and `-`; "" if there is none. `agent`: the one that
+    most likely uses it; the records of the others are only imported if it does not."""
     plain = folded(name[:100])
     if name in EVENTS or plain in _OURS:
         return _OURS[plain]

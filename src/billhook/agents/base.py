@@ -77,10 +77,8 @@ def quiet(rows: Mapping[str, Capabilities]) -> Mapping[str, Capabilities]:
 
 
 def rounded(held: str, /, **rows: str) -> dict[str, Capabilities]:
-    """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true.
-
-    `held`: the events that deliver context which other events can't carry.
-    """
+    """The rows of an agent whose answers `downgrade` adapts: by event, the fields that are true. `held`: the events
+    that deliver context which other events can't carry."""
     return {event: rounded_row(can, held, event) for event, can in rows.items()}
 
 
@@ -230,8 +228,7 @@ class Installed(Protocol):
     def entries(self) -> Sequence[Any]: ...
 
 
-Settings = Callable[[str], dict[str, Any]]
-"""Reads a settings file: empty if it is missing or can't be read."""
+Settings = Callable[[str], dict[str, Any]]  # Reads a settings file: empty if it is missing or can't be read.
 
 
 class TrustCheck(NamedTuple):
@@ -299,10 +296,8 @@ class Embedded(SettingsFormat):
 
 
 class InYaml(SettingsFormat):
-    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged.
-
-    The agent starts commands without a shell, so those that `install` writes get one.
-    """
+    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged. The agent starts commands
+    without a shell, so those that `install` writes get one."""
 
     def read(self, text: str) -> str:
         _, hooks, _ = _parted(text)
@@ -401,8 +396,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     input_for: Callable[[Payload, Payload], dict[str, Any]] | None = None
     """The reverse: a rewritten input with the names of the original input."""
     reads_claude: tuple[Scope, ...] = ()  # the settings of Claude Code that it also reads
-    marks: Mapping[str, str] = _NONE
-    """Variables that it sets for its children, and its name then; empty: its title."""
+    marks: Mapping[str, str] = _NONE  # Variables that it sets for its children, and its name then; empty: its title.
     packages: tuple[tuple[str, str], ...] = ()  # the npm package of its program: scope, and name
     program_title: str = ""  # the name of its program, if that is not its title
 

@@ -40,8 +40,7 @@ _WORDS: Final = {"allow": Decision.ALLOW, "deny": Decision.DENY, "ask": Decision
 
 _ONLY_A_COMMAND: Final = ("Bash", "apply_patch")
 """Tools whose rewritten input must be a `command`: Codex silently ignores all other fields."""
-_WORDS_ONLY: Final = ("description",)
-"""Fields that only describe the call and don't change the tool's action."""
+_WORDS_ONLY: Final = ("description",)  # Fields that only describe the call and don't change the tool's action.
 
 
 class _Codex(AgentDialect):

@@ -153,9 +153,7 @@ def _kind(event: Event) -> str:
 
 def _with_mcp_name(payload: Payload) -> Payload:
     """Tools of MCP servers have names like `server-tool`, in a permission request `server/tool`; others have no hyphen.
-
-    A name with several hyphens is ambiguous: it is split at the last one.
-    """
+    A name with several hyphens is ambiguous: it is split at the last one."""
     called = payload.get("tool_name")
     if not isinstance(called, str) or called in AGENT.tools or called.startswith("mcp__"):
         return payload

@@ -206,8 +206,7 @@ def _joined(*texts: str) -> str:
 
 # -- a rewritten output in the shape that Claude Code accepts: it silently ignores other shapes
 
-_FIXED: Final = ("type", "mode", "status")
-"""Keys whose value determines the shape of the other fields."""
+_FIXED: Final = ("type", "mode", "status")  # Keys whose value determines the shape of the other fields.
 
 
 class ShapedOutput(NamedTuple):

@@ -183,8 +183,7 @@ CLAUDE = JsonDialect(rows.CLAUDE)
 SPEC = JsonDialect(rows.SPEC, exit_2_blocks=False, text_is_fine=False)
 DIALECTS = {"claude": CLAUDE, "spec": SPEC}
 
-_written: dict[tuple[object, ...], Written] = {}
-"""A cache of outputs: most answers are the same few."""
+_written: dict[tuple[object, ...], Written] = {}  # A cache of outputs: most answers are the same few.
 
 
 def _plain(answer: Answer) -> tuple[object, ...] | None:

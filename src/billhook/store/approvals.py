@@ -116,10 +116,8 @@ class Approvals:
         return files.remove(self._of(file) / f"{hash}.json", root=self.root)
 
     def stamp(self, file: str) -> tuple[int, ...]:
-        """A value for caches that changes with every approval for this file. Lists one folder and reads no file.
-
-        The names are part of it, because two changes within one tick of the file system's clock have equal times.
-        """
+        """A value for caches that changes with every approval for this file. Lists one folder and reads no file. The
+        names are part of it, because two changes within one tick of the file system's clock have equal times."""
         path = self._of(file)
         with self._believed(path) as folder:
             if folder is None:

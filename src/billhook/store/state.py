@@ -44,8 +44,7 @@ kinds contain the user's choices or limits, and need the user."""
 _READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions", "effects"})
 """Flat records that are cached as long as their files are unchanged."""
 _REMEMBERED: Final = 1024
-_SETTLED_NS: Final = 1_000_000_000
-"""A file that was just replaced may be replaced again with the same times."""
+_SETTLED_NS: Final = 1_000_000_000  # A file that was just replaced may be replaced again with the same times.
 
 _Mark = tuple[int, int, int, int]
 
@@ -109,11 +108,9 @@ class FileState:
         return made
 
     def update(self, kind: str, key: str, change: Callable[[Value | None], Value | None]) -> Value | None:
-        """Replace a record with the result of `change`, under a lock; returns the new record.
-
-        `change` gets None if there is no record, and returns None to change nothing. It may update records of other
-        kinds, but not of the same kind. If it raises, or on StoreError, nothing was changed.
-        """
+        """Replace a record with the result of `change`, under a lock; returns the new record. `change` gets None if
+        there is no record, and returns None to change nothing. It may update records of other kinds, but not of the
+        same kind. If it raises, or on StoreError, nothing was changed."""
         if not self._folders[kind].is_dir():  # only an existing folder shows whether names are case-insensitive
             files.private_folder(self._folders[kind], root=self.root)
         path = self.path(kind, key)

@@ -219,10 +219,8 @@ def side_path(folder: Path, sha256: str) -> Path:
 
 def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> bytes:
     """The encoded record without its largest fields, which are passed to `keep` as one JSON object with its digest.
-
     Moves only as many fields as necessary for the line to fit: first of those that are meant for the side file, then of
-    all fields except for the required ones.
-    """
+    all fields except for the required ones."""
     encoded = {name: strictjson.encode(value) for name, value in content.items()}
     gone = _too_many(encoded)
     data = _object({name: encoded[name] for name in encoded if name in gone})
@@ -234,10 +232,8 @@ def moved(content: Mapping[str, Any], keep: Callable[[str, bytes], None]) -> byt
 
 
 def write_side(folder: Path, root: Path, sha256: str, data: bytes, *, sync: bool) -> None:
-    """Write a side file, completely or not at all. Raises StoreError.
-
-    The first call in a process removes temporary files that crashed writers left.
-    """
+    """Write a side file, completely or not at all. Raises StoreError. The first call in a process removes temporary
+    files that crashed writers left."""
     _sweep(side_path(folder, sha256).parent, root)
     files.write_atomically(side_path(folder, sha256), data, root=root, durable=sync)
 

@@ -208,10 +208,8 @@ class Appended(NamedTuple):
 
 
 def open_log(root: Path, project: str, *, max_bytes: int = MAX_BYTES, sync: bool = False) -> "EventLog":
-    """The log of a project. Nothing is opened or written before the first record, so this never fails.
-
-    The same object for the same arguments: many engines share a few descriptors.
-    """
+    """The log of a project. Nothing is opened or written before the first record, so this never fails. The same object
+    for the same arguments: many engines share a few descriptors."""
     wanted = (root, log_folder(root, project), max_bytes, sync)
     # No lock: each step is atomic, and if two threads create a log at the same time, both logs work.
     log = _opened.pop(wanted, None) or EventLog(root, wanted[1], max_bytes=max_bytes, sync=sync)
@@ -247,10 +245,8 @@ class EventLog:
 
     def append(self, content: Mapping[str, Any]) -> Appended:
         """Add one record. Raises StoreError, and then nothing was added; or, with `sync`, it was added but not synced.
-
-        `content` has the fields of `Record` without those that the log adds: v, seq, prev, note, side and hash.
-        Fields that make the line longer than `LARGEST_LINE` go to a side file.
-        """
+        `content` has the fields of `Record` without those that the log adds: v, seq, prev, note, side and hash. Fields
+        that make the line longer than `LARGEST_LINE` go to a side file."""
         try:
             body = _encode(content)
         except (TypeError, ValueError, OverflowError):  # a lone surrogate, an integer beyond 64 bits
@@ -267,11 +263,9 @@ class EventLog:
         return body if len(body) <= LARGEST_BODY else moved(content, self._keep_side)
 
     def append_encoded(self, body: bytes) -> tuple[int, str]:
-        """Add one encoded record: a JSON object, not empty, on one line of ASCII that is not too long.
-
-        Returns the fields of `Appended`. Almost always the lock is free and the file is unchanged: that path is
-        optimised, because a Python call costs as much as a system call.
-        """
+        """Add one encoded record: a JSON object, not empty, on one line of ASCII that is not too long. Returns the
+        fields of `Appended`. Almost always the lock is free and the file is unchanged: that path is optimised, because
+        a Python call costs as much as a system call."""
         look, turn, lock = monotonic() >= self._look_again, self._turn, self._lock
         try:
             del turn[0]  # not `pop`: Python checks for interrupts after a call, and one here would keep the turn

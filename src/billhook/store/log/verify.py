@@ -76,10 +76,8 @@ class Verified(NamedTuple):
 
 
 def verify(folder: Path, root: Path, *, expected: Iterable[Head] = ()) -> Verified:
-    """Verify the whole log of a folder, full files first. `expected` are heads that it must contain.
-
-    Only reads, and works while others write. Raises StoreError for a log that can't be read.
-    """
+    """Verify the whole log of a folder, full files first. `expected` are heads that it must contain. Only reads, and
+    works while others write. Raises StoreError for a log that can't be read."""
     walk = _LogWalk(folder, root, expected)
     with open_log_files(folder, root) as log:
         for opened in () if log is None else map(log.opened, log.names):
@@ -358,9 +356,8 @@ def current(folder: Path, root: Path) -> Head | None:
 
 
 def overdue(target: Path, folder: Path, root: Path, every: float) -> str:
-    """The problem if records were not exported for longer than the interval; otherwise an empty string.
-
-    Raises StoreError."""
+    """The problem if records were not exported for longer than the interval; otherwise an empty string. Raises
+    StoreError."""
     head, before = current(folder, root), exported(target, folder)
     last = before[-1] if before else None
     if head is None or (last and last.head.seq >= head.seq):

@@ -327,10 +327,8 @@ _BODY_BACK: Final = pattern(
 
 
 class SecretPattern(msgspec.Struct, frozen=True):
-    """A kind of secret: hints, at least one of which it contains, and an expression.
-
-    The first group of the expression is redacted, without a group the whole match; `check` may reject a match.
-    """
+    """A kind of secret: hints, at least one of which it contains, and an expression. The first group of the expression
+    is redacted, without a group the whole match; `check` may reject a match."""
 
     name: str
     hints: tuple[str, ...]

@@ -246,9 +246,7 @@ def _shell_parts(text: str, at: int) -> Iterator[Span]:
 
 def closing(text: str, at: int, quote: str, escapes: int) -> Span:
     """The end of the content of a quoted string, and of its closing quote. If it is not closed: the end of the line.
-
-    `escapes` is the number of backslashes before the opening quote, in JSON inside of JSON.
-    """
+    `escapes` is the number of backslashes before the opening quote, in JSON inside of JSON."""
     found = _to_quote(quote, escapes).match(text, at)
     if found:
         return found.end() - 1 - min(len(found[1]), escapes), found.end()

@@ -199,7 +199,6 @@ class Attempt:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Keep the exception of the tool."""
         self.began = True
         try:
             yield

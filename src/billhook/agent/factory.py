@@ -85,7 +85,6 @@ async def _delegate(agent: AgentLoop, spawn: Spawn, given: Input) -> str:
 
 
 async def _work(nested: AgentLoop, prompt: str) -> str:
-    """Run a subagent from start to end: its last message."""
     async with nested.session:
         ended = await nested.answer(prompt)
     if ended.how != "done":

@@ -332,7 +332,6 @@ class ReplyParts:
         return Completion(usable, self.usage, left_out=left_out and f"{service} {left_out}")
 
     def _left_out(self, kept: list[Text | PartialToolUse]) -> str:
-        """The calls that are not made, and the reason."""
         calls = [
             part.name
             for part in self.parts
@@ -418,7 +417,6 @@ class Service:
         await self._client.close()
 
     async def _pieces(self, request: ModelRequest, answer: ReplyParts) -> AsyncGenerator[str, None]:
-        """The text of the answer as it arrives; the other parts go into `answer`."""
         try:
             async with await self._open(request) as events:
                 answer.begun = True

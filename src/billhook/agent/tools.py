@@ -296,7 +296,6 @@ async def edit(workspace: Workspace, given: Input) -> str:
 
 
 def _part(file: BinaryIO, first: int, lines: int) -> str:
-    """Some lines of a file, with a last line about how to read more."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     text, line, last, seen = "", 1, 0, 0
     while piece := file.readline(_PIECE):  # also an endless line is read in pieces
@@ -317,7 +316,6 @@ def _part(file: BinaryIO, first: int, lines: int) -> str:
 
 
 def _replaced(data: bytes, old: str, new: str, everywhere: bool, name: str) -> tuple[bytes, int]:
-    """The new content, and the number of replacements."""
     before, after = old.encode(), new.encode()
     if b"\r\n" in data and data.count(b"\n") == data.count(b"\r\n"):
         # All its lines end with CRLF, but the model sees and writes LF.
@@ -540,7 +538,6 @@ def _argv(report: Path | None) -> tuple[str, ...]:
 
 
 def _reported(report: Path) -> str:
-    """The last folder of the shell; empty if unknown."""
     try:
         # The command could replace this file: links and pipes are not followed.
         file = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

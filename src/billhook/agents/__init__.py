@@ -264,7 +264,6 @@ def tool_use_id(session: object, tool: str, given: object) -> str:
 
 
 def _ordered(value: object) -> object:
-    """The same value with sorted keys."""
     if isinstance(value, dict):
         return {key: _ordered(value[key]) for key in sorted(value)}
     return [_ordered(one) for one in value] if isinstance(value, list) else value

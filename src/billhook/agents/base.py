@@ -334,8 +334,6 @@ def _parted(text: str) -> tuple[str, dict[str, Any], str]:
 
 
 def _each(hooks: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """The hooks with changed commands."""
-
     def changed(entry: Any) -> Any:
         command = entry.get("command") if isinstance(entry, dict) else None
         return {**entry, "command": change(command)} if isinstance(command, str) else entry

@@ -209,7 +209,6 @@ def trusted_hash(entry: base.SettingsEntry) -> str:
 
 
 def _beside(file: str, read: Callable[[str], bytes]) -> Iterator[str]:
-    """Facts about the second file in the same folder."""
     import tomllib
 
     path = os.path.join(os.path.dirname(file), "config.toml")

@@ -88,7 +88,6 @@ class _Copilot(AgentDialect):
         return block(answer.reason)
 
     def _decided(self, event: Event, answer: Answer, rewritten: str) -> Payload:
-        """The answer for a call that waits: the decision, and a rewritten input."""
         name, said = event.hook_event_name, answer.decision.value
         output: Payload = {}
         if name == "PermissionRequest" and answer.decision is not Decision.NONE:
@@ -124,7 +123,6 @@ class _Copilot(AgentDialect):
 
 
 def _decided(event: Event, fields: Payload) -> tuple[Decision, str]:
-    """The decision in some fields, and its reason."""
     if "permissionDecision" in fields:
         decision = decision_of("permissionDecision", fields["permissionDecision"], _WORDS)
         return decision, fields.get("permissionDecisionReason", "")
@@ -195,7 +193,6 @@ _VARIABLES: Final = ("COPILOT_PROJECT_DIR", "COPILOT_CLI", "COPILOT_HOOK_DIR")
 
 
 def _sends(payload: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """The event of a payload without its name."""
     if "timestamp" not in payload:
         return 0
     if "hook_event_name" not in payload:
@@ -304,7 +301,6 @@ _VSCODE_FIELDS: Final = base.pairs(
 
 
 def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """The payload with Claude Code's names added."""
     known: dict[str, Any] = {"hook_event_name": sent.get("hookEventName"), "session_id": sent.get("sessionId", "")}
     tool, given = sent.get("tool_name"), sent.get("tool_input")
     if isinstance(tool, str) and tool in _VSCODE_TOOLS:
@@ -315,7 +311,6 @@ def _vscode_payload(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _vscode_input(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's input with canonical names added."""
     added = {ours: given[theirs] for ours, theirs in _VSCODE_FIELDS.items() if theirs in given and ours not in given}
     files = given.get("files")
     if "file_path" not in added and isinstance(files, list) and len(files) == 1 and isinstance(files[0], str):

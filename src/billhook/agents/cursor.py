@@ -257,8 +257,6 @@ _MCP_OUTPUT: Final = "(for tools of MCP servers, it replaces the output)"
 
 
 class _Part(NamedTuple):
-    """A narrower event: a part of one canonical event."""
-
     event: str
     tools: str
     row: base.Capabilities

@@ -233,7 +233,6 @@ def _claude(project: str, is_here: Callable[[str], bool], since: float = 0.0) ->
 
 
 def _began_in(path: str) -> str:
-    """The folder in the first line that has one."""
     return next((line.cwd or "" for line in TranscriptLines(path).decoded(_CWD, b'"cwd"')), "")
 
 
@@ -330,7 +329,6 @@ def _codex(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> 
 
 
 def _meta(path: str) -> _Meta | None:
-    """The first line's data about the thread; None if there is none."""
     return next((line.payload for line in TranscriptLines(path).decoded(_FIRST, b'"session_meta"')), None)
 
 

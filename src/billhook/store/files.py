@@ -326,7 +326,6 @@ def log_folder(root: Path, project: str) -> Path:
 
 
 def _folds_case(folder: Path) -> bool:
-    """Whether the file system is case-insensitive."""
     swapped = folder.with_name(folder.name.swapcase())
     try:
         return os.path.samefile(folder, swapped)

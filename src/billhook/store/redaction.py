@@ -202,8 +202,6 @@ def worth_trying(
 
 
 class _Pass:
-    """The redaction of one value, with the rules that may match it."""
-
     def __init__(
         self, digest: Callable[[bytes], str], names: SecretNames, rules: Sequence[SecretSearch], triggers: Sequence[str]
     ) -> None:
@@ -388,7 +386,6 @@ def _back_to_space(text: str, room: int) -> int:
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """In order, overlapping ones joined."""
     joined: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if joined and start < joined[-1][1]:

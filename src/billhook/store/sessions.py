@@ -171,7 +171,6 @@ def recorded(record: Value | None, session_id: str) -> SessionRecord | None:
 
 
 def _recent(record: Value | None) -> list[RecentSession]:
-    """The sessions of a list, newest last."""
     return [one for one in listed(record, "sessions", RecentSession) if _NAME.fullmatch(one.name)]
 
 

@@ -221,8 +221,6 @@ class Taken(NamedTuple):
 
 
 class _Judged(msgspec.Struct, omit_defaults=True):
-    """A call in the list of its session."""
-
     id: str
     key: str
     entries: list[str]

@@ -344,7 +344,6 @@ class EventLog:
         self._size += written
 
     def _take_back(self, written: int, wanted: int) -> Never:
-        """Undo an incomplete write."""
         try:
             # Never remove bytes that another process has written meanwhile.
             if lseek(self._file, 0, SEEK_END) == self._size + written:
@@ -466,7 +465,6 @@ class EventLog:
             self._seq, self._hash = last.seq, last.hash
 
     def _moved(self) -> bool:
-        """Whether the path is missing, or is another file."""
         try:
             return not os.path.samestat(os.fstat(self._file), os.stat(self.path, follow_symlinks=False))
         except OSError:

@@ -482,8 +482,6 @@ class LogEntry(NamedTuple):
 
 
 class _Scan:
-    """One run of a query through the lines of a log."""
-
     def __init__(self, query: Query, log: "LogReader") -> None:
         self.query, self._log = query, log
         self.foreign = 0  # lines so far that are not records
@@ -643,7 +641,6 @@ class LogReader:
             self.skipped = scan.foreign
 
     def _has_side_files(self) -> bool:
-        """Whether a record may have a side file."""
         with opened(side_path(self.folder, "").parent, self.root) as folder:
             if folder is None:
                 return False
@@ -714,7 +711,6 @@ class Follower:
         self._file = None
 
     def _news(self, scan: _Scan) -> Iterator[LogEntry]:
-        """Records since the last call."""
         with opened(self._folder, self._root) as within:
             if within is None:
                 yield from self._rest(scan, closed=True)

@@ -115,8 +115,6 @@ class _Foreign(NamedTuple):
 
 
 class _LogWalk:
-    """One pass over a log from its first line to its last."""
-
     def __init__(self, folder: Path, root: Path, expected: Iterable[Head]) -> None:
         self.folder, self.root = folder, root
         self.expected: dict[int, set[str]] = {}

@@ -132,7 +132,6 @@ def _name_around(text: str, at: int, end: int, floor: int) -> Span:
 
 
 def _value_of(text: str, low: str, start: int, end: int) -> Iterator[Span]:
-    """The value of the name from `start` to `end`, if it has one."""
     header = _header_value(text, low, start, end)
     if header:
         yield header

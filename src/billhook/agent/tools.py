@@ -462,7 +462,6 @@ CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 # The shell writes its folder to a file, independent of the command's descriptors and variables: at its end, and in bash
 # also at each change (outside subshells), so that no trap, `exec` or signal of the command can prevent it.
 _TELL = "{{ command pwd -P >|{file}; }} 2>/dev/null"
-_AT_END = "trap {tell} EXIT; "
 _AT_CHANGE = '{name}() {{ builtin {name} "$@" || return; ((BASH_SUBSHELL)) || {tell} || :; }}; '
 # All on one line, so that the shell's messages count the lines of the command.
 _RUN = 'eval "$(cat)" </dev/null 2>&1'
@@ -531,7 +530,7 @@ def _argv(report: Path | None) -> tuple[str, ...]:
     before = ""
     if report is not None:
         tell = _TELL.format(file=shlex.quote(str(report)))
-        before = _AT_END.format(tell=shlex.quote(tell))
+        before = f"trap {shlex.quote(tell)} EXIT; "
         if found:
             before += "".join(_AT_CHANGE.format(name=name, tell=tell) for name in ("cd", "pushd", "popd"))
     return (shell, "-c", before + _RUN, Path(shell).name)

@@ -27,7 +27,6 @@ _RENAMED: Final = base.pairs(
     "notificationType=notification_type"
 )
 """Its names of fields, and the canonical ones; of two names for one field the first is used."""
-_CAMEL: Final = ("sessionId", "toolName", "hookName")
 _TOP: Final = kinds(
     "permissionDecision permissionDecisionReason additionalContext decision reason behavior message",
     objects="modifiedArgs modifiedResult hookSpecificOutput",
@@ -44,7 +43,7 @@ class _Copilot(AgentDialect):
     closed = "code"
 
     def read(self, payload: Payload, env: Mapping[str, str]) -> Payload:
-        camel = any(key in payload for key in _CAMEL)
+        camel = any(key in payload for key in ("sessionId", "toolName", "hookName"))
         for own, name in _RENAMED.items():
             if own in payload and name not in payload:
                 payload[name] = payload.pop(own)

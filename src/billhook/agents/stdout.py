@@ -66,7 +66,6 @@ def _field_names() -> frozenset[str]:
 
 # -- a deny in garbage ---------------------------------------------------------------------------------------------
 
-_OBJECTIONS = frozenset({"block", "deny", "decline", "cancel"})
 _DENIES = pattern(
     r'"(?:decision|permissionDecision|permission|behavior|action)"\s*:\s*"(?:block|deny|decline|cancel)"'
     r'|"continue"\s*:\s*false|"block"\s*:\s*true'
@@ -160,7 +159,7 @@ def _strictest(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _objects(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_objects, value.values()))
-    return value is False or (isinstance(value, str) and value in _OBJECTIONS)
+    return value is False or (isinstance(value, str) and value in {"block", "deny", "decline", "cancel"})
 
 
 @functools.cache

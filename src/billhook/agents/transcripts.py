@@ -279,7 +279,6 @@ def _text(content: bytes) -> str:
 # Codex: `sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl`.
 
 
-_FOLDERS: Final = ("sessions", "archived_sessions")
 _CALLS: Final = ("function_call", "custom_tool_call", "local_shell_call")
 _SHELLS: Final = ("exec_command", "shell", "shell_command", "container.exec")  # hooks get these as Bash
 _SERVICES: Final = ("web_search_call", "image_generation_call")
@@ -321,7 +320,7 @@ _FIRST: Final = msgspec.json.Decoder(_First)
 
 
 def _codex(project: str, is_here: Callable[[str], bool], since: float = 0.0) -> Iterator[TranscriptFile]:
-    for folder in _FOLDERS:
+    for folder in ("sessions", "archived_sessions"):
         for path in named(os.path.join(AGENTS["codex"].home(), folder), ".jsonl", since=since):
             meta = _meta(path)
             if meta is not None and meta.cwd and is_here(meta.cwd):

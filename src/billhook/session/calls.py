@@ -143,7 +143,6 @@ class HookPermissions:
 # Rules that PermissionRequest hooks add for a session (`updatedPermissions`), and the suggestions that they get.
 
 
-_UPDATES: Final = ("addRules", "replaceRules", "removeRules")
 _PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that would make a rule match other calls
 
 
@@ -200,7 +199,7 @@ def suggestions(name: str, tool_input: dict[str, Any], cwd: str) -> list[dict[st
 
 def _change(rules: dict[str, list[Rule]], one: Mapping[str, Any]) -> None:
     kind, behavior, listed = one.get("type"), one.get("behavior"), one.get("rules")
-    if kind not in _UPDATES or behavior not in rules or not isinstance(listed, list):
+    if kind not in ("addRules", "replaceRules", "removeRules") or behavior not in rules or not isinstance(listed, list):
         raise RuleError(f"`updatedPermissions` of type `{kind}` is not supported here")
     meant = [_rule(each) for each in listed]
     kept = [] if kind == "replaceRules" else [rule for rule in rules[str(behavior)] if rule not in meant]

@@ -206,7 +206,6 @@ ALL: Final = Wanted()
 
 LARGEST_BODY: Final = LARGEST_LINE - ROOM  # bytes of an encoded record that fits into a line
 LARGEST_SIDE: Final = 1 << 30
-_STAY: Final = frozenset({"id", "time", "mono", "event"})  # a record must have these
 _OLD: Final = 3600  # seconds after which a temporary file counts as left by a crashed writer
 _LOOK_AT: Final = 2000  # names that are checked for that: a process may write one side file and end
 _SIDE_ROOM: Final = 400  # bytes that `side` takes in the line
@@ -287,7 +286,7 @@ def _too_many(encoded: Mapping[str, bytes]) -> frozenset[str]:
     total = sum(len(name) + len(value) + 4 for name, value in encoded.items()) + _SIDE_ROOM
     gone: set[str] = set()
     for name in sorted(encoded, key=lambda name: (name not in LARGE_FIELDS, -len(encoded[name]))):
-        if total > LARGEST_BODY and name not in _STAY:
+        if total > LARGEST_BODY and name not in {"id", "time", "mono", "event"}:  # a record must have these
             gone.add(name)
             total -= len(encoded[name])
     return frozenset(gone)

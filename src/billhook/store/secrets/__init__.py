@@ -541,7 +541,6 @@ FLAGS_RULE: Final = SecretSearch(
     WORD_BEGINS + either(_PROGRAMS),
     looks_at=tuple(dict.fromkeys(flag.flag for flag in FLAGS)),
 )
-_POSITIONAL: Final = "htpasswd -b file bob x, vault login x"
 COMMANDS: Final = (
     FLAGS_RULE,
     SecretSearch(_later("clustered"), ("curl",), WORD_BEGINS + "curl", "curl -sSu bob:x"),
@@ -549,7 +548,7 @@ COMMANDS: Final = (
     SecretSearch(_later("fed"), ("<<<",), shown="docker login --password-stdin <<< x"),
     SecretSearch(_later("echoed"), READERS, shown="echo x | docker login --password-stdin"),
     SecretSearch(_later("registry_logins"), ("auth",), "[\"'_]auth", '"auth": "eDp4eDp4eA=="'),
-    SecretSearch(_later("positional"), ("htpasswd", "vault login"), shown=_POSITIONAL),
+    SecretSearch(_later("positional"), ("htpasswd", "vault login"), shown="htpasswd -b file bob x, vault login x"),
     SecretSearch(_later("telegram_tokens"), (":AA",), shown="123456789:AA..."),
     SecretSearch(_later("identified"), ("IDENTIFIED ", "identified "), shown="IDENTIFIED BY 'x'"),
     SecretSearch(_later("kubernetes_secrets"), ("Secret",), shown="kind: Secret"),

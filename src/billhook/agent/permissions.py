@@ -80,7 +80,6 @@ def _one_line(text: str) -> str:
 
 # Permissions:
 
-
 READING: Final = READS | {"Task", "SendMessage", "TaskOutput", "TodoWrite"}
 """Tools that change nothing by themselves. The calls of a subagent are checked one by one."""
 

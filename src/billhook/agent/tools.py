@@ -45,7 +45,6 @@ class Tool(msgspec.Struct, frozen=True):
 
 # A tool's input, checked against its JSON Schema:
 
-
 ALIASES: dict[str, dict[str, str]] = {
     "Read": {"path": "file_path"},
     "Write": {"path": "file_path"},
@@ -154,7 +153,6 @@ def _mistyped(name: str, kind: str, value: object) -> ToolError:
 
 # The workspace:
 
-
 # O_PATH: a folder that may be entered but not listed is enough.
 _FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -251,7 +249,6 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 # Read, Write and Edit:
 
-
 READ_LINES = 2000
 READ_CAP = 50_000  # characters of a file that the model gets at once
 LARGEST_FILE = 64 << 20  # bytes of a file that are read: counting gigabytes would take too long
@@ -261,7 +258,6 @@ _PIECE = 1 << 16
 
 
 async def read(workspace: Workspace, given: Input) -> str:
-    """Read text; of a long file a part."""
     path = _path(workspace, given)
     first, lines = given.get("offset", 1), given.get("limit", READ_LINES)
     with _opened(workspace, path) as file:
@@ -272,7 +268,6 @@ async def read(workspace: Workspace, given: Input) -> str:
 
 
 async def write(workspace: Workspace, given: Input) -> str:
-    """Write a whole file."""
     path = _path(workspace, given)
     content = given["content"]
     _replace(workspace, path, content.encode())
@@ -281,7 +276,6 @@ async def write(workspace: Workspace, given: Input) -> str:
 
 
 async def edit(workspace: Workspace, given: Input) -> str:
-    """Replace one string with another."""
     path = _path(workspace, given)
     old, new, everywhere = given["old_string"], given["new_string"], given.get("replace_all", False)
     if old == new:
@@ -389,7 +383,6 @@ def _explained(workspace: Workspace, path: Path, done: str) -> Iterator[None]:
 
 _NO_FILES = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFLNK: "a link", stat.S_IFSOCK: "a socket"}
 _FILE = {"type": "string", "minLength": 1, "description": "The file, absolute or relative to the working directory"}
-
 
 READ = spec(
     "Read",
@@ -574,15 +567,12 @@ BASH = spec(
     description={"type": "string", "description": "What it does, in five to ten words"},
 )
 
-
 # TodoWrite:
-
 
 _MARKS: Final = {"pending": " ", "in_progress": ">", "completed": "x"}
 
 
 async def todo_write(given: Input) -> str:
-    """Write a list."""
     todos = given["todos"]
     done = sum(todo["status"] == "completed" for todo in todos)
     title = f"{done} of {len(todos)} done" if todos else "The list is empty"

@@ -105,7 +105,6 @@ __all__ = [
     "dialect_of",
 ]  # fmt: skip
 
-
 # The canonical event for any agent's name of it. Reads the records of all agents.
 
 EVENT_NAMES: Final = LazyTable[Mapping[str, str]](AGENTS, lambda name: AGENTS[name].event_names)
@@ -177,7 +176,6 @@ def own_name(dialect: str, event: str) -> str:
 
 # The agent that calls a hook which was installed for Claude Code.
 
-
 OTHERS: Final = frozenset(TABLE) - {"claude"}
 """The agents that may send the same call twice, and that don't support every answer on every event."""
 _FOREIGN: Final = frozenset(
@@ -214,7 +212,6 @@ def with_sent_names(agent: str, stdin: bytes, answer: "Answer") -> "Answer":
 
 
 # Canonical payloads:
-
 
 Payload = dict[str, Any]
 

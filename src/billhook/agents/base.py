@@ -127,7 +127,6 @@ _USUAL: Final = (
 )
 """What guards, loggers and built-ins need; further events are written when a configured hook handles them."""
 
-
 REFUSAL_KINDS: Final = {
     "PreToolUse": "tool",
     "UserPromptSubmit": "prompt",
@@ -173,13 +172,11 @@ REFUSALS_WITH_PERMISSION: Final = (REFUSALS[0], Refusal("permission", 0, REFUSE_
 REFUSE_ANYTHING: Final = Refusal("", 0, {"continue": False, "stopReason": "@", **REFUSE}, "http")
 """A refusal for every event."""
 
-
 REFUSALS_OF_SEEDS: Final = {
     "claw": (Refusal("", 2, "@"),),
     "claw-text": (Refusal("", 2, "@"),),
     "lesson": (Refusal("tool", 1), Refusal("", 1, REFUSE)),  # elsewhere the code alone is a warning
 }
-
 
 TRUST_FIRST: Final = "{} reads a project's hooks only in trusted folders: start it there once, and trust the folder"
 
@@ -456,7 +453,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_timeout(self) -> float:
-        """The agent's default timeout in seconds."""
         return self.meanings.timeout
 
     @property

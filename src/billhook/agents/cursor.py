@@ -280,9 +280,7 @@ _PARTS: Final = {
     "afterTabFileEdit": _EDITED,
 }
 
-
 _ONLY_HERE: Final = {"conversation_id", "generation_id"}  # an event with both is Cursor's
-
 
 AGENT: Final = base.Agent(
     name="cursor",

@@ -75,7 +75,6 @@ _DENIES = pattern(
 _START = pattern(r'\{\s*"')
 _BUDGET = 1 << 25  # The limit of a search, in characters: some thirty passes over the longest output.
 
-
 Reading = Callable[[dict[str, Any]], Reply]
 
 

@@ -76,7 +76,6 @@ def _sections(outcomes: Sequence[Outcome], mark: str) -> list[str]:
 
 # Time limits of a session.
 
-
 HURRY: Final = 5.0  # seconds for the hooks after an interrupt, and at the session's end
 
 
@@ -86,7 +85,6 @@ async def awaited(value: Any) -> Any:
 
 
 # Permissions beside the hooks:
-
 
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto")
 
@@ -114,8 +112,6 @@ class Permissions(Protocol):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The question to the user."""
-
     tool_name: str
     tool_input: dict[str, Any]
     reason: str = ""
@@ -141,7 +137,6 @@ class HookPermissions:
 
 
 # Rules that PermissionRequest hooks add for a session (`updatedPermissions`), and the suggestions that they get.
-
 
 _PATTERN: Final = frozenset("*?[]{}()\\:!\n")  # characters that would make a rule match other calls
 

@@ -342,7 +342,6 @@ class Subagent(Session):
 
 # The same session for synchronous loops:
 
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

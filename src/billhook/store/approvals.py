@@ -48,7 +48,6 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def covered(self) -> dict[str, str]:
-        """All covered files."""
         return {**self.files, **self.beside}
 
     @property

@@ -293,7 +293,6 @@ _HINTS = {
     errno.ENOTDIR: "a file or a link is in the place of a folder: move it away",
 }
 
-
 # Paths below the state root.
 
 _PLAIN = pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 else:
     hashlib = later("hashlib")
 
-
 MOST_CHARACTERS: Final = 4_000_000  # of all texts of one event together
 MOST_SECRETS: Final = 2_000  # that are redacted one by one
 MOST_ITEMS: Final = 50_000  # of all lists and objects together

@@ -66,8 +66,6 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecentSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in the list of its project."""
-
     session_id: str
     name: str
     at: str  # when it was last started

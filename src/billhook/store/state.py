@@ -40,7 +40,6 @@ COUNTED_ANEW: Final = frozenset({"turns", "held", "notices", "folders", "calls",
 """Kinds whose damaged records `update` treats as missing. A power loss must not disable the turns of a session; other
 kinds contain the user's choices or limits, and need the user."""
 
-
 _READ_AT_EVERY_EVENT: Final = frozenset({"turns", "sessions", "effects"})
 """Flat records that are cached as long as their files are unchanged."""
 _REMEMBERED: Final = 1024
@@ -213,8 +212,6 @@ class CallRecord(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A call that was looked up."""
-
     id: str
     mine: bool  # this process runs the hooks
     said: Value | None = None  # its answer; None: there is none yet

@@ -201,7 +201,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 ALL: Final = Wanted()
 
-
 # Side files:
 
 LARGEST_BODY: Final = LARGEST_LINE - ROOM  # bytes of an encoded record that fits into a line

@@ -41,8 +41,6 @@ Line = tuple[int, bytes | None]  # a line without its newline, and its offset in
 
 
 class LineBlock(NamedTuple):
-    """Whole lines."""
-
     offset: int  # where they begin in the file
     data: bytes
     lost: int = 0  # lines that were skipped here
@@ -296,7 +294,6 @@ class Query:
         return begin < 8 or end < 0 or self._since <= line[begin:end].decode("ascii", "replace") <= self._until
 
     def matches(self, record: Record) -> bool:
-        """Whether the record matches."""
         if (record.note is not None and not self._notes) or not record.id.startswith(self._id_prefix):
             return False
         if record.side is not None and not _COMPARED.isdisjoint(record.side.fields):
@@ -488,7 +485,6 @@ class _Scan:
         self._blocks = 0
 
     def found(self, log: LogFiles, *, newest_first: bool) -> Iterator[LogEntry]:
-        """The matching records of a log."""
         names = log.names[::-1] if newest_first else log.names
         for number, batch in enumerate(self._batches(names, newest_first)):
             with ExitStack() as held:
@@ -518,7 +514,6 @@ class _Scan:
         return match_places([file.descriptor for file in files], self.query.first) if self.query.is_rare else {}
 
     def in_block(self, block: LineBlock, file: LogFile, *, newest_first: bool = False) -> Iterator[LogEntry]:
-        """The matching records of a block."""
         self._meet(block.lost)
         self._blocks += 1
         needles = self.query.first

@@ -46,8 +46,6 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Broken(NamedTuple):
-    """A problem in a log."""
-
     file: Path
     line: int  # from 1; 0 if it is about the file
     seq: int | None  # the record's number, if known
@@ -58,8 +56,6 @@ class Broken(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The result of a verification."""
-
     records: int  # all of them, `notes` included
     notes: int  # records about the log itself: a torn line, a full file
     files: int
@@ -306,8 +302,6 @@ _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NO
 
 
 class ExportedHead(NamedTuple):
-    """An exported head."""
-
     head: Head
     time: str  # when it was exported, in UTC
 

@@ -82,7 +82,6 @@ def looks_random(text: str) -> bool:
 _ENCODED: Final = pattern(r"[A-Za-z0-9+/_=.-]++")
 _ENOUGH: Final = 64  # characters that are enough to recognise random text
 
-
 _ALNUM: Final = "A-Za-z0-9"
 _HEX: Final = "0-9a-f"
 _BASE64: Final = "A-Za-z0-9+/="

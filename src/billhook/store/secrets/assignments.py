@@ -51,7 +51,6 @@ _PAIRED: Final = pattern(
 _DEFINED: Final = pattern(r"#[ \t]{0,4}define[ \t]{1,4}$")
 _QUOTE_FOLLOWS: Final = pattern(r"[ \t]{1,40}+(?=[\"'])")
 
-
 # Named secrets:
 
 Span = tuple[int, int]

@@ -87,7 +87,8 @@ Examples:
   billhook remove git-context --user
   billhook remove guard                           added from ./ours/guard.yaml
 
-Exit code: 0 removed; 1 not removed, or not found; 2 usage, or refused.""")
+Exit code: 0 removed; 1 not removed, or not in the file;
+2 usage, an unknown recipe, or refused.""")
 @click.argument("names", nargs=-1, required=True, metavar="NAME|FILE|FOLDER ...", shell_complete=_complete)
 @flag("--user", "Remove it from your own hooks.yaml.")
 @flag("--yes", "Remove it without asking. Works only in a terminal.")

@@ -46,7 +46,9 @@ Examples:
   billhook explain PreToolUse --tool Write --input '{"file_path": "a.py"}'
   billhook explain SessionStart --input '{"source": "resume"}'
   billhook explain 12
-  billhook explain 0199f3c81d2a""",
+  billhook explain 0199f3c81d2a
+
+Exit code: 0, whatever the verdict is; 2 usage.""",
 )
 @click.argument("about", metavar="EVENT|COMMAND|ID", nargs=-1, shell_complete=complete_among(EVENTS))
 @tool_options

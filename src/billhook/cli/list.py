@@ -36,7 +36,9 @@ Examples:
   billhook list
   billhook list --event PreToolUse
   billhook list --host {[*AGENTS][2]}
-  billhook list --json | jq -r 'select(.trust == "not approved") | .source'""")
+  billhook list --json | jq -r 'select(.trust == "not approved") | .source'
+
+Exit code: 0, or 2 usage.""")
 @option("--event", "EVENT", "Show only the hooks that listen for this event.")
 @option("--host", "NAME", f"Show what applies in this agent: {', '.join([*AGENTS][:3])} ...")
 @config_option

@@ -53,7 +53,7 @@ Exit code: 0 nothing waits for approval, 1 something still waits, 2 usage, or re
 @flag("--all", "everything", "With --yes: all waiting hooks. With --list: all projects.")
 @flag("--yes", "Approve the named hooks, or --all, without asking.")
 @flag("--revoke", "revoking", "Revoke the approvals of the named hooks; with --all, of all hooks here.")
-@flag("--acknowledge", "Stop warnings about removed gates: about those named NAME, or all.")
+@flag("--acknowledge", "Stop the warnings about removed gates: those named, or all.")
 @flag("--list", "listing", "List approvals.")
 @flag("--json", "as_json", "Print one line of JSON for each hook.")
 def verb(

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from billhook.agents import AGENTS, dialect_of
-from billhook.config.config import Config, Entry, HookRow
-from billhook.config.declaration import Declared, needs_consent
+from billhook.config.config import Config, Entry, HookRow, as_data
+from billhook.config.declaration import Declared, conditions_in_words, needs_consent
 from billhook.config.sources import adopting_command, is_claudes, shown_path
 from billhook.core import client_env
 from billhook.core.answers import Verdict
@@ -496,8 +496,11 @@ def gone_text(one: "Missing", config: "Config") -> str:
 
 def blocking_text(row: HookRow) -> str:
     """What a gate that changed since its approval blocks."""
-    calls = f"{', '.join(row.events) or 'every event'}{f' of {row.match}' if row.match else ''}"
-    return f"`{row.name}` has changed since its approval and denies {calls} until you approve it: billhook trust"
+    about = [", ".join(row.events) or "every event"]
+    about += [f"match {row.match}"] if row.match else []
+    about += [f"{label} {text}" for label, text in conditions_in_words(as_data(row))]
+    checks = f"what it checks ({', '.join(about)})"
+    return f"`{row.name}` has changed since its approval and blocks {checks} until you approve it: billhook trust"
 
 
 def failed_open(verdict: Verdict) -> Iterator[Notice]:
@@ -514,7 +517,7 @@ def failed_open(verdict: Verdict) -> Iterator[Notice]:
 
 
 def _approved(approvals: "Sequence[Approval]", when: int) -> str:
-    hooks = [one.name for one in approvals if one.of_hook]
+    hooks = list(dict.fromkeys(one.name for one in approvals if one.of_hook))  # one may be approved twice
     names = [*hooks, *(f"the allow rules of {one.file}" for one in approvals if not one.of_hook)]
     what = f"{len(names)} {'hook' if hooks else 'approval'}{'s were' if len(names) > 1 else ' was'}"
     how = {one.how for one in approvals}

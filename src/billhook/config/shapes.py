@@ -93,6 +93,11 @@ def shape(read: Read, source: sources.SourceFile) -> FileRead:
     return reader.result()
 
 
+def _places(fields: FieldNodes) -> dict[str, tuple[int, int]]:
+    """Line and column of each key."""
+    return {folded(str(key.value)): (key.line, key.column) for key, _ in fields}
+
+
 class _ShapeReader:
     def __init__(self, node: Node, source: sources.SourceFile) -> None:
         self.node, self.source = node, source
@@ -234,8 +239,12 @@ class _ShapeReader:
         if isinstance(value.value, FieldNodes):
             options, wrong = read_options("guard", value.value)
             for error in wrong:
-                self.find(error.code, str(error), error.node, error.hint)
-            yield Builtin("guard", None, options, node.line, node.column, str(wrong[0]) if wrong else "")
+                said = str(error)
+                if value is not node:  # `guard: strict` without the key `preset`
+                    said = said.replace("`preset` must be one of", "`guard` must be a mapping or one of", 1)
+                self.find(error.code, said, error.node, error.hint)
+            broken = str(wrong[0]) if wrong else ""
+            yield Builtin("guard", None, options, node.line, node.column, broken, _places(value.value))
         elif value.value not in (None, True):  # YAML reads `on` as a boolean, too
             self._is_a("a mapping", "guard", value, "write `guard: strict`, or `preset: strict` below it")
 
@@ -260,6 +269,7 @@ class _ShapeReader:
         enabled: bool | None = None
         options: dict[str, Any] = {}
         wrong: list[WrongError] = []
+        places: dict[str, tuple[int, int]] = {}
         if isinstance(value.value, bool):
             enabled = value.value
         elif isinstance(value.value, FieldNodes):
@@ -269,6 +279,7 @@ class _ShapeReader:
                         enabled = node.value
                     case "options" if isinstance(node.value, FieldNodes):
                         options, wrong = read_options(name, node.value)
+                        places = _places(node.value)
                     case "options" if node.value is None:
                         pass
                     case "enabled" | "options" as word:
@@ -282,7 +293,7 @@ class _ShapeReader:
             self.find(error.code, str(error), error.node, error.hint)
         if name == "guard" and enabled is False:
             enabled, options = None, {**options, "preset": "off"}  # a part of the guard always stays on
-        return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "")
+        return Builtin(name, enabled, options, key.line, key.column, str(wrong[0]) if wrong else "", places)
 
     # -- the hooks
 

@@ -179,6 +179,15 @@ def test_an_approval_is_announced_once(theirs: Agent) -> None:
     assert len(messages(theirs, event("Stop", "other"))[0]) == len(told)
 
 
+def test_a_hook_that_was_approved_twice_is_counted_once(theirs: Agent) -> None:
+    """First as it was, then after a change."""
+    approve(theirs)
+    (theirs.project / ".billhook" / "hooks.yaml").write_text(THEIRS.replace("not here", "nowhere"))
+    approve(theirs)
+    [told] = messages(theirs, event("SessionStart"))
+    assert "2 hooks were approved" in told and told.count("never") == 1
+
+
 def test_an_approval_that_no_session_saw_is_announced_later(theirs: Agent) -> None:
     """However old; but only in one session."""
     approve(theirs, "with `billhook trust --yes`")

@@ -8,6 +8,7 @@ account's home folder, the record in the account's home folder is read, too.
 
 import functools
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -420,20 +421,36 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
+_PENDING: Final = (
+    ("new", False, "is not approved and did not run"),
+    ("changed", False, "has changed since approval and did not run"),
+    ("changed", True, "has changed since approval and blocks what it checks"),
+)
+"""State, whether a gate was approved, and what that means."""
+
+
+def _is_gate(entry: "Entry") -> bool:
+    return entry.consent.before is not None and entry.consent.before.gate
+
+
+def _plural(text: str) -> str:
+    for one, several in (("is", "are"), ("has", "have"), ("blocks", "block"), ("it checks", "they check")):
+        text = re.sub(rf"\b{one}\b", several, text)
+    return text
+
+
 def pending(config: "Config", host: str) -> Iterator[Notice]:
     """Hooks that are not approved, or changed since approval, except for those that the agent runs itself."""
     ours = [entry for entry in config.pending if not is_claudes(entry.declared, host)]
-    for state, what in (("new", "not approved"), ("changed", "changed since approval")):
-        entries = [entry for entry in ours if entry.state == state]
+    for state, gates, what in _PENDING:
+        entries = [entry for entry in ours if entry.state == state and _is_gate(entry) is gates]
         if not entries:
             continue
         files = {shown_path(entry.declared.file, config.project) for entry in entries}
         where = f" in {files.pop()}" if len(files) == 1 else ""
         are, them = counted(len(entries), "hook"), "it" if len(entries) == 1 else "them"
-        approved = [entry.consent.before for entry in entries]
-        blocks = "; gates among them block until approved" if any(one and one.gate for one in approved) else ""
         names = listed_names([_short(entry.shown) for entry in entries])
-        text = f"{are}{where} {'is' if them == 'it' else 'are'} {what} and did not run: {names}{blocks}."
+        text = f"{are}{where} {_plural(what) if them == 'them' else what}: {names}."
         from billhook.config.trust import definition  # not needed if every hook is approved
 
         # A hook is identified by its definition. The files that it names are not read: it is not approved.

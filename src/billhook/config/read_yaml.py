@@ -122,16 +122,15 @@ def _in_our_words(error: "yaml.MarkedYAMLError", text: str) -> tuple[str, tuple[
     if "'-' indicator" in problem and (told := _below_a_list(error, written, text, lines)):
         return told[0], place, told[1]
     if "expected ',' or" not in problem and (value := _TEXT_IN_BRACKETS.search(written)):
-        return f"`{value[1]}` begins {_BRACKETS[value[1]]} in YAML", (line, value.start(1) + 1), "put the text in quotes"
+        message = f"`{value[1]}` begins {_BRACKETS[value[1]]} in YAML"
+        return message, (line, value.start(1) + 1), "put the text in quotes"
     for part, message, hint in _IN_OUR_WORDS:
         if part in problem:
             return message.format(char=quoted(char)), place, hint
     return f"not YAML: {problem}", place, "fix this line, or put the text in quotes"
 
 
-def _below_a_list(
-    error: "yaml.MarkedYAMLError", written: str, text: str, lines: LineStarts
-) -> tuple[str, str] | None:
+def _below_a_list(error: "yaml.MarkedYAMLError", written: str, text: str, lines: LineStarts) -> tuple[str, str] | None:
     """What is wrong with a key that stands between or after the items of a list, and the hint."""
     key, begin = _KEY.match(written), error.context_mark
     if key is None or begin is None:

@@ -48,9 +48,7 @@ GET_BILLHOOK: Final = "in a checkout of billhook: uv tool install ."  # it is no
 MISSING_HERE: Final = (
     f"billhook guards this project, and is not installed here. Install it ({GET_BILLHOOK}), and try again."
 )
-MISSING_THERE: Final = (
-    f"billhook is not installed at {{}}. Install it again ({GET_BILLHOOK} && billhook install {{}})."
-)
+MISSING_THERE: Final = f"billhook is not installed at {{}}. Install it again ({GET_BILLHOOK} && billhook install {{}})."
 NOT_RUNNING: Final = "billhook is not installed here, so its hooks do not run."  # the same in every version
 UNGUARDED: Final = f"{NOT_RUNNING} Install it: {GET_BILLHOOK}"
 

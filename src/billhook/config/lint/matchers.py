@@ -145,7 +145,8 @@ def _condition(hook: Declared) -> list[Finding]:
         else hint
     )
     rule = edit(hook, "rules", f"{(*tools, 'Bash')[0]}(...)")
-    if not _NEGATION.search(pattern) and re.search(r"\w", _WHOLE_TEST.sub("", pattern)):  # more than the tool: the hint must not lose it
+    more = re.search(r"\w", _WHOLE_TEST.sub("", pattern))  # than the tool: the hint must not lose it
+    if more and not _NEGATION.search(pattern):
         write = f"write `{hint}`" if isinstance(hint, Edit) else hint
         hint = f"{write}, and the rest of the condition as `{rule}`, or check it in the hook"
         if re.search(r"\|\||\bor\b", pattern):

@@ -106,7 +106,7 @@ def test_a_gate_that_changed(theirs: Agent) -> None:
     approve(theirs)
     (theirs.project / ".billhook" / "hooks.yaml").write_text(THEIRS.replace("not here", "no"))
     [told] = messages(theirs, event("SessionStart"))
-    assert "1 hook in .billhook/hooks.yaml is changed since approval and did not run: never; " in told
+    assert "hooks.yaml has changed since approval and blocks what it checks: never. Review it: billhook trust" in told
 
 
 @pytest.mark.parametrize("name", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "Stop"])

@@ -22,6 +22,7 @@ from billhook.config.declaration import (
     Layer,
     Shape,
     checked_name,
+    field_of,
     needs_consent,
 )
 from billhook.config.entry import EntryReader, Where
@@ -91,6 +92,10 @@ def shape(read: Read, source: sources.SourceFile) -> FileRead:
     reader = _ShapeReader(read.node, source)
     reader.findings += read.findings
     return reader.result()
+
+
+def _looks_like_hook(node: Node) -> bool:
+    return isinstance(node.value, FieldNodes) and any(field_of(str(key.value)) == "events" for key, _ in node.value)
 
 
 def _places(fields: FieldNodes) -> dict[str, tuple[int, int]]:
@@ -165,7 +170,9 @@ class _ShapeReader:
                 if known == "hooks" and value.value is not None:
                     self.hooks.append(value)
             elif (self.native or self.lesson) and not str(key.value).startswith(("x-", "$", "//", "_")):
-                hint = suggestion(str(key.value), OWN_KEYS, f"known here: {', '.join(OWN_KEYS)}")
+                others = f"known here: {', '.join(OWN_KEYS)}"
+                others = "if it is a hook, indent it below `hooks:`" if _looks_like_hook(value) else others
+                hint = suggestion(str(key.value), OWN_KEYS, others)
                 self.lose(Node(FieldNodes(((key, value),)), key.line, key.column))
                 self.damaged |= nearest(str(key.value), OWN_KEYS) in ("hooks", "dialect", "builtins")
                 self.find("BH202", f"unknown key `{key.value}`", key, hint)

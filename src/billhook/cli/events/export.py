@@ -124,11 +124,11 @@ def _summary(found: Verified, expected: Head | None, target: str) -> Iterator[st
         yield f"{counted(found.torn, 'incomplete line')} of crashed processes; noted at the time, and no record is lost"
     yield f"head {found.head}"
     if expected is None:
-        remedy = "store this head elsewhere (`billhook events verify --head`), or set `export_head_to`"
+        remedy = "to detect that, store this head elsewhere (`billhook events verify --head`), or set `export_head_to`"
         if target:
             remedy = f"the daemon stores the head in {shown_path(target)}; `billhook events verify --head` does so now"
-        text = "nothing outside of this log proves that it is complete. To detect a log that was cut off or rewritten"
-        yield from filled(f"{text}: {remedy}", 0, table_width())
+        text = "nothing outside of this log shows whether its end was cut off, or all of it rewritten"
+        yield from filled(f"{text}; {remedy}", 0, table_width())
     else:
         yield f"the log contains the head that was exported at record {expected.seq}"
 

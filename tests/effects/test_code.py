@@ -136,10 +136,10 @@ def test_python(text: str, effects: list[str], shell: list[str]) -> None:
         ("import subprocess, sys; subprocess.run(x)", []),
         ("from os import *\nremove('/etc/passwd')", ["delete:system:light"]),
         ("import ctypes; ctypes.CDLL(None).printf(b'id')", []),
-        ("def broken(:", []),
-        ("a = " + "(" * 5000, []),
+        ("def broken(:", ["run-opaque:unknown:light"]),
+        ("a = " + "(" * 5000, ["run-opaque:unknown:light"]),
         ("x = 1\n" * 40_000, ["run-opaque:unknown"]),
-        ("a\0b", []),
+        ("a\0b", ["run-opaque:unknown:light"]),
     ],
 )
 def test_python_that_cannot_be_read(text: str, effects: list[str]) -> None:

@@ -25,6 +25,7 @@ MOST_STEPS: Final = 50_000  # nodes that are visited; 64 KiB of usual code needs
 MOST_ROUNDS: Final = 32  # of a loop
 LARGEST_RESULT: Final = 1 << 22  # of a computation: two short texts can make a very long one
 NOTHING: Final = Seen()
+UNPARSED: Final = "it can't be parsed"
 _OPAQUE_MODULES: Final = frozenset({"ctypes", "cffi"})
 _NAMESPACES: Final = (
     "builtins.",
@@ -180,6 +181,7 @@ class PythonReader(CodeReader):
                 tree = self.parse(text.strip())
         except (SyntaxError, ValueError):
             self.understood = False
+            self.effects.append(self.call.effect("run-opaque", weight="light", certain=False, why=UNPARSED))
             return
         self._eval(tree)
         if self.depth == 0:

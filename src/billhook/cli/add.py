@@ -232,6 +232,7 @@ def _add(change: RecipeFile, recipe: Recipe, given: Mapping[str, str]) -> int:
         say(f"{change.shown} already has a different hook `{visible(clash[0])}`; nothing was changed", err=True)
         hint(f"edit it, or `billhook remove {recipe.source}` first")
         return 1
+    recipe.check_defaults(given, Path(change.config.project))
     after = edit_yaml.with_sections(change.before, str(change.path), sections)
     if not change.as_json:
         say("\n".join(_described(recipe, given)))

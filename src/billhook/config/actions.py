@@ -387,10 +387,17 @@ def _filled(text: str, value: Callable[["re.Match[str]"], str]) -> str:
 
 def _shown(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:
     """A value for people or models. A line break in a name must not look like another sentence."""
-    if found[2] == "file_paths":
-        return ", ".join(map(_in_one_line, _files(ctx, paths)))[:_LONGEST]
+    if found[2] in FILES:
+        files = _files(ctx, paths)[: 1 if found[2] == "file_path" else None]
+        return ", ".join(_in_one_line(_in_project(file, ctx)) for file in files)[:_LONGEST] or found[3] or ""
     value = _value(found, ctx, paths)[:_LONGEST]
     return value if found[2] in _OF_LINES else _in_one_line(value)
+
+
+def _in_project(path: str, ctx: Context) -> str:
+    """A path below the project, relative to it."""
+    root = VARIABLES["project"](ctx)
+    return path.removeprefix(f"{root}/") if root else path
 
 
 def _value(found: "re.Match[str]", ctx: Context, paths: OnPaths | None) -> str:

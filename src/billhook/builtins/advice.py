@@ -265,7 +265,7 @@ def rules_for(event: Event) -> tuple[str, ...]:
     name = tools.canonical(getattr(event, "tool_name", ""))
     given = getattr(event, "tool_input", None)
     if name.startswith("mcp__"):
-        return (name,) if is_told_by_name(name, given) and Rule.parse(name).is_naming else ()
+        return (name,) if is_known_by_name(name, given) and Rule.parse(name).is_naming else ()
     command = tools.command_of(name, given)
     if command is not None and len(command) > _LONGEST_LINE:  # its rules would be too long or too many
         return ()
@@ -286,7 +286,7 @@ def how_to_allow(rules: Sequence[str], place: str) -> str:
     return f"To allow it, the user can add {named} to {place}." if rules else _NO_RULE
 
 
-def is_told_by_name(name: str, given: object) -> bool:
+def is_known_by_name(name: str, given: object) -> bool:
     """Whether the name of a tool tells what a call does. A tool that runs shell lines, code or SQL may do anything."""
     said = tool_input(name, given)
     return not (said.lines or said.code or said.sql)

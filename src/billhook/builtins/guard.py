@@ -227,7 +227,7 @@ class Guard(msgspec.Struct, frozen=True):
         """
         given = getattr(ctx.event, "tool_input", None)
         if self.settings.allowed and rules.covers(self.settings.allowed, name, given, ctx.event.cwd):
-            return not name.startswith("mcp__") or advice.is_told_by_name(name, given)
+            return not name.startswith("mcp__") or advice.is_known_by_name(name, given)
         answers = ctx.results.values() if ctx.results else ()
         return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
 

@@ -307,13 +307,13 @@ class ProtectedFiles:
 
     def mentioned(self, text: str) -> Iterator[Hit]:
         """Code in another language, or a line that can't be read, that mentions a protected file."""
-        if self.says_installation(text) and (_DESTROYS.search(text) or _WRITES.search(text)):
+        if self.mentions_installation(text) and (_DESTROYS.search(text) or _WRITES.search(text)):
             yield _INSTALLATION
         if file := next((each for each in dict.fromkeys(self.files.values()) if _speaks_of(text, each)), ""):
             yield Hit(file, doubtful=True)
         yield from self.folders_in(text)
 
-    def says_installation(self, text: str) -> bool:
+    def mentions_installation(self, text: str) -> bool:
         ours = "billhook" in _folded_text(text) and _OUR_PLACE.search(text)
         if ours or any(path in text for path in self.index.programs):
             return True

@@ -13,7 +13,7 @@ from billhook.cli.times import ago
 from billhook.config import loader, sources
 from billhook.config.config import Config, HookRow, as_data, rows
 from billhook.config.declaration import conditions_in_words
-from billhook.config.explain import has_no_say
+from billhook.config.explain import only_observes
 from billhook.config.history import KnownAs, LastFired, last_fired, log_of
 from billhook.config.override import pause_of
 from billhook.core.events import EVENTS
@@ -55,7 +55,7 @@ def verb(event: str | None, host: str | None, configs: tuple[str, ...], as_json:
         agent = host_named(host)
         config = loader.load_for_cwd(".", configs, host=agent.name)
     wanted = checked_event(event, config) if event is not None else ""
-    found = [row for row in rows(config) if not wanted or row.wants(wanted)]
+    found = [row for row in rows(config) if not wanted or row.handles(wanted)]
     fired = _fired(config, found)
     plugins: list[PluginHook] = []
     if agent is None or agent.name == "claude":
@@ -174,12 +174,12 @@ def _by_event(found: Sequence[HookRow], wanted: str, agent: "Agent | None") -> I
     if wanted:
         yield _called(wanted, agent), active
     else:
-        deciding = [row for row in active if not has_no_say(row)]
+        deciding = [row for row in active if not only_observes(row)]
         yield "Every event", [row for row in deciding if not row.events]
         named = {name for row in deciding for name in row.events if agent is None or name in agent.spellings}
         for event in (*(name for name in EVENTS if name in named), *sorted(named - set(EVENTS))):
             yield _called(event, agent), [row for row in deciding if event in row.events]
-        yield _OBSERVERS, [row for row in active if has_no_say(row)]
+        yield _OBSERVERS, [row for row in active if only_observes(row)]
     idle = [row for row in found if row.effect == "nothing"]
     yield "Not approved (review with `billhook trust`)", [row for row in idle if row.state in _WAITING]
     if agent is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from billhook.config.build import OnPaths, agent_of, branches, paths_of, result
-from billhook.config.declaration import Declared, Mask, Rewrite, Say
+from billhook.config.declaration import Declared, FixedAnswer, Mask, Rewrite
 from billhook.core import strictjson, tools
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status, keep_going, notify, rewrite, stop
 from billhook.core.hook import Context, Handler
@@ -40,12 +40,12 @@ def handler(declared: Declared, state: FileState) -> Handler:
         return Rewriting(action.fields, action.programs, runs, paths_of(declared))
     if isinstance(action, Mask):
         return Masking(action.patterns, state.root)
-    assert isinstance(action, Say)
+    assert isinstance(action, FixedAnswer)
     made: Handler = _answering(action, declared)
     return Persistent(made, f"{declared.name} {declared.file}", action.limit, state) if action.limit else made
 
 
-def _answering(action: Say, declared: Declared) -> Handler:
+def _answering(action: FixedAnswer, declared: Declared) -> Handler:
     paths = paths_of(declared)
     if action.file:
         return FileContent(os.path.join(declared.folder, os.path.expanduser(action.file)))

@@ -19,16 +19,16 @@ from billhook.config.declaration import (
     Action,
     Declared,
     Exec,
+    FixedAnswer,
     HookFields,
     Mask,
     NotYet,
     Python,
     Rewrite,
     RunAction,
-    Say,
     Url,
 )
-from billhook.config.recorder import Knowing
+from billhook.config.recorder import SessionLookup
 from billhook.config.sources import Builtin, FileRead
 from billhook.core import client_env, strictjson
 from billhook.core.errors import StrictJSONError, UsageError
@@ -91,7 +91,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     parallel: bool
     builtins: dict[str, Builtin]
     plan: Any = None
-    knowing: Knowing | None = None  # looks up the name and turn of a session; None without built-ins
+    knowing: SessionLookup | None = None  # looks up the name and turn of a session; None without built-ins
     trust: "Trust" = "approved"  # the `trust` that it was loaded with
     host: str = ""  # the agent that it was loaded for, if that runs some of the entries itself
     folder: str = ""  # the folder that it was loaded for
@@ -187,7 +187,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def _needs_notes(declared: Declared) -> bool:
     """Whether a hook depends on the start of a session or on its prompts."""
-    limited = isinstance(declared.action, Say) and declared.action.limit > 0
+    limited = isinstance(declared.action, FixedAnswer) and declared.action.limit > 0
     return limited or declared.conditions.once == "turn" or "changed_files" in repr(declared.conditions.when)
 
 
@@ -205,7 +205,7 @@ _KINDS: dict[type, str] = {
     Exec: "exec",
     Python: "python",
     Url: "url",
-    Say: "answer",
+    FixedAnswer: "answer",
     Rewrite: "rewrite",
     Mask: "mask",
 }
@@ -249,11 +249,11 @@ class HookRow(HookFields, frozen=True, kw_only=True):
     def not_warm(self, project: str) -> str | None:
         """Why its Python script can't run in a warm interpreter, as far as its command tells; "": it can. None: it
         starts no Python script."""
-        from billhook.config.trust import Consented
+        from billhook.config.trust import ApprovedHook
         from billhook.runners.command import CommandRunner
 
         run = self.hooks[0].run if self.hooks else None
-        run = run.run if isinstance(run, Consented) else run
+        run = run.run if isinstance(run, ApprovedHook) else run
         text = " ".join(run.argv) if isinstance(run, CommandRunner) else ""
         if not isinstance(run, CommandRunner) or not ("python" in text or ".py" in text or "uv run" in text):
             return None
@@ -264,11 +264,11 @@ class HookRow(HookFields, frozen=True, kw_only=True):
         folder = run.cwd or project
         return warm.reason(run.argv, {**client_env.environ(), "CLAUDE_PROJECT_DIR": folder}, folder)
 
-    def wants(self, event: str) -> bool:
+    def handles(self, event: str) -> bool:
         """Whether it listens for that event, whatever its conditions are."""
         if self.switch:
             return False
-        stand_ins = any(hook.wants(event) for hook in self.hooks)
+        stand_ins = any(hook.handles(event) for hook in self.hooks)
         return stand_ins or (not self.hooks and listens(self.events, self.dialect, event))
 
 

@@ -54,7 +54,7 @@ class Url(msgspec.Struct, frozen=True, tag="url"):
     allowed_env: tuple[str, ...] = ()  # the variables that headers may contain
 
 
-class Say(msgspec.Struct, frozen=True, tag="say", omit_defaults=True):
+class FixedAnswer(msgspec.Struct, frozen=True, tag="say", omit_defaults=True):
     """A fixed answer: its text, or a file or a command whose content or output is the text."""
 
     decision: AnswerKind
@@ -103,7 +103,7 @@ class NotYet(msgspec.Struct, frozen=True, tag="not-yet"):
     kind: str
 
 
-Action: TypeAlias = RunAction | Exec | Python | Url | Say | Rewrite | Mask | NotYet
+Action: TypeAlias = RunAction | Exec | Python | Url | FixedAnswer | Rewrite | Mask | NotYet
 
 
 class PathGlobs(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -215,7 +215,7 @@ class Declared(HookFields, frozen=True, kw_only=True):
         """Whether it fails closed. A hook in shadow mode decides nothing."""
         return self.on_failure != "allow" and not self.shadow
 
-    def wants(self, event: str) -> bool:
+    def handles(self, event: str) -> bool:
         """Whether the hook listens for events of this name."""
         return listens(self.events, self.dialect, event)
 
@@ -258,7 +258,7 @@ class Declared(HookFields, frozen=True, kw_only=True):
                 return f"python {target}"
             case Url(url):
                 return f"POST {without_secrets(url)}"
-            case Say(decision, text, file, command):
+            case FixedAnswer(decision, text, file, command):
                 return f"{decision}: {text or file or command}"
             case Rewrite(fields, programs):
                 pairs = (f"{name}: {value}" for name, value in (*fields, *programs))
@@ -306,7 +306,7 @@ def made_name(action: Action | None, event: str = "") -> str:
                 return urlsplit(url).hostname or "http"
             except ValueError:
                 return "http"
-        case Say(decision):
+        case FixedAnswer(decision):
             return decision
         case Rewrite() | Mask():
             return str(action.__struct_config__.tag)

@@ -248,7 +248,7 @@ def load_instead(
     them; it is not cached."""
     env = client_env.environ()
     request = _LoadRequest(cwd, tuple(files), "all", host, tuple(layers)).within(env)
-    return _Loading(request, standing(cwd), env, instead).config()
+    return _Loading(request, existing_folder(cwd), env, instead).config()
 
 
 def _replaced(found: sources.FoundSources, instead: Instead) -> sources.FoundSources:
@@ -391,7 +391,7 @@ class _Loading:
             if entry.state == "changed" and entry.declared.gate and not _judges_the_same(entry):
                 yield replace(build.refusal(entry.declared, f"{entry.why} ({entry.declared.place})"), name=entry.shown)
         for read in self.reads:
-            if not read.readable or read.says_gate:
+            if not read.readable or read.mentions_gate:
                 yield from self._unreadable(read, entries)
 
     def _unreadable(self, read: FileRead, entries: Sequence[Entry]) -> Iterator[Hook]:
@@ -409,7 +409,7 @@ class _Loading:
             yield from (build.refusal_of(one, blank, why) for one in known if one.gate and one.hash not in replaced)
             consented = [entry for entry in consented if needs_consent(entry.declared.layer)]
         events = {event for entry in consented if entry.declared.gate for event in entry.declared.events or build.GATED}
-        if read.says_gate and (consented or not needs_consent(source.layer)):
+        if read.mentions_gate and (consented or not needs_consent(source.layer)):
             events |= set(build.GATED)
         if events:
             place = Source(layer=source.layer, file=source.path, line=first.line)
@@ -514,14 +514,14 @@ def load_for_cwd(
         return known
     if not read_files:
         raise NotLoadedError(cwd)
-    folder = standing(cwd)
+    folder = existing_folder(cwd)
     if folder == cwd:
         return _loaded(request, env)
     request = request._replace(folder=folder)
     return _cached(request, env) or _loaded(request, env)
 
 
-def standing(folder: str) -> str:
+def existing_folder(folder: str) -> str:
     """A folder, or the nearest existing one above it: an agent that removed its working directory still works in its
     project. If no folder of the path exists: the working directory."""
     try:

@@ -14,13 +14,13 @@ from billhook.config.declaration import (
     Action,
     AnswerKind,
     Exec,
+    FixedAnswer,
     Mask,
     NotYet,
     PathGlobs,
     Python,
     Rewrite,
     RunAction,
-    Say,
     Url,
 )
 from billhook.config.nodes import FieldNodes, Node
@@ -183,8 +183,8 @@ def _say(entry: "EntryReader", decision: "AnswerKind") -> Action | None:
     if decision in _SOURCES and isinstance(node.value, FieldNodes):
         return _said_by(entry, decision, node.value, limit)
     if decision not in _NEEDS_TEXT and node.value is True:  # `deny: true`: no reason is given
-        return Say(decision, "")
-    return None if (text := _filled(entry, decision)) is None else Say(decision, text, limit=limit)
+        return FixedAnswer(decision, "")
+    return None if (text := _filled(entry, decision)) is None else FixedAnswer(decision, text, limit=limit)
 
 
 def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, limit: int) -> Action | None:
@@ -209,7 +209,7 @@ def _said_by(entry: "EntryReader", decision: "AnswerKind", fields: FieldNodes, l
         return None
     said = {name: str(given.get(name, "")) for name in ("text", "file", "command")}
     _check_shell_text(entry, said["command"], entry.seen[decision])
-    return Say(decision, **said, limit=given.get("limit", limit))
+    return FixedAnswer(decision, **said, limit=given.get("limit", limit))
 
 
 def _rewrite(entry: "EntryReader") -> Action | None:

@@ -407,7 +407,7 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     readable: bool = True
     variables: frozenset[str] = frozenset()  # variables that the file's `env` sets for every hook of an agent
-    says_gate: bool = False  # the unreadable part seems to contain a gate
+    mentions_gate: bool = False  # the unreadable part seems to contain a gate
     parallel: bool | None = None
     warm: bool | None = None
     disable_all: bool = False

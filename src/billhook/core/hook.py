@@ -306,7 +306,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         """It listens for PostToolUse, and also gets the events of failed tools."""
         return _hears_failures(self.events, self.dialect)
 
-    def wants(self, event: str) -> bool:
+    def handles(self, event: str) -> bool:
         """Whether it listens for events of this name."""
         return listens(self.events, self.dialect, event)
 
@@ -325,7 +325,7 @@ def _hears_failures(events: Sequence[str], dialect: str) -> bool:
 _AFTER, _FAILED = "PostToolUse", "PostToolUseFailure"
 
 
-class ToldOfFailures(msgspec.Struct, frozen=True):
+class FailedToolHandler(msgspec.Struct, frozen=True):
     """A handler that gets a failed tool as PostToolUse, with the error flag set."""
 
     run: Handler

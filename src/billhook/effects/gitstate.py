@@ -378,13 +378,13 @@ class Index:
         self.written = os.stat(path).st_mtime_ns if self.data is not None else 0
         self.folders = {"": True}
 
-    def modified(self, is_wanted: Callable[[str], bool], *, modes: bool) -> Iterator[str]:
+    def modified(self, has_effect: Callable[[str], bool], *, modes: bool) -> Iterator[str]:
         """The files that are not as they were staged, or in conflict. `modes`: it matters which are executable."""
         last = ""  # a file with conflicts has up to three entries
         for entry in self._entries():
             more = entry.more if entry.flags & _EXTENDED else 0
             spared = entry.flags & _ASSUMED or more & _SKIPPED or entry.mode in (_SUBMODULE, _FOLDER)
-            if spared or entry.name == last or not is_wanted(entry.name):
+            if spared or entry.name == last or not has_effect(entry.name):
                 continue
             if entry.flags & _STAGE or more & _INTENDED or self._differs(entry, modes):
                 last = entry.name

@@ -378,7 +378,7 @@ def program(words: tuple[str, ...]) -> str:
     return words[0].rpartition("/")[2] if words else ""
 
 
-def said(command: "SimpleCommand") -> tuple[str, ...]:
+def variable_words(command: "SimpleCommand") -> tuple[str, ...]:
     """The words that may set variables: `X=1`, and the arguments of `export` and similar builtins."""
     return (*command.assignments, *command.words[1:]) if program(command.words) in DECLARES else command.assignments
 

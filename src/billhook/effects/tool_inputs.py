@@ -143,7 +143,7 @@ def _hint(server: Mapping[str, Any] | None, key: str) -> bool:
 def _shell(name: str, given: Mapping[str, Any]) -> ToolInput:
     lines = _lines(name, given)
     if not lines or not tools.ARGUMENTS.isdisjoint(given):
-        said = said_by_input(name, given, shell=True)
+        said = strings_of_input(name, given, shell=True)
         return ToolInput(name, [*lines, *said.lines], code=said.code)
     return ToolInput(name, lines, next(iter(tools.folders(given)), ""))
 
@@ -153,7 +153,7 @@ def _edit(name: str, given: Mapping[str, Any]) -> ToolInput:
     if name != "apply_patch":
         kind: Kind = "overwrite" if name == "Write" else "write"
         odd = not paths or tools.odd_paths(given)
-        named = said_by_input(name, given) if odd else NamedFiles()
+        named = strings_of_input(name, given) if odd else NamedFiles()
         return ToolInput(name, paths=[(kind, path) for path in paths], named=[*named.sure, *named.bare])
     text = "\n".join(value for _, value in _strings(given))
     deleted = set(re.findall(r"(?m)^\*\*\* Delete File:[ \t]*([^\n]+)", text))
@@ -169,7 +169,7 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
     removes = _REMOVING.search(name) is not None
     if not removes and re.search("copy", name, re.I):
         given = {key: value for key, value in given.items() if not _COPIED.match(key)}
-    said = said_by_input(name, given)
+    said = strings_of_input(name, given)
     writes = writes_by_name(name) and not given.keys() >= {"owner", "repo"}  # a file of a repository elsewhere
     paths = _changed(name, given, said) if writes else []
     named = [*said.sure, *said.pairs, *(said.bare if writes else ())]
@@ -226,7 +226,7 @@ def writes_by_name(tool: str) -> bool:
     return any(word.startswith((*_WRITES, "replace")) for word in words) or {"create", "file"} <= set(words)
 
 
-def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
+def strings_of_input(tool: str, given: Mapping[str, object], *, shell: bool = False) -> NamedFiles:
     """Every string of the input by what it may be; `shell`: each may be a line that is run."""
     words = _words(tool)
     runs = shell or not _RUNS.isdisjoint(words)

@@ -227,7 +227,7 @@ class Engine:
             asyncio.get_running_loop()
         except RuntimeError:
             return drive.run(self.fire(event, deadline=deadline))
-        return drive.run_aside(self.fire(event, deadline=deadline))
+        return drive.run_in_thread(self.fire(event, deadline=deadline))
 
     def _first_of_kind(self, given: Any) -> tuple[Event, EventList]:
         """The event and its steps, for a dict and for the first event of its kind."""

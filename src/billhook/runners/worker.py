@@ -82,7 +82,7 @@ class Changes(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: list[str] = []
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkerReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A worker's answer."""
 
     number: int = -1
@@ -207,7 +207,7 @@ class Worker(Child):
         self._separator = separator(number)
         self._send(request)
 
-    async def answer(self, number: int, seconds: float) -> Told | Exit:
+    async def answer(self, number: int, seconds: float) -> WorkerReply | Exit:
         """The next answer to the request of that number, or how the worker ended without one. A late answer counts
         only if it objects. Raises WorkerProtocolError."""
         self.usable = False
@@ -215,7 +215,7 @@ class Worker(Child):
             self._move()  # often the next answer is there already
         ended = await self.wait(seconds, until=self._is_enough)
         found = self._answer(bytes(self._kept[self._out]))
-        told = None if found is None else read_frame(found[0], Told, "answer")
+        told = None if found is None else read_frame(found[0], WorkerReply, "answer")
         if told is not None and told.number != number:
             raise WorkerProtocolError("it answered another request")
         if found is None or told is None or (ended is not None and ended.timed_out and not told.answer.objects):
@@ -506,7 +506,7 @@ class _Answers:
                 worker.send(self._request, self._number)
                 self._request = b""
             told = await worker.answer(self._number, ctx.seconds_left)
-            more = isinstance(told, Told) and told.continues and self._left > 0
+            more = isinstance(told, WorkerReply) and told.continues and self._left > 0
         except StrangerError as error:
             return _not_started(f"{error}; install the same billhook for `{worker.key.program}`")
         except WorkerProtocolError as error:

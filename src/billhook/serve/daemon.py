@@ -23,7 +23,7 @@ from billhook.runners import process_tree, warm, worker
 from billhook.runners.process_tree import MARKER, Tree, adopt_orphans, forget_markers
 from billhook.serve import control
 from billhook.serve.control import AlreadyError, DaemonOptions
-from billhook.serve.engine_pool import Served
+from billhook.serve.engine_pool import EnginePool
 from billhook.serve.protocol import DaemonStatus, memory_in_use
 from billhook.serve.socket import Server, stamp
 from billhook.serve.telemetry import Telemetry, settings
@@ -53,7 +53,7 @@ class Daemon:
         self.folder = folder
         self.options = options
         self.idle = options.idle_exit
-        self.served = Served()
+        self.served = EnginePool()
         self.server = Server(self.served.begin, about=self._about, changed=self._changed)
         self.http: Http | None = None
         self.heads = HeadExports()

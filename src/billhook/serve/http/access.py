@@ -23,7 +23,7 @@ from billhook.store.files import StoreError, create_once, read_bytes, state_root
 PLAIN = {"cache-control": "no-store", "x-content-type-options": "nosniff"}  # headers of every response
 
 
-def said(value: object, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] = {}) -> Response:
     """A JSON response."""
     content = strictjson.encode(value) + b"\n"
     return Response(content, status, media_type="application/json", headers={**PLAIN, **headers})
@@ -34,7 +34,7 @@ def problem(status: int, error: BillhookError | str, *, hint: str = "", headers:
     if isinstance(error, str):
         error = BillhookError(error, hint=hint)
     shown = {"message": error.message, "place": error.place or None, "hint": error.hint or hint or None}
-    return said({"error": shown}, status, headers)
+    return json_response({"error": shown}, status, headers)
 
 
 # uvicorn's connections, with the limits that it leaves to a proxy:
@@ -148,7 +148,7 @@ class Door:
         refused = self._refused(scope)
         if (refused is None or refused[0] == 401) and _asks_itself(scope):
             await drain(scope, receive)
-            await said({})(scope, receive, send)
+            await json_response({})(scope, receive, send)
             return
         if refused is None:
             await self._app(scope, receive, send)

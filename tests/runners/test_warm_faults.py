@@ -321,21 +321,21 @@ def test_a_thousand_calls_leave_nothing(tmp_path: Path) -> None:
     def state() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), len(_children())
 
-    async def calls(count: int) -> int:
-        warmed = 0
-        for _ in range(count):
-            child = hook.start()
-            warmed += child is not None
-            if child is not None:
-                ended = await child.wait(30)
-                assert ended is not None
-                assert ended.stdout == b"heard x\n"
-        return warmed
+    async def calls(count: int) -> None:
+        while count:
+            child = await warm.start(hook.argv, stdin=b"x", env=hook.env, cwd=tmp_path)
+            if child is None:  # no spare was ready in time, on a busy machine: then it would start plain
+                await asyncio.sleep(0.01)
+                continue
+            ended = await child.wait(30)
+            assert ended is not None
+            assert ended.stdout == b"heard x\n"
+            count -= 1
 
     asyncio.run(calls(100))
     until(hook.parent.has_spare)
     before, memory = state(), _private(hook.parent.tree.leader)
-    assert asyncio.run(calls(1000)) > 500  # a call starts plain if no spare is ready, on a busy machine
+    asyncio.run(calls(1000))
     warm.PARENTS.tidy(time.monotonic())
     until(lambda: state()[1] <= before[1] + 2)
     assert state()[0] <= before[0] + 4  # a spare that has just come

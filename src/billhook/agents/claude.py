@@ -137,5 +137,6 @@ AGENT: Final = base.Agent(
     no_http=frozenset({"SessionStart", "Setup"}),
     system_message=True,
     parallel=True,
+    equal_once=True,
 )
 AGENTS = {"claude": AGENT}

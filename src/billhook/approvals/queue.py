@@ -27,7 +27,7 @@ _REMEMBERED: Final = 86400.0
 State = Literal["waiting", "late", "expired", "allowed", "denied"]
 
 
-class Question(msgspec.Struct, frozen=True):
+class QueuedQuestion(msgspec.Struct, frozen=True):
     """One question. Its texts contain no secrets."""
 
     id: str  # can't be guessed
@@ -67,7 +67,7 @@ class Question(msgspec.Struct, frozen=True):
 class AnsweredError(UsageError):
     """The question has an answer already; `question` shows whose it is."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: QueuedQuestion) -> None:
         when = time.strftime("%H:%M:%S", time.localtime(question.answered))
         who = f"{question.by or 'someone'} ({question.via})"
         super().__init__(f"{who} answered first, at {when}: {question.answer}")
@@ -89,24 +89,24 @@ class Questions:
             return ()
         return found.st_ino, found.st_mtime_ns, found.st_size
 
-    def all(self) -> list[Question]:
+    def all(self) -> list[QueuedQuestion]:
         """The questions of one day, oldest first."""
         return _known(self._state.read(KIND, KEY))
 
-    def pending(self) -> list[Question]:
+    def pending(self) -> list[QueuedQuestion]:
         """Those that a process waits for."""
         return [one for one in self.all() if one.state == "waiting"]
 
-    def find(self, name: str) -> Question | None:
+    def find(self, name: str) -> QueuedQuestion | None:
         """The question with this id, or the newest with this code; letters of a code in any case."""
         return next((one for one in reversed(self.all()) if name == one.id or name.upper() == one.code), None)
 
-    def ask(self, question: Question) -> Question:
+    def ask(self, question: QueuedQuestion) -> QueuedQuestion:
         """Add a question. If an equal call has one that can still be answered, or an allow that is still valid, that
         one is returned: the allow is then used up."""
-        asked: list[Question] = []
+        asked: list[QueuedQuestion] = []
 
-        def change(known: list[Question]) -> list[Question]:
+        def change(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
             same = next((one for one in reversed(known) if one.key == question.key and _joins(one)), None)
             asked.append(_joined(same, question) if same is not None else question)
             return [*(one for one in known if one.id != asked[0].id), asked[0]]
@@ -114,11 +114,11 @@ class Questions:
         self._update(change)
         return asked[0]
 
-    def answer(self, name: str, allow: bool, by: str, via: str, why: str = "") -> Question:
+    def answer(self, name: str, allow: bool, by: str, via: str, why: str = "") -> QueuedQuestion:
         """Answer a question. Raises AnsweredError if it has an answer, UsageError if it can't be answered."""
         answer: Literal["allow", "deny"] = "allow" if allow else "deny"
 
-        def change(one: Question) -> Question:
+        def change(one: QueuedQuestion) -> QueuedQuestion:
             if one.answer:
                 raise AnsweredError(one)
             if one.state == "expired":
@@ -131,17 +131,17 @@ class Questions:
         """Whether the call may run now. An allow is used up by this: an equal call needs another one."""
         usable: list[bool] = []
 
-        def change(one: Question) -> Question:
+        def change(one: QueuedQuestion) -> QueuedQuestion:
             usable.append(one.usable)
             return replace(one, used=time.time()) if one.usable else one
 
         self._change(name, change)
         return usable[0]
 
-    def _change(self, name: str, change: Callable[[Question], Question]) -> Question:
-        changed: list[Question] = []
+    def _change(self, name: str, change: Callable[[QueuedQuestion], QueuedQuestion]) -> QueuedQuestion:
+        changed: list[QueuedQuestion] = []
 
-        def with_change(known: list[Question]) -> list[Question]:
+        def with_change(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
             found = next((one for one in reversed(known) if name == one.id or name.upper() == one.code), None)
             if found is None:
                 raise UsageError(f"there is no question `{name}`", hint="`billhook approvals` lists them")
@@ -151,7 +151,7 @@ class Questions:
         self._update(with_change)
         return changed[0]
 
-    def _update(self, change: Callable[[list[Question]], list[Question]]) -> None:
+    def _update(self, change: Callable[[list[QueuedQuestion]], list[QueuedQuestion]]) -> None:
         self._state.update(KIND, KEY, lambda record: {KEY: msgspec.to_builtins(_fitted(change(_known(record))))})
 
 
@@ -160,12 +160,12 @@ def new_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def _known(record: Value | None) -> list[Question]:
+def _known(record: Value | None) -> list[QueuedQuestion]:
     oldest = time.time() - _REMEMBERED
-    return [one for one in listed(record, KEY, Question) if one.until > oldest]
+    return [one for one in listed(record, KEY, QueuedQuestion) if one.until > oldest]
 
 
-def _fitted(known: list[Question]) -> list[Question]:
+def _fitted(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
     """Without the oldest. One that a process waits for is never dropped for another: then the new one is refused."""
     while len(known) > _MOST:
         over = next((one for one in known if one.state != "waiting"), None)
@@ -175,11 +175,11 @@ def _fitted(known: list[Question]) -> list[Question]:
     return known
 
 
-def _joins(one: Question) -> bool:
+def _joins(one: QueuedQuestion) -> bool:
     return one.state in ("waiting", "late") or one.usable
 
 
-def _joined(same: Question, question: Question) -> Question:
+def _joined(same: QueuedQuestion, question: QueuedQuestion) -> QueuedQuestion:
     if same.usable:
         return replace(same, used=time.time())
     return replace(same, until=max(same.until, question.until))

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from billhook import Hook, PreToolUse, effects_of
 from billhook.builtins.guard import guard
 from billhook.core.hook import Context
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from harness import LOOPS, Bar, Case, Goal, Trial
 
 _PLAIN = """

@@ -13,7 +13,7 @@ from billhook import Engine, agents
 from billhook.builtins.guard import guard
 from billhook.core.errors import ContradictionError
 from billhook.core.events import PreToolUse
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from billhook.effects.rules import Rule
 
 GUARDED = ".billhook/hooks.yaml"

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from billhook.core.errors import RuleError
 from billhook.effects import rules, shell
-from billhook.effects.patterns import glob, segment_matches
-from billhook.effects.rules import Rule, condition
+from billhook.effects.rules import Rule, condition, glob, segment_matches
 
 CWD = "/home/me/work"
 

@@ -13,7 +13,7 @@ from billhook.agent.conversation import Message, Text, ToolUse, assistant, user
 from billhook.agent.models import Completion, ModelError, ModelRequest, ToolSpec, open_model
 from billhook.agent.models.script import Scripted
 from billhook.core.errors import UsageError
-from billhook.core.extras import install_command
+from billhook.core.text import install_command
 from billhook.session import ToolResult
 
 BASH = ToolSpec("Bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})

@@ -8,7 +8,7 @@ from billhook.builtins.guard import GuardSettings, decision_of, guard
 from billhook.core import tools
 from billhook.core.events import PreToolUse
 from billhook.effects.analysis import analysis_of
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 
 
 def disarms(event: PreToolUse, protected: Protected) -> tuple[str, str]:

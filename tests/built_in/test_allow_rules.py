@@ -9,7 +9,7 @@ from billhook import Engine
 from billhook.builtins.guard import GuardSettings, guard
 from billhook.core.answers import Verdict
 from billhook.core.events import PreToolUse
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from billhook.effects.rules import Rule
 
 NO_RULE = "No permission rule can allow exactly this call"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from billhook.builtins.guard import guard
 from billhook.core.events import PreToolUse
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from built_in.judging import disarms, guards
 
 NAMES = frozenset(

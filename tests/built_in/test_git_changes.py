@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from billhook.core.events import PreToolUse
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from built_in.judging import disarms
 
 NAMES = frozenset({".billhook/hooks.yaml", "hooks.yaml", ".claude/settings.json"})

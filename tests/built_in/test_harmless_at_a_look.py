@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from billhook import PreToolUse
 from billhook.builtins.guard import _TELLERS, Guard, GuardSettings, harmless
 from billhook.core.hook import Context
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from built_in.judging import disarms
 
 PROTECTED = Protected(

@@ -11,7 +11,7 @@ from billhook.builtins.disarm import disarm_effect
 from billhook.builtins.guard import GuardSettings, decision_of
 from billhook.core.events import PreToolUse
 from billhook.effects.analysis import analysis_of
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from built_in.judging import disarms, guards
 from built_in.test_disarm import World, make_world
 

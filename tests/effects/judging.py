@@ -11,7 +11,7 @@ from billhook import Engine, PreToolUse
 from billhook.builtins.guard import GuardSettings, guard
 from billhook.effects import gitstate
 from billhook.effects.analysis import effects_of
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 
 # A busy machine must not change a decision: the look at the repository takes the time that it needs.
 _defaults = gitstate.uncommitted.__kwdefaults__

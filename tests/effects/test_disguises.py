@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billhook import Engine, PreToolUse
-from billhook.effects import analysis, interpret, values
+from billhook.effects import analysis, interpret, run
 from billhook.effects.analysis import analysis_of
 from billhook.effects.run import Run
 from effects.corpus_files import dangerous, groups
@@ -251,7 +251,7 @@ def _counted(steps: list[int]) -> type[interpret.Interpreter]:
     """The interpreter, and how many commands it visited."""
 
     class Counted(interpret.Interpreter):
-        def run_text(self, line: str, run: Run) -> values.Value:
+        def run_text(self, line: str, run: Run) -> run.Value:
             value = super().run_text(line, run)
             steps.append(interpret.MOST_STEPS - self.steps)
             return value

@@ -6,7 +6,7 @@ import pytest
 
 from billhook.effects.effect import UNKNOWN, Command, Effect
 from billhook.effects.families import effects_of_command, files, system
-from billhook.effects.families.sed import sed_script
+from billhook.effects.families.files import sed_script
 from billhook.effects.places import is_device
 from billhook.effects.secret_files import is_secret_file
 from effects.world import PROJECT, world

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from billhook.adapters.runs import Hooks, Tell, engine_for, not_installed, say
 from billhook.agents.downgrade import shape_output
 from billhook.core import dialect_traits
-from billhook.core.answer_writer import write_output
+from billhook.core.answer_json import write_output
 from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, parse
 from billhook.engine.engine import Engine

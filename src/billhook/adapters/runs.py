@@ -40,7 +40,7 @@ class StoppedError(BillhookError):
 
 def not_installed(extra: str, missing: ImportError) -> ImportError:
     """The same error with an install command."""
-    from billhook.core.extras import install_command
+    from billhook.core.text import install_command
 
     return ImportError(f"{missing}; install it: {install_command(extra)}", name=missing.name)
 

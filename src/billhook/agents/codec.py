@@ -13,7 +13,7 @@ from billhook.agents.inbound import canonical_event, consistent, with_canonical_
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools
-from billhook.core.answer_reader import blocked, read_output
+from billhook.core.answer_json import blocked, read_output
 from billhook.core.answer_schema import BOOL, OBJECT, STRING, MisreadError, check_kind, decision_of
 from billhook.core.answers import NOTHING, Answer, Decision, Exit, Reply, Status
 from billhook.core.events import Block, Event

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from billhook.agents import downgrade
     from billhook.agents import stdout as printing
     from billhook.agents.stdout import Printed
-    from billhook.core import answer_reader, answer_schema, answer_writer
+    from billhook.core import answer_json, answer_schema
 else:
-    answer_reader = later("billhook.core.answer_reader")
-    answer_writer = later("billhook.core.answer_writer")
+    answer_json = later("billhook.core.answer_json")
     answer_schema = later("billhook.core.answer_schema")
     downgrade = later("billhook.agents.downgrade")
     printing = later("billhook.agents.stdout")
@@ -102,7 +101,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         shaped, change = answer, ""
         if self.exit_2_blocks and answer.updated_output is not UNSET:
             shaped, change = downgrade.shape_output(event, answer)
-        output, lost = answer_writer.write_output(event, shaped, self.meanings)
+        output, lost = answer_json.write_output(event, shaped, self.meanings)
         if change:
             lost.append(change)
         return settled(self, event, answer, exits(0, strictjson.dumps(output) + "\n" if output else ""), lost)
@@ -111,7 +110,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         if exit.start_error:
             return self._failed(event, exit)
         out = printing.printed(exit)
-        reply = Reply() if out.output is None else answer_reader.read_output(event, out.output, self.meanings)
+        reply = Reply() if out.output is None else answer_json.read_output(event, out.output, self.meanings)
         readable = out.output is not None and reply.status is Status.OK
         objection = printing.objection_in(exit, event, self.meanings) if out.output is None else None
         if exit.code == 2 and self.exit_2_blocks:
@@ -142,7 +141,7 @@ class JsonDialect(msgspec.Struct, frozen=True):
         if said.decision is Decision.DENY or (said != NOTHING and _blocks_with_reason(event, out.output)):
             return reply
         told = exit.stderr_text.strip() or out.plain
-        block = answer_reader.blocked(event, told, self.meanings)
+        block = answer_json.blocked(event, told, self.meanings)
         if block.status is not Status.OK and said.objects:
             return reply
         made = block.answer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from billhook.core import strictjson
-from billhook.core.answer_reader import read_output
+from billhook.core.answer_json import read_output
 from billhook.core.answer_schema import ALL_SPECIFIC, PERMISSION_FIELDS, PIPELINE, UNIVERSAL
 from billhook.core.answers import Exit, Reply, Status
 from billhook.core.dialect_traits import Meanings

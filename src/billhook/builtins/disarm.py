@@ -8,16 +8,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch
+from billhook.builtins.protected_files import Hit, ProtectedFiles, Touch, git_hits
 from billhook.effects.analysis import Analysis
-from billhook.effects.effect import UNKNOWN, Command, Effect
+from billhook.effects.effect import UNKNOWN, Command, Effect, Protected
 from billhook.effects.families import is_known
-from billhook.effects.fs import REAL
-from billhook.effects.places import LONGEST_PATH, World, absolute, inside, resolved
+from billhook.effects.places import LONGEST_PATH, REAL, World, absolute, inside, resolved
 from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS, Options, operand
-from billhook.effects.protected_paths import Protected
+from billhook.effects.shell import mounts
 from billhook.effects.table import word_set
-from billhook.effects.wrappers import mounts
 
 _READERS = """
 . : [ [[ ag alias atom atq basename bat bbedit bc bg billhook break cal cargo cat cd cksum claude clear clion cloc
@@ -140,10 +138,8 @@ def hits(found: Analysis, world: World, protected: Protected) -> Iterator[Hit]:
     if any(_DESCRIPTOR.match(path) for command in found.commands for path in (*command.writes, *command.appends)):
         code.append(text)
     yield from guarded.hits(list(dict.fromkeys(touches)), dict.fromkeys(code))
-    if git:
-        from billhook.builtins.git_changes import git_hits  # few calls compare commits
-
-        yield from (hit for command in git for hit in git_hits(guarded, command, world, protected.approved))
+    for command in git:
+        yield from git_hits(guarded, command, world, protected.approved)
 
 
 # Touched files
@@ -168,7 +164,6 @@ def _below_home(effect: Effect, world: World) -> Effect:
 
 
 def _paths(word: str, cwd: str, world: World) -> Iterator[str]:
-    """A word as a path, with its links followed if it exists."""
     path = absolute(word, cwd, world) if word and len(word) <= LONGEST_PATH else UNKNOWN
     if path != UNKNOWN:
         yield path
@@ -351,7 +346,6 @@ def _is_ours(word: str, place: int, cwd: str) -> bool:
 
 
 def _replaces_us(command: Command, cwd: str) -> bool:
-    """Whether an installer would remove billhook, or put another version in its place."""
     if not _INSTALLERS.fullmatch(command.name):
         return False
     words = [part for word in command.args for part in (word.split("=", 1) if word[:2] == "--" else [word])]

@@ -15,18 +15,16 @@ from billhook.core.answers import NOTHING, Answer, ask, deny
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
 from billhook.core.lazy import later
-from billhook.effects.effect import Effect
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Effect, Protected
 
 if TYPE_CHECKING:
-    from billhook.builtins import advice, allow_rules, disarm, impact
+    from billhook.builtins import advice, disarm, impact
     from billhook.effects import analysis, rules, secret_files
     from billhook.effects.rules import Rule
 else:
     analysis, advice = later("billhook.effects.analysis"), later("billhook.builtins.advice")
     disarm, impact = later("billhook.builtins.disarm"), later("billhook.builtins.impact")
-    allow_rules, rules = later("billhook.builtins.allow_rules"), later("billhook.effects.rules")
-    secret_files = later("billhook.effects.secret_files")
+    rules, secret_files = later("billhook.effects.rules"), later("billhook.effects.secret_files")
 
 NAME: Final = "guard"
 PRIORITY: Final = 1000
@@ -212,8 +210,8 @@ class Guard(msgspec.Struct, frozen=True):
 
     def allowing(self, event: Event) -> dict[str, object]:
         """The rules that would allow a call, and the sentence with them (`Verdict.how_to_allow`)."""
-        found = allow_rules.rules_for(event)
-        return {"allow": found, "how_to_allow": allow_rules.how_to_allow(found, self.settings.rules_in)}
+        found = advice.rules_for(event)
+        return {"allow": found, "how_to_allow": advice.how_to_allow(found, self.settings.rules_in)}
 
     def judged(self, effects: tuple[Effect, ...], cwd: str) -> list[Judged]:
         """What the table stops, the strictest first."""
@@ -229,7 +227,7 @@ class Guard(msgspec.Struct, frozen=True):
         """
         given = getattr(ctx.event, "tool_input", None)
         if self.settings.allowed and rules.covers(self.settings.allowed, name, given, ctx.event.cwd):
-            return not name.startswith("mcp__") or allow_rules.is_told_by_name(name, given)
+            return not name.startswith("mcp__") or advice.is_told_by_name(name, given)
         answers = ctx.results.values() if ctx.results else ()
         return any(one.answer.decision == "allow" and one.source.startswith(_OWN_LAYERS) for one in answers)
 

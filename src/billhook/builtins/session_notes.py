@@ -16,7 +16,7 @@ from billhook.core.answers import Verdict
 from billhook.core.errors import UnrecordedError
 from billhook.effects import gitstate
 from billhook.effects.conditions import cell_of
-from billhook.effects.gitindex import UnreadableError
+from billhook.effects.gitstate import UnreadableError
 from billhook.store.files import StoreError, sha256
 from billhook.store.state import FileState, Value
 

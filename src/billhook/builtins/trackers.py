@@ -107,7 +107,6 @@ class TurnTracker(msgspec.Struct, frozen=True):
         return Answer(data={"turnId": turn_id, "sequence": sequence}, context=f"Turn {turn_id}" if tells else "")
 
     def _changed(self, session_id: str, change: Callable[[TurnState], TurnState]) -> TurnState:
-        """The turn after an atomic change."""
 
         def replaced(record: Value | None) -> Value:
             changed: Value = msgspec.to_builtins(change(_turn(record)))

@@ -64,7 +64,7 @@ def _idle(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    from billhook.serve.places import address
+    from billhook.serve.control import address
 
     if value is not None:
         address(value)
@@ -94,12 +94,11 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--again", is_flag=True, hidden=True)
 def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: bool, again: bool) -> int:
     """Run the daemon in the foreground. Ctrl-C or TERM stops it once pending requests finish."""
-    from billhook.serve import control as daemonize
-    from billhook.serve import daemon, places
+    from billhook.serve import daemon
 
-    daemonize.speak_utf8()
+    daemon.speak_utf8()
     root = state_root()
-    where = places.folder_of(root) / places.SOCKET
+    where = control.folder_of(root) / control.SOCKET
 
     def tell() -> None:
         if as_json:
@@ -107,11 +106,11 @@ def run(http: str, exposed: bool, idle: float | None, as_json: bool, detached: b
         else:
             note(f"listening at {where} (stop it with Ctrl-C)")
 
-    ready = daemonize.let_go_of_streams if detached else tell
+    ready = daemon.let_go_of_streams if detached else tell
     idle = idle if idle is not None else 0.0 if http else _IDLE
     try:
         why = daemon.run(root, idle=idle, http=http, exposed=exposed, again=again, detached=detached, ready=ready)
-    except places.AlreadyError:
+    except control.AlreadyError:
         if detached:
             return control.TAKEN
         raise UsageError(
@@ -168,7 +167,7 @@ def _compare(found: DaemonStatus, http: str, idle: float | None, quiet: bool) ->
 
 def _listens_at(url: str, wanted: str) -> bool:
     """Whether a daemon's address is the wanted one; port 0 means any port."""
-    from billhook.serve.places import address
+    from billhook.serve.control import address
 
     if not url:
         return False

@@ -215,7 +215,7 @@ def with_programs(line: str, programs: tuple[tuple[str, str], ...], runs: tuple[
 
 def _beginning(command: "ScriptCommand", old: list[str], runs: tuple[str, ...]) -> "re.Match[str] | None":
     """Where in a command's text these words begin it; None where they don't, or not as they are written."""
-    from billhook.effects import command_patterns
+    from billhook.effects import call_patterns
 
     for at in _starts(command.words):
         words = command.words[at : at + len(old)]
@@ -223,7 +223,7 @@ def _beginning(command: "ScriptCommand", old: list[str], runs: tuple[str, ...]) 
             continue
         inner = 2 if words[1:2] == ("-m",) else 0  # `python -m pip` runs pip
         name, *arguments = (_SYSTEM.sub("", command.words[at + inner]), *command.words[at + inner + 1 :])
-        if not runs or command_patterns.selects(runs, Command(name, tuple(arguments))):
+        if not runs or call_patterns.selects_command(runs, Command(name, tuple(arguments))):
             before = "".join(rf"{re.escape(word)}\s+" for word in command.words[:at])
             begin = r"\s+".join(map(re.escape, words))
             return re.match(rf"{_ASSIGNED}{before}({begin})(?=\s|$)", command.text)

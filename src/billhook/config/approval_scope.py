@@ -16,8 +16,8 @@ from typing import Final, Literal, TypeVar
 
 from billhook.config.sources import FileSnapshot, opened
 from billhook.effects import programs
-from billhook.effects.patterns import segment_matches
 from billhook.effects.programs import SUFFIXES
+from billhook.effects.rules import segment_matches
 
 MAX_MATCHES: Final = 200
 MAX_NAMES: Final = 5_000  # names of files that all patterns of one hook may visit, together

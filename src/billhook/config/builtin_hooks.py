@@ -19,7 +19,7 @@ from billhook.core.answers import Outcome, Reply, Status, Verdict
 from billhook.core.errors import UsageError
 from billhook.core.events import Event
 from billhook.core.hook import Context, Hook, Source
-from billhook.effects.protected_paths import Protected
+from billhook.effects.effect import Protected
 from billhook.store.approvals import Approvals
 from billhook.store.files import state_root
 from billhook.store.state import FileState

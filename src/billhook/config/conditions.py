@@ -23,12 +23,11 @@ from billhook.store.state import FileState, Value
 if TYPE_CHECKING:
     from billhook.builtins import guard, session_notes
     from billhook.core import match
-    from billhook.effects import command_patterns, gitstate, path_globs
+    from billhook.effects import call_patterns, gitstate
     from billhook.store import redaction
 else:
     match, gitstate = later("billhook.core.match"), later("billhook.effects.gitstate")
-    command_patterns = later("billhook.effects.command_patterns")
-    path_globs, redaction = later("billhook.effects.path_globs"), later("billhook.store.redaction")
+    call_patterns, redaction = later("billhook.effects.call_patterns"), later("billhook.store.redaction")
     session_notes, guard = later("billhook.builtins.session_notes"), later("billhook.builtins.guard")
 
 Tests = tuple[tuple[str, Any], ...]
@@ -113,12 +112,12 @@ class OnPaths(msgspec.Struct, frozen=True):
         if not self.read and _writes_nothing(ctx):
             return  # most calls: no effects need to be computed
         globs = {"read": self.read, "write": self.write}
-        for path, use in path_globs.used(ctx.event, self.folder):
-            if globs[use] and path_globs.selects(globs[use], path, self.folder):
+        for path, use in call_patterns.used(ctx.event, self.folder):
+            if globs[use] and call_patterns.selects_path(globs[use], path, self.folder):
                 yield path
 
     def why(self, ctx: Context) -> str:
-        used = list(dict.fromkeys(path for path, _ in path_globs.used(ctx.event, self.folder)))
+        used = list(dict.fromkeys(path for path, _ in call_patterns.used(ctx.event, self.folder)))
         globs = f"`paths: {', '.join(dict.fromkeys((*self.read, *self.write)))}`"
         if not used:
             return f"the call reads or writes no file ({globs})"
@@ -153,12 +152,12 @@ def branches(ctx: Context, runs: tuple[str, ...] = ()) -> tuple[str, ...]:
     switched: dict[str, str] = {}
     commands = [command for command in getattr(ctx.event, "commands", ()) if command.name == "git"]
     for command in commands or [Command("git", cwd=ctx.cwd)]:
-        words = command_patterns.words_of(command)
+        words = call_patterns.words_of(command)
         root = _repository(words.folder)
         if target := _switched_to(words):
             switched[root] = target
-        elif not runs or command_patterns.selects(runs, command):
-            pushed = command_patterns.pushed_branches(words) if words.operands[:1] == ["push"] else [""]
+        elif not runs or call_patterns.selects_command(runs, command):
+            pushed = call_patterns.pushed_branches(words) if words.operands[:1] == ["push"] else [""]
             here = switched.get(root) or (gitstate.current_branch(root) if root else "")
             found |= dict.fromkeys(one or here for one in pushed)
     return tuple(filter(None, found))
@@ -171,7 +170,7 @@ def _repository(folder: str) -> str:
     return root[0] if root is not None else ""
 
 
-def _switched_to(words: "command_patterns.CommandWords") -> str:
+def _switched_to(words: "call_patterns.CommandWords") -> str:
     """The branch that `git switch x` or `git checkout -b x` changes to; `git checkout FILE` changes to none."""
     verb, target, *more = (*words.operands, "", "")
     makes = words.options.has("-b", "-B", "-c", "-C", "--create", "--orphan")
@@ -183,7 +182,7 @@ def _switched_to(words: "command_patterns.CommandWords") -> str:
 
 def _selected(globs: Iterable[str], name: str) -> bool:
     """Whether the last glob that matches a name is one without `!`. If all have one, other names are selected."""
-    from billhook.effects.patterns import glob
+    from billhook.effects.rules import glob
 
     globs = tuple(globs)
     chosen = all(text.startswith("!") for text in globs)
@@ -233,7 +232,7 @@ class EventTests(msgspec.Struct, frozen=True):
 
 
 def _file_exists(when: EventTests, globs: tuple[str, ...], ctx: Context) -> bool:
-    return any(path_globs.exists(text, when.folder) for text in globs)
+    return any(call_patterns.exists(text, when.folder) for text in globs)
 
 
 def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context) -> bool:
@@ -241,16 +240,16 @@ def _changed_files(when: EventTests, globs: tuple[str, ...] | bool, ctx: Context
     changed = session_notes.changed_files(when.state, ctx.session_id, when.folder)
     if isinstance(globs, bool):
         return bool(changed) is globs
-    return any(path_globs.selects(globs, os.path.join(when.folder, name), when.folder) for name in changed)
+    return any(call_patterns.selects_path(globs, os.path.join(when.folder, name), when.folder) for name in changed)
 
 
 def _runs(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
-    return any(command_patterns.selects(patterns, command) for command in getattr(ctx.event, "commands", ()))
+    return any(call_patterns.selects_command(patterns, command) for command in getattr(ctx.event, "commands", ()))
 
 
 def _commit_message(when: EventTests, patterns: tuple[str, ...], ctx: Context) -> bool:
     """Whether a commit has a message that matches; after `!`, one that does not."""
-    found = map(command_patterns.commit_message, getattr(ctx.event, "commands", ()))
+    found = map(call_patterns.commit_message, getattr(ctx.event, "commands", ()))
     texts = [text for text in found if text is not None]
     return any((match.expression(one.removeprefix("!")).search(text) is None) is one.startswith("!")
                for one in patterns for text in texts)  # fmt: skip

@@ -14,9 +14,8 @@ from billhook.effects import gitstate
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind
 from billhook.effects.families.databases import effects_of_sql
 from billhook.effects.families.system import persist_place
-from billhook.effects.fs import REAL, FileSystem
 from billhook.effects.interpret import Interpreter
-from billhook.effects.places import World, base_of, has_pattern, repository_above
+from billhook.effects.places import REAL, FileSystem, World, base_of, has_pattern, repository_above
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.tool_inputs import ToolInput, tool_input
 
@@ -85,9 +84,6 @@ def _analysed(event: Event, fs: FileSystem) -> Analysis:
 
 
 def _with_lookalikes(found: Analysis, said: ToolInput, world: World) -> Analysis:
-    """What the line would do as people read it, if that differs."""
-    from billhook.effects.lookalikes import plain_letters  # few lines have other letters
-
     lines = [plain_letters(line) for line in said.lines]
     if lines == said.lines:
         return found
@@ -216,7 +212,8 @@ def _also(effect: Effect, world: World) -> Iterator[Effect]:
         yield from _repository_of(effect, world)
     if effect.kind not in ("write", "overwrite"):
         return
-    if effect.scope == "home" and _is_store(path, world.home):
+    is_own = not posixpath.basename(path).startswith(".env")  # such files are those of projects
+    if effect.scope == "home" and is_own and is_secret_file(path, world.home):
         yield msgspec.structs.replace(effect, kind="overwrite", weight="normal")
     for name in ("", *effect.names):
         if weight := persist_place(f"{path}/{name}" if name else path, world):
@@ -233,6 +230,31 @@ def _repository_of(effect: Effect, world: World) -> Iterator[Effect]:
         yield msgspec.structs.replace(effect, target=f"{base}/.git", names=())
 
 
-def _is_store(path: str, home: str) -> bool:
-    """Whether a path is one of the user's own keys or credentials; `.env` files are those of projects."""
-    return is_secret_file(path, home) and not posixpath.basename(path).startswith(".env")
+# Letters that look like those of a command: `rm` with a Cyrillic letter, blanks that a shell does not split at. A shell
+# does not run such a line as people read it, but its author, or the user who approves it, may mean that.
+
+_LONGEST_TEXT: Final = 65_536
+_CYRILLIC: Final = dict(zip("аеорсухіјѕмктнвгԁԛԝһӏАВЕКМНОРСТХІЈЅ", "aeopcyxijsmkthbrdqwhlABEKMHOPCTXIJS", strict=True))
+_OTHERS: Final = dict(zip("οανρικτυεσωıɡօ", "oavpiktueowigo", strict=True))  # Greek, and letters of a few more
+_SIGNS: Final = {"\u2014": "--", "\u2212": "-", "\v": " ", "\f": " ", "\x85": " ", "\u2028": " ", "\u2029": " "}
+_LOOKALIKES: Final = {**_CYRILLIC, **_OTHERS, **_SIGNS}
+_SIGNS_KEPT: Final = frozenset("-./~_=")  # signs that may replace one; others would change how a shell reads the line
+
+
+def plain_letters(text: str) -> str:
+    """Text with plain letters, dashes and blanks in place of those that look like them."""
+    if len(text) > _LONGEST_TEXT:
+        return text
+    return text.translate({ord(each): _plain(each) for each in set(text) if each in _SIGNS or not each.isascii()})
+
+
+def _plain(letter: str) -> str:
+    if letter in _LOOKALIKES:
+        return _LOOKALIKES[letter]
+    import unicodedata  # few lines have other letters
+
+    category = unicodedata.category(letter)
+    if category in ("Zs", "Cf", "Pd"):  # blanks, what is not visible, dashes
+        return {"Zs": " ", "Cf": "", "Pd": "-"}[category]
+    normal = unicodedata.normalize("NFKC", letter)
+    return normal if normal.isascii() and (normal.isalnum() or normal in _SIGNS_KEPT) else letter

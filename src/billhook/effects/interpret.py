@@ -4,8 +4,8 @@ It runs nothing. It visits every command that the line would run, branches inclu
 the line shows their values. The rest is UNKNOWN inside a word, and what depends on it is not certain. Steps and depth
 are bounded: what is beyond them makes `complete` false.
 
-`words.py` expands words, `shell_builtins.py` has `cd` and its like, `execution.py` visits what a command runs in its
-turn, `outputs.py` knows what it prints, and `line_files.py` which files it makes.
+`words.py` expands words, `execution.py` visits what a command runs in its turn, `outputs.py` knows what it prints, and
+`line_changes.py` what it changes for the commands after it.
 """
 
 import posixpath
@@ -16,23 +16,33 @@ from typing import Final
 
 import msgspec
 
-from billhook.effects import recipes, script, wrappers
-from billhook.effects.blocks import Node, ScriptBlock, pipelines, structured
+from billhook.effects import script, shell
 from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weight
 from billhook.effects.execution import note_computed, run_inner
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.reading import READS
-from billhook.effects.line_files import LineFiles, note_made
+from billhook.effects.line_changes import DECLARES, LineFiles, after_saving, builtin_of, note_made, note_saved
 from billhook.effects.outputs import output, prints_input, prints_secret
-from billhook.effects.places import World
+from billhook.effects.places import NO_FILES, World
 from billhook.effects.programs import SHELLS, WRAPPERS
-from billhook.effects.run import Redirections, Run, State
-from billhook.effects.saved_work import after_saving, note_saved
+from billhook.effects.run import (
+    EMPTY,
+    MOST_FIELDS,
+    NOTHING,
+    UNKNOWN_VALUE,
+    Node,
+    Redirections,
+    Run,
+    ScriptBlock,
+    State,
+    Value,
+    joined,
+    pipelines,
+    structured,
+)
 from billhook.effects.script import RawWord, ScriptCommand, ScriptRedirect
 from billhook.effects.secret_files import is_secret_file
-from billhook.effects.shell_builtins import DECLARES, builtin_of
 from billhook.effects.table import Call, word_set
-from billhook.effects.values import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Value, joined
 from billhook.effects.words import MOST_DEPTH, assign, assignment, fields, is_array, text
 
 MOST_STEPS: Final = 5_000  # a command that is visited is 1 to 5, and each of its effects is 1; loops are unrolled
@@ -46,7 +56,7 @@ _PRINT_ONLY: Final = word_set(": [ break continue date echo exit false ls return
 _TCP: Final = ("/dev/tcp/", "/dev/udp/")
 _NOWHERE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin", "-"})
 _CONNECTIONS: Final = frozenset({"nc", "ncat", "netcat", "telnet", "socat", "openssl"})
-_ELSEWHERE: Final = World("/home/remote", "/home/remote", ("/home/remote",), fs=recipes.NO_FILES)
+_ELSEWHERE: Final = World("/home/remote", "/home/remote", ("/home/remote",), fs=NO_FILES)
 _TOO_DEEP: Final = "it is too deeply nested to be read"
 
 Stage = ScriptCommand | ScriptBlock
@@ -138,7 +148,6 @@ class Interpreter:
         self.effects.append(found)
 
     def _record(self, command: Command) -> None:
-        """Add a command and its effects."""
         if command.shown and command.name in READS and "secret" in command.origins:
             self.add(command, "read-secret", " ".join(command.args))
         elif command.shown and prints_secret(command.words):
@@ -334,7 +343,8 @@ class Interpreter:
         first = words[0].text
         if len(words) > MOST_WORDS:
             words = words[:MOST_WORDS]
-            if not _any_words(first, words[1].text):
+            # these do nothing to what their words name, however many there are
+            if first not in _PRINT_ONLY and (first != "git" or words[1].text != "add"):
                 self.end("it has too many words")
         if first in run.state.aliases and not run.only_programs:
             return self._aliased(words, run)
@@ -362,7 +372,6 @@ class Interpreter:
     def _expanded(
         self, words: list[Value], run: Run, streams: Redirections | None, assignments: tuple[str, ...], line: str
     ) -> Command:
-        """The record of a command."""
         first, *args = [word.text for word in words]
         name = posixpath.basename(first) or first
         origins = NOTHING.union(*(word.origins for word in words[1:]))
@@ -395,11 +404,10 @@ class Interpreter:
 
     def _run_values(self, command: Command, run: Run) -> None:
         """`export EDITOR='...'`: values that other programs run."""
-        for line in wrappers.inside(ScriptCommand(command.words)).texts:
+        for line in shell.unwrapped(ScriptCommand(command.words)).texts:
             self.run_text(line, run.inside(command.name, state=run.state.copy()))
 
     def _printed(self, command: Command, run: Run) -> Value:
-        """What a command prints that runs nothing else."""
         printed = output(command, run.fed or EMPTY, run)
         note_made(command, printed, run)
         return printed
@@ -466,11 +474,6 @@ def _different(raw: Sequence[RawWord]) -> list[RawWord]:
         if len(found) > MOST_WORDS:
             break
     return found
-
-
-def _any_words(name: str, first: str) -> bool:
-    """Whether a command does nothing to what its words name, however many there are."""
-    return name in _PRINT_ONLY or (name == "git" and first == "add")
 
 
 def _shown(stages: list[Stage], shown: bool) -> list[bool]:

@@ -1,5 +1,7 @@
 """What a command prints, as far as the line shows it: texts, lists of files as patterns, and where it comes from."""
 
+import base64
+import binascii
 import posixpath
 import re
 import shlex
@@ -8,15 +10,12 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from billhook.effects.effect import UNKNOWN, Command
-from billhook.effects.families.reading import READS, Reading
-from billhook.effects.listings import listed
+from billhook.effects.families.reading import READS, Reading, listed
 from billhook.effects.programs import Options
-from billhook.effects.run import Run
+from billhook.effects.run import EMPTY, LONGEST_VALUE, MOST_FIELDS, NOTHING, Run, Value
 from billhook.effects.script import ansi_c
 from billhook.effects.secret_files import is_secret_file
 from billhook.effects.table import word_set
-from billhook.effects.transforms import decodes, transformed
-from billhook.effects.values import EMPTY, LONGEST_VALUE, MOST_FIELDS, NOTHING, Value
 
 FILTERS: Final = READS.keys() - word_set("source . split cmp") | word_set("gunzip gzip sed tee uniq xxd zstd")
 """Programs that print what they read, more or less."""
@@ -38,6 +37,7 @@ SETTINGS: Final = "settings"
 PROCESSES: Final = "processes:"
 """Origin of what `ps` and `pgrep` print; behind it the words that select them."""
 _LIST_PROCESSES: Final = frozenset({"ps", "pgrep", "pidof"})
+_PRINT_OPERAND: Final = ("realpath", "readlink", "which", "type", "command")
 _ECHO_OPTION = re.compile(r"-[neE]+")
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z])")
 _TELLING: Final = "*secret* *token* *password* *passwd* *_key* *_pass* *apikey* *database_url* *credential* *private*"
@@ -114,7 +114,6 @@ def output(command: Command, fed: Value, run: Run) -> Value:
 
 
 def _filtered(words: tuple[str, ...], fed: Value, run: Run) -> Value:
-    """A filter, a decoder, or an unknown program."""
     name = words[0]
     if name == "tee" or words in (("cat",), ("xargs",)):
         return fed
@@ -220,10 +219,6 @@ def _dirname(words: Sequence[str], run: Run) -> str:
     return posixpath.dirname(path.rstrip("/")) or (UNKNOWN if path == UNKNOWN else ".")
 
 
-def _last_operand(words: Sequence[str], run: Run) -> str:
-    return (_operands(words) or [UNKNOWN])[-1]
-
-
 def _operands(words: Sequence[str]) -> list[str]:
     return [word for word in words[1:] if not word.startswith("-")]
 
@@ -252,6 +247,98 @@ _PRINTERS: Final[dict[str, Callable[[Sequence[str], Run], str | None]]] = {
     "whoami": lambda words, run: posixpath.basename(run.world.home),
     "id": lambda words, run: posixpath.basename(run.world.home) if "-un" in words else None,
     "git": _git,
-    **dict.fromkeys(("realpath", "readlink", "which", "type", "command"), _last_operand),
+    **dict.fromkeys(_PRINT_OPERAND, lambda words, run: (_operands(words) or [UNKNOWN])[-1]),
     "seq": _seq,
+}
+
+
+# filters whose input is known: decoders, `tr`, `sed`, `rev` and similar programs
+
+_ROT13: Final = str.maketrans(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "NOPQRSTUVWXYZABCDEFGHIJKLMnopqrstuvwxyzabcdefghijklm"
+)
+_DECODERS: Final = {
+    **dict.fromkeys(("base64", "gbase64", "base32"), frozenset("dD")),
+    **dict.fromkeys(("openssl", "gzip", "zstd"), frozenset("d")),
+    "xxd": frozenset("r"),
+}
+"""Programs that decode with one of these letters."""
+_SUBSTITUTION = re.compile(r"s([/|#,])([^/|#,*.\[\]\\^$]*)\1([^/|#,\\&]*)\1(g?)")
+_TR_OPTION = re.compile(r"-[cCdst]+")
+_SET_RANGE = re.compile(r"([!-~])-([!-~])")
+
+
+def transformed(words: Sequence[str], text: str) -> str | None:
+    """The output of a filter for some text; None if it is not a known filter, or the text is not its input."""
+    transform = _TRANSFORMS.get(words[0])
+    try:
+        return transform(words, text) if transform else None
+    except (ValueError, binascii.Error):
+        return None
+
+
+def decodes(words: Sequence[str]) -> bool:
+    """Whether a command decodes or unpacks what it reads."""
+    if words[0] in ("gunzip", "zcat"):
+        return True
+    options = _DECODERS.get(words[0])
+    return options is not None and (not options.isdisjoint(letters(words)) or "--decode" in words)
+
+
+def letters(words: Sequence[str]) -> str:
+    """The letters of a command's short options."""
+    return "".join(word[1:] for word in words[1:] if word[:1] == "-" and word[1:2] != "-")
+
+
+def _decoded(words: Sequence[str], text: str) -> str | None:
+    if not decodes(words):
+        return None
+    if words[0] == "xxd":
+        data = bytes.fromhex(text) if "p" in letters(words) else None
+    elif words[0] == "base32":
+        data = base64.b32decode(text.strip())
+    else:
+        data = base64.b64decode(text, validate=False)
+    return None if data is None else data.decode("utf-8", "replace").replace("\0", "")
+
+
+def _openssl(words: Sequence[str], text: str) -> str | None:
+    return None if {"base64", "-base64", "-a"}.isdisjoint(words) else _decoded(words, text)
+
+
+def _rot13(words: Sequence[str], text: str) -> str | None:
+    return text.translate(_ROT13) if words[0] == "rot13" or list(words[1:2]) == ["13"] else None
+
+
+def _sed(words: Sequence[str], text: str) -> str | None:
+    found = _SUBSTITUTION.fullmatch(words[-1])
+    return text.replace(found[2], found[3], -1 if found[4] else 1) if found and found[2] else None
+
+
+def _tr(words: Sequence[str], text: str) -> str | None:
+    sets = [ansi_c(_spelt(word)) for word in words[1:] if not _TR_OPTION.fullmatch(word)]
+    if "-d" in words and len(sets) == 1:
+        return text.translate(dict.fromkeys(map(ord, sets[0])))
+    if len(sets) != 2 or not sets[1] or len(sets) != len(words) - 1:
+        return None
+    old, new = sets
+    return text.translate(str.maketrans(old, new.ljust(len(old), new[-1])[: len(old)]))
+
+
+def _spelt(word: str) -> str:
+    """A set of `tr` with its ranges spelt out."""
+    word = word.replace("[:upper:]", "A-Z").replace("[:lower:]", "a-z").replace("[:space:]", " \\t\\n")
+    return _SET_RANGE.sub(lambda found: "".join(map(chr, range(ord(found[1]), ord(found[2]) + 1))), word)
+
+
+_TRANSFORMS: Final[dict[str, Callable[[Sequence[str], str], str | None]]] = {
+    **dict.fromkeys(("base64", "gbase64", "base32", "xxd"), _decoded),
+    "openssl": _openssl,
+    "rev": lambda words, text: "\n".join(line[::-1] for line in text.split("\n")),
+    "tac": lambda words, text: "\n".join(reversed(text.strip("\n").split("\n"))) + "\n",
+    "rot13": _rot13,
+    "caesar": _rot13,
+    "tr": _tr,
+    "sed": _sed,
+    **dict.fromkeys(("head", "tail", "cat", "sort", "uniq"), lambda words, text: text if len(words) == 1 else None),
 }

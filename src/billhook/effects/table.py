@@ -264,7 +264,8 @@ def _given(words: str, call: Call) -> bool:
     if not words:
         return False
     wanted, patterns = _plain_and_patterns(words)
-    if call.has(*wanted) or not wanted.isdisjoint(_names(call)):
+    names = (word for word in call.operands if not word.startswith("-"))
+    if call.has(*wanted) or not wanted.isdisjoint(names):
         return True
     given = [*call.operands, *(f"{option}={value}" for option, value in call.options.options)] if patterns else ()
     return any(fnmatchcase(word, pattern) for word in given for pattern in patterns)
@@ -274,10 +275,6 @@ def _given(words: str, call: Call) -> bool:
 def _plain_and_patterns(words: str) -> tuple[frozenset[str], tuple[str, ...]]:
     patterns = tuple(word for word in words.split() if "*" in word or "=" in word)
     return word_set(words) - frozenset(patterns), patterns
-
-
-def _names(call: Call) -> Iterator[str]:
-    return (word for word in call.operands if not word.startswith("-"))
 
 
 def _targets(which: Operands, operands: list[str]) -> list[str]:

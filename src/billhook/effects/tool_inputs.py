@@ -9,9 +9,10 @@ import msgspec
 
 from billhook.core import tools
 from billhook.core.lazy import later
-from billhook.effects import archives, rules
+from billhook.effects import rules
 from billhook.effects.effect import Kind
 from billhook.effects.families import is_known
+from billhook.effects.families.files import patched
 from billhook.effects.programs import INTERPRETERS, PYTHON, SHELLS, WRAPPERS
 from billhook.effects.table import word_set
 
@@ -129,7 +130,6 @@ def _read(name: str, given: Mapping[str, Any]) -> list[str]:
 
 
 def _sql(given: Mapping[str, Any]) -> list[str]:
-    """Statements for a database: the values of the names that such tools have for them."""
     return [value for key, value in _strings(given) if key in _STATEMENTS]
 
 
@@ -157,7 +157,7 @@ def _edit(name: str, given: Mapping[str, Any]) -> ToolInput:
         return ToolInput(name, paths=[(kind, path) for path in paths], named=[*named.sure, *named.bare])
     text = "\n".join(value for _, value in _strings(given))
     deleted = set(re.findall(r"(?m)^\*\*\* Delete File:[ \t]*([^\n]+)", text))
-    paths = list(dict.fromkeys((*paths, *archives.patched(text))))
+    paths = list(dict.fromkeys((*paths, *patched(text))))
     return ToolInput(name, paths=[("delete" if path in deleted else "write", path) for path in paths])
 
 
@@ -238,7 +238,7 @@ def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False
         if key in _CODE_KEYS:
             found.code.append(text)
         if patches or key in _PATCH_KEYS:
-            found.sure += archives.patched(text)
+            found.sure += patched(text)
         if "\n" not in text and len(text) <= _LONGEST_NAME and tools.folded(key) not in _TEXT_KEYS:
             one_word = "/" in text and " " not in text  # in prose and lines it is only spoken of
             about_files = one_word or not _OF_A_FILE.isdisjoint(_words(key))
@@ -261,7 +261,6 @@ def from_address(text: str) -> str:
 
 
 def _words(name: str) -> list[str]:
-    """The words of a name, in `snake_case` and in `camelCase`."""
     return [word.lower() for word in _NAME_WORDS.findall(name[:_LONGEST_NAME])]
 
 
@@ -347,7 +346,6 @@ def _object(text: str) -> Mapping[str, object]:
 
 
 def _lines(name: str, given: Mapping[str, object]) -> list[str]:
-    """The lines that a shell tool may run."""
     if words := list_of_words(given.get("command")):
         return _as_lines(words)
     command = tools.command_of(name, given)

@@ -28,7 +28,7 @@ from billhook.core.events import Block, Event, parse
 from billhook.core.hook import Batch, Context, Hook, SessionInfo
 from billhook.core.lazy import later
 from billhook.engine.background import Background
-from billhook.engine.plan import EventList, Plan
+from billhook.engine.plan import EventList, Plan, Steps
 from billhook.engine.progress import Audience, Listener
 from billhook.engine.step import Step, failure
 
@@ -108,8 +108,11 @@ _DENY = Decision.DENY
 
 
 class Engine:
-    """Runs the hooks that listen for an event and folds their answers. Lives as long as its owner; many tasks and
-    threads may fire it at once, because everything that belongs to one firing is in its Context."""
+    """Runs the hooks that listen for an event and folds their answers. Each hook sees the results before it and the
+    input as rewritten so far. After a deny only hooks with `always` run; after a stop, none.
+
+    Lives as long as its owner; many tasks and threads may fire it at once, because everything that belongs to one
+    firing is in its Context."""
 
     def __init__(
         self,
@@ -126,7 +129,6 @@ class Engine:
         self._notices = notices
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
-        self._has_waves = parallel or any(hook.together for hook in self.plan.hooks)
         self.combine: Combine = combine
         self._observers = tuple(observers)
         self._closes = bool(self._observers) or notices is not None  # whether there is work after each fold
@@ -172,12 +174,8 @@ class Engine:
         return self.audience.add(listener)
 
     async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
-        """Run every hook that handles this event and fold the answers. Never raises for what a hook does.
-
-        `event` is an Event, or a dict in wire form; EventError names the problem with it. Each hook sees the results
-        before it and the input as rewritten so far. After a deny only hooks with `always` run; after a stop, none.
-        `deadline`: seconds for the whole event; a hook that can't start in time is `timed_out`.
-        """
+        """Run every hook for an event: an Event or a dict in wire form, else EventError. Never raises for what a hook
+        does. `deadline`: seconds for the whole event; a hook that can't start in time is `timed_out`."""
         if type(event) in self._idle:
             return Verdict(event)
         wanted = self._lists.get(type(event))
@@ -188,13 +186,10 @@ class Engine:
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
-        if steps.following and not self.parallel:
-            ctx.batch = Batch(steps.following)
-        if self._has_waves:
-            waves = self.plan.waves(steps) if self.parallel else steps.waves
-            if waves is not None:
-                return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
-        rewritten_by, silent = 0, not outcomes
+        waves = self._grouped(steps, ctx) if self.parallel or steps.grouped else None
+        if waves is not None:
+            return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
+        silent = not outcomes
         for step in steps:
             asked = now
             if step.without_await is None or asked >= ends:
@@ -215,14 +210,8 @@ class Engine:
                 continue
             outcomes.append(returned)
             silent = False
-            if returned.answer.objects:
-                now = await self._end_run(steps[steps.index(step) + 1 :], ctx, outcomes, returned)
-                break
-            if returned.answer.rewrites and _rewrite(ctx, returned.answer):
-                rewritten_by = steps.index(step)
-        else:
-            if rewritten_by:
-                now = await self._run_again(steps[:rewritten_by], ctx, outcomes)
+            if returned.answer.objects or returned.answer.rewrites:
+                return await self._fire_rest(steps, step, ctx, outcomes, returned, began)
         if silent and not self._closes and (ctx.shared is None or not ctx.shared.id):
             return Verdict(event, outcomes, (now - began) * 1e3)
         return await self._close(fold(event, outcomes, self.combine, (now - began) * 1e3), ctx)
@@ -267,7 +256,6 @@ class Engine:
         return verdict
 
     def _noticed(self, verdict: Verdict) -> Verdict:
-        """The verdict with the notices for the user."""
         notices = self._notices
         if notices is None or (not verdict.failed_open and verdict.about.session_id in notices.told):
             return verdict
@@ -276,6 +264,37 @@ class Engine:
             return verdict
         hooks = () if verdict.quiet else verdict.messages  # messages that hooks hide stay hidden
         return replace(verdict, messages=(*hooks, *texts), quiet=False)
+
+    async def _fire_rest(
+        self,
+        steps: Sequence[Step],
+        step: Step,
+        ctx: Context,
+        outcomes: list[RawOutcome],
+        outcome: Outcome,
+        began: float,
+    ) -> Verdict:
+        """Continue after the outcome of `step`, which ends the run or changes what later hooks see."""
+        event, place, rewritten_by = ctx.event, steps.index(step), 0
+        while not outcome.answer.objects:
+            if _rewrite(ctx, outcome.answer):
+                rewritten_by = place
+            place += 1
+            if place == len(steps):
+                await self._run_again(steps[:rewritten_by], ctx, outcomes)
+                break
+            outcome = await _run(steps[place], ctx)
+            outcomes.append(outcome)
+        else:
+            await self._end_run(steps[place + 1 :], ctx, outcomes, outcome)
+        return await self._close(fold(event, outcomes, self.combine, (_now() - began) * 1e3), ctx)
+
+    def _grouped(self, steps: Steps, ctx: Context) -> list[list[Step]] | None:
+        """The groups of steps that run at the same time; None: one after the other. Those may share a request."""
+        if self.parallel:
+            return self.plan.waves(steps)
+        ctx.batch = Batch(steps.following) if steps.following else None
+        return steps.waves
 
     async def _fire_in_waves(
         self, waves: Sequence[list[Step]], steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], began: float
@@ -309,8 +328,8 @@ class Engine:
 
     async def _end_run(
         self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
-    ) -> float:
-        """After a deny run only the hooks with `always`; after a stop, none. Returns the time of the end."""
+    ) -> None:
+        """After a deny run only the hooks with `always`; after a stop, none."""
         ctx.batch = None  # not all steps after this one run
         why, stopped = _ended_by(objection), objection.answer.stop
         for step in rest:
@@ -318,10 +337,9 @@ class Engine:
             outcome = await _run(step, ctx) if runs else step.skipped(why)
             stopped = stopped or outcome.answer.stop
             outcomes.append(outcome)
-        return _now()
 
-    async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
-        """Run gates again if a later hook rewrote the input that they judged. Returns the time of the end."""
+    async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> None:
+        """Run gates again if a later hook rewrote the input that they judged."""
         ctx.batch = None
         final, gates = ctx.event, [step for step in steps if step.hook.gate]
         _withdraw({step.name for step in gates}, outcomes)
@@ -334,11 +352,9 @@ class Engine:
             outcomes.append(outcome)
             if outcome.answer.objects:
                 break
-        return _now()
 
 
 async def _run(step: Step, ctx: Context) -> Outcome:
-    """Run one hook to its end."""
     began = _now()
     returned = step.call(ctx, began)
     if returned is not None and type(returned) is not Outcome:

@@ -18,7 +18,7 @@ from billhook.agents import dialect
 from billhook.agents.child import fit, inherited
 from billhook.agents.reference import promised
 from billhook.core import client_env, strictjson
-from billhook.core.answer_reader import read_output
+from billhook.core.answer_json import read_output
 from billhook.core.answers import Answer, Exit, Reply, Status
 from billhook.core.errors import UsageError
 from billhook.core.hook import Context

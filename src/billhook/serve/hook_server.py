@@ -35,8 +35,7 @@ else:
     loader = later("billhook.config.loader")
 
 
-DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")
-"""The values of `--as`."""
+DIALECTS = (*AGENTS, "universal", "claw", "claw-text", "lesson")  # the values of `--as`
 _MARGIN = 0.1
 _SHORTEST_MARGIN, _LONGEST_MARGIN = 0.2, 0.5
 _KNOWN = {"--as": DIALECTS, "--on-failure": ("allow", "deny"), "--from": ("user", "project")}
@@ -104,8 +103,7 @@ class Arguments(msgspec.Struct):
             setattr(self, _FIELDS[option], value)
 
 
-_taken: dict[tuple[str, ...], Arguments] = {}
-"""The last command lines: an agent uses the same one each time."""
+_taken: dict[tuple[str, ...], Arguments] = {}  # the last command lines: an agent uses the same one each time
 _MOST_TAKEN = 64
 
 
@@ -177,8 +175,7 @@ def began_in(session: str, folder: str) -> str:
 
 _NAME = pattern(rb'"hook_event_name"\s*:\s*"([A-Za-z0-9_.-]{1,100})"')
 _LONGEST = 100
-_LIKELY = 0.75
-"""How similar a name must be to a known one to count as a typo; the same limit as in configuration files."""
+_LIKELY = 0.75  # how similar a name must be to a known one to count as a typo; the same limit as in configuration files
 
 
 class MistypedError(BillhookError):
@@ -335,8 +332,7 @@ class HookResponse(msgspec.Struct, frozen=True):
     stdout: bytes = b""
     stderr: bytes = b""  # part of the answer in some dialects
     lines: tuple[str, ...] = ()  # for stderr: problems and notes for the user
-    unheard: "HookResponse | None" = None
-    """The response if stdout can't be written: then the exit code must refuse."""
+    unheard: "HookResponse | None" = None  # the response if stdout can't be written: then the exit code must refuse
 
     @property
     def all_of_stderr(self) -> bytes:
@@ -719,7 +715,6 @@ def _plainly(error: BaseException) -> str:
 
 
 def _notes(event: Event, config: "Config", host: str) -> list[str]:
-    """Notes for the user beside the answer."""
     name = event.hook_event_name
     notes = []
     if name not in EVENTS and not any(name in entry.declared.events for entry in config.entries):

@@ -16,7 +16,7 @@ from billhook.core import tools
 from billhook.core.answers import Decision, SkipReason
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event, parse
-from billhook.engine.waive import SHADOW
+from billhook.engine.step import SHADOW
 from billhook.store.log.record import OutcomeRecord, Record
 
 RANK: Final = {str(decision): place for place, decision in enumerate(Decision)}

@@ -22,7 +22,7 @@ from billhook.config.referenced_files import named
 from billhook.config.sources import FileSnapshot
 from billhook.core.errors import UsageError
 from billhook.effects import gitstate
-from billhook.effects.gitindex import UnreadableError
+from billhook.effects.gitstate import UnreadableError
 
 MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 << 20

@@ -131,7 +131,7 @@ def _client(service: str, model: str, env: Mapping[str, str]) -> Model:
     try:
         return Anthropic(model, env) if service == "anthropic" else OpenAI(model, env)
     except ModuleNotFoundError as error:
-        from billhook.core.extras import install_command
+        from billhook.core.text import install_command
 
         message = f"`{service}:{model}` needs the package `{error.name}`"
         raise UsageError(message, hint=install_command(service)) from None

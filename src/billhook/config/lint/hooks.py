@@ -23,8 +23,7 @@ from billhook.config.sources import agent_of
 from billhook.core.answers import SkipReason
 from billhook.core.dialect_traits import meanings
 from billhook.core.events import Block
-from billhook.core.extras import install_command
-from billhook.core.text import Finding
+from billhook.core.text import Finding, install_command
 from billhook.runners.webhook import loopback
 
 

@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from billhook.effects.effect import Effect
-from billhook.effects.families.code_actions import LARGEST_CODE, Seen
-from billhook.effects.families.languages import Language, calls_of, language_of_program
+from billhook.effects.families.languages import LARGEST_CODE, Language, Seen, calls_of, language_of_program
 from billhook.effects.families.python_code import PythonReader
 from billhook.effects.programs import Options
 from billhook.effects.table import Call, word_set
@@ -156,7 +155,6 @@ class _Parser:
             parts.append(ast.Constant(None))
 
     def _arguments(self, closing: str = "") -> list[ast.expr]:
-        """Values up to a closing sign, or to the end of the statement."""
         found: list[ast.expr] = []
         more = {",", ";", "\n"} if closing else {","}
         while True:

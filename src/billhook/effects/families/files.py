@@ -4,17 +4,14 @@ import itertools
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 import msgspec
 
-from billhook.effects.archives import LARGEST_PATCH, patched, unpacked
 from billhook.effects.effect import UNKNOWN, Effect, Weight
-from billhook.effects.families.reading import only_names, pass_on, read_file
-from billhook.effects.families.sed import sed_script
-from billhook.effects.listings import find_branch, find_names
-from billhook.effects.patterns import segment_matches
+from billhook.effects.families.reading import find_branch, find_names, only_names, pass_on, read_file
 from billhook.effects.places import has_pattern, is_device
+from billhook.effects.rules import segment_matches
 from billhook.effects.table import Call, Reader, Row, readers
 
 _LVM: Final = "lvremove|vgremove|pvremove|lvreduce|vgreduce"
@@ -250,7 +247,6 @@ def _scp(call: Call) -> Iterator[Effect]:
 
 
 def _transfer(call: Call, sources: Sequence[str], target: str) -> Iterator[Effect]:
-    """Files that go to another machine, come from one, or stay here."""
     local = [source for source in sources if not is_remote(source)]
     reads = [effect for source in local for effect in read_file(call, source, prints=False, below=True)]
     yield from reads
@@ -616,3 +612,183 @@ READERS: Final[Mapping[str, Reader]] = readers({
     "zipfile tarfile": _python_archive, "perl ruby awk gawk": _in_place, "chmod gchmod": _chmod,
     "chattr chflags setcap": _attributes, _MAKERS: _make_filesystem,
 })  # fmt: skip
+
+
+# A sed script, read only as far as it writes files or runs commands. One pass, so a long script costs linear time:
+
+_BETWEEN = re.compile(r"[\s;{}]*")
+_ADDRESS = re.compile(r"[\d$~+,!\s]+|[IM](?=[,\s!a-zA-Z{}=])")
+_TAKES_LABEL: Final = frozenset(":btT")
+_TAKES_TEXT: Final = frozenset("aic")
+_TAKES_FILE: Final = frozenset("rRwW")
+
+
+class _SedScript:
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.written: list[str] = []
+        self.runs = False
+
+    def read(self) -> None:
+        while self._skip(_BETWEEN) < len(self.text):
+            self._addresses()
+            letter = self.text[self.at : self.at + 1]
+            self.at += 1
+            self._command(letter)
+
+    def _skip(self, pattern: re.Pattern[str]) -> int:
+        if found := pattern.match(self.text, self.at):
+            self.at = found.end()
+        return self.at
+
+    def _addresses(self) -> None:
+        before = -1
+        while before != self.at < len(self.text):
+            before = self.at
+            self._skip(_ADDRESS)
+            sign = self.text[self.at : self.at + 1]
+            if sign in ("/", "\\"):
+                self.at += 1 if sign == "/" else 2
+                self._part(sign if sign == "/" else self.text[self.at - 1 : self.at])
+
+    def _command(self, letter: str) -> None:
+        if letter in ("s", "y"):
+            sign = self.text[self.at : self.at + 1]
+            self.at += 1
+            self._part(sign)
+            self._part(sign)
+            self._flags() if letter == "s" else None
+        elif letter == "e":
+            self.runs = True
+            self._line()
+        elif letter in _TAKES_FILE:
+            name = self._line().strip()
+            self.written += [name] if letter in "wW" and name else []
+        elif letter in _TAKES_TEXT:
+            self._line()
+        elif letter in _TAKES_LABEL:
+            self._skip(re.compile(r"[^;\n}]*"))
+
+    def _part(self, sign: str) -> None:
+        """Up to the next sign that no backslash precedes."""
+        while self.at < len(self.text) and self.text[self.at] != sign:
+            self.at += 2 if self.text[self.at] == "\\" else 1
+        self.at += 1
+
+    def _flags(self) -> None:
+        while self.text[self.at : self.at + 1] not in ("", ";", "\n", "}", " ", "#"):
+            flag = self.text[self.at]
+            self.at += 1
+            if flag == "w":
+                self.written.append(self._line().strip())
+                return
+            self.runs = self.runs or flag == "e"
+
+    def _line(self) -> str:
+        start = self.at
+        end = self.text.find("\n", start)
+        self.at = len(self.text) if end < 0 else end
+        return self.text[start : self.at]
+
+
+def sed_script(text: str) -> tuple[list[str], bool]:
+    """The files that a script writes, and whether it runs commands."""
+    script = _SedScript(text)
+    script.read()
+    return script.written, script.runs
+
+
+# The names in archives and patches, read with bounds:
+
+MAX_MEMBERS: Final = 2_000
+LARGEST: Final = 50_000_000
+
+
+def unpacked(path: str, strip: int | None = 0) -> list[str]:
+    """The members' names without their first `strip` folders (None: without any); empty if it can't be read."""
+    found: list[str] = []
+    try:
+        for name in _members(path):
+            cut = posixpath.basename(name) if strip is None else "/".join(name.split("/")[strip:])
+            found += [cut] if cut else []
+            if len(found) >= MAX_MEMBERS:
+                break
+    except Exception:
+        return found  # broken archives raise any kind of error; names that were read before still count
+    return found
+
+
+class _Bounded:
+    """A stream that ends after so many bytes: a small file may unpack to a huge one."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.left = LARGEST
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(min(size, self.left) if size >= 0 else self.left)
+        self.left -= len(data)
+        return data
+
+
+def _members(path: str) -> Iterator[str]:
+    import os
+    import stat
+
+    if not stat.S_ISREG(os.stat(path).st_mode) or os.path.getsize(path) > LARGEST:
+        return
+    with open(path, "rb") as file:
+        magic = file.read(6)
+    if magic.startswith(b"PK"):
+        import zipfile
+
+        with zipfile.ZipFile(path) as archive:
+            yield from archive.namelist()
+        return
+    import tarfile
+
+    with _opened(path, magic) as stream, tarfile.open(fileobj=cast(BinaryIO, _Bounded(stream)), mode="r|") as members:
+        for member in members:
+            yield member.name
+
+
+def _opened(path: str, magic: bytes) -> BinaryIO:
+    if magic.startswith(b"\x1f\x8b"):
+        import gzip
+
+        return cast(BinaryIO, gzip.open(path))
+    if magic.startswith(b"BZh"):
+        import bz2
+
+        return cast(BinaryIO, bz2.open(path))
+    if magic.startswith(b"\xfd7zXZ"):
+        import lzma
+
+        return cast(BinaryIO, lzma.open(path))
+    return open(path, "rb")
+
+
+# The files that a patch changes, by its headers:
+
+
+LARGEST_PATCH: Final = 1 << 20
+_LONGEST_NAME: Final = 4096
+_PATCH_BLOCK = re.compile(r"^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to):([^\n]+)", re.M)
+_PATCH_HEADER = re.compile(
+    r"^(?:---|\+\+\+|\*\*\*(?! (?:Begin|End) |.{0,20}(?:File|to):)|Index:|rename from|rename to|copy to) ([^\t\n]+)",
+    re.M,
+)
+"""Of unified and context diffs; the lines of a block, `*** Begin Patch` and `*** Add File: x`, look alike."""
+_PATCH_GIT = re.compile(r"^diff --git (\S+) (\S+)$", re.M)
+_PATCH_STAMP = re.compile(r" \d{4}-\d\d-\d\d[ T][^\n]*")
+
+
+def patched(text: str, strip: int | None = 1) -> list[str]:
+    """The names in a patch: as written, and without their first `strip` folders; None: without any of them."""
+    found = [name[1].strip() for name in _PATCH_BLOCK.finditer(text)]
+    headers = [_PATCH_STAMP.sub("", name[1]).strip(' "\r') for name in _PATCH_HEADER.finditer(text)]
+    headers += [name for pair in _PATCH_GIT.finditer(text) for name in pair.groups()]
+    for name in [name for name in headers if name != "/dev/null"]:
+        found += [name, posixpath.basename(name) if strip is None else "/".join(name.split("/")[strip:])]
+    names = dict.fromkeys(name for name in found if len(name) <= _LONGEST_NAME)
+    return [name for name in names if name]

@@ -114,7 +114,6 @@ _MOST_ALIASES: Final = 8  # an alias may name another one
 
 
 def _git(call: Call) -> Iterator[Effect]:
-    """`git`: its general options first, then what its verb does."""
     settings, folder, rest = general(call.command)
     for _ in range(_MOST_ALIASES):
         alias = settings.get("alias." + "".join(rest[:1]).lower())

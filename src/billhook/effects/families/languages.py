@@ -5,11 +5,20 @@ A new language is one entry, and the names of its calls. How its interpreter's c
 """
 
 import functools
+import posixpath
 import re
-from collections.abc import Mapping
-from typing import Final
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
+
+from billhook.effects.effect import UNKNOWN, Effect, Kind, Scope, Weight
+from billhook.effects.families.databases import effects_of_sql
+from billhook.effects.families.network import is_here
+from billhook.effects.places import absolute
+from billhook.effects.secret_files import is_secret_file
+from billhook.effects.table import Call
 
 
 class Language(msgspec.Struct, frozen=True):
@@ -189,3 +198,291 @@ def calls_of(language: str) -> dict[str, str]:
     found = {name: does for does, names in CALLS.items() for name in names.split()}
     own = {name.partition(":")[2]: does for name, does in found.items() if name.startswith(f"{language}:")}
     return {name: does for name, does in found.items() if ":" not in name} | own
+
+
+# What the calls of code do, whatever the language: the meaning of each word of `CALLS`.
+
+LARGEST_CODE: Final = 64 * 1024
+DEEPEST: Final = 4  # code inside code, functions inside functions
+MOST_WORDS: Final = 64  # of one command, or paths of one call
+_SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "ksh"})
+_HARMLESS_DEVICES: Final = ("/dev/null", "/dev/std", "/dev/tty", "/dev/zero", "/dev/fd", "/dev/shm")
+_TARGETS: Final = frozenset({"path", "src", "dst", "file", "name", "args", "cmd", "text"})
+"""Names under which calls take what they act on."""
+_ON_PATHS: Final[Mapping[str, Sequence[tuple[Kind, int]]]] = {
+    "delete": [("delete", 0)],
+    "delete_tree": [("delete", 0)],
+    "move": [("delete", 0), ("overwrite", 1)],
+    "copy": [("overwrite", 1)],
+    "link": [("write", 1)],
+    "overwrite": [("overwrite", 0)],
+    "write": [("write", 0)],
+    "permissions": [("permissions", 0)],
+}
+"""What is done to the paths at which places of the arguments."""
+# what a call does by itself, whatever its arguments are
+_AT_ONCE: Final[Mapping[str, tuple[Kind, Scope]]] = {
+    "drop": ("destroy-data", "remote"),
+    "destroy": ("destroy-infra", "remote"),
+    "device": ("device", "unknown"),
+}
+# where the result of a call comes from
+_ORIGINS: Final = {"decode": frozenset({"decoded"}), "download": frozenset({"remote"}), "upload": frozenset({"remote"})}
+_PRINTED = re.compile(r"\bprint\s*\{?\s*\$?\w+\s*\}?\s+(['\"])((?:(?!\1).)*)\1", re.DOTALL)
+"""What perl prints into a handle: `print F "..."`."""
+_ENDLESS = re.compile(r"\bwhile\s*\(?\s*(?:1|True|true)\b|\bloop\s*(?:do\b|\{)|\bfor\s*\(\s*;\s*;")
+
+
+class Seen(NamedTuple):
+    """The known part of a value."""
+
+    value: Any = None  # a string, bytes, a number or a tuple of such; None: unknown
+    name: str = ""  # of a module or a function: `os.system`
+    origins: frozenset[str] = frozenset()  # where it comes from: "remote", "decoded", "secret"
+
+    @property
+    def text(self) -> str:
+        """The value as a string, with UNKNOWN for its unknown parts."""
+        return text_of(self.value)
+
+
+class CodeCall(NamedTuple):
+    """A call that does something."""
+
+    args: Sequence[Seen]
+    named: Mapping[str, Seen]
+    origins: frozenset[str]
+
+    def text(self, place: int, default: str = UNKNOWN) -> str:
+        return self.args[place].text if place < len(self.args) else default
+
+    @property
+    def words(self) -> list[str]:
+        return [word for word in _flat(each.value for each in self.args) if word][:MOST_WORDS]
+
+    @property
+    def line(self) -> str:
+        """The command that it runs: all arguments up to a list, or the first where that is a whole line."""
+        lists = [place for place, each in enumerate(self.args, 1) if isinstance(each.value, tuple)]
+        words = self._replace(args=self.args[: lists[0]]).words if lists else self.words
+        if words and " " in words[0].strip():
+            return words[0]
+        if len(words) > 1 and posixpath.basename(words[0]) == words[1]:  # `execvp("rm", ["rm", "-rf", "x"])`
+            del words[1]
+        return words[0] if len(words) == 1 else shlex.join(words)
+
+
+def text_of(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value) if isinstance(value, str | int) else UNKNOWN
+
+
+def origins_of(seen: Iterable[Seen]) -> frozenset[str]:
+    return frozenset().union(*(each.origins for each in seen if each.origins))
+
+
+def _flat(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        yield from _flat(value) if isinstance(value, tuple) else (text_of(value),)
+
+
+class CodeReader:
+    """One text of code, and all that it does."""
+
+    def __init__(self, language: Language, call: Call) -> None:
+        self.language, self.call = language, call
+        self.calls = calls_of(language.name)
+        self.effects: list[Effect] = []
+        self.shell: list[str] = []  # lines that it gives to a shell
+        self.understood = self.certain = True
+        self.gave_up = False  # it is too long
+        self.depth = 0
+        self.text = self._folder = ""
+        self._done: set[str] = set()
+        self._secrets: list[str] = []
+        self._databases: list[str] = []
+
+    def read(self, text: str) -> None:
+        """Read a whole text."""
+        self.text = text
+        try:
+            self.run(text)
+        except (RecursionError, MemoryError):
+            self.understood = False
+        if self._done >= {"socket", "attach"}:
+            self.effects.append(self.call.effect("remote-shell", scope="remote"))
+
+    def run(self, text: str) -> None:
+        """Read the whole code, or code that it runs."""
+        raise NotImplementedError
+
+    def act(self, does: str, args: Sequence[Seen], named: Mapping[str, Seen], name: str = "") -> Seen:
+        """Note what a call does; its result, as far as that is known."""
+        self._done.add(does)
+        origins = origins_of([*args, *named.values()]) | _ORIGINS.get(does, frozenset())
+        call = CodeCall([*args, *(seen for key, seen in named.items() if key in _TARGETS)], named, origins)
+        result: Seen | None = None
+        if does in _ON_PATHS:
+            self._change(does, call)
+        elif does in _AT_ONCE:
+            kind, scope = _AT_ONCE[does]
+            self._add(kind, name, scope)
+        elif action := getattr(self, f"_on_{does}", None):
+            result = action(call)
+        return Seen(result.value, "", result.origins | origins) if result else Seen(origins=origins)
+
+    def _add(self, kind: Kind, target: str = "", scope: Scope = "unknown", weight: Weight = "normal") -> None:
+        self.effects.append(self.call.effect(kind, target, scope=scope, weight=weight, certain=self.certain))
+
+    # ----- files
+
+    def _change(self, does: str, call: CodeCall) -> None:
+        recursive = does == "delete_tree" or bool(call.named.get("recursive", Seen()).value)
+        for kind, place in _ON_PATHS[does]:
+            every = does.startswith("delete") and self.language.bare  # `unlink "a", "b"`
+            args = [arg for arg in call.args if not arg.text.startswith("-")]  # `rm("-rf", "x")`
+            given = args if every else args[place : place + 1]
+            words = call._replace(args=given).words
+            for word in words or ([] if place else [UNKNOWN]):
+                self._on_path(kind, word, recursive=recursive)
+
+    def _on_path(self, kind: Kind, word: str, *, recursive: bool = False, weight: Weight | None = None) -> None:
+        if kind in ("overwrite", "write") and self._path(word).startswith("/dev/"):
+            kind, weight = "device", "normal"
+        if kind == "device" and self._path(word).startswith(_HARMLESS_DEVICES):
+            return
+        self.effects += self.call.on_path(
+            kind, word, recursive=recursive, itself=kind == "delete", certain=self.certain, weight=weight
+        )
+
+    def _path(self, word: str) -> str:
+        return absolute(word, self.call.command.cwd, self.call.world)
+
+    def _on_open(self, call: CodeCall) -> Seen | None:
+        mode = call.named["mode"].text if "mode" in call.named else call.text(1, "r")
+        return self._open(call.text(0), mode)
+
+    def _on_perl_open(self, call: CodeCall) -> Seen | None:
+        """`open(my $f, ">", path)`, `open(F, ">path")`, `open(F, "command |")`."""
+        given = call.text(1, "") + call.text(2, "")
+        path, mode = given.strip("+<>|- "), "a" if given.startswith(">>") else "w" if given.startswith(">") else "r"
+        if given.startswith("|") and posixpath.basename(path) in _SHELLS:
+            self.shell += [found[2] for found in _PRINTED.finditer(self.text)]
+        return self._open("|" + path if "|" in given else path, mode)
+
+    def _open(self, path: str, mode: str) -> Seen | None:
+        if path.startswith("|"):
+            self.shell.append(path[1:])
+        elif {"w", "a", "x", "+"} & set(mode):
+            self._on_path("overwrite" if "w" in mode else "write", path)
+        else:
+            return self._reads(path)._replace(value=path)  # the path represents the content until that is read
+        return None
+
+    def _on_read(self, call: CodeCall) -> Seen:
+        return self._reads(call.text(0))
+
+    def _reads(self, path: str) -> Seen:
+        if "://" in path:
+            return Seen(origins=frozenset({"remote"}))
+        if is_secret_file(self._path(path)):
+            self._secrets.append(path)
+            # of other languages too little is followed to tell whether a secret is only loaded
+            self._on_path("read-secret", path, weight="light" if self.language.name == "python" else self._shown)
+            return Seen(origins=frozenset({"secret"}))
+        if path.strip(UNKNOWN):
+            self._on_path("read", path)
+        return self._content(path)
+
+    def _on_content(self, call: CodeCall) -> Seen:
+        return self._content(call.text(0))
+
+    def _content(self, path: str) -> Seen:
+        """The text of a file; a secret must not become a part of what is shown."""
+        fs = self.call.world.fs
+        full = fs.real(self._path(path))
+        return Seen(None if is_secret_file(full) else fs.read(full, LARGEST_CODE))
+
+    @property
+    def _shown(self) -> Weight:
+        return "normal" if self.call.command.shown else "light"
+
+    def _on_print(self, call: CodeCall) -> None:
+        for path in self._secrets if "secret" in call.origins else ():
+            self._on_path("read-secret", path, weight=self._shown)
+
+    def _on_extract(self, call: CodeCall) -> None:
+        self._on_path("write", call.text(1, "."))
+
+    def _on_chdir(self, call: CodeCall) -> None:
+        command = msgspec.structs.replace(self.call.command, cwd=self._path(call.text(0)), folders=())
+        self.call = Call(command, self.call.world, self.call.scopes, frozenset())
+        self._folder = f"cd {shlex.quote(command.cwd)} && "
+
+    # ----- processes and code
+
+    def _on_run(self, call: CodeCall) -> None:
+        line = call.line
+        if line.strip(UNKNOWN + "' "):
+            self.shell.append(self._folder + line)
+            if "input" in call.named and posixpath.basename(line.split()[0]) in _SHELLS:
+                self.shell.append(self._folder + call.named["input"].text)
+            return
+        self.understood = False
+        if call.origins & {"remote", "decoded"}:
+            self._computed(call.origins)
+
+    def _on_spawn(self, call: CodeCall) -> None:
+        """Its first argument is no part of the command."""
+        self._on_run(call._replace(args=call.args[1:]))
+
+    def _on_code(self, call: CodeCall, place: int = 0) -> None:
+        code = call.text(place)
+        origins = origins_of(call.args)
+        known = UNKNOWN not in code and self.depth <= DEEPEST
+        if not known or "decoded" in origins:
+            self._computed(origins)
+        if not known:
+            self.understood = False
+            return
+        self.depth += 1
+        self.run(code)
+        self.depth -= 1
+
+    def _on_code_last(self, call: CodeCall) -> None:
+        self._on_code(call, len(call.args) - 1)
+
+    def _computed(self, origins: frozenset[str]) -> None:
+        if "remote" in origins:
+            self._add("run-remote", scope="remote")
+            return
+        why = "the code is decoded first" if "decoded" in origins else "the code is computed"
+        self.effects.append(self.call.effect("run-opaque", certain=self.certain and bool(origins), why=why))
+
+    def _on_opaque(self, _: CodeCall) -> None:
+        self.understood = False
+
+    def _on_kill(self, call: CodeCall) -> None:
+        self._add("kill", weight="heavy" if "-1" in call.words else "light")
+
+    def _on_fork(self, _: CodeCall) -> None:
+        if _ENDLESS.search(self.text):
+            self._add("kill", "every process: a fork bomb")
+
+    # ----- data
+
+    def _on_download(self, call: CodeCall) -> None:
+        if "secret" in call.origins or {"data", "json", "files"} & call.named.keys():
+            self._on_upload(call)
+
+    def _on_upload(self, call: CodeCall) -> None:
+        if not is_here(call.text(0)):
+            secret = "secret" in call.origins | self.call.command.origins
+            self._add("upload", call.text(0), "remote", "heavy" if secret else "light")
+
+    def _on_connect(self, call: CodeCall) -> None:
+        self._databases.append(call.text(1, ""))
+
+    def _on_sql(self, call: CodeCall) -> None:
+        self.effects += effects_of_sql(self.call, call.text(1, ""), self._databases)

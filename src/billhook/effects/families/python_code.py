@@ -18,8 +18,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from billhook.effects.effect import UNKNOWN
-from billhook.effects.families.code_actions import DEEPEST, LARGEST_CODE, CodeReader, Seen, origins_of, text_of
-from billhook.effects.families.languages import Language
+from billhook.effects.families.languages import DEEPEST, LARGEST_CODE, CodeReader, Language, Seen, origins_of, text_of
 from billhook.effects.table import Call, word_set
 
 MOST_STEPS: Final = 50_000  # nodes that are visited; 64 KiB of usual code needs fewer

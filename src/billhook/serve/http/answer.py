@@ -19,7 +19,7 @@ from billhook.agents.codec import AgentDialect
 from billhook.agents.inbound import OTHERS
 from billhook.config.loader import NotLoadedError
 from billhook.core import client_env, strictjson
-from billhook.core.answer_writer import write_output
+from billhook.core.answer_json import write_output
 from billhook.core.answers import UNSET, Answer, Decision, Exit, Verdict
 from billhook.core.errors import BillhookError, EventError, UsageError
 from billhook.core.events import Event

@@ -1,4 +1,4 @@
-"""Questions that wait for a person: the queue on disk, the wait for an answer, and the channels that report a question.
+"""Questions that wait for a person: the queue on disk, the wait for an answer, channels, and signed links.
 
-Imports: core, store.
+Imports: core, runners, store.
 """

@@ -269,7 +269,7 @@ def test_a_task_that_is_not_accepted_goes_back_to_the_model(place: Place) -> Non
 def test_idle_notification(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while without input an idle_prompt Notification is fired, once."""
     from billhook.agent.factory import open_agent
-    from billhook.agent.models.script import Scripted
+    from billhook.agent.script import Scripted
     from billhook.cli.agent.chat import Chat, Interrupts
     from billhook.cli.agent.screen import Screen
     from billhook.config import load_config

@@ -13,7 +13,7 @@ from billhook.config.history import log_of
 from billhook.core.answers import deny
 from billhook.core.events import parse
 from billhook.core.functions import on
-from billhook.store.log.record import Record
+from billhook.store.log import Record
 from billhook.testing import replay
 from billhook.testing.judge import Judges
 from billhook.testing.replay import Replayed

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, get_args
 
-from billhook.adapters.runs import Hooks, Tell, engine_for, not_installed, say
+from billhook.adapters import Hooks, Tell, engine_for, not_installed, say
 from billhook.agents.downgrade import shape_output
 from billhook.core import dialect_traits
 from billhook.core.answer_json import write_output

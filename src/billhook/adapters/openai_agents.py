@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Final
 
-from billhook.adapters import runs
+from billhook import adapters as runs
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.session.calls import text_of

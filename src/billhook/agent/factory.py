@@ -15,12 +15,10 @@ from typing import Any, Final, Literal
 
 from billhook.agent import tools as base
 from billhook.agent.conversation import resumed, transcript_of
-from billhook.agent.loop import BUDGET, AgentLoop
+from billhook.agent.loop import BUDGET, AgentLoop, Job, Team
 from billhook.agent.models import Model
 from billhook.agent.permissions import AgentPermissions
-from billhook.agent.team import Job, Team
-from billhook.agent.tools import Input, Tool, ToolError, standard_tools
-from billhook.agent.tools.files import Workspace
+from billhook.agent.tools import Input, Tool, ToolError, Workspace, standard_tools
 from billhook.agent.ui_events import NoticeShown, SessionStarted, Show, judged
 from billhook.config.config import Config
 from billhook.config.recorder import Looked

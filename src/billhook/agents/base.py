@@ -4,18 +4,22 @@ Each module of an agent has its record in `AGENTS`. Everything else (codecs, `in
 coverage, detection, lint) reads these records and names no agent.
 """
 
+import json
 import os
+import shlex
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from billhook.agents import AGENTS
-from billhook.agents.formats import SettingsFormat
 from billhook.core import client_env
 from billhook.core import dialect_traits as rows
 from billhook.core.dialect_traits import Meanings
+from billhook.core.errors import BillhookError
 from billhook.core.lazy import LazyTable
 
 if TYPE_CHECKING:
@@ -261,6 +265,101 @@ class TrustCheck(NamedTuple):
             yield Trust("fail", f"{path} disables all hooks (`disableAllHooks`)", "change that setting")
 
 
+# How an agent's file contains the settings with its hooks.
+
+_WRITTEN: Final = ("exec ", "command -v ")  # the beginnings of commands that `install` writes
+
+
+class SettingsFormat:
+    """The format of an agent's settings file: usually JSON."""
+
+    def read(self, text: str) -> str:
+        """The settings of a file, as JSON."""
+        return text
+
+    def write(self, settings: str, text: str) -> str:
+        """The file with these settings; `text`: its current content."""
+        return settings
+
+
+class Embedded(SettingsFormat):
+    """Settings inside a program of billhook, which is beside the agent's module."""
+
+    def __init__(self, program: str, begin: str, end: str) -> None:
+        self.program, self.begin, self.end = program, begin, end
+
+    def read(self, text: str) -> str:
+        inside = self.begin in text and self.end in text
+        return text.partition(self.begin)[2].partition(self.end)[0] if inside else text
+
+    def write(self, settings: str, text: str) -> str:
+        with open(os.path.join(os.path.dirname(__file__), self.program), encoding="utf-8") as file:
+            before, begin, after = file.read().partition(self.begin)
+        return before + begin + (settings.strip() or "{}") + self.end + after.partition(self.end)[2]
+
+
+class InYaml(SettingsFormat):
+    """The `hooks` of a YAML file, written as JSON; other parts of the file are unchanged.
+
+    The agent starts commands without a shell, so those that `install` writes get one.
+    """
+
+    def read(self, text: str) -> str:
+        _, hooks, _ = _parted(text)
+        return json.dumps({"hooks": _each(hooks, without_shell)}, indent=2, default=str) + "\n" if hooks else ""
+
+    def write(self, settings: str, text: str) -> str:
+        before, _, after = _parted(text)
+        hooks = _each((json.loads(settings) if settings.strip() else {}).get("hooks", {}), with_shell)
+        written = textwrap.indent(json.dumps(hooks, indent=2, ensure_ascii=False), "  ").lstrip()
+        return before + (f"hooks: {written}\n" if hooks else "") + after
+
+
+def _parted(text: str) -> tuple[str, dict[str, Any], str]:
+    """The text before the hooks of a YAML file, the hooks, and the text after them. Raises BillhookError."""
+    import yaml
+
+    try:
+        root, said = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BillhookError(f"can't read the file: {error}", hint="fix the file") from None
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    if pairs and isinstance(root, yaml.MappingNode) and root.flow_style:
+        raise BillhookError("the file is one `{...}`", hint="write each key on its own line")
+    for key, value in pairs:
+        if key.value == "hooks":
+            end = value.end_mark.index
+            kept = text[key.start_mark.index : end].rstrip()
+            while kept.rpartition("\n")[2].lstrip().startswith("#"):  # comments about the next key
+                kept = kept.rpartition("\n")[0].rstrip()
+            rest = text[key.start_mark.index + len(kept) :]
+            hooks = said["hooks"] if isinstance(said["hooks"], dict) else {}
+            return text[: key.start_mark.index], hooks, rest.removeprefix("\n")
+    return text + ("\n" if text and not text.endswith("\n") else ""), {}, ""
+
+
+def _each(hooks: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The hooks with changed commands."""
+
+    def changed(entry: Any) -> Any:
+        command = entry.get("command") if isinstance(entry, dict) else None
+        return {**entry, "command": change(command)} if isinstance(command, str) else entry
+
+    return {event: [*map(changed, some)] if isinstance(some, list) else some for event, some in hooks.items()}
+
+
+def with_shell(command: str) -> str:
+    """The command for an agent that starts it without a shell."""
+    return f"sh -c {shlex.quote(command)}" if command.startswith(_WRITTEN) else command
+
+
+def without_shell(command: str) -> str:
+    words: list[str] = []
+    with suppress(ValueError):
+        words = shlex.split(command) if command.startswith("sh -c ") else []
+    return words[2] if len(words) == 3 and words[2].startswith(_WRITTEN) else command
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known about one coding agent."""
 
@@ -330,7 +429,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     trust: Callable[[TrustCheck], Iterable[Trust]] | None = None
     """Facts from its files about its trust in a project and in billhook's entries."""
     next_steps: tuple[tuple[Scope | Literal["any"], str], ...] = ()  # what to do after `install`, in which scope
-    transcripts: str = ""  # the module that reads its transcripts
+    transcripts: bool = False  # whether `transcripts` has a reader of its transcripts
     names_calls: bool = True  # its events have the ids of calls, as its transcripts have
     start: Callable[["Agent", str, str, Settings], Start] | None = None
     """How it is started for a canary, with the address of its model and a prompt; None: it needs an account."""

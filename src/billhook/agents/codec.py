@@ -6,10 +6,9 @@ from typing import Any, Final, Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents import child
+from billhook.agents import canonical_event, child, consistent, with_canonical_tool
 from billhook.agents.base import Agent, Capabilities, able
 from billhook.agents.downgrade import fitted, unknown
-from billhook.agents.inbound import canonical_event, consistent, with_canonical_tool
 from billhook.agents.stdout import Printed, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools

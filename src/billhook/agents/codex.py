@@ -280,7 +280,7 @@ AGENT: Final = base.Agent(
     next_steps=(
         ("any", "Codex runs new hooks only after you trust them: start it, type /hooks, and trust billhook's"),
     ),
-    transcripts="billhook.agents.transcripts.codex",
+    transcripts=True,
     start=_start,
     longest={"SessionEnd": 3},
     ending=(3, 2500),

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from billhook.agents import base
+from billhook.agents import base, canonical_event, parsed
 from billhook.agents.codec import AgentDialect, Payload, block, kinds, known, spoken
-from billhook.agents.inbound import canonical_event, parsed
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings

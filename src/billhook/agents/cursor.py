@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from billhook.agents import base
+from billhook.agents import base, parsed
 from billhook.agents.codec import AgentDialect, Payload, input_of, kinds, known, spoken
-from billhook.agents.inbound import parsed
 from billhook.core import strictjson
 from billhook.core.answer_schema import decision_of
 from billhook.core.answers import Answer, Decision

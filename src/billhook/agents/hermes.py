@@ -6,9 +6,20 @@ From its documentation, not measured. It silently skips a hook that was not appr
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from billhook.agents.base import UNPREVENTED, Agent, Refusal, Trust, TrustCheck, pairs, rounded, row, sends_own_names
+from billhook.agents.base import (
+    UNPREVENTED,
+    Agent,
+    InYaml,
+    Refusal,
+    Trust,
+    TrustCheck,
+    pairs,
+    rounded,
+    row,
+    sends_own_names,
+    with_shell,
+)
 from billhook.agents.codec import AgentDialect, Payload, kinds, known, spoken
-from billhook.agents.formats import InYaml, with_shell
 from billhook.core.answers import Answer, Decision
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event

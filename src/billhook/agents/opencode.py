@@ -4,9 +4,8 @@ from typing import Final
 
 from msgspec import UNSET
 
-from billhook.agents.base import Agent, pairs, rounded, rounded_row, sends_own_names
+from billhook.agents.base import Agent, Embedded, pairs, rounded, rounded_row, sends_own_names
 from billhook.agents.codec import AgentDialect, Payload, kinds
-from billhook.agents.formats import Embedded
 from billhook.core.answers import Answer
 from billhook.core.dialect_traits import Meanings
 from billhook.core.events import Event

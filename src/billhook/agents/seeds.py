@@ -9,8 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from billhook.agents import child
-from billhook.agents.inbound import consistent
+from billhook.agents import child, consistent
 from billhook.agents.stdout import Printed, names_a_field, objection_in, printed
 from billhook.core import dialect_traits as rows
 from billhook.core import events, strictjson, tools

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from billhook.agent.factory import open_agent
-from billhook.agent.models.script import Scripted
+from billhook.agent.script import Scripted
 from billhook.agent.ui_events import Show, TextDelta, TurnEnded
 from billhook.cli.agent.chat import Interrupts
 from billhook.cli.agent.screen import JsonStream, Screen, in_loop
@@ -32,7 +32,7 @@ from billhook.config.loader import load_config
 from billhook.config.trust import approve_entry
 from billhook.core.errors import BillhookError
 from billhook.runners import process_tree
-from billhook.store.log.record import ALL, Record
+from billhook.store.log import ALL, Record
 
 _PREFIX: Final = "billhook-demo-"
 _OVER: Final = "over"  # a file that marks a folder which the next demo may remove

@@ -27,7 +27,7 @@ from billhook.core.errors import UsageError
 from billhook.core.events import EVENTS, Event
 from billhook.core.text import counted, nearest, one_line, suggest, visible
 from billhook.effects.effect import Effect
-from billhook.store.log.record import OutcomeRecord
+from billhook.store.log import OutcomeRecord
 from billhook.testing.judge import Judges
 from billhook.testing.past import Considered, Judgement, Past, event_of, judged_then, look_back
 

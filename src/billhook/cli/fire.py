@@ -11,8 +11,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from billhook.agents import DIALECTS
-from billhook.agents.inbound import others
+from billhook.agents import DIALECTS, others
 from billhook.cli.options import choice, complete_among, flag, json_of, option, seconds, text_of, tool_options
 from billhook.cli.screen import hint, not_written, note, say, unreadable, verdict_text, with_shown_paths
 from billhook.cli.signals import catch_signals, fire

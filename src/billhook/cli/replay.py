@@ -31,8 +31,8 @@ from billhook.cli.screen import (
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, suggest
 from billhook.store.files import StoreError
+from billhook.store.log import Record, Wanted
 from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Record, Wanted
 from billhook.testing import replay
 from billhook.testing.judge import Judges
 

@@ -22,7 +22,7 @@ from billhook.core.answers import FAILURES, UNSET, Outcome, Status, Verdict
 from billhook.core.errors import BillhookError
 from billhook.core.text import Finding, counted, flat, one_line, visible
 from billhook.store.files import StoreError
-from billhook.store.log.record import OutcomeRecord
+from billhook.store.log import OutcomeRecord
 
 if TYPE_CHECKING:
     from billhook.config.config import Config

@@ -37,7 +37,7 @@ from billhook.core.hook import Hook, listens
 from billhook.core.text import Finding
 from billhook.store import files
 from billhook.store.files import StoreError, sha256
-from billhook.store.log.record import LARGEST_SNAPSHOT, is_hash, snapshot_path
+from billhook.store.log import LARGEST_SNAPSHOT, is_hash, snapshot_path
 from billhook.store.state import FileState
 
 if TYPE_CHECKING:

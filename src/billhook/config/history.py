@@ -24,7 +24,7 @@ from billhook.config.trust import TRUST
 from billhook.core.answers import Skipped, SkipReason
 from billhook.core.text import counted
 from billhook.store.files import log_folder
-from billhook.store.log.record import OutcomeRecord, Record, Wanted
+from billhook.store.log import OutcomeRecord, Record, Wanted
 
 if TYPE_CHECKING:
     from billhook.store.log.reader import LogReader

@@ -10,9 +10,8 @@ from typing import Final
 
 import msgspec
 
-from billhook.agents import AGENTS
+from billhook.agents import AGENTS, own_name
 from billhook.agents.base import CAPABILITIES, can
-from billhook.agents.inbound import own_name
 from billhook.config.declaration import Declared, Exec, Mask, NotYet, Python, Rewrite, RunAction, Say, Url
 from billhook.config.lint.commands import head_of, scripts
 from billhook.core.dialect_traits import meanings

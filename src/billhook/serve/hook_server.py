@@ -12,10 +12,9 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from billhook import agents
-from billhook.agents import AGENTS, dialect_of
+from billhook.agents import AGENTS, DOUBTFUL, OTHERS, canonical_event, dialect_of, who_calls, with_sent_names
+from billhook.agents import whole as whole_event
 from billhook.agents.child import Dialect
-from billhook.agents.inbound import DOUBTFUL, OTHERS, canonical_event, who_calls, with_sent_names
-from billhook.agents.inbound import whole as whole_event
 from billhook.core import client_env, strictjson
 from billhook.core.answers import NOTHING, Answer, Decision, Verdict
 from billhook.core.errors import BillhookError, ContradictionError, EventError, StrictJSONError, UsageError

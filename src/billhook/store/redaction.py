@@ -17,8 +17,7 @@ import msgspec
 
 from billhook.core.lazy import later, pattern
 from billhook.store.files import StoreError, create_once, read_bytes
-from billhook.store.secrets.names import FLAGS_RULE, RULES, SecretNames, SecretSearch, may_be_key
-from billhook.store.secrets.shapes import Span, looks_random
+from billhook.store.secrets import FLAGS_RULE, RULES, SecretNames, SecretSearch, Span, looks_random, may_be_key
 
 if TYPE_CHECKING:
     import hashlib

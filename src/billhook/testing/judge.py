@@ -30,7 +30,7 @@ from billhook.effects.effect import Effect
 from billhook.engine.engine import Engine
 from billhook.runners.command import Literally
 from billhook.store.files import state_root
-from billhook.store.log.record import Record
+from billhook.store.log import Record
 from billhook.store.state import FileState, Value
 from billhook.testing.expectations import deciders, outcome_of
 from billhook.testing.past import NO_OBJECTION, RANK, STRONGEST, Doubt, Judgement, Unchanged, event_of, own_answers

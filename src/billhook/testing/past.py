@@ -17,7 +17,7 @@ from billhook.core.answers import Decision, SkipReason
 from billhook.core.errors import BillhookError
 from billhook.core.events import Event, parse
 from billhook.engine.step import SHADOW
-from billhook.store.log.record import OutcomeRecord, Record
+from billhook.store.log import OutcomeRecord, Record
 
 RANK: Final = {str(decision): place for place, decision in enumerate(Decision)}
 STRONGEST: Final = RANK[Decision.DENY]

@@ -15,7 +15,7 @@ from billhook.config.trust import TRUST
 from billhook.core.errors import UsageError
 from billhook.effects import gitstate
 from billhook.effects.gitstate import UnreadableError
-from billhook.store.log.record import Record
+from billhook.store.log import Record
 from billhook.testing.judge import Judges
 from billhook.testing.past import Judgement, judged_then
 

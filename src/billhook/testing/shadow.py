@@ -10,7 +10,7 @@ import msgspec
 from billhook.config.config import Config, HookRow, rows
 from billhook.config.history import LogTailScan, log_of
 from billhook.core import tools
-from billhook.store.log.record import OutcomeRecord, Record
+from billhook.store.log import OutcomeRecord, Record
 
 BY: Final = "shadow"
 _MOST_EXAMPLES: Final = 3

@@ -24,8 +24,8 @@ from billhook.cli.doctor.hooks import settings_of
 from billhook.core import client_env, strictjson
 from billhook.runners.process_tree import processes
 from billhook.store.files import log_folder
+from billhook.store.log import Record, Wanted
 from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Record, Wanted
 
 
 def environment(start: Start, url: str, around: Mapping[str, str]) -> dict[str, str]:

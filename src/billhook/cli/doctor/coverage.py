@@ -16,8 +16,8 @@ from billhook.cli.screen import beside, filled, picked, width, with_shown_paths
 from billhook.cli.times import local, shown_time
 from billhook.core.text import counted, one_line
 from billhook.store.files import log_folder
+from billhook.store.log import Record, Wanted
 from billhook.store.log.reader import LogReader
-from billhook.store.log.record import Record, Wanted
 from billhook.testing import replay
 from billhook.testing.judge import Judges
 

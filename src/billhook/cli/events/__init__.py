@@ -17,9 +17,8 @@ from billhook.cli.screen import filled, hint, note, picked, report, say, shown_p
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, one_line, suggest, visible
-from billhook.store.log.query import called, hooks_of
-from billhook.store.log.reader import LogEntry
-from billhook.store.log.record import Record
+from billhook.store.log import Record
+from billhook.store.log.reader import LogEntry, called, hooks_of
 from billhook.store.sessions import VERBS
 
 IN_THE_TABLE = 100  # records in the table, unless --limit is given

@@ -21,7 +21,7 @@ from billhook.core.events import EVENTS
 from billhook.core.strictjson import dumps
 from billhook.core.text import counted, visible
 from billhook.store.files import StoreError
-from billhook.store.log.record import Record
+from billhook.store.log import Record
 from billhook.store.log.verify import Head, Verified, export, export_head, exported, exported_head, verify
 from billhook.testing.past import decided_by, event_of, judged_then
 

@@ -26,8 +26,8 @@ from billhook.core.text import folded, suggest
 from billhook.serve.hook_server import canonical
 from billhook.store import sessions as names
 from billhook.store.files import StoreError, log_folder, opened, read_in, state_root
+from billhook.store.log import Record, Wanted
 from billhook.store.log.reader import LogEntry, LogReader
-from billhook.store.log.record import Record, Wanted
 from billhook.store.sessions import VERBS, SessionRecord, Sessions
 from billhook.store.state import FOLDERS, LARGEST, FileState
 

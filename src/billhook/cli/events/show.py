@@ -35,8 +35,8 @@ from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
 from billhook.store.files import StoreError, opened
+from billhook.store.log import OutcomeRecord, Record
 from billhook.store.log.reader import LogEntry, LogReader
-from billhook.store.log.record import OutcomeRecord, Record
 
 _LIMIT = 50
 _MOST_HITS = 3  # hits that are shown for one record; the others are counted

@@ -21,8 +21,8 @@ from billhook.core import tools
 from billhook.core.errors import UsageError
 from billhook.core.text import counted, flat, visible
 from billhook.effects.rules import EDITS
-from billhook.store.log.query import called
-from billhook.store.log.record import Record, Wanted
+from billhook.store.log import Record, Wanted
+from billhook.store.log.reader import called
 from billhook.store.sessions import Sessions, is_an_id
 from billhook.store.state import FileState
 

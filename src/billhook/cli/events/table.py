@@ -12,8 +12,8 @@ from billhook.cli.screen import cells, coloured, cut, few, filled, padded, table
 from billhook.core import strictjson, tools
 from billhook.core.events import EVENTS
 from billhook.core.text import flat
-from billhook.store.log.query import called
-from billhook.store.log.record import OutcomeRecord, Record
+from billhook.store.log import OutcomeRecord, Record
+from billhook.store.log.reader import called
 
 TRUST: Final = "Trust"  # The event of an approval. It belongs to no session.
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from billhook.agents import own_events
 from billhook.agents.base import Agent
-from billhook.agents.inbound import own_events
 from billhook.cli.install.entries import Handler, is_written
 from billhook.cli.install.files import Adopted, Moved
 from billhook.config.declaration import (

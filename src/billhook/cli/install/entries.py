@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from billhook.agents import whole
 from billhook.agents.base import Agent, Scope
-from billhook.agents.inbound import whole
 from billhook.config import edit_json
 from billhook.config.declaration import Action, RunAction, Url
 from billhook.config.installation import is_billhook

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from billhook.agents import NARROWER, canonical_event
 from billhook.agents.base import Agent, Scope
-from billhook.agents.inbound import NARROWER, canonical_event
 from billhook.cli.install import entries, files
 from billhook.cli.install.adopt import Adoption, moved_into
 from billhook.cli.install.files import Adopted, InstallBackup, Moved, Shelf, digest, notes_about

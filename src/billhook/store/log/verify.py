@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from billhook.store import files
+from billhook.store import log as lines
 from billhook.store.files import StoreError, locked
-from billhook.store.log import record as lines
+from billhook.store.log import LineEnds, Side
 from billhook.store.log.eventlog import CURRENT, LOCK, fragment, last_of, rotated_names
 from billhook.store.log.reader import LogFile, end_of_lines, forward, open_log_files
-from billhook.store.log.record import LineEnds, Side
 
 MOST_FINDINGS: Final = 1000  # more are counted, but not listed
 _PENDING: Final = 64  # Lines that one torn line and its repairs can leave. Of more, only the last count.

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from billhook.core.lazy import pattern
-from billhook.store.secrets.names import SecretNames, is_secret, may_be_key, words, words_of
-from billhook.store.secrets.shapes import looks_random
+from billhook.store.secrets import SecretNames, is_secret, looks_random, may_be_key, words, words_of
 
 
 def value_at(text: str, start: int, end: int) -> int | None:

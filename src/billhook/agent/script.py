@@ -24,8 +24,7 @@ from typing import Any
 import msgspec
 
 from billhook.agent.conversation import Block, Message, Text, ToolUse, Usage, assistant, unused_id
-from billhook.agent.models import Completion, ModelError, ModelRequest, Say
-from billhook.agent.models.services import KINDS
+from billhook.agent.models import KINDS, Completion, ModelError, ModelRequest, Say
 from billhook.core import strictjson
 from billhook.core.errors import UsageError
 from billhook.core.text import suggestion

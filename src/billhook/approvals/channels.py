@@ -23,34 +23,17 @@ import msgspec
 from billhook.approvals import links
 from billhook.approvals.links import LinkOwner
 from billhook.approvals.queue import WINDOW, QueuedQuestion
+from billhook.approvals.settings import ApprovalSettings, Channel
 from billhook.core import client_env, strictjson
 from billhook.core.errors import BillhookError
 from billhook.core.text import visible
 from billhook.runners.webhook import address_problem
 
-KINDS: Final = ("desktop", "webhook", "ntfy", "slack")
 _TIMEOUT: Final = 10.0
 _LONGEST: Final = 1500  # characters of a call in a message; the whole call is in `billhook approvals` and on the page
 _LONGEST_NOTICE: Final = 200  # the same on the desktop
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _PRIVATE: Final = ("key", "used", "answer", "by", "via", "answered", "why")
-
-
-class Channel(msgspec.Struct, frozen=True):
-    """One way to reach a person. `$VAR` in the address and the secret are variables of the environment."""
-
-    kind: str
-    to: str = ""  # the address
-    secret: str = ""  # signs the messages of a webhook
-    who: str = ""  # who gets its messages: the name that is recorded with the answer
-
-
-class ApprovalSettings(msgspec.Struct, frozen=True):
-    """`approvals:` in a file of the user."""
-
-    channels: tuple[Channel, ...] = (Channel("desktop"),)
-    seconds: float = 300.0  # the longest wait
-    link: str = ""  # the address of the daemon as people reach it; without it, messages have no links
 
 
 class _UnsentError(Exception):
@@ -104,7 +87,7 @@ class Message(msgspec.Struct, frozen=True):
             context = ssl.create_default_context()
             connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
         try:
-            connection.request("POST", path, body, {"User-Agent": "billhook", **headers})
+            connection.request("POST", path or "/", body, {"User-Agent": "billhook", **headers})
             status = connection.getresponse().status
         except (OSError, http.client.HTTPException) as error:
             raise _UnsentError(f"no answer from the server: {type(error).__name__}") from None

@@ -102,14 +102,14 @@ class Questions:
         return next((one for one in reversed(self.all()) if name == one.id or name.upper() == one.code), None)
 
     def ask(self, question: QueuedQuestion) -> QueuedQuestion:
-        """Add a question. If an equal call has one that can still be answered, or an allow that is still valid, that
-        one is returned: the allow is then used up."""
+        """Add a question. If an equal call has one that can still be answered, or whose allow is still valid, that one
+        is returned instead."""
         asked: list[QueuedQuestion] = []
 
         def change(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
-            same = next((one for one in reversed(known) if one.key == question.key and _joins(one)), None)
-            asked.append(_joined(same, question) if same is not None else question)
-            return [*(one for one in known if one.id != asked[0].id), asked[0]]
+            same = next((one for one in reversed(known) if one.key == question.key and _joins(one)), question)
+            asked.append(replace(same, until=max(same.until, question.until)))
+            return [*(one for one in known if one.id != same.id), asked[0]]
 
         self._update(change)
         return asked[0]
@@ -177,9 +177,3 @@ def _fitted(known: list[QueuedQuestion]) -> list[QueuedQuestion]:
 
 def _joins(one: QueuedQuestion) -> bool:
     return one.state in ("waiting", "late") or one.usable
-
-
-def _joined(same: QueuedQuestion, question: QueuedQuestion) -> QueuedQuestion:
-    if same.usable:
-        return replace(same, used=time.time())
-    return replace(same, until=max(same.until, question.until))

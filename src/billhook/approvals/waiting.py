@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Final
 
-from billhook.approvals.queue import QueuedQuestion, Questions
+from billhook.approvals.queue import Questions, QueuedQuestion
 
 _INTERVAL: Final = 0.05
 

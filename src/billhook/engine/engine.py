@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 from msgspec.structs import replace
@@ -41,6 +41,10 @@ else:
 Observer = Callable[[Verdict], object]
 """Gets every verdict after the fold; may be async. What it raises is logged and changes nothing; but UnrecordedError
 becomes an outcome, so that a verdict that could not be recorded shows it, and denies if so configured."""
+
+
+Approve = Callable[[Verdict, float], Awaitable[Verdict]]
+"""Gets a verdict with an `ask` and the event's deadline; may replace the ask by the answer of a person."""
 
 
 class Notifier(Protocol):
@@ -125,8 +129,10 @@ class Engine:
         know: Callable[[Event], SessionInfo] | None = None,
         listen: Listener | None = None,
         notices: Notifier | None = None,
+        approve: Approve | None = None,
     ) -> None:
         self._notices = notices
+        self._approve = approve
         self.plan = hooks if isinstance(hooks, Plan) else Plan(hooks)
         self.parallel = parallel
         self.combine: Combine = combine
@@ -243,7 +249,9 @@ class Engine:
         self._lists = self._plan.by_type
 
     async def _close(self, verdict: Verdict, ctx: Context) -> Verdict:
-        """Add the notices for the user, and call the observers."""
+        """Let a person answer an `ask`, add the notices for the user, and call the observers."""
+        if self._approve is not None and verdict.decision is Decision.ASK:
+            verdict = await self._approve(verdict, ctx.ends)
         verdict = self._noticed(verdict)
         if ctx.reserved_id:
             verdict.with_id(ctx.reserved_id)

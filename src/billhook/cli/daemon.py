@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -149,6 +149,8 @@ def _tell_started(found: DaemonStatus, now: bool, as_json: bool) -> None:
     say(f"{'started' if now else 'already running'}: process {found.pid}, {found.socket}")
     if found.http:
         say(f"HTTP: {found.http}")
+    if found.telemetry:
+        say(f"telemetry: {_telemetry(found.telemetry)}")
     if found.version != __version__:
         note(f"the daemon is billhook {found.version}, this is {__version__}; `billhook daemon stop` stops it")
 
@@ -232,7 +234,14 @@ def _rows(found: DaemonStatus) -> Iterator[tuple[str, str]]:
     yield "socket", found.socket
     if found.http:
         yield "HTTP", found.http
+    if found.telemetry:
+        yield "telemetry", _telemetry(found.telemetry)
     yield "log", found.log
+
+
+def _telemetry(status: Mapping[str, int | str]) -> str:
+    counts = ", ".join(f"{name} {status[name]:,}" for name in ("sent", "dropped", "failed") if name in status)
+    return ": ".join(filter(None, [f"{status['endpoint']} ({counts})", str(status.get("problem", ""))]))
 
 
 def _as_data(found: DaemonStatus | None, **more: bool) -> dict[str, Any]:

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from billhook.core.errors import BillhookError, UsageError
-from billhook.serve import protocol
+from billhook.serve import protocol, telemetry
 from billhook.serve.protocol import DaemonStatus
 from billhook.store.files import (
     LockedError,
@@ -80,7 +80,8 @@ def start(
     """Make sure that a daemon is running: its status, and whether it was started now. Raises StoreError, SilentError.
 
     `options` are those of `billhook daemon run`. Without options the daemon gets those of the last one, unless that was
-    stopped on purpose. If another process is starting a daemon, only a `patient` caller waits for it.
+    stopped on purpose. If another process is starting a daemon, only a `patient` caller waits for it: a person. Only
+    their variables for OpenTelemetry count. Those of an agent may come from a project.
     """
     folder = made(root)
     found = ask(root)
@@ -89,19 +90,26 @@ def start(
     with _only_one(folder) as first:
         if not first and not patient:
             return None, False
-        return _served(root, (options or _as_before(folder)) if first else None, waiting), first
+        last = recalled(folder)
+        otel = (telemetry.settings(os.environ) if patient else {}) or (last.otel if last is not None else {})
+        before = [*last.words(), "--again"] if last is not None else []
+        launch = _Launch(options or before, otel) if first else None
+        return _served(root, launch, waiting), first
 
 
-def _as_before(folder: Path) -> list[str]:
-    last = recalled(folder)
-    return [] if last is None else [*last.words(), "--again"]
+class _Launch(NamedTuple):
+    """How to start a daemon."""
+
+    options: list[str]
+    otel: dict[str, str]
 
 
-def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
+def _started(root: Path, launch: _Launch) -> "subprocess.Popen[bytes]":
     """A daemon in a new session. It inherits only standard error, until it is ready."""
-    argv = [sys.executable, "-P", "-X", "utf8", "-m", "billhook", "daemon", "run", "--detached", *options]
+    argv = [sys.executable, "-P", "-X", "utf8", "-m", "billhook", "daemon", "run", "--detached", *launch.options]
     # Set the root: it may depend on the current folder, and the daemon runs in /.
-    env = {**os.environ, "BILLHOOK_HOME": str(root)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(telemetry.PREFIX)}
+    env = {**inherited, **launch.otel, "BILLHOOK_HOME": str(root)}
     try:
         return subprocess.Popen(
             argv,
@@ -116,15 +124,15 @@ def _started(root: Path, options: list[str]) -> "subprocess.Popen[bytes]":
         raise StoreError(f"the daemon can't be started: {error.strerror}", place=sys.executable) from error
 
 
-def _served(root: Path, options: list[str] | None, waiting: Waiting) -> DaemonStatus:
-    """Wait until a daemon reports its status. Starts one with these options; None: another process starts it."""
+def _served(root: Path, launch: _Launch | None, waiting: Waiting) -> DaemonStatus:
+    """Wait until a daemon reports its status. Starts one, unless another process does that (None)."""
     folder = folder_of(root)
     end = time.monotonic() + BEGINS
     child: subprocess.Popen[bytes] | None = None
     try:
         while time.monotonic() < end:
-            if options is not None and child is None and not holder(folder):  # one that is stopping may hold it
-                child = _started(root, options)
+            if launch is not None and child is None and not holder(folder):  # one that is stopping may hold it
+                child = _started(root, launch)
             found = ask(root)
             if found is not None and not found.leaving:
                 return found
@@ -220,7 +228,7 @@ def _takes_signals(pid: int) -> bool:
 # The options that the last daemon was started with:
 
 REMEMBERED: Final = "options"
-_LARGEST: Final = 4096
+_LARGEST: Final = 64 << 10
 
 
 class DaemonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -229,6 +237,7 @@ class DaemonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_exit: float
     http: str = ""
     exposed: bool = False
+    otel: dict[str, str] = {}  # variables: not those of the agent that starts the next one, which may be a project's
 
     def words(self) -> list[str]:
         """As command line arguments."""

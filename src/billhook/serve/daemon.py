@@ -26,6 +26,7 @@ from billhook.serve.control import AlreadyError, DaemonOptions
 from billhook.serve.engine_pool import Served
 from billhook.serve.protocol import DaemonStatus, memory_in_use
 from billhook.serve.socket import Server, stamp
+from billhook.serve.telemetry import Telemetry, settings
 from billhook.store.files import StoreError, log_folder
 from billhook.store.log import verify
 
@@ -56,6 +57,7 @@ class Daemon:
         self.server = Server(self.served.begin, about=self._about, changed=self._changed)
         self.http: Http | None = None
         self.heads = HeadExports()
+        self.telemetry = Telemetry(os.environ)
         self._again, self._detached = again, detached
         self._http_pause, self._http_next = 1.0, 0.0
         self._hurried = False
@@ -78,6 +80,9 @@ class Daemon:
         await self._listen_for_http()
         self._listen()
         self._remember()
+        if self.telemetry.is_on:
+            self.telemetry.tick(time.monotonic())
+            self.served.observers.append(self.telemetry.observe)
         http = "" if self.http is None else f", {self.http.url}"
         log.info("began: billhook %s, idle exit %g s%s", billhook.__version__, self.idle, http)
         ready()
@@ -165,6 +170,7 @@ class Daemon:
         await self._until(lambda: self._hurried or not self.served.later, end - time.monotonic())
         self.heads.tick(self.served.configs, now=True)
         self.heads.wait(1.0)
+        self.telemetry.close()
         if self.served.later:
             log.warning("hooks in the background did not finish in time and are killed")
 
@@ -227,6 +233,7 @@ class Daemon:
             elif _RESTS < self._idle_for() < _RESTS + 2 * _LOOKED:
                 worker.close()
             self.heads.tick(self.served.configs)
+            self.telemetry.tick(time.monotonic())
             if not self.leaving:
                 await self._listen_for_http()
             if self.idle and not self._busy and self._idle_for() > self.idle:
@@ -266,6 +273,7 @@ class Daemon:
             log=str(self.folder / control.LOG),
             leaving=self.leaving,
             warm=dict(warm.FAULTS),
+            telemetry=self.telemetry.status,
         )
         return msgspec.json.encode(status)
 
@@ -291,7 +299,7 @@ def run(
     and UsageError for an address that can't be used, unless it was used before (`again`)."""
     stand_alone()
     folder = control.made(root)
-    options = DaemonOptions(idle, http, exposed)
+    options = DaemonOptions(idle, http, exposed, settings(os.environ))
 
     async def serve() -> str:
         daemon = Daemon(folder, options, again=again, detached=detached)

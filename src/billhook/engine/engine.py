@@ -113,7 +113,8 @@ _DENY = Decision.DENY
 
 class Engine:
     """Runs the hooks that listen for an event and folds their answers. Each hook sees the results before it and the
-    input as rewritten so far. After a deny only hooks with `always` run; after a stop, none.
+    input as rewritten so far. After a deny only hooks with `always` run; after a stop, none. A hook that can't start
+    before the event's deadline is `timed_out`. Nothing that a hook does makes `fire` raise.
 
     Lives as long as its owner; many tasks and threads may fire it at once, because everything that belongs to one
     firing is in its Context."""
@@ -180,8 +181,7 @@ class Engine:
         return self.audience.add(listener)
 
     async def fire(self, event: Any, *, deadline: float | None = None) -> Verdict:
-        """Run every hook for an event: an Event or a dict in wire form, else EventError. Never raises for what a hook
-        does. `deadline`: seconds for the whole event; a hook that can't start in time is `timed_out`."""
+        """Run every hook for `event`, an Event or a dict in wire form (else EventError), within `deadline` seconds."""
         if type(event) in self._idle:
             return Verdict(event)
         wanted = self._lists.get(type(event))
@@ -192,10 +192,9 @@ class Engine:
         ends = _FOREVER if deadline is None else began + max(0.0, deadline)
         outcomes: list[RawOutcome] = [*self.background.collect(event)] if self._waiting else []
         ctx = Context(event, outcomes, self.env, self._know, self, ends)
-        waves = self._grouped(steps, ctx) if self.parallel or steps.grouped else None
-        if waves is not None:
+        if (self.parallel or steps.grouped) and (waves := self._grouped(steps, ctx)) is not None:
             return await self._fire_in_waves(waves, steps, ctx, outcomes, began)
-        silent = not outcomes
+        rewritten_by, silent = 0, not outcomes
         for step in steps:
             asked = now
             if step.without_await is None or asked >= ends:
@@ -216,11 +215,13 @@ class Engine:
                 continue
             outcomes.append(returned)
             silent = False
-            if returned.answer.objects or returned.answer.rewrites:
-                return await self._fire_rest(steps, step, ctx, outcomes, returned, began)
+            if returned.answer.objects:
+                return await self._end_run(event, steps[steps.index(step) + 1 :], ctx, outcomes, returned, began)
+            if returned.answer.rewrites and _rewrite(ctx, returned.answer):
+                rewritten_by = steps.index(step)
         if silent and not self._closes and (ctx.shared is None or not ctx.shared.id):
             return Verdict(event, outcomes, (now - began) * 1e3)
-        return await self._close(fold(event, outcomes, self.combine, (now - began) * 1e3), ctx)
+        return await self._close(event, ctx, outcomes, began, now, steps[:rewritten_by])
 
     def fire_sync(self, event: Any, *, deadline: float | None = None) -> Verdict:
         """`fire` for code that is not async. Works inside a running loop too, which it blocks."""
@@ -248,8 +249,20 @@ class Engine:
         self._plan = self.plan.observed if self.audience else self.plan
         self._lists = self._plan.by_type
 
-    async def _close(self, verdict: Verdict, ctx: Context) -> Verdict:
-        """Let a person answer an `ask`, add the notices for the user, and call the observers."""
+    async def _close(
+        self,
+        event: Event,
+        ctx: Context,
+        outcomes: list[RawOutcome],
+        began: float,
+        now: float,
+        outdated: Sequence[Step] = (),
+    ) -> Verdict:
+        """Run gates again whose input was rewritten, fold, let a person answer an `ask`, add the notices for the user,
+        and call the observers."""
+        if outdated:
+            now = await self._run_again(outdated, ctx, outcomes)
+        verdict = fold(event, outcomes, self.combine, (now - began) * 1e3)
         if self._approve is not None and verdict.decision is Decision.ASK:
             verdict = await self._approve(verdict, ctx.ends)
         verdict = self._noticed(verdict)
@@ -258,8 +271,8 @@ class Engine:
         for observer in self._observers:
             unrecorded = await tell(observer, verdict, ctx.ends)
             if unrecorded is not None:
-                outcomes = noted(unrecorded, verdict.about, verdict.outcomes)
-                again = fold(verdict.about, outcomes, self.combine, verdict.duration_ms)
+                noted_outcomes = noted(unrecorded, event, verdict.outcomes)
+                again = fold(event, noted_outcomes, self.combine, verdict.duration_ms)
                 verdict = self._noticed(replace(again, messages=verdict.messages)).with_id(verdict.id)
         return verdict
 
@@ -272,30 +285,6 @@ class Engine:
             return verdict
         hooks = () if verdict.quiet else verdict.messages  # messages that hooks hide stay hidden
         return replace(verdict, messages=(*hooks, *texts), quiet=False)
-
-    async def _fire_rest(
-        self,
-        steps: Sequence[Step],
-        step: Step,
-        ctx: Context,
-        outcomes: list[RawOutcome],
-        outcome: Outcome,
-        began: float,
-    ) -> Verdict:
-        """Continue after the outcome of `step`, which ends the run or changes what later hooks see."""
-        event, place, rewritten_by = ctx.event, steps.index(step), 0
-        while not outcome.answer.objects:
-            if _rewrite(ctx, outcome.answer):
-                rewritten_by = place
-            place += 1
-            if place == len(steps):
-                await self._run_again(steps[:rewritten_by], ctx, outcomes)
-                break
-            outcome = await _run(steps[place], ctx)
-            outcomes.append(outcome)
-        else:
-            await self._end_run(steps[place + 1 :], ctx, outcomes, outcome)
-        return await self._close(fold(event, outcomes, self.combine, (_now() - began) * 1e3), ctx)
 
     def _grouped(self, steps: Steps, ctx: Context) -> list[list[Step]] | None:
         """The groups of steps that run at the same time; None: one after the other. Those may share a request."""
@@ -330,13 +319,17 @@ class Engine:
         outcomes[before:] = [ran[step] for step in steps]
         if over is None and self.parallel:
             outdated = _rewritten_after(steps, steps, ran, ctx)
-        if over is None and outdated:
-            await self._run_again(outdated, ctx, outcomes)
-        return await self._close(fold(event, outcomes, self.combine, (_now() - began) * 1e3), ctx)
+        return await self._close(event, ctx, outcomes, began, _now(), outdated if over is None else ())
 
     async def _end_run(
-        self, rest: Sequence[Step], ctx: Context, outcomes: list[RawOutcome], objection: Outcome
-    ) -> None:
+        self,
+        event: Event,
+        rest: Sequence[Step],
+        ctx: Context,
+        outcomes: list[RawOutcome],
+        objection: Outcome,
+        began: float,
+    ) -> Verdict:
         """After a deny run only the hooks with `always`; after a stop, none."""
         ctx.batch = None  # not all steps after this one run
         why, stopped = _ended_by(objection), objection.answer.stop
@@ -345,9 +338,10 @@ class Engine:
             outcome = await _run(step, ctx) if runs else step.skipped(why)
             stopped = stopped or outcome.answer.stop
             outcomes.append(outcome)
+        return await self._close(event, ctx, outcomes, began, _now())
 
-    async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> None:
-        """Run gates again if a later hook rewrote the input that they judged."""
+    async def _run_again(self, steps: Sequence[Step], ctx: Context, outcomes: list[RawOutcome]) -> float:
+        """Run gates again if a later hook rewrote the input that they judged. Returns the time of the end."""
         ctx.batch = None
         final, gates = ctx.event, [step for step in steps if step.hook.gate]
         _withdraw({step.name for step in gates}, outcomes)
@@ -360,6 +354,7 @@ class Engine:
             outcomes.append(outcome)
             if outcome.answer.objects:
                 break
+        return _now()
 
 
 async def _run(step: Step, ctx: Context) -> Outcome:

@@ -219,7 +219,6 @@ _MOST_CACHED: Final = 128
 
 
 def _cached(request: _LoadRequest, env: Mapping[str, str]) -> "Config | None":
-    """The configuration that was loaded before, if nothing has changed."""
     known = _cache.get(request)
     return known.config if known is not None and known.holds(env) else None
 
@@ -262,8 +261,6 @@ def _replaced(found: sources.FoundSources, instead: Instead) -> sources.FoundSou
 
 
 class _Loading:
-    """One load."""
-
     def __init__(
         self, request: _LoadRequest, folder: str, env: Mapping[str, str], instead: Instead | None = None
     ) -> None:

@@ -238,9 +238,13 @@ def test_without_a_daemon(home: Home, tmp_path: Path) -> None:
 
 
 def hook(home: Home, event: dict[str, Any]) -> bytes:
+    """The answer of one process for one event."""
     words = [*PROGRAM, "hook", "--as", "claude", "--deadline", "30000"]
-    how = {"input": json.dumps(event).encode(), "capture_output": True, "cwd": home.project, "timeout": 60}
-    return subprocess.run(words, env=home.env(), check=False, **how).stdout
+    stdin = json.dumps(event).encode()
+    done = subprocess.run(
+        words, input=stdin, env=home.env(), cwd=home.project, capture_output=True, timeout=60, check=False
+    )
+    return done.stdout
 
 
 def test_a_daemon_that_waits_answers_others(home: Home) -> None:

@@ -64,8 +64,8 @@ def test_a_question_that_the_agent_shows_does_not_wait(home: Home) -> None:
 
 
 @pytest.mark.parametrize("mode", ["dontAsk", "bypassPermissions", "default"])
-def test_a_question_that_nobody_sees_waits(home: Home, mode: str) -> None:
-    """In modes that show no question; and in every mode of a run that nobody attends."""
+def test_a_question_that_no_person_sees_waits(home: Home, mode: str) -> None:
+    """In modes that show no question; and in every mode of an unattended run."""
     home.own(approvals())
     home.start()
     env = home.env(CLAUDE_CODE_SESSION_ATTENDED="0" if mode == "default" else None)
@@ -95,7 +95,7 @@ def test_a_hook_with_approve_queue_waits(home: Home) -> None:
 
 
 def test_other_hooks_still_deny(home: Home) -> None:
-    """A question about a call that is denied anyway is not asked."""
+    """A question about a call that is denied anyway is skipped."""
     home.own(approvals() + "  no:\n    events: PreToolUse\n    deny: never\n")
     home.start()
     assert reason(home.ask(push(home))).startswith("never. ")

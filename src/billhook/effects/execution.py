@@ -6,6 +6,7 @@ Code goes through `run_code`, which judges it by its origin and reads it as far 
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ from billhook.effects.run import EMPTY, MOST_FIELDS, NOTHING, UNKNOWN_VALUE, Run
 from billhook.effects.script import ScriptCommand, ScriptRedirect
 from billhook.effects.shell import in_container
 from billhook.effects.table import word_set
+from billhook.effects.words import looked_up
 
 _OBEY_INPUT: Final = word_set("psql mysql mariadb sqlite3 mongosh mongo ed ex gdb lldb")
 _OBEY_WORDS: Final = word_set("-c --command -e --execute -f --file --eval -x")  # which give their commands elsewhere
@@ -465,6 +467,12 @@ def _awk_program(args: tuple[str, ...]) -> _Program:
 
 _ASSIGNMENT = re.compile(r"^(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[:?+]|::)?=[ \t]*(.*)$", re.M)
 _REFERENCE = re.compile(r"\$[({](\w+)[)}]")
+_MAKE_DEFAULTS: Final = {"RM": "rm -f", "MAKE": "make", "SHELL": "/bin/sh", "CURDIR": "$$PWD"}
+_DOLLAR: Final = "\ue000"  # one of the shell's, while those of make are replaced
+_MOST_REFERENCES: Final = 4  # that lead to each other
+_LONGEST_VARIABLE: Final = 256
+_JUST_VALUE = re.compile(r"\{\{\s*(?:(?:env|env_var|home_dir\w*)\()?['\"]?(\w*)['\"]?\)?\s*\}\}")
+_JUST_SHOWS: Final = word_set("-n --dry-run -l --list -s --show --summary --evaluate --dump --check")
 _MAKE_VALUES: Final = word_set("-C --directory -f --file --makefile -E --eval -I --include-dir -o --old-file -W")
 _MAKE_DRY: Final = word_set("-n --dry-run --just-print --recon --help --version")
 _MOST_RULES: Final = 32  # of one makefile
@@ -514,10 +522,10 @@ def _make(command: Command, options: Options, run: Run) -> Iterator[tuple[str, V
     given = dict(word.split("=", 1) for word in options.operands if "=" in word)
     if "SHELL" in given:  # it gets every line as its last word
         yield command.name, Value(given["SHELL"])
-    variables = dict(_ASSIGNMENT.findall(text)) | given
+    variables = _make_variables(text, command, run) | given
     for target in [word for word in options.operands if "=" not in word] or _first_target(text):
         for line in _recipe(text, target, set()):
-            yield target, Value(_for_shell(line, variables))
+            yield f"make {target}", Value(_for_shell(line, variables))
 
 
 def _makefile(options: Options, run: Run) -> Value:
@@ -530,20 +538,38 @@ def _makefile(options: Options, run: Run) -> Value:
     return run.files.contents(run.files.content(posixpath.join(folder, named[0])))
 
 
+def _make_variables(text: str, command: Command, run: Run) -> dict[str, str]:
+    """The variables of a makefile: its own, those of the environment, and empty ones that nothing sets."""
+    used, words = Counter(_REFERENCE.findall(text)), Counter(re.findall(r"\w+", text))
+    inherited = dict(word.split("=", 1) for word in command.assignments)
+    for name in used.keys() - inherited.keys():
+        value = looked_up(name, run)
+        everywhere = words[name] == used[name] and not words["include"] and not words["eval"]
+        if value is not None or (everywhere and not name.isdigit() and name not in run.world.environ):
+            inherited[name] = value.text if value is not None else ""
+    return inherited | _MAKE_DEFAULTS | dict(_ASSIGNMENT.findall(text))
+
+
 def _for_shell(line: str, variables: dict[str, str]) -> str:
     """A line of a recipe as the shell gets it."""
-    line = line.replace("$(shell ", "$$(").replace("$$", "\ue000")
-    return _REFERENCE.sub(lambda found: _make_value(found[1], variables), line).replace("\ue000", "$")
+    line = _with_dollars(line)
+    for _ in range(_MOST_REFERENCES):
+        line = _REFERENCE.sub(lambda found: _make_value(found[1], variables), line)[:LARGEST_FILE]
+    return line.replace(_DOLLAR, "$")
+
+
+def _with_dollars(text: str) -> str:
+    return text.replace("$(shell ", "$$(").replace("$$", _DOLLAR)
+
+
+def _make_value(name: str, variables: dict[str, str]) -> str:
+    value = variables.get(name, UNKNOWN)
+    return _with_dollars(value.strip()) if len(value) <= _LONGEST_VARIABLE else UNKNOWN
 
 
 def _first_target(text: str) -> list[str]:
     found = re.search(r"^([A-Za-z][\w.-]*)[ \t]*:(?!=)", text, re.M)
     return [found[1]] if found else []
-
-
-def _make_value(name: str, variables: dict[str, str]) -> str:
-    value = variables.get(name, UNKNOWN).strip()
-    return value if "$" not in value else UNKNOWN
 
 
 def _recipe(text: str, target: str, done: set[str]) -> Iterator[str]:
@@ -588,11 +614,21 @@ def _script_names(command: Command, options: Options) -> list[str]:
 
 
 def _just(command: Command, run: Run) -> Iterator[tuple[str, Value]]:
+    if not _JUST_SHOWS.isdisjoint(command.args):
+        return
     text = _first_text(("justfile", "Justfile", ".justfile"), run.state.cwd, run)
+    variables = {name: value.strip(" \"'") for name, value in _ASSIGNMENT.findall(text)}
     first = re.search(r"^@?([A-Za-z_][\w-]*)[^\n:=]*:(?!=)", text, re.M)
     default = [first[1]] if first and not command.args else []
     for name in default or [word for word in command.args if not word.startswith("-")][:4]:
         found = re.search(rf"^@?{re.escape(name)}\b[^\n:]*:(?!=)[^\n]*\n((?:[\t ]+[^\n]*\n?|\n)*)", text, re.M)
         for line in found[1].split("\n") if found else ():
             if line.strip():
-                yield f"just {name}", Value(re.sub(r"\{\{[^}]*\}\}", UNKNOWN, line.strip().lstrip("@-")))
+                yield f"just {name}", Value(_just_line(line.strip().lstrip("@-"), variables))
+
+
+def _just_line(line: str, variables: dict[str, str]) -> str:
+    """A line of a justfile as the shell gets it: `{{x}}`, `{{env('HOME')}}`, `{{home_directory()}}`."""
+    known = {"": "$HOME", "HOME": "$HOME", **variables}
+    line = _JUST_VALUE.sub(lambda found: known.get(found[1], UNKNOWN), line)
+    return re.sub(r"\{\{[^}]*\}\}", UNKNOWN, line)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from billhook.effects import programs, shell
+from billhook.effects import powershell, programs, shell
 from billhook.effects.effect import UNKNOWN, Command
 from billhook.effects.families.reading import listed
 from billhook.effects.line_changes import LARGEST_FILE
@@ -229,7 +229,11 @@ def _maybe_shell(command: Command, run: Run, why: str) -> None:
 # code that a command runs: a script, the code behind `python -c`, what an interpreter reads
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
-_POWERSHELLS: Final = frozenset({"pwsh", "powershell"})
+_WINDOWS_SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
+_RUNS_COMMAND: Final = word_set("-c -command /c /k //c")
+_WINDOWS_VALUES: Final = word_set(
+    "-executionpolicy -ep -ex -workingdirectory -wd -windowstyle -w -version -inputformat"
+)
 JAVASCRIPT: Final = frozenset({"deno", "bun"})
 _MORE_INTERPRETERS: Final = _AWKS | ALSO_INTERPRET.keys()
 _FILTERS: Final = _AWKS | {"bun"}  # interpreters that are filters or runners as well
@@ -279,6 +283,8 @@ def run_code(language: str, value: Value, command: Command, run: Run, args: tupl
         return UNKNOWN_VALUE
     if "decoded" in value.origins:
         interpreter.add(command, "run-opaque", command.text, why="the text that it runs is decoded first")
+    if language in _WINDOWS_SHELLS:
+        return _windows(value.text, command, run)
     if language != "shell":
         return _foreign(language, value.text, command, run, args)
     return interpreter.run_text(value.text, run)
@@ -313,6 +319,19 @@ def _foreign(language: str, text: str, command: Command, run: Run, args: tuple[s
     for line in lines[:_MOST_LINES]:
         interpreter.run_text(line, run.inside(command.name, state=run.state.copy()))
     return UNKNOWN_VALUE
+
+
+def _windows(text: str, command: Command, run: Run) -> Value:
+    """Code of PowerShell or cmd.exe: the reasons name its own statements."""
+    interpreter, inner = run.interpreter, run.inside(command.name, fed=run.fed, state=run.state.copy())
+    if len(text) > LARGEST_FILE:
+        return interpreter.end("the code is too long to be read")
+    printed = []
+    for statement, line in powershell.translated(text):
+        before = len(interpreter.effects)
+        printed.append(interpreter.run_text(line, inner))
+        interpreter.effects[before:] = [replace(each, cause=statement) for each in interpreter.effects[before:]]
+    return joined(printed)
 
 
 def _language(path: str, text: str) -> str:
@@ -429,8 +448,8 @@ class _Program(NamedTuple):
 def _program_of(language: str, args: tuple[str, ...]) -> _Program:
     if language in _AWKS:
         return _awk_program(args)
-    if language in _POWERSHELLS:
-        return _powershell_program(args)
+    if language in _WINDOWS_SHELLS:
+        return _windows_program(args)
     if language in JAVASCRIPT and args[:1] in (("eval",), ("repl",)):
         return _Program(code=" ".join(args[1:2]), args=args[2:])
     is_script = language not in ALSO_INTERPRET or args[:1] == ("run",)
@@ -443,14 +462,19 @@ def _program_of(language: str, args: tuple[str, ...]) -> _Program:
     return _Program(path, code, module, args[at + 1 :])
 
 
-def _powershell_program(args: tuple[str, ...]) -> _Program:
+def _windows_program(args: tuple[str, ...]) -> _Program:
+    skips = False
     for place, word in enumerate(args, 1):
         option = word.lower()
-        if option in ("-c", "-command"):
+        if option in _RUNS_COMMAND:
             return _Program(code=" ".join(args[place:]))
         if option == "-ec" or (len(option) > 1 and "-encodedcommand".startswith(option)):
             text = transformed(("base64", "-d"), "".join(args[place : place + 1])) or UNKNOWN
             return _Program(code=text, decoded=True)
+        if not skips and option[:1] not in "-/":
+            is_file = option.endswith(".ps1")
+            return _Program(path=word, args=args[place:]) if is_file else _Program(code=" ".join(args[place - 1 :]))
+        skips = option in _WINDOWS_VALUES
     return _Program()
 
 

@@ -24,7 +24,7 @@ from billhook.effects.families.reading import READS
 from billhook.effects.line_changes import DECLARES, LineFiles, after_saving, builtin_of, note_made, note_saved
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import NO_FILES, World
-from billhook.effects.programs import SHELLS, WRAPPERS
+from billhook.effects.programs import SHELLS, WRAPPERS, program
 from billhook.effects.run import (
     EMPTY,
     MOST_FIELDS,
@@ -373,7 +373,7 @@ class Interpreter:
         self, words: list[Value], run: Run, streams: Redirections | None, assignments: tuple[str, ...], line: str
     ) -> Command:
         first, *args = [word.text for word in words]
-        name = posixpath.basename(first) or first
+        name = program((first,)) or first
         origins = NOTHING.union(*(word.origins for word in words[1:]))
         files, fed, state = streams or Redirections(), run.fed, run.state
         return Command(

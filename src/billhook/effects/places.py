@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
@@ -125,7 +126,7 @@ class Overlay:
 
 
 _SYSTEM: Final = """
-/ /Applications /Library /System /Users /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /private /proc /root /run
+/ /C: /Applications /Library /System /Users /bin /boot /dev /etc /home /lib /lib32 /lib64 /opt /private /proc /root /run
 /sbin /sys /usr /var
 """
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp", "/dev/shm", "/var/folders", "/run/user")
@@ -134,6 +135,8 @@ _HARMLESS_DEVICES: Final = """
 null zero full random urandom tty pts/ ptmx std fd/ shm/ console tcp/ udp/ cu. dri/ snd/ video input/ kvm net/ log
 fuse usb serial i2c spi gpio kmsg mqueue
 """
+_DISK = re.compile(r"(?:[A-Z]:|[a-z]:(?=[\\/]))(?:[\\/]?(?i:users)[\\/]?([^\\/*?]+)(.*))?", re.DOTALL)
+"""A path of Windows: the user whose home it is in, and the rest."""
 LONGEST_PATH: Final = 16_384  # no system opens a longer one
 
 
@@ -195,6 +198,9 @@ def absolute(word: str, cwd: str, world: World) -> str:
     """A word as an absolute path, `.` and `..` resolved; it begins with UNKNOWN where the call doesn't show where."""
     if len(word) > LONGEST_PATH:
         return UNKNOWN
+    if word[1:2] == ":" and (disk := _DISK.match(word)):
+        word = f"{world.home}/{disk[2]}" if disk[1] else f"/{word[0].upper()}:/{word[2:]}"
+        word = word.replace("\\", "/")
     if word.startswith("~"):
         word = _from_home(word, cwd, world)
     elif word.startswith("/proc/self/cwd"):

@@ -173,7 +173,8 @@ def _other(name: str, given: Mapping[str, Any], server: Mapping[str, Any] | None
     writes = writes_by_name(name) and not given.keys() >= {"owner", "repo"}  # a file of a repository elsewhere
     paths = _changed(name, given, said) if writes else []
     named = [*said.sure, *said.pairs, *(said.bare if writes else ())]
-    found = ToolInput(name, said.lines, "", paths, said.code, recursive=removes, named=named)
+    lines = [shlex.join(("pwsh", "-c", line)) for line in said.lines] if name == "PowerShell" else said.lines
+    found = ToolInput(name, lines, "", paths, said.code, recursive=removes, named=named)
     found.moves = _MOVES.search(name) is not None
     found.sql, found.destroys = _sql(given), _destroyed(name)
     if found.destroys:  # what it names is no file

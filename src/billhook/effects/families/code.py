@@ -257,38 +257,4 @@ def _interpolated(text: str) -> list[ast.expr]:
     ]
 
 
-# ----- PowerShell
-
-_WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s\"',]+")
-_DOWNLOADS = re.compile(r"(?i)\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|curl|wget)\b")
-
-
-class PowerShellReader(PythonReader):
-    """PowerShell code: pipes of commands, as calls."""
-
-    def parse(self, text: str) -> ast.AST:
-        statements = re.split(r"[;\n]", re.sub(r"#[^\n]*", "", text))
-        return ast.Module([ast.Expr(self._pipe(statement)) for statement in statements], [])
-
-    def _pipe(self, statement: str) -> ast.expr:
-        """The commands of a pipe: the piped value is the argument of a command without arguments."""
-        given: ast.expr = ast.Call(ast.Name("iwr"), [], []) if _DOWNLOADS.search(statement) else ast.Constant(None)
-        found: list[ast.expr] = []
-        options = ""
-        for part in statement.split("|"):
-            name, *words = _WORD.findall(part.strip(" (){}")) or [""]
-            options += "".join(word.lower() for word in words if word.startswith("-"))
-            operands = [_operand(word) for word in words if not word.startswith("-")]
-            takes = name.lower() in ("iex", "invoke-expression") or not operands
-            found += [] if takes else [given]
-            recursive = ast.keyword("recursive", ast.Constant("-r" in options))
-            given = ast.Call(ast.Name(name.lower()), [given] if takes else operands[:1], [recursive])
-        return ast.List([*found, given] if "-whatif" not in options else [])
-
-
-def _operand(word: str) -> ast.expr:
-    path = re.sub(r"^\$(?:HOME|env:HOME|env:USERPROFILE)", "~", word.strip("'\"").replace("\\", "/"))
-    return ast.Constant(None if "$" in path else path)
-
-
-_READERS: Final[Mapping[str, type[PythonReader]]] = {"python": PythonReader, "pwsh": PowerShellReader}
+_READERS: Final[Mapping[str, type[PythonReader]]] = {"python": PythonReader}

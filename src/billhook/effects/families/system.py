@@ -137,6 +137,20 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("grub-mkconfig|grub2-mkconfig", "overwrite", files=True, named_by="-o --output", values="-o --output"),
     Row("zpool export|offline|remove|detach|split", "device", dry="-n", scope="system"),
     Row("dmsetup remove|remove_all|wipe_table", "device", scope="system"),
+    # Windows
+    Row("format|format.com [A-Za-z]:*", "device", scope="system"),
+    Row("diskpart /s", "device", scope="system"),
+    Row("vssadmin|wbadmin delete", "delete", noun="backups", recursive="always", scope="system"),
+    Row("wmic shadowcopy delete", "delete", "none", noun="backups", recursive="always", scope="system"),
+    Row("reg|reg.exe delete", "delete", "first", noun="registry key", recursive="always", scope="system"),
+    Row("wevtutil cl|clear-log", "delete", noun="log", recursive="always", scope="system"),
+    Row("bcdedit", "device", needs="/delete /deletevalue /set", scope="system"),
+    Row("cipher /w*", "device", scope="system"),
+    Row("takeown|icacls", "permissions", files=True, targets="first", recursive="/T /t /R /r"),
+    Row("schtasks /create|/delete|/change", "persist", "none", scope="system"),
+    Row("sc|net stop|delete", "kill", scope="system"),
+    Row("net user|localgroup * *", "persist", scope="system"),
+    Row("netsh advfirewall|firewall set", "permissions", scope="system"),
     Row("efibootmgr", "permissions", needs="-B --delete-bootnum -o --bootorder -c --create", scope="system"),
 )  # fmt: skip
 

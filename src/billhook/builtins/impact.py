@@ -57,7 +57,7 @@ def depends_on_files(effect: Effect, cwd: str) -> bool:
         return effect.weight != "light" and UNKNOWN not in effect.folder + effect.target
     if effect.kind == "force-push":
         return not effect.target
-    return effect.kind == "drop-recovery" and "stash" in effect.cause.split()
+    return effect.kind == "drop-recovery" and not {"stash", "branch"}.isdisjoint(effect.cause.split())
 
 
 def _may_lose(effect: Effect, cwd: str) -> bool:
@@ -230,7 +230,10 @@ def _force_push(effect: Effect, cwd: str) -> Impact:
 
 def _drop_recovery(effect: Effect, cwd: str) -> Impact | None:
     found = _repository(effect, cwd)
-    if found and "stash" in effect.cause.split() and not gitstate.has_stash(found[0]):
+    words = effect.cause.split()
+    if found and "stash" in words and not gitstate.has_stash(found[0]):
+        return None
+    if found and "branch" in words and all(gitstate.is_kept(found[0], name) for name in effect.target.split()):
         return None
     return effect, ()
 

@@ -231,9 +231,7 @@ def _maybe_shell(command: Command, run: Run, why: str) -> None:
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _WINDOWS_SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
 _RUNS_COMMAND: Final = word_set("-c -command /c /k //c")
-_WINDOWS_VALUES: Final = word_set(
-    "-executionpolicy -ep -ex -workingdirectory -wd -windowstyle -w -version -inputformat"
-)
+_WINDOWS_VALUES: Final = word_set("-executionpolicy -ep -ex -workingdirectory -wd -windowstyle -w -inputformat")
 JAVASCRIPT: Final = frozenset({"deno", "bun"})
 _MORE_INTERPRETERS: Final = _AWKS | ALSO_INTERPRET.keys()
 _FILTERS: Final = _AWKS | {"bun"}  # interpreters that are filters or runners as well
@@ -241,6 +239,7 @@ _STDIN: Final = frozenset({"", "-", "/dev/stdin"})
 _HELP: Final = frozenset({"--version", "-V", "--help", "-h"})
 _SHELL_HELP: Final = frozenset({"--version", "--help", "-n"})  # -n only checks its syntax
 URL: Final = ("http://", "https://")
+_FIRST_FILES: Final = word_set("--rcfile --init-file")
 _READS_INPUT = re.compile(r"-[a-z]*s[a-z]*")
 _PIPES_TO_SHELL = re.compile(r'\|\s*"(?:/bin/)?(?:ba|da|z)?sh\b')
 _MOST_LINES: Final = 16  # that a program in another language runs
@@ -364,6 +363,9 @@ def _shell(command: Command, fields: list[Value], run: Run) -> Value | None:
     if not _SHELL_HELP.isdisjoint(command.args[:1]):
         return EMPTY
     program = _program_of("bash", command.args)
+    first = [word.partition("=")[2] for word in command.assignments if word.startswith(("BASH_ENV=", "ENV="))]
+    for word in first + Options(command.args, _FIRST_FILES).values(*_FIRST_FILES):
+        run_file(word, "shell", command, run.inside(state=run.state.copy()))
     given = fields[len(fields) - len(program.args) :]
     if program.code is not None:
         state = run.state.copy(given[1:])

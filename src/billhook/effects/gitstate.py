@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from billhook.core import client_env
+from billhook.effects.effect import UNKNOWN
 from billhook.effects.places import has_pattern, inside, upwards
 
 _GENERATED = """
@@ -40,6 +41,7 @@ _STAGED: Final = (
     "diff-index", "--cached", "--name-only", "-z", "--diff-filter=u", "--no-renames", "--no-ext-diff",
     "--ita-invisible-in-index", "--ignore-submodules=all",
 )  # fmt: skip
+_KEEP: Final = ("refs/heads/", "refs/remotes/", "refs/tags/")
 _UNTRACKED: Final = ("ls-files", "--others", "-z", *(f"--exclude={name}/" for name in sorted(GENERATED)))
 _COLLAPSED: Final = (*_UNTRACKED, "--directory", "--no-empty-directory")  # an untracked folder counts as one
 
@@ -268,6 +270,20 @@ def has_stash(root: str) -> bool:
         return _opened(root).has_ref("refs/stash")
     except BROKEN:
         return repository(root) is not None
+
+
+def is_kept(root: str, branch: str) -> bool:
+    """Whether other branches or tags have all commits of a branch; also where there is no such branch."""
+    ref = f"refs/heads/{branch}"
+    if UNKNOWN in branch or has_pattern(branch):
+        return False
+    try:
+        if not run_git(root, "for-each-ref", "--format=x", ref):
+            return True
+        found = run_git(root, "for-each-ref", "--count=2", "--format=%(refname)", "--contains", ref, *_KEEP)
+    except UnreadableError:
+        return False
+    return found.split() != [ref]
 
 
 def submodules(root: str) -> list[str]:

@@ -373,6 +373,7 @@ class Interpreter:
         self, words: list[Value], run: Run, streams: Redirections | None, assignments: tuple[str, ...], line: str
     ) -> Command:
         first, *args = [word.text for word in words]
+        first = self.files.copied(run.path(first)) or first if "/" in first else first
         name = program((first,)) or first
         origins = NOTHING.union(*(word.origins for word in words[1:]))
         files, fed, state = streams or Redirections(), run.fed, run.state
@@ -388,7 +389,7 @@ class Interpreter:
             tuple(files.writes),
             tuple(files.appends),
             fed.text if fed is not None and fed.known else None,
-            origins | {"secret"} if self.files.holds_secret(args, run) else origins,
+            origins | self.files.named_origins(args, run),
             fed.origins if fed is not None else NOTHING,
             fed is not None,
             run.shown,

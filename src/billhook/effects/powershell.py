@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from billhook.effects.table import word_set
+
 _ROWS: Final = {
     "rm": "remove-item ri rd rmdir del erase rm",
     "mv": "move-item mi move rename-item rni ren mv",
@@ -43,53 +45,18 @@ _ROWS: Final = {
 }
 """A program, and the cmdlets, aliases and commands of cmd.exe that do the same."""
 _PROGRAMS: Final = {name: program for program, names in _ROWS.items() for name in names.split()}
-_OF_CMD: Final = frozenset(
-    ["rd", "rmdir", "del", "erase", "copy", "xcopy", "move", "ren", "type", "dir", "taskkill", "findstr"]
-)
+_OF_CMD: Final = word_set("rd rmdir del erase copy xcopy move ren type dir taskkill findstr")
 """Commands whose options begin with a slash."""
-_WITH_DATA: Final = frozenset(
-    [
-        "value",
-        "encoding",
-        "erroraction",
-        "ea",
-        "itemtype",
-        "type",
-        "method",
-        "headers",
-        "exclude",
-        "depth",
-        "credential",
-        "totalcount",
-        "tail",
-        "first",
-    ]
-)
+_WITH_DATA: Final = word_set("""
+value encoding erroraction ea itemtype type method headers exclude depth credential totalcount tail first
+""")
 """Parameters whose value names no file."""
 _OPTIONS: Final = {"outfile": "-o", "infile": "-T", "body": "-d", "filter": "-name", "include": "-name"}
 _EACH: Final = frozenset({"foreach-object", "foreach", "%"})
 _FILTERS: Final = frozenset({"where-object", "where", "?", "select-object", "select", "sort-object", "out-string"})
-_KEYWORDS: Final = frozenset(
-    [
-        "if",
-        "else",
-        "elseif",
-        "while",
-        "do",
-        "until",
-        "try",
-        "catch",
-        "finally",
-        "return",
-        "throw",
-        "switch",
-        "begin",
-        "process",
-        "end",
-        "param",
-        "trap",
-    ]
-)
+_KEYWORDS: Final = word_set("""
+if else elseif while do until try catch finally return throw switch begin process end param trap
+""")
 _CALLS: Final = (
     (r"\[(?:System\.)?IO\.(?:File|Directory)\]::Delete\(", "(Remove-Item -Recurse "),
     (r"\[(?:System\.)?IO\.File\]::Read\w+\(", "(Get-Content "),

@@ -63,6 +63,7 @@ oldtext newtext oldstring newstring oldstr newstr filetext insertline language e
 """)
 """Fields whose value is content or about the call, and never names a file; `_` and capitals don't count."""
 _CODE_KEYS: Final = word_set("code source expression python javascript")
+_OF_LANGUAGES: Final = word_set("python ipython jupyter notebook node javascript js repl")
 _PATCH_KEYS: Final = word_set("patch diff input patches diffs")
 _OF_A_FILE: Final = word_set("""
 path paths file files filename filenames filepath filepaths target targets dest destination source sources src dst
@@ -89,6 +90,7 @@ class ToolInput(msgspec.Struct):
     code: list[str] = []
     sql: list[str] = []
     recursive: bool = False
+    shows: bool = True  # of what it reads, the content
     moves: bool = False  # what it deletes is elsewhere afterwards
     destroys: Kind | None = None
     named: list[str] = []  # what an unknown tool may write, among other things
@@ -107,7 +109,8 @@ def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None
     if tools.is_shell(name):
         return _shell(name, given)
     if name in rules.READS:
-        return ToolInput(name, paths=[("read", path) for path in _read(name, given)])
+        shows = given.get("output_mode") not in ("files_with_matches", "count")
+        return ToolInput(name, paths=[("read", path) for path in _read(name, given)], shows=shows)
     if name == "apply_patch" or name in rules.EDITS:
         return _edit(name, given)
     if name in READ_ONLY or _hint(server, "readOnlyHint") or _only_reads(name):
@@ -234,7 +237,8 @@ def said_by_input(tool: str, given: Mapping[str, object], *, shell: bool = False
     patches = not _PATCHES.isdisjoint(words)
     found = NamedFiles()
     for key, text in _strings(given):
-        if runs or key in _LINE_KEYS or key.endswith(("_command", "Command")):
+        is_code = key in _CODE_KEYS and not _OF_LANGUAGES.isdisjoint(words)
+        if (runs and not is_code) or key in _LINE_KEYS or key.endswith(("_command", "Command")):
             found.lines.append(text)
         if key in _CODE_KEYS:
             found.code.append(text)

@@ -346,6 +346,7 @@ def _patch(call: Call) -> Iterator[Effect]:
     if not output:
         files = [_below(folder, word) for word in call.options.values("-i", "--input")]
         yield from patch_effects(call, files, folder, _number(call, "-p", "--strip"))
+        yield from undone_work(call)
 
 
 def patch_effects(call: Call, files: Sequence[str], folder: str, strip: int | None) -> Iterator[Effect]:
@@ -355,6 +356,12 @@ def patch_effects(call: Call, files: Sequence[str], folder: str, strip: int | No
     names = dict.fromkeys(name for text in texts for name in patched(text, strip))
     for effect in call.on_path("write", folder, recursive=True, weight="light" if call.command.name == "git" else None):
         yield msgspec.structs.replace(effect, names=(*names, UNKNOWN))
+
+
+def undone_work(call: Call) -> Iterator[Effect]:
+    """`git diff | git apply -R`: uncommitted changes are taken back, and kept nowhere."""
+    if call.has("-R", "--reverse") and "changes" in call.command.fed:
+        yield call.effect("discard", scope="project" if call.command.name == "patch" else "unknown", recursive=True)
 
 
 def _input_files(call: Call, words: Sequence[str]) -> list[str]:
@@ -458,13 +465,14 @@ def _archive(call: Call) -> Iterator[Effect]:
     folder = [".", *call.values(how.folder)][-1]
     first = 0 if how.archive else 1
     archives, members = call.values(how.archive) + call.operands[:first], call.operands[first:]
-    if call.given(how.prints) or not (archives or how.archive):
+    packs = call.given(how.packs) and not call.given(how.unpacks)
+    if (call.given(how.prints) and not packs) or not (archives or how.archive):
         return
     if call.given(how.unpacks):
         strip = None if call.given(how.flat) else _number(call, "--strip-components", otherwise=0)
         yield from _unpacks(call, call.given(how.replaces), folder, archives, strip, members)
-    elif call.given(how.packs):
-        packed = _packed(call, how, [_below(folder, member) for member in members])
+    elif packs:
+        packed = _packed(call, how, [_below(folder, member) for member in members], archives)
         kept, here = not call.given(how.creates), [word for word in archives if not is_remote(word)]
         put = (effect for word in here for effect in call.put(word, keeps=kept))
         yield from itertools.chain(packed, put) if how.archive else itertools.chain(put, packed)
@@ -482,13 +490,14 @@ def _dashed(words: tuple[str, ...], values: str) -> tuple[str, ...]:
     return (*found, *rest)
 
 
-def _packed(call: Call, how: Archiver, members: list[str]) -> Iterator[Effect]:
+def _packed(call: Call, how: Archiver, members: list[str], archives: Sequence[str]) -> Iterator[Effect]:
+    prints = call.command.shown and ("-" in archives or (call.given(how.prints) and not archives))
     removes = call.given(how.removes)
     if removes:
         lists = [path for word in call.values("-T --files-from") for path in call.paths(word)]
         members += [line for path in lists for line in (call.world.fs.read(path) or "").splitlines()[:_MOST_COPIED]]
     for word in members:
-        yield from read_file(call, word, prints=False, below=True)
+        yield from read_file(call, word, prints=prints, below=True)
         yield from call.on_path("delete", word, recursive=True) if removes else ()
 
 

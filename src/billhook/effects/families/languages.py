@@ -72,7 +72,16 @@ LANGUAGES: Final = (
     Language("julia", ticks=True),
     Language("elixir", "iex"),
     Language("groovy", comment=_SLASHES),
-    Language("awk", "gawk mawk nawk", redirects=True, texts={"read": rf"\bgetline\s+(?:\w+\s*)?<\s*{_TEXT}"}),
+    Language(
+        "awk",
+        "gawk mawk nawk",
+        redirects=True,
+        texts={
+            "read": rf"\bgetline\s+(?:\w+\s*)?<\s*{_TEXT}",
+            "socket": r"/inet/(\w+)/",
+            "attach": r"\bgetline\s+(\w+)(?=.{0,300}?[({;]\s*\1\s*\|&?\s*getline)",  # a command that it was sent
+        },
+    ),
     Language(
         "tcl",
         "tclsh wish",
@@ -126,6 +135,7 @@ CALLS: Final[Mapping[str, str]] = {
         php:mkdir php:touch julia:touch mkpath FileUtils.touch FileUtils.mkdir_p File.mkdir File.mkdir_p
         File.touch awk:print>>""",
     "permissions": "os.chmod os.chown shutil.chown os.lchmod .chmod chmodSync chownSync php:chmod",
+    "mode": "perl:chmod File.chmod FileUtils.chmod FileUtils.chmod_R",
     "extract": ".extractall .extract",
     "open": "open io.open codecs.open gzip.open .open fopen File.open",
     "perl_open": "perl:open",
@@ -212,6 +222,7 @@ _ON_PATHS: Final[Mapping[str, Sequence[tuple[Kind, int]]]] = {
     "overwrite": [("overwrite", 0)],
     "write": [("write", 0)],
     "permissions": [("permissions", 0)],
+    "mode": [("permissions", 1)],
 }
 """What is done to the paths at which places of the arguments."""
 # what a call does by itself, whatever its arguments are
@@ -417,6 +428,8 @@ class CodeReader:
 
     def _on_run(self, call: CodeCall) -> None:
         line = call.line
+        if posixpath.basename(line.removesuffix(" -i").strip()) in _SHELLS:
+            self._done.add("attach")  # a shell without a script, on whatever its streams are
         if line.strip(UNKNOWN + "' "):
             self.shell.append(self._folder + line)
             if "input" in call.named and posixpath.basename(line.split()[0]) in _SHELLS:

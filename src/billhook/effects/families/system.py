@@ -166,7 +166,6 @@ _BROAD: Final = word_set(
     """
 )
 """Names that other work of the user runs under, too."""
-_EVERY_PROCESS = re.compile(r"\bps\s+-?(?:aux|ax|ef|e|A)\w*\s*\|\s*awk\s+['\"]\s*\{")
 _FOUND_BY_NAME = re.compile(r"\b(?:pgrep|pidof)\s+(?:-\S+\s+)*[\"']?([\w./-]+)")
 _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""})
 
@@ -181,7 +180,7 @@ def _kill(call: Call) -> Iterator[Effect]:
     elif words[0] != "--" and words[0].startswith("-") and len(words) > 1:
         words = words[1:]
     for word in (word for word in words if word != "--"):
-        everything = word in ("-1", "1", "--1") or (UNKNOWN in word and _EVERY_PROCESS.search(call.command.text))
+        everything = word in ("-1", "1", "--1") or "*" in word  # `/proc/[0-9]*`
         named = _FOUND_BY_NAME.search(call.command.text) if UNKNOWN in word else None  # `kill $(pgrep -f node)`
         weight: Weight = "heavy" if everything else _weight_of_name(named[1], user=False) if named else "light"
         yield call.effect(
@@ -201,7 +200,8 @@ def _kill_by_name(call: Call) -> Iterator[Effect]:
     named = tuple(word for word in words if not _SIGNAL.fullmatch(word))
     valued = _PKILL_VALUES if call.command.name == "pkill" else _KILLALL_VALUES
     call = call.with_words(named, valued)
-    if call.has("-P", "--parent", "-F", "--pidfile"):
+    signals = call.options.values("-s", "--signal") if call.command.name == "killall" else call.values("--signal")
+    if call.has("-P", "--parent", "-F", "--pidfile") or signals in (["0"], ["EXIT"]):
         return
     user = call.has("-u", "-U", "--user", "--uid", "--euid", "-t", "-G")
     for name in call.operands or ([""] if user else []):

@@ -230,6 +230,7 @@ def _maybe_shell(command: Command, run: Run, why: str) -> None:
 
 _AWKS: Final = frozenset({"awk", "gawk", "mawk", "nawk"})
 _WINDOWS_SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
+_LONGEST_WINDOWS: Final = 24_576
 _RUNS_COMMAND: Final = word_set("-c -command /c /k //c")
 _WINDOWS_VALUES: Final = word_set("-executionpolicy -ep -ex -workingdirectory -wd -windowstyle -w -inputformat")
 JAVASCRIPT: Final = frozenset({"deno", "bun"})
@@ -323,7 +324,7 @@ def _foreign(language: str, text: str, command: Command, run: Run, args: tuple[s
 def _windows(text: str, command: Command, run: Run) -> Value:
     """Code of PowerShell or cmd.exe: the reasons name its own statements."""
     interpreter, inner = run.interpreter, run.inside(command.name, fed=run.fed, state=run.state.copy())
-    if len(text) > LARGEST_FILE:
+    if len(text) > _LONGEST_WINDOWS:
         return interpreter.end("the code is too long to be read")
     printed = []
     for statement, line in powershell.translated(text):

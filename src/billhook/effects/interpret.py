@@ -50,6 +50,7 @@ MOST_TOKENS: Final = 10_000  # of all texts together
 MOST_FILE_STEPS: Final = 5_000  # more of them for texts from files
 MOST_FILE_TOKENS: Final = 24_000
 MOST_SHOWN: Final = 8  # commands of a pipeline that are shown
+MOST_REDIRECTIONS: Final = 256  # of one command that are different
 MOST_WORDS: Final = 1_024  # of one command that are different
 _PRINT_ONLY: Final = word_set(": [ break continue date echo exit false ls return sleep test true wait whoami")
 """Commands that run nothing else, and change nothing: most lines of long scripts are such."""
@@ -149,7 +150,8 @@ class Interpreter:
 
     def _record(self, command: Command) -> None:
         if command.shown and command.name in READS and "secret" in command.origins:
-            self.add(command, "read-secret", " ".join(command.args))
+            files = [origin.partition(":")[2] for origin in sorted(command.origins) if ":" in origin]
+            self.add(command, "read-secret", " ".join(filter(is_secret_file, files)) or " ".join(command.args))
         elif command.shown and prints_secret(command.words):
             self.add(command, "read-secret", " ".join(command.words))
         if command.name:
@@ -224,8 +226,8 @@ class Interpreter:
 
     def _connected_shell(self, stages: list[Stage], run: Run) -> None:
         """A shell and a connection in one pipeline."""
-        commands = (stage for stage in stages if isinstance(stage, ScriptCommand) and stage.words)
-        names = {posixpath.basename(command.words[0]) for command in commands}
+        commands = (stage.words for stage in stages if isinstance(stage, ScriptCommand) and stage.words)
+        names = {program(words) for words in commands if words[0] != "openssl" or words[1:2] == ("s_client",)}
         if names & SHELLS and names & _CONNECTIONS:
             whole = Command("|".join(sorted(names)), cwd=run.state.cwd, via=run.via, text="a shell and a connection")
             self.add(whole, "remote-shell", "", scope="remote")
@@ -417,7 +419,7 @@ class Interpreter:
 
     def _redirections(self, redirects: Sequence[ScriptRedirect], run: Run) -> Redirections:
         found = Redirections()
-        for redirect in redirects:
+        for redirect in redirects if len(redirects) <= MOST_REDIRECTIONS else self._first(redirects):
             operator = redirect.operator
             if operator in ("<<", "<<-", "<<<"):
                 value = text(redirect.raw, run) if redirect.raw else Value(redirect.body or "")
@@ -434,6 +436,13 @@ class Interpreter:
                 if operator == "<":
                     self._opened(redirect.descriptor, content, found)
         return found
+
+    def _first(self, redirects: Sequence[ScriptRedirect]) -> list[ScriptRedirect]:
+        """Of very many redirections those that differ, within bounds."""
+        found = list({(each.operator, each.target, each.body, each.descriptor): each for each in redirects}.values())
+        if len(found) > MOST_REDIRECTIONS:
+            self.end("it has too many redirections")
+        return found[-MOST_REDIRECTIONS:]
 
     def _opened(self, descriptor: str, value: Value | None, found: Redirections) -> None:
         """What a command reads from a descriptor: standard input, or `/dev/fd/3`."""

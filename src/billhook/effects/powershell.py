@@ -96,26 +96,26 @@ def translated(text: str) -> list[tuple[str, str]]:
     """Each statement as written, with the line for a shell that does the same."""
     for pattern, cmdlet in _CALLS:
         text = re.sub(pattern, cmdlet, text, flags=re.IGNORECASE)
-    frames = [_Frame(0)]
+    frames = [_Frame(text, 0)]
     for token in _TOKEN.finditer(text):
         kind, frame = str(token.lastgroup), frames[-1]
         if kind == "open" and len(frames) < _MOST_OPEN:
-            frames.append(_Frame(token.end()))
+            frames.append(_Frame(text, token.end()))
         elif kind == "close" and len(frames) > 1:
-            frames.pop().close(token[0], text[: token.start()], frames[-1])
+            frames.pop().close(token[0], token.start(), frames[-1])
         else:
-            frame.take(kind, token[0], text[: token.end()] if kind == "end" and len(frames) == 1 else "")
+            frame.take(kind, token[0], token.end())
     while len(frames) > 1:
-        frames.pop().close("}", text, frames[-1])
-    frames[0].end(text)
+        frames.pop().close("}", len(text), frames[-1])
+    frames[0].end(len(text))
     return frames[0].statements
 
 
 class _Frame:
     """One list of statements: the whole text, or what is inside of parentheses or a block."""
 
-    def __init__(self, begin: int) -> None:
-        self.begin = begin
+    def __init__(self, source: str, begin: int) -> None:
+        self.source, self.begin = source, begin
         self.statements: list[tuple[str, str]] = []
         self.stages: list[str] = []
         self.words: list[str] = []
@@ -123,11 +123,11 @@ class _Frame:
         self.block = ""  # what a stage does for each object
         self.calls = self.joins = False
 
-    def take(self, kind: str, text: str, before: str) -> None:
+    def take(self, kind: str, text: str, end: int) -> None:
         if kind == "end" and text == "&" and not self.words and not self.stages:
             self.calls = True
         elif kind == "end":
-            self.end(before)
+            self.end(end)
         elif kind == "pipe":
             self._stage()
         elif kind == "redirect":
@@ -141,17 +141,17 @@ class _Frame:
             word = self.words.pop() + word
         self.words.append(word)
 
-    def end(self, before: str) -> None:
-        """The end of a statement; `before` is the text up to it."""
+    def end(self, at: int) -> None:
+        """The end of a statement at a place of the source."""
         self._stage()
         if self.stages:
-            self.statements.append((before[self.begin :].strip(" \t\n;&"), " | ".join(self.stages)))
+            self.statements.append((self.source[self.begin : at].strip(" \t\n;&"), " | ".join(self.stages)))
         self.statements += self.later
-        self.begin, self.stages, self.later = max(self.begin, len(before)), [], []
+        self.begin, self.stages, self.later = at, [], []
 
-    def close(self, sign: str, before: str, outer: "_Frame") -> None:
+    def close(self, sign: str, at: int, outer: "_Frame") -> None:
         """The end of parentheses, whose value is a word of the statement around them, or of a block."""
-        self.end(before)
+        self.end(at)
         if sign == ")":
             outer._add(f"$({'; '.join(line for _, line in self.statements)})", joins=False)
         elif outer.words and outer.words[0].lower() in _EACH:

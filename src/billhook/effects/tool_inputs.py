@@ -23,6 +23,7 @@ else:
 
 _DESTROYS: Final = word_set("delete destroy drop terminate purge wipe truncate teardown")
 _EMPTIES: Final = word_set("flushall flushdb")
+_REGISTRIES: Final = word_set("npm pypi cargo crates rubygems docker registry vscode")
 _PLATFORMS: Final = word_set("kubectl kubernetes k8s helm terraform aws gcloud azure")
 """Servers and tools whose resources are infrastructure, whatever they are called."""
 _INFRASTRUCTURE: Final = word_set("""
@@ -114,8 +115,9 @@ def tool_input(name: str, given: object, server: Mapping[str, Any] | None = None
     if name == "apply_patch" or name in rules.EDITS:
         return _edit(name, given)
     if name in READ_ONLY or _hint(server, "readOnlyHint") or _only_reads(name):
-        read: list[tuple[Kind, str]] = [("read", value) for key, value in _strings(given) if key in _PATHS]
-        return ToolInput(name, paths=read, sql=_sql(given))
+        named = [value for key, value in _strings(given) if key in _PATHS or value[:7].lower() == "file://"]
+        read: list[tuple[Kind, str]] = [("read", from_address(value)) for value in named]
+        return ToolInput(name, paths=read, sql=[] if "search" in _words(name) else _sql(given))
     return _other(name, given, server)
 
 
@@ -205,6 +207,8 @@ def _destroyed(name: str) -> Kind | None:
     words = set(_words(name.rpartition("__")[2]))
     if words & _EMPTIES or {"flush", "all"} <= words or {"flush", "db"} <= words:
         return "destroy-data"
+    if "publish" in words and not _REGISTRIES.isdisjoint(name.lower().split("__")):
+        return "publish"
     if words.isdisjoint(_DESTROYS):
         return None
     infrastructure = words & _INFRASTRUCTURE or not _PLATFORMS.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))

@@ -53,6 +53,7 @@ _CONSTANTS: Final = {"true": True, "TRUE": True, "false": False, "FALSE": False}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INSIDE = re.compile(r"([#$]\{[^}]*\}|(?<!\\)\$[A-Za-z_]\w*)")
 _SOCKET = re.compile(r"\b(?:fsockopen|TCPSocket|PF_INET|AF_INET|inet_aton|net\.(?:connect|Socket|createConnection))\b")
+_LONGEST_OBEYING: Final = 8_192
 _OBEYS = re.compile(r"\b(\w+)\s*=\s*\w+\.(?:gets|read|recv)\b.{0,200}?(?:popen|system|exec|spawn)\w*\W{1,3}\1\b", re.S)
 _SHELL_PATH = re.compile(r"(?:/bin/(?:ba|z|da)?sh|cmd\.exe)\b")
 _ALIASES = re.compile(r"\b(\w+)\s*(?::|\sas\s)\s*(\w+)\s*(?=[,}][^={}()]{0,200}(?:=|from)\s*)")
@@ -78,7 +79,7 @@ class LiteralReader(PythonReader):
         for does, pattern in self.language.texts.items():
             for found in re.findall(pattern, text):
                 self.act(does, [Seen(_unescaped(found))], {}, found)
-        if _SOCKET.search(text) and (_SHELL_PATH.search(text) or _OBEYS.search(text)):
+        if _SOCKET.search(text) and (_SHELL_PATH.search(text) or _OBEYS.search(text, 0, _LONGEST_OBEYING)):
             self.act("socket", [], {})
             self.act("attach", [], {})
         return _Parser(text, self.language, self.call.command.stdin).module()

@@ -31,7 +31,7 @@ _DROPPED: Final = word_set(
 )
 _NO_NAMES: Final = word_set("IF EXISTS TABLE ONLY FROM CASCADE PURGE")
 _KEPT_COLUMNS: Final = word_set("CONSTRAINT INDEX KEY PRIMARY FOREIGN DEFAULT NOT IDENTITY EXPRESSION CHECK")
-_ALWAYS = re.compile(r"(?:\(*(?:1|TRUE|(\w+)=\1)\)*)(?:RETURNING.*)?")
+_ALWAYS = re.compile(r"(?:\(*(?:1|TRUE|NOTFALSE|ID(?:>=?0|ISNOTNULL)|(\w+)=\1)\)*)(?:(?:RETURNING|OR).*)?")
 
 
 def _replaced(found: re.Match[str]) -> str:

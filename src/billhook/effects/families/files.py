@@ -301,7 +301,9 @@ def _sed(call: Call) -> Iterator[Effect]:
     files = call.operands if scripts or call.has("-f", "--file") else call.operands[1:]
     for script in scripts or ([] if call.has("-f", "--file") else call.operands[:1]):
         written, runs = sed_script(script)
-        yield from (effect for word in written for effect in call.put(word))
+        yield from (effect for word in written[:_MOST_WRITTEN] for effect in call.put(word))
+        if len(written) > _MOST_WRITTEN or len(script) > _LONGEST_SED:
+            yield call.effect("run-opaque", certain=False, why="the script of sed is too long to be read")
         if runs:
             yield call.effect("run-opaque", script, certain=False, why="sed runs text as a command")
     prints = call.command.shown and not in_place and not only_names(call)
@@ -632,6 +634,10 @@ _TAKES_TEXT: Final = frozenset("aic")
 _TAKES_FILE: Final = frozenset("rRwW")
 
 
+_LONGEST_SED: Final = 32_768
+_MOST_WRITTEN: Final = 64
+
+
 class _SedScript:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -702,9 +708,9 @@ class _SedScript:
 
 def sed_script(text: str) -> tuple[list[str], bool]:
     """The files that a script writes, and whether it runs commands."""
-    script = _SedScript(text)
+    script = _SedScript(text[:_LONGEST_SED])
     script.read()
-    return script.written, script.runs
+    return list(dict.fromkeys(script.written)), script.runs
 
 
 # The names in archives and patches, read with bounds:

@@ -79,7 +79,7 @@ LANGUAGES: Final = (
         texts={
             "read": rf"\bgetline\s+(?:\w+\s*)?<\s*{_TEXT}",
             "socket": r"/inet/(\w+)/",
-            "attach": r"\bgetline\s+(\w+)(?=.{0,300}?[({;]\s*\1\s*\|&?\s*getline)",  # a command that it was sent
+            "attach": r"\bgetline\s+(\w+)(?=.{0,120}?[({;]\s*\1\s*\|&?\s*getline)",  # a command that it was sent
         },
     ),
     Language(

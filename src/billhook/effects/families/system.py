@@ -206,7 +206,8 @@ def _kill_by_name(call: Call) -> Iterator[Effect]:
     user = call.has("-u", "-U", "--user", "--uid", "--euid", "-t", "-G")
     for name in call.operands or ([""] if user else []):
         weight = _weight_of_name(name, user)
-        yield call.effect("kill", name, weight=weight, certain=UNKNOWN not in name)
+        target = "every process" if name == "." else name
+        yield call.effect("kill", target, weight=weight, certain=UNKNOWN not in name)
 
 
 def _weight_of_name(name: str, user: bool) -> Weight:

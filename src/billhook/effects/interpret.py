@@ -21,7 +21,15 @@ from billhook.effects.effect import UNKNOWN, Command, Effect, Kind, Scope, Weigh
 from billhook.effects.execution import note_computed, run_inner
 from billhook.effects.families import effects_of_command
 from billhook.effects.families.reading import READS
-from billhook.effects.line_changes import DECLARES, LineFiles, after_saving, builtin_of, note_made, note_saved
+from billhook.effects.line_changes import (
+    DECLARES,
+    LineFiles,
+    after_saving,
+    builtin_of,
+    note_alias,
+    note_made,
+    note_saved,
+)
 from billhook.effects.outputs import output, prints_input, prints_secret
 from billhook.effects.places import NO_FILES, World
 from billhook.effects.programs import SHELLS, WRAPPERS, program
@@ -352,6 +360,8 @@ class Interpreter:
             return self._aliased(words, run)
         if first in run.state.functions and not run.only_programs:
             return self._function(first, words[1:], run)
+        if alias := run.state.aliases.get(" ".join(word.text for word in words[:2])) if first == "git" else None:
+            words = [words[0], Value("-c"), Value(f"alias.{words[1].text}={alias}"), *words[1:]]
         command = self._expanded(words, run, streams, assignments, line)
         before = len(self.effects)
         self._record(command)
@@ -359,6 +369,7 @@ class Interpreter:
             self.effects[before:] = [after_saving(effect, run) for effect in self.effects[before:]]
         if command.name == "git":
             note_saved(command, run)
+            note_alias(command, run)
         if builtin := builtin_of(command.name, command.words):
             builtin(words, run)
             if command.name in DECLARES:

@@ -133,8 +133,9 @@ def _downloads(command: Command) -> Iterator[str]:
 
 
 def _unpack(command: Command, printed: Value, run: Run) -> None:
-    """`curl ... | tar xz`: what it unpacks came from there."""
-    if run.fed is not None and "remote" in run.fed.origins:
+    """`curl ... | tar xz`, `curl -O .../a.tgz && tar xf a.tgz`: what it unpacks came from there."""
+    named = (run.files.written.get(run.path(word), EMPTY) for word in command.args)
+    if any("remote" in each.origins for each in (run.fed or EMPTY, *named)):
         folder = Options(command.args, word_set("-C --directory -d")).values("-C", "--directory", "-d")
         run.files.unpacked.append(run.path("".join(folder[-1:]) or "."))
 
@@ -168,6 +169,13 @@ def _plan(command: Command, printed: Value, run: Run) -> None:
         run.files.written[run.path(word)] = Value(UNKNOWN, frozenset({"destroys"}))
 
 
+def note_alias(command: Command, run: Run) -> None:
+    """`git config alias.p 'push --force'`: from here on `git p` is that."""
+    words = [word for word in command.args if not word.startswith("-")]
+    if words[:1] == ["config"] and len(words) > 2 and words[-2].startswith("alias."):
+        run.state.aliases[f"git {words[-2][6:]}"] = words[-1]
+
+
 _Maker = Callable[[Command, Value, Run], None]
 _MAKERS: Final[dict[str, tuple[_Maker, ...]]] = {
     "mkdir": (
@@ -181,7 +189,7 @@ _MAKERS: Final[dict[str, tuple[_Maker, ...]]] = {
     **dict.fromkeys(DOWNLOADS | {"axel"}, (_download,)),
     **dict.fromkeys(PACKERS, (_pack,)),
     "tar": (_pack, _unpack),
-    **dict.fromkeys(("bsdtar", "cpio"), (_unpack,)),
+    **dict.fromkeys(("bsdtar", "cpio", "unzip", "7z"), (_unpack,)),
     **dict.fromkeys(("scp", "rsync", "aws", "gsutil", "gcloud", "gh", "rclone"), (_fetch,)),
 }
 

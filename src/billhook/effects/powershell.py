@@ -47,16 +47,12 @@ _ROWS: Final = {
 _PROGRAMS: Final = {name: program for program, names in _ROWS.items() for name in names.split()}
 _OF_CMD: Final = word_set("rd rmdir del erase copy xcopy move ren type dir taskkill findstr")
 """Commands whose options begin with a slash."""
-_WITH_DATA: Final = word_set("""
-value encoding erroraction ea itemtype type method headers exclude depth credential totalcount tail first
-""")
+_WITH_DATA: Final = word_set("value encoding erroraction ea itemtype type method headers exclude totalcount tail first")
 """Parameters whose value names no file."""
 _OPTIONS: Final = {"outfile": "-o", "infile": "-T", "body": "-d", "filter": "-name", "include": "-name"}
 _EACH: Final = frozenset({"foreach-object", "foreach", "%"})
 _FILTERS: Final = frozenset({"where-object", "where", "?", "select-object", "select", "sort-object", "out-string"})
-_KEYWORDS: Final = word_set("""
-if else elseif while do until try catch finally return throw switch begin process end param trap
-""")
+_KEYWORDS: Final = word_set("if else elseif while do until try catch finally return throw switch begin process end")
 _CALLS: Final = (
     (r"\[(?:System\.)?IO\.(?:File|Directory)\]::Delete\(", "(Remove-Item -Recurse "),
     (r"\[(?:System\.)?IO\.File\]::Read\w+\(", "(Get-Content "),
@@ -74,20 +70,12 @@ _KNOWN: Final = {
 }  # fmt: skip
 _VARIABLE = re.compile(r"\$\{?(?:env:)?(\w+)\}?(?:\.\w+)*|%(\w+)%")
 _TOKEN = re.compile(
-    r"""
-    (?P<comment> <\#.*?(?:\#>|\Z) | (?<![^\s;{(|])\#[^\n]* )
-  | (?P<single> '(?:[^']|'')*(?:'|\Z) )
-  | (?P<double> "(?:[^"`]|`.|"")*(?:"|\Z) )
-  | (?P<end> \n | ; | && | \|\| | & )
-  | (?P<pipe> \| )
-  | (?P<open> [$@]?\( | @?\{ )
-  | (?P<close> [)}] )
-  | (?P<redirect> [\d*]?>>?(?:&\d)? )
-  | (?P<blank> [\s,]+ )
-  | (?P<plain> (?:`.|[^\s'"`;|&(){},<>])+ )
-    """,
+    r"""(?P<comment><\#.*?(?:\#>|\Z)|(?<![^\s;{(|])\#[^\n]*)|(?P<single>'(?:[^']|'')*(?:'|\Z))
+    |(?P<double>"(?:[^"`]|`.|"")*(?:"|\Z))|(?P<end>\n|;|&&|\|\||&)|(?P<pipe>\|)|(?P<open>[$@]?\(|@?\{)|(?P<close>[)}])
+    |(?P<redirect>[\d*]?>>?(?:&\d)?)|(?P<blank>[\s,]+)|(?P<plain>(?:`.|[^\s'"`;|&(){},<>])+)""",
     re.VERBOSE | re.DOTALL,
 )
+_WORDS: Final = ("single", "double", "plain")
 _PARAMETER = re.compile(r"-\w+(?:$|:)")
 _MOST_OPEN: Final = 32  # parentheses and blocks inside each other
 
@@ -131,15 +119,13 @@ class _Frame:
         elif kind == "pipe":
             self._stage()
         elif kind == "redirect":
-            self._add(re.sub(r"^\*", "", text), joins=False)
-        elif kind in ("single", "double", "plain"):
+            self._add(re.sub(r"^\*", "", text))
+        elif kind in _WORDS:
             self._add(_word(kind, text), joins=self.joins)
-        self.joins = kind in ("single", "double", "plain")
+        self.joins = kind in _WORDS
 
-    def _add(self, word: str, *, joins: bool) -> None:
-        if joins:
-            word = self.words.pop() + word
-        self.words.append(word)
+    def _add(self, word: str, *, joins: bool = False) -> None:
+        self.words.append(self.words.pop() + word if joins else word)
 
     def end(self, at: int) -> None:
         """The end of a statement at a place of the source."""
@@ -153,7 +139,7 @@ class _Frame:
         """The end of parentheses, whose value is a word of the statement around them, or of a block."""
         self.end(at)
         if sign == ")":
-            outer._add(f"$({'; '.join(line for _, line in self.statements)})", joins=False)
+            outer._add(f"$({'; '.join(line for _, line in self.statements)})")
         elif outer.words and outer.words[0].lower() in _EACH:
             outer.block = "; ".join(line for _, line in self.statements)
         else:

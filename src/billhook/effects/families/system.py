@@ -166,7 +166,6 @@ _BROAD: Final = word_set(
     """
 )
 """Names that other work of the user runs under, too."""
-_FOUND_BY_NAME = re.compile(r"\b(?:pgrep|pidof)\s+(?:-\S+\s+)*[\"']?([\w./-]+)")
 _INIT: Final = frozenset({"init", "systemd", "launchd", ".", ".*", "^", "*", ""})
 
 
@@ -181,8 +180,7 @@ def _kill(call: Call) -> Iterator[Effect]:
         words = words[1:]
     for word in (word for word in words if word != "--"):
         everything = word in ("-1", "1", "--1") or "*" in word  # `/proc/[0-9]*`
-        named = _FOUND_BY_NAME.search(call.command.text) if UNKNOWN in word else None  # `kill $(pgrep -f node)`
-        weight: Weight = "heavy" if everything else _weight_of_name(named[1], user=False) if named else "light"
+        weight: Weight = "heavy" if everything else "light"
         yield call.effect(
             "kill", word, scope="system" if everything else "unknown", weight=weight, certain=UNKNOWN not in word
         )
